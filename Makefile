@@ -1,0 +1,78 @@
+# Every target sets up what it needs, on a machine with Python 3.10+ and JDK 17+, into .venv and build/. A second run is quick.
+PYTHON ?= python3
+VENV ?= .venv
+
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+ANY_PYTHON := $(if $(wildcard $(PY)),$(PY),$(PYTHON))
+PIP := $(PY) -m pip install --disable-pip-version-check
+PYTEST := $(PY) -m pytest
+CHECK_TOOLS := scripts/check_machine.py scala-shim/jdk.py
+QUICK_TESTS := $(wildcard tests/unit tests/property tests/contract)
+
+# Spark's own helpers otherwise start the system's python3 on the executors.
+export PYSPARK_PYTHON := $(abspath $(PY))
+export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint format jar bench conformance chaos clean distclean machine
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.ready jar  ## three hosts on this machine, a real stream, a kill, a restart: what Mooring does, shown [ARGS="--json FILE"]
+	$(BIN)/mooring demo $(ARGS)
+
+test: $(VENV)/.ready-dev jar  ## unit, property and contract tests, then the integration tests that are not heavy [ARGS="-x -v"]
+	$(PYTEST) $(QUICK_TESTS) $(ARGS)
+	$(PYTEST) tests/integration $(ARGS)
+
+lint: $(VENV)/.ready-dev jar  ## ruff, mypy, the direction of imports; the jar's own warnings are errors
+	@failed=; check() { echo "$$*"; "$$@" || failed="$$failed; $$*"; }; PATH="$(abspath $(BIN)):$$PATH"; \
+	check ruff check .; \
+	check ruff format --check .; \
+	check mypy; \
+	check lint-imports; \
+	[ -z "$$failed" ] || { echo "lint: failed$$failed" >&2; exit 1; }
+
+format: $(VENV)/.ready-dev  ## let ruff format the Python code and mend what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+jar: $(VENV)/.ready  ## build/mooring.jar, with the Scala compiler in PySpark's jars
+	$(PY) scala-shim/build_jar.py
+
+bench: $(VENV)/.ready-dev jar  ## side by side with stock Spark: make bench NAME=restart [ARGS="--quick --json FILE"]
+	$(PY) -m benchmarks $(NAME) $(ARGS)
+
+conformance: $(VENV)/.ready-dev jar  ## the heavy integration tests: every kind of stateful job, killed and restarted, against its offline answer
+	$(PYTEST) -m heavy tests/integration $(ARGS)
+
+chaos: $(VENV)/.ready-dev jar  ## seeded faults at random moments [ARGS="..."]
+	$(PYTEST) -m chaos tests/chaos $(ARGS)
+
+clean:  ## remove what was built (not .venv)
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis python/mooring.egg-info .gradle
+	find python tests scala-shim scripts benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean  ## remove .venv too
+	rm -rf $(VENV)
+
+machine:  ## say what this machine lacks, if anything
+	@command -v $(ANY_PYTHON) >/dev/null || { echo "missing: there is no $(PYTHON) here; name a Python 3.10 or newer: make PYTHON=/path/to/python3 ..." >&2; exit 1; }
+	@$(ANY_PYTHON) scripts/check_machine.py
+
+# The virtual environment. .ready: what a user of Mooring has. .ready-dev: the tests and the linters too.
+$(PY): | machine
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: pyproject.toml setup.py $(CHECK_TOOLS) | $(PY)
+	@echo "Setting up $(VENV). The first time this fetches PySpark, 430 MB, and may take some minutes."
+	$(PIP) 'pip>=23'
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready
+	$(PIP) --editable '.[test,dev]'
+	@touch $@

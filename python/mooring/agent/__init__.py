@@ -1,0 +1,1 @@
+"""The agent beside the Spark driver: events in, decisions, orders out."""

@@ -1,0 +1,123 @@
+"""Which executor carries which processor. Pure.
+
+A processor outlives its executor: one that comes back on the same location takes it over with its tasks. An executor for which no
+processor waits gets a new one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mooring.agent.fleet import Executor, Fleet, Processor
+from mooring.model import JobModel, natural_order
+
+
+def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
+    """Give a new executor a processor: one of its location that waits for an executor, else a new one, which asks for a regrouping."""
+    waiting = _waiting_at(fleet, executor.location)
+    if waiting is not None:
+        return fleet.with_processor(_bound(waiting, executor))
+    newcomer = Processor(_unused_id(fleet), executor.location, executor.id)
+    return ask_for_regrouping(fleet.with_processor(newcomer), now_ms)
+
+
+def unbind(fleet: Fleet, executor_id: str, now_ms: int) -> Fleet:
+    """Leave the processors of a lost executor without one; they keep their tasks until the rebind timeout."""
+    processors = {
+        processor.id: replace(processor, executor=None, unbound_since_ms=now_ms) if processor.executor == executor_id else processor
+        for processor in fleet.processors.values()
+    }
+    return replace(fleet, processors=processors)
+
+
+def drop_expired(fleet: Fleet, now_ms: int) -> Fleet:
+    """Give up processors that have waited longer than the rebind timeout, and ask to regroup their tasks at once."""
+    expired = {id for id, processor in fleet.processors.items() if rebind_deadline_ms(fleet, processor) <= now_ms}
+    if not expired:
+        return fleet
+    kept = {id: processor for id, processor in fleet.processors.items() if id not in expired}
+    return replace(fleet, processors=kept, regroup_at_ms=now_ms)
+
+
+def rebind_deadline_ms(fleet: Fleet, processor: Processor) -> float:
+    """When a processor is given up; infinity for one that is bound."""
+    return float("inf") if processor.executor else processor.unbound_since_ms + fleet.timing.rebind_timeout_ms
+
+
+def ask_for_regrouping(fleet: Fleet, now_ms: int) -> Fleet:
+    """Regroup when the debounce is over; what joins until then is part of the same plan."""
+    if fleet.regroup_at_ms is not None:
+        return fleet
+    return replace(fleet, regroup_at_ms=now_ms + fleet.timing.debounce_ms)
+
+
+def remember(fleet: Fleet, model: JobModel | None, task_locality: dict[str, str], now_ms: int) -> Fleet:
+    """Start from what the last run, or an agent before this one, left in the metadata store.
+
+    Its processors are there again and wait for executors; the executors that are known already are bound to them. Where the JVM holds
+    a plan (an agent died), an executor gets back the processor whose tasks it has; else any processor of its location.
+    """
+    remembered = model or JobModel.of([])
+    processors = {
+        id: Processor(id, container.location_id or "", None, now_ms, is_awaited=True)
+        for id, container in remembered.containers.items()
+    }
+    start = replace(
+        fleet,
+        model=replace(remembered, version=max(remembered.version, fleet.model.version)),
+        processors=processors,
+        task_locality={**task_locality, **fleet.task_locality},
+        regroup_at_ms=None,
+    )
+    start = _bind_as_the_jvm_has_it(start)
+    bound = {processor.executor for processor in start.processors.values()}
+    for executor in sorted(fleet.executors.values(), key=lambda e: natural_order(e.id)):
+        if executor.id not in bound:
+            start = bind(start, executor, now_ms)
+    return start
+
+
+def _bind_as_the_jvm_has_it(fleet: Fleet) -> Fleet:
+    labels = {query.label: query for query in fleet.queries.values()}
+    by_task = {
+        labels[label].task_name(partition): executor
+        for (label, partition), executor in _by_label(fleet).items()
+        if executor in fleet.executors
+    }
+    for container in fleet.model.containers.values():
+        executor = next((by_task[task] for task in sorted(container.tasks, key=natural_order) if task in by_task), None)
+        processor = fleet.processors[container.processor_id]
+        taken = any(other.executor == executor for other in fleet.processors.values())
+        if executor and not taken and fleet.executors[executor].location == processor.location:
+            fleet = fleet.with_processor(_bound(processor, fleet.executors[executor]))
+    return fleet
+
+
+def _by_label(fleet: Fleet) -> dict[tuple[str, int], str]:
+    return {
+        (fleet.queries[query].label, partition): executor
+        for (query, partition), executor in fleet.wanted_by_jvm.items()
+        if query in fleet.queries
+    }
+
+
+def _waiting_at(fleet: Fleet, location: str) -> Processor | None:
+    waiting = [p for p in fleet.processors.values() if p.executor is None and p.location == location]
+    # The one with the most tasks first: it has the most to lose.
+    return min(waiting, key=lambda p: (-_size(fleet, p), natural_order(p.id)), default=None)
+
+
+def _size(fleet: Fleet, processor: Processor) -> int:
+    container = fleet.model.containers.get(processor.id)
+    return len(container.tasks) if container else 0
+
+
+def _bound(processor: Processor, executor: Executor) -> Processor:
+    return Processor(processor.id, executor.location, executor.id)
+
+
+def _unused_id(fleet: Fleet) -> str:
+    number = 0
+    while str(number) in fleet.processors:
+        number += 1
+    return str(number)

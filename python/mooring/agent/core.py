@@ -1,0 +1,166 @@
+"""Every decision of the agent: from what is known and one event to what is known then and what is to be done. Pure.
+
+`decide` lets the event change the fleet, lets time do its work (a processor given up, a regrouping due), and compares what
+would be published now with what was: only differences become orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from mooring.agent.binding import bind, drop_expired, rebind_deadline_ms, unbind
+from mooring.agent.fleet import Executor, Fleet, Query
+from mooring.agent.planning import regrouped, without_ended_queries
+from mooring.agent.rows import plan_rows
+from mooring.errors import InvalidGroupingError
+from mooring.model import events
+from mooring.model.orders import Order, PublishPlan, Rows, SaveJobModel, SaveTaskLocality, Say
+
+
+@dataclass(frozen=True, slots=True)
+class Mind:
+    """The fleet, and what was last told to the JVM and to the store."""
+
+    fleet: Fleet = field(default_factory=Fleet)
+    published: Rows = field(default_factory=dict)
+    published_version: int = -1
+    saved_version: int = -1
+    saved_locality: Mapping[str, str] = field(default_factory=dict)
+
+
+def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
+    """Take one event in. The orders are to be carried out in their order."""
+    fleet = drop_expired(_react(mind.fleet, event), event.at_ms)
+    fleet, said = _regroup_when_due(fleet, event.at_ms)
+    return _difference(replace(mind, fleet=fleet), said)
+
+
+def next_deadline_ms(fleet: Fleet) -> float:
+    """When `decide` wants to hear of the time, at the latest; infinity when nothing is pending."""
+    first_plans = [_first_plan_deadline_ms(fleet, query) for query in _waiting(fleet)]
+    rebinds = [rebind_deadline_ms(fleet, processor) for processor in fleet.processors.values()]
+    regroup = [] if fleet.regroup_at_ms is None else [fleet.regroup_at_ms]
+    return min([*first_plans, *rebinds, *regroup], default=float("inf"))
+
+
+def _react(fleet: Fleet, event: events.Event) -> Fleet:
+    match event:
+        case events.ApplicationStarted():
+            return replace(fleet, application=event.application)
+        case events.PlanInForce():
+            version = max(fleet.model.version, event.version)
+            return replace(fleet, wanted_by_jvm=event.wanted, model=replace(fleet.model, version=version))
+        case events.ExecutorRegistered():
+            return _executor_registered(fleet, event)
+        case events.ExecutorLost():
+            left = {id: executor for id, executor in fleet.executors.items() if id != event.executor}
+            return unbind(replace(fleet, executors=left), event.executor, event.at_ms)
+        case events.QueryPlanned():
+            return fleet.with_query(_query(fleet, event))
+        case events.QueryEnded():
+            return _query_ended(fleet, event)
+        case events.BatchEnded():
+            return _batch_ended(fleet, event)
+        case _:  # the time, and what only the status page wants to know
+            return fleet
+
+
+def _executor_registered(fleet: Fleet, event: events.ExecutorRegistered) -> Fleet:
+    executor = Executor(event.executor, event.location, event.cores)
+    known = fleet.with_executor(executor)
+    if any(processor.executor == executor.id for processor in fleet.processors.values()):
+        return known
+    return bind(known, executor, event.at_ms)
+
+
+def _query(fleet: Fleet, event: events.QueryPlanned) -> Query:
+    return Query(
+        id=event.query,
+        run=event.run,
+        name=event.name,
+        label=_label(fleet, event),
+        checkpoint=event.checkpoint,
+        partitions=event.partitions,
+        planned_at_ms=event.at_ms,
+        batch=event.batch - 1,
+    )
+
+
+def _label(fleet: Fleet, event: events.QueryPlanned) -> str:
+    """The query's name, else the first eight characters of its id; two queries of one name are told apart by their ids."""
+    label = event.name or event.query[:8]
+    taken = any(query.label == label and query.id != event.query for query in fleet.queries.values())
+    return f"{label}-{event.query[:8]}" if taken else label
+
+
+def _query_ended(fleet: Fleet, event: events.QueryEnded) -> Fleet:
+    query = fleet.queries.get(event.query)
+    if query is None or query.run != event.run:  # a newer run of it is there already
+        return fleet
+    left = {id: running for id, running in fleet.queries.items() if id != event.query}
+    return without_ended_queries(replace(fleet, queries=left))
+
+
+def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
+    query = fleet.queries.get(event.query)
+    if query is None:
+        return fleet
+    seen: dict[str, str] = {
+        query.task_name(partition): fleet.executors[executor].location
+        for partition, executor in event.placements.items()
+        if executor in fleet.executors
+    }
+    moved = {task: location for task, location in seen.items() if fleet.task_locality.get(task) != location}
+    if moved:
+        fleet = replace(fleet, task_locality={**fleet.task_locality, **moved})
+    return fleet.with_query(replace(query, batch=event.batch, batch_ms=event.milliseconds, state_bytes=event.state_bytes))
+
+
+def _regroup_when_due(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[Order]]:
+    """Group anew when the fleet changed and the debounce is over, and when the first plan of a query is due."""
+    released = [replace(query, is_released=True) for query in _waiting(fleet) if _may_be_released(fleet, query, now_ms)]
+    is_due = fleet.regroup_at_ms is not None and fleet.regroup_at_ms <= now_ms
+    if not is_due and not released:
+        return fleet, []
+    for query in released:
+        fleet = fleet.with_query(query)
+    try:
+        return regrouped(fleet), []
+    except InvalidGroupingError as refusal:
+        # A plan that breaks a promise is not published: the tasks stay where they are.
+        return replace(fleet, regroup_at_ms=None), [Say(f"a plan was refused: {refusal}; the last one stays in force")]
+
+
+def _waiting(fleet: Fleet) -> list[Query]:
+    return [query for query in fleet.queries.values() if not query.is_released]
+
+
+def _may_be_released(fleet: Fleet, query: Query, now_ms: int) -> bool:
+    """A query's first plan waits for the processors of the last run and for those that are just joining, but not for ever."""
+    if not any(processor.executor for processor in fleet.processors.values()):
+        return False
+    is_settled = fleet.regroup_at_ms is None and not any(p.is_awaited and p.executor is None for p in fleet.processors.values())
+    return is_settled or now_ms >= _first_plan_deadline_ms(fleet, query)
+
+
+def _first_plan_deadline_ms(fleet: Fleet, query: Query) -> float:
+    """A little before the JVM stops waiting for it."""
+    return query.planned_at_ms + 0.8 * fleet.timing.first_plan_wait_ms
+
+
+def _difference(mind: Mind, orders: list[Order]) -> tuple[Mind, list[Order]]:
+    fleet = mind.fleet
+    rows = plan_rows(fleet, mind.published)
+    if fleet.model.version != mind.saved_version and fleet.model.containers:
+        orders = [*orders, SaveJobModel(fleet.model)]
+        mind = replace(mind, saved_version=fleet.model.version)
+    if rows != mind.published:
+        orders = [*orders, PublishPlan(fleet.model.version, rows)]
+        mind = replace(mind, published=rows)
+    if fleet.task_locality is not mind.saved_locality:
+        changed = {task: place for task, place in fleet.task_locality.items() if mind.saved_locality.get(task) != place}
+        if changed:
+            orders = [*orders, SaveTaskLocality(changed)]
+        mind = replace(mind, saved_locality=fleet.task_locality)
+    return mind, orders

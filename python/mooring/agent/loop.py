@@ -1,0 +1,142 @@
+"""The agent's loop: events from the JVM to the core, the core's orders to the JVM and to the store.
+
+One thread. It ends when the driver closes its standard input or does not answer; the driver starts another if it lives.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Protocol
+
+from mooring.agent import binding
+from mooring.agent.core import Mind, decide, next_deadline_ms
+from mooring.agent.fleet import Timing
+from mooring.agent.memory import Memory
+from mooring.agent.status import Tally, status_of
+from mooring.grouping import plan_moves
+from mooring.model import events, orders
+from mooring.settings import Settings
+
+LONGEST_POLL_MS = 1_000
+STATUS_EVERY_MS = 1_000
+
+
+class Bridge(Protocol):
+    """What the loop needs of the JVM; `mooring.spark.bridge.JvmBridge` is the real one."""
+
+    def hello(self) -> list[events.Event]:
+        """Everything that is true now."""
+
+    def poll(self, timeout_ms: int) -> list[events.Event]:
+        """The news."""
+
+    def publish(self, version: int, rows: orders.Rows) -> bool:
+        """Put a plan in force."""
+
+    def say(self, message: str) -> None:
+        """Write a line into the driver's log."""
+
+    def metrics(self, values: dict[str, float]) -> None:
+        """Set gauges."""
+
+
+class Agent:
+    """One agent. `open_memory` opens the store of `spark.mooring.metadata`, or the default place beside a checkpoint."""
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        open_memory: Callable[[Settings, str, str, Callable[[str], None]], Memory],
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._bridge = bridge
+        self._open_memory = open_memory
+        self._now_ms = now_ms
+        self._mind = Mind()
+        self._tally = Tally()
+        self._application: events.ApplicationStarted | None = None
+        self._memory: Memory | None = None
+        self._status_at_ms = -math.inf
+        self._changed = False
+
+    def run(self) -> None:
+        """Go on until the driver is gone (AgentError)."""
+        self._take_all(self._bridge.hello())
+        while True:
+            self._take_all(self._bridge.poll(self._patience_ms()))
+            self._take(events.ClockTicked(self._now_ms()))
+            self._show_status()
+
+    def _patience_ms(self) -> int:
+        left = next_deadline_ms(self._mind.fleet) - self._now_ms()
+        return int(min(max(left, 0), LONGEST_POLL_MS))
+
+    def _take_all(self, news: Iterable[events.Event]) -> None:
+        for event in news:
+            if isinstance(event, events.ApplicationStarted):
+                self._learn(event)
+            if isinstance(event, events.QueryPlanned) and self._memory is None:
+                self._remember(event)
+            self._tally.take(event)
+            self._take(event)
+            self._changed = True
+
+    def _take(self, event: events.Event) -> None:
+        before = self._mind.fleet.model
+        self._mind, wanted = decide(self._mind, event)
+        after = self._mind.fleet.model
+        if after is not before:
+            self._tally.moves += sum(move.source_processor is not None for move in plan_moves(before, after).moves)
+        for order in wanted:
+            self._carry_out(order)
+
+    def _learn(self, event: events.ApplicationStarted) -> None:
+        self._application = event
+        settings = Settings.from_conf(event.settings)
+        timing = Timing(settings.debounce_ms, settings.processor_rebind_timeout_ms, settings.host_affinity_wait_ms)
+        self._mind = replace(self._mind, fleet=replace(self._mind.fleet, timing=timing))
+
+    def _remember(self, query: events.QueryPlanned) -> None:
+        """Open the store, whose default place is known with the first query, and start from what is in it."""
+        if self._application is None:  # it was told before any query; without it there are no settings
+            return
+        settings = Settings.from_conf(self._application.settings)
+        place = settings.metadata or default_place(self._application, query)
+        self._memory = self._open_memory(settings, place, self._application.application, self._bridge.say)
+        model, locality = self._memory.job_model(), self._memory.task_locality()
+        known, _ = decide(self._mind, query)  # its name is needed to read the JVM's plan by
+        start = binding.remember(known.fleet, model, locality, self._now_ms())
+        saved = model.version if model else -1
+        self._mind = replace(self._mind, fleet=start, saved_version=saved, saved_locality=start.task_locality)
+
+    def _carry_out(self, order: orders.Order) -> None:
+        match order:
+            case orders.PublishPlan():
+                if not self._bridge.publish(order.version, order.rows):
+                    self._bridge.say(f"the driver holds a newer plan than version {order.version}")
+            case orders.Say():
+                self._bridge.say(order.message)
+            case orders.SaveJobModel() if self._memory is not None:
+                self._memory.save_job_model(order.model)
+            case orders.SaveTaskLocality() if self._memory is not None:
+                self._memory.save_task_locality(order.changed)
+        self._changed = True
+
+    def _show_status(self) -> None:
+        now = self._now_ms()
+        if self._changed and self._memory is not None and now - self._status_at_ms >= STATUS_EVERY_MS:
+            self._memory.save_status(status_of(self._mind.fleet, self._tally, now))
+            self._bridge.metrics({"moves": float(self._tally.moves)})
+            self._status_at_ms, self._changed = now, False
+
+
+def default_place(application: events.ApplicationStarted, query: events.QueryPlanned) -> str:
+    """Where the metadata is when no setting says so: beside the session's checkpoints, else beside the first query's."""
+    if application.checkpoint_location:
+        return application.checkpoint_location.rstrip("/") + "/_mooring"
+    parent = query.checkpoint.rstrip("/").rpartition("/")[0]
+    name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in application.name) or "application"
+    return f"{parent}/_mooring/{name}"

@@ -1,0 +1,97 @@
+"""From the job model to rows for the scheduler: for each task the executors in order of preference. Pure.
+
+The first is the executor of the task's processor. Behind it stand the executors that take over at once when that one is lost: a
+survivor of the same location, else the least loaded, so that the JVM needs nobody's advice at that moment. For a processor that has
+no executor now, those are the interim row.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+
+from mooring.agent.fleet import Fleet, Processor, Query
+from mooring.model import natural_order
+from mooring.model.orders import Rows
+
+FALLBACKS = 3
+"""How many executors are named behind the first: enough for as many losses before the agent has answered the first."""
+
+
+def plan_rows(fleet: Fleet, published: Rows) -> Rows:
+    """The rows of every query that is released.
+
+    `published` is what the JVM holds now: where it has already fallen back to an executor for a task, the task stays there.
+    """
+    loads = _loads(fleet)
+    spares = heapq.nsmallest(FALLBACKS + 1, loads, key=lambda id: (loads[id], natural_order(id)))
+    refuge = _where_the_jvm_fell_back_to(fleet, published)
+    wanted: dict[str, tuple[str, ...]] = {}
+    # Processors without an executor first: their tasks do run elsewhere, and count there.
+    for processor in sorted(fleet.processors.values(), key=lambda p: (p.executor is not None, natural_order(p.id))):
+        tasks = sorted(_tasks_of(fleet, processor), key=natural_order)
+        if processor.executor is None:
+            staying = [task for task in tasks if task in refuge]
+            for task in staying:
+                loads[refuge[task]] += 1
+            wanted |= {task: _row(spares, refuge[task]) for task in staying}
+            tasks = [task for task in tasks if task not in refuge]
+        wanted |= _rows_of(processor, tasks, fleet, loads, spares)
+    return {query.id: rows for query in fleet.queries.values() if query.is_released and (rows := _rows_of_query(query, wanted))}
+
+
+def _rows_of_query(query: Query, wanted: Mapping[str, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
+    names = {partition: query.task_name(partition) for partition in range(max(query.partitions.values(), default=0))}
+    return {partition: wanted[name] for partition, name in names.items() if wanted.get(name)}
+
+
+def _where_the_jvm_fell_back_to(fleet: Fleet, published: Rows) -> dict[str, str]:
+    return {
+        fleet.queries[query].task_name(partition): living[0]
+        for query, rows in published.items()
+        if query in fleet.queries
+        for partition, row in rows.items()
+        if (living := [id for id in row if id in fleet.executors])
+    }
+
+
+def _rows_of(
+    processor: Processor, tasks: list[str], fleet: Fleet, loads: dict[str, int], spares: list[str]
+) -> dict[str, tuple[str, ...]]:
+    """Rows of tasks whose refuge is still to be found: near survivors in turn, else all survivors in turn, least loaded first."""
+    survivors = [id for id in loads if id != processor.executor]
+    near = [id for id in survivors if fleet.executors[id].location == processor.location]
+    # What would happen to a bound processor's tasks is only supposed: it must not count as load.
+    counted = dict(loads) if processor.executor else loads
+    queue = [(counted[id], natural_order(id), id) for id in near or survivors]
+    heapq.heapify(queue)
+    first = (processor.executor,) if processor.executor else ()
+    rows: dict[str, tuple[str, ...]] = {}
+    for task in tasks:
+        if queue:
+            load, order, refuge = queue[0]
+            heapq.heapreplace(queue, (load + 1, order, refuge))
+            counted[refuge] = load + 1
+            rows[task] = _row(spares, *first, refuge)
+        else:
+            rows[task] = first
+    return rows
+
+
+def _row(spares: list[str], *named: str) -> tuple[str, ...]:
+    """The named executors, and behind them who comes next if those are lost as well."""
+    return (*named, *(id for id in spares if id not in named))[: FALLBACKS + 1]
+
+
+def _loads(fleet: Fleet) -> dict[str, int]:
+    """Living executor to the number of tasks of the processors that it carries; spare executors count 0."""
+    loads = dict.fromkeys(fleet.executors, 0)
+    for processor in fleet.processors.values():
+        if processor.executor in loads and processor.executor is not None:
+            loads[processor.executor] += len(_tasks_of(fleet, processor))
+    return loads
+
+
+def _tasks_of(fleet: Fleet, processor: Processor) -> list[str]:
+    container = fleet.model.containers.get(processor.id)
+    return list(container.tasks) if container else []

@@ -1,0 +1,117 @@
+"""What `mooring status` shows, put together from the fleet and from what executors counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mooring.agent.fleet import Fleet, Processor
+from mooring.model import TaskName, events, natural_order
+
+
+@dataclass
+class Tally:
+    """Counts since this agent started. `restores` are state stores brought up from files, local when nothing but changelogs came
+    from the checkpoint."""
+
+    batches: Counter[str] = field(default_factory=Counter)
+    planned: int = 0
+    as_planned: int = 0
+    moves: int = 0
+    restores: Counter[str] = field(default_factory=Counter)
+
+    def take(self, event: events.Event) -> None:
+        """Count what an event says."""
+        match event:
+            case events.BatchEnded():
+                self.batches[event.query] += 1
+                self.planned += event.planned
+                self.as_planned += event.as_planned
+            case events.StoreOpened():
+                self.restores["local-opens" if event.remote_files == 0 else "remote-opens"] += 1
+                self.restores["restore-bytes-local"] += event.local_bytes
+                self.restores["restore-bytes-remote"] += event.remote_bytes
+                self.restores["remote-changelogs"] += event.remote_changelogs
+                self.restores["restore-ms"] += event.milliseconds
+
+    def counters(self) -> dict[str, int]:
+        """All counts by the names of the metrics."""
+        names = ("local-opens", "remote-opens", "restore-bytes-local", "restore-bytes-remote", "remote-changelogs", "restore-ms")
+        return {
+            "batches": sum(self.batches.values()),
+            "preferred-host-requests": self.planned,
+            "placed-as-planned": self.as_planned,
+            "moves": self.moves,
+            **{name: self.restores[name] for name in names},
+        }
+
+
+def status_of(fleet: Fleet, tally: Tally, at_ms: int) -> dict[str, Any]:
+    """The status as JSON, in the form of the command line's contract; every list in natural order."""
+    processors = sorted(fleet.processors.values(), key=lambda processor: natural_order(processor.id))
+    return {
+        "application": fleet.application,
+        "leader": fleet.application,
+        "version": fleet.model.version,
+        "at": at_ms,
+        "hosts": [{"location": location, "executors": ids} for location, ids in _hosts(fleet)],
+        "processors": [_processor(fleet, processor) for processor in processors],
+        "queries": [
+            {
+                "name": query.label,
+                "id": query.id,
+                "run-id": query.run,
+                "checkpoint": query.checkpoint,
+                "batch": query.batch,
+                "state": "running",
+            }
+            for query in sorted(fleet.queries.values(), key=lambda query: natural_order(query.label))
+        ],
+        "tasks": [row for processor in processors for row in _tasks(fleet, processor)],
+        "counters": tally.counters(),
+    }
+
+
+def _hosts(fleet: Fleet) -> list[tuple[str, list[str]]]:
+    hosts: dict[str, list[str]] = {}
+    for executor in fleet.executors.values():
+        hosts.setdefault(executor.location, []).append(executor.id)
+    return [(location, sorted(hosts[location], key=natural_order)) for location in sorted(hosts, key=natural_order)]
+
+
+def _processor(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
+    return {
+        "id": processor.id,
+        "executor": processor.executor,
+        "location": processor.location,
+        "state": "bound" if processor.executor else ("awaited" if processor.is_awaited else "unbound"),
+        "tasks": _names(fleet, processor),
+        "standby-tasks": [],
+    }
+
+
+def _tasks(fleet: Fleet, processor: Processor) -> list[Mapping[str, Any]]:
+    share = {
+        task.task_name: query.state_bytes // max(len(query.tasks), 1)
+        for query in fleet.queries.values()
+        for task in query.tasks
+    }
+    return [
+        {
+            "name": name,
+            "mode": "Active",
+            "processor": processor.id,
+            "location": fleet.task_locality.get(name, processor.location),
+            "local-bytes": share.get(TaskName(name)),
+            "lag-versions": 0,
+            "estimated-recovery-seconds": None,
+        }
+        for name in _names(fleet, processor)
+    ]
+
+
+def _names(fleet: Fleet, processor: Processor) -> list[str]:
+    container = fleet.model.containers.get(processor.id)
+    return sorted(container.tasks, key=natural_order) if container else []

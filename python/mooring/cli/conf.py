@@ -1,0 +1,170 @@
+"""Sample configurations, rendered from the table of settings; `conf/` in the repository holds what this renders.
+
+`python -m mooring.cli.conf conf` writes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mooring.errors import InvalidSettingError
+from mooring.settings import TABLE, Setting, describe_values
+
+PLUGIN = "io.mooring.MooringPlugin"
+MADE_FROM = "Made from python/mooring/settings/table.py by `python -m mooring.cli.conf conf`; do not edit."
+
+_INTRODUCTION = f"""\
+# Settings
+
+<!-- {MADE_FROM} -->
+
+All keys begin with `spark.mooring.` and are given like any key of Spark (`--conf`, `spark-defaults.conf`, the
+cluster's page). Durations are `500ms`, `10s`, `5m`, `1h`, `1d`, or a bare number of milliseconds; sizes are `64m`,
+`1g`, or a bare number of bytes. A key that is misspelt or holds what it may not stops the application at its start,
+with the nearest valid name or value.
+
+| key | type | default | |
+|---|---|---|---|
+"""
+_LATER = """
+## Known, and not in this version yet
+
+These names are taken. Setting one to anything but its default stops the application at its start and says so.
+
+| key | type | default | |
+|---|---|---|---|
+"""
+_PLATFORMS = """
+## Sample configurations
+
+`spark-defaults.conf` is for `spark-submit` on any cluster. The files for EMR, Databricks and Kubernetes follow the
+platforms' own documentation and have not been run there by us. What each needs besides:
+
+- `emr.json`: a bootstrap action that makes `/mnt/mooring`, owned by the user that runs the containers. YARN gives each
+  container a temporary directory that it wipes, so the default of `local.store.dir` keeps nothing there.
+- `databricks.conf`: lines for the cluster's Spark configuration, and an init script that copies the jar to
+  `/databricks/jars`, as a plugin is loaded before the cluster's libraries are.
+- `kubernetes.conf`: an image with the jar in it, and a pod template for the executors that says on which node they are:
+
+      apiVersion: v1
+      kind: Pod
+      spec:
+        containers:
+        - name: spark-kubernetes-executor
+          env:
+          - name: NODE_NAME
+            valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+"""
+
+
+def render(target: str, jar: str | None = None) -> str:
+    """The sample configuration for a target: `spark-submit`, `emr`, `databricks` or `kubernetes`.
+
+    `jar` is the place of the plugin's jar on that platform; without it a path that the reader replaces (`databricks`
+    needs none). An unknown target raises InvalidSettingError that lists them.
+    """
+    renderer = _RENDERERS.get(target)
+    if renderer is None:
+        raise InvalidSettingError(f"target={target}: expected one of {', '.join(_RENDERERS)}")
+    return renderer(jar)
+
+
+def render_settings_page() -> str:
+    """`conf/settings.md`: every key with its type, its default and one sentence."""
+    now = "".join(_table_row(setting) for setting in TABLE if not setting.is_later)
+    later = "".join(_table_row(setting) for setting in TABLE if setting.is_later)
+    return _INTRODUCTION + now + _LATER + later + _PLATFORMS
+
+
+def render_all() -> dict[str, str]:
+    """Every file of `conf/`, by name."""
+    return {
+        "settings.md": render_settings_page(),
+        "spark-defaults.conf": render("spark-submit"),
+        "emr.json": render("emr"),
+        "databricks.conf": render("databricks"),
+        "kubernetes.conf": render("kubernetes"),
+    }
+
+
+def _spark_submit(jar: str | None) -> str:
+    return _properties(
+        "For spark-submit: --properties-file, or a part of conf/spark-defaults.conf.",
+        {"spark.plugins": PLUGIN, "spark.jars": jar or "/path/to/mooring.jar"},
+    )
+
+
+def _kubernetes(jar: str | None) -> str:
+    volume = "spark.kubernetes.executor.volumes.hostPath.mooring"
+    return _properties(
+        "For spark-submit --master k8s://…: the local store lies on the node, and the node is the location.",
+        {
+            "spark.plugins": PLUGIN,
+            "spark.jars": jar or "local:///opt/mooring/mooring.jar",
+            "spark.kubernetes.executor.podTemplateFile": "/path/to/executor-pod.yaml",
+            f"{volume}.options.path": "/var/lib/mooring",
+            f"{volume}.options.type": "DirectoryOrCreate",
+            f"{volume}.mount.path": "/var/lib/mooring",
+            "spark.mooring.local.store.dir": "/var/lib/mooring",
+            "spark.mooring.location.provider": "env:NODE_NAME",
+        },
+    )
+
+
+def _emr(jar: str | None) -> str:
+    properties = {
+        "spark.plugins": PLUGIN,
+        "spark.jars": jar or "s3://bucket/path/to/mooring.jar",
+        "spark.mooring.local.store.dir": "/mnt/mooring",
+    }
+    return json.dumps([{"Classification": "spark-defaults", "Properties": properties}], indent=2) + "\n"
+
+
+def _databricks(jar: str | None) -> str:
+    return f"spark.plugins {PLUGIN}\nspark.mooring.local.store.dir /local_disk0/mooring\n"
+
+
+_RENDERERS: Mapping[str, Callable[[str | None], str]] = {
+    "spark-submit": _spark_submit,
+    "emr": _emr,
+    "databricks": _databricks,
+    "kubernetes": _kubernetes,
+}
+
+
+def _properties(purpose: str, chosen: Mapping[str, str]) -> str:
+    """A properties file: what is set, then every other setting of this version as a comment with its default."""
+    lines = [f"# {purpose}", f"# {MADE_FROM}", ""]
+    lines += [f"{key} {value}" for key, value in chosen.items()]
+    for setting in TABLE:
+        if not setting.is_later and setting.key not in chosen:
+            lines += ["", f"# {setting.doc}", f"# {_shown_key(setting)} {setting.default or ''}".rstrip()]
+    return "\n".join(lines) + "\n"
+
+
+def _table_row(setting: Setting) -> str:
+    accepted = describe_values(setting)
+    plain = accepted in ("true or false", "any text")
+    quoted = ", ".join(f"`{value}`" for value in setting.later_values)
+    later = f" In a later version: {quoted}." if quoted else ""
+    sentence = setting.doc.replace("<", "&lt;") + ("" if plain or setting.is_prefix else f" ({accepted})") + later
+    default = "" if setting.default is None else f"`{setting.default}`"
+    return f"| `{_shown_key(setting)}` | {setting.type} | {default} | {sentence} |\n"
+
+
+def _shown_key(setting: Setting) -> str:
+    return setting.key + ("*" if setting.is_prefix else "")
+
+
+def write(directory: Path) -> None:
+    """Write every file of `conf/` into a directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in render_all().items():
+        (directory / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1] if len(sys.argv) > 1 else "conf"))

@@ -1,0 +1,51 @@
+"""Every exception that Mooring raises on purpose. Catch `MooringError` to catch them all.
+
+    MooringError
+    |-- InvalidGroupingError            tasks cannot be grouped as asked, or a plan breaks a grouping promise
+    |-- InvalidJobModelError            a job model, as a value or as JSON, makes no sense
+    |-- InvalidSettingError             a spark.mooring.* key or value is wrong
+    |-- MetadataStoreError              the metadata store did not do what it was asked
+    |   |-- MetadataStoreUnavailable    it could not be reached, after the configured retries; nothing was written
+    |   `-- OutcomeUnknown              a write was sent and no answer came: it may have happened or not
+    |-- AgentError                      the agent beside the Spark driver cannot go on
+    `-- ClusterError                    the testing kit's cluster, or a server in it, did not do what a test needs
+
+No error of a foreign library leaves Mooring: each is translated into one of these where it is first met, and kept as
+the `__cause__`. The message is for the user: it says which thing is wrong, what it is now, and what would be right.
+"""
+
+
+class MooringError(Exception):
+    """The root: anything that Mooring raises on purpose."""
+
+
+class InvalidGroupingError(MooringError):
+    """Tasks cannot be grouped as asked, or a plan breaks a promise; the message says which, and where."""
+
+
+class InvalidJobModelError(MooringError):
+    """A job model makes no sense; the message names the container, and the task when it is about one."""
+
+
+class InvalidSettingError(MooringError):
+    """A setting is misspelt or out of range; the message names the key, the value, and what is valid."""
+
+
+class MetadataStoreError(MooringError):
+    """The metadata store did not do what it was asked."""
+
+
+class MetadataStoreUnavailable(MetadataStoreError):
+    """The store could not be reached after the configured retries. Nothing was written, so asking again is safe."""
+
+
+class OutcomeUnknown(MetadataStoreError):
+    """A write was sent and its fate is not known. Read before writing again."""
+
+
+class AgentError(MooringError):
+    """The agent beside the Spark driver cannot go on; queries keep the last plan and a new agent is started."""
+
+
+class ClusterError(MooringError):
+    """A cluster or a server of the testing kit did not start, stop or answer as the test needs."""

@@ -1,0 +1,50 @@
+"""Processors at hand by load: who is the lightest, or the heaviest, overall or at one location."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import TypeAlias
+
+from mooring.grouping.problem import NOWHERE
+
+Key: TypeAlias = tuple[int, ...]
+
+
+class ByLoad:
+    """A priority queue of processors whose keys change, overall and for each location; ties go to the smallest number.
+
+    `key(p)` is p's key now, or None while p does not take part. Whoever changes what the key is made of calls
+    `update(p)`; entries that no longer hold are dropped when they come up, so each step costs a logarithm.
+    """
+
+    def __init__(self, place: Sequence[int], key: Callable[[int], Key | None]) -> None:
+        self._place = place
+        self._key = key
+        self._everywhere: list[tuple[Key, int]] = []
+        self._at: defaultdict[int, list[tuple[Key, int]]] = defaultdict(list)
+        for p in range(len(place)):
+            self.update(p)
+
+    def update(self, p: int) -> None:
+        """Take note that p's key may have changed."""
+        key = self._key(p)
+        if key is not None:
+            heappush(self._everywhere, (key, p))
+            if self._place[p] != NOWHERE:
+                heappush(self._at[self._place[p]], (key, p))
+
+    def first(self) -> int | None:
+        """The processor with the smallest key, None when nobody takes part."""
+        return self._first_of(self._everywhere)
+
+    def first_at(self, place: int) -> int | None:
+        """The processor with the smallest key at this location, None when nobody there takes part or it is NOWHERE."""
+        return self._first_of(self._at[place])
+
+    def _first_of(self, heap: list[tuple[Key, int]]) -> int | None:
+        while heap:
+            key, p = heap[0]
+            if key == self._key(p):
+                return p
+            heappop(heap)
+        return None

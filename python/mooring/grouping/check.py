@@ -1,0 +1,236 @@
+"""An independent look at a plan: which promise does it break?
+
+Written against the promises, not against the planner, and sharing no helper with it: a mistake in one is found by the
+other.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from mooring.errors import InvalidGroupingError
+from mooring.model import ANY_HOST, ContainerModel, JobModel, TaskModel, natural_order
+
+
+def check_job_model(
+    model: JobModel,
+    queries: Mapping[str, Collection[TaskModel]],
+    processor_locality: Mapping[str, str],
+    task_locality: Mapping[str, str] | None = None,
+    previous: JobModel | None = None,
+    weights: Mapping[str, int] | None = None,
+) -> None:
+    """Raise `InvalidGroupingError` unless the job model lists every processor and keeps the promises for each query.
+
+    The promises on movement are checked when `task_locality` is given (it may be empty); the rest follows from the
+    other arguments. Where remainders of several queries go depends on the order in which they were planned, and is not
+    checked here.
+    """
+    if set(model.containers) != set(processor_locality):
+        odd = min(set(model.containers) ^ set(processor_locality), key=natural_order)
+        raise InvalidGroupingError(
+            f'processor "{odd}" is '
+            + ("not in the job model" if odd in processor_locality else "in the job model, but gone")
+        )
+    query_of = {task.task_name: query for query, tasks in queries.items() for task in tasks}
+    parts: dict[str, list[ContainerModel]] = {query: [] for query in queries}
+    for container in model.containers.values():
+        _check_location(container, processor_locality)
+        split: dict[str, list[TaskModel]] = {}
+        for name, task in container.tasks.items():
+            if name not in query_of:
+                raise InvalidGroupingError(f'task "{name}" on processor "{container.processor_id}" belongs to no query')
+            split.setdefault(query_of[name], []).append(task)
+        for query, tasks in split.items():
+            parts[query].append(ContainerModel.of(container.processor_id, tasks, container.location_id))
+    for query, given in queries.items():
+        try:
+            check_grouping(parts[query], given, processor_locality, task_locality, previous, weights)
+        except InvalidGroupingError as e:
+            raise InvalidGroupingError(f'query "{query}": {e}') from e
+
+
+def check_grouping(
+    containers: Iterable[ContainerModel],
+    task_models: Collection[TaskModel],
+    processor_locality: Mapping[str, str],
+    task_locality: Mapping[str, str] | None = None,
+    previous: JobModel | None = None,
+    weights: Mapping[str, int] | None = None,
+    load: Mapping[str, int] | None = None,
+) -> None:
+    """Raise `InvalidGroupingError` unless the grouping of one query keeps its promises; say which it breaks.
+
+    Always checked: each task once, only living processors, as many as can be used, even sizes or weights. With
+    `task_locality`: fewest moves, movers at their last location where a simple exchange could bring them there. With
+    `load` as well: remainders where it is least. With `weights` and more tasks than processors the planner does not
+    promise the last three, so they are not checked.
+    """
+    owner = _check_each_task_once(containers, task_models, processor_locality)
+    if len(owner) > len(processor_locality) and any((weights or {}).get(name) for name in owner):
+        _check_weights(owner, processor_locality, weights or {})
+        return
+    sizes = Counter(dict.fromkeys(processor_locality, 0))
+    sizes.update(owner.values())
+    _check_sizes(sizes)
+    if task_locality is not None:
+        now_at = {name: processor_locality[processor] for name, processor in owner.items()}
+        movers = _check_fewest_moves(owner, sizes, previous)
+        strangers = _strangers(movers, now_at, task_locality, previous, set(processor_locality.values()))
+        _check_exchanges(strangers, owner, sizes, processor_locality)
+        if load is not None:
+            _check_remainders(strangers, owner, sizes, load)
+
+
+def _check_each_task_once(
+    containers: Iterable[ContainerModel], task_models: Collection[TaskModel], processor_locality: Mapping[str, str]
+) -> dict[str, str]:
+    expected = {task.task_name: task for task in task_models}
+    owner: dict[str, str] = {}
+    seen: set[str] = set()
+    for container in containers:
+        processor = container.processor_id
+        if processor in seen:
+            raise InvalidGroupingError(f'processor "{processor}" is listed twice')
+        seen.add(processor)
+        _check_location(container, processor_locality)
+        for name, task in container.tasks.items():
+            if name in owner:
+                raise InvalidGroupingError(f'task "{name}" is on the processors "{owner[name]}" and "{processor}"')
+            if expected.get(name) != task:
+                raise InvalidGroupingError(f'task "{name}" on processor "{processor}" is not one that was given')
+            owner[name] = processor
+    for name in expected:
+        if name not in owner:
+            raise InvalidGroupingError(f'task "{name}" is on no processor')
+    return owner
+
+
+def _check_location(container: ContainerModel, processor_locality: Mapping[str, str]) -> None:
+    if container.processor_id not in processor_locality:
+        raise InvalidGroupingError(f'processor "{container.processor_id}" is in the plan, but gone')
+    location = processor_locality[container.processor_id]
+    if (container.location_id or ANY_HOST) != (location or ANY_HOST):
+        raise InvalidGroupingError(
+            f'processor "{container.processor_id}" is at "{location}", not at "{container.location_id}"'
+        )
+
+
+def _check_weights(owner: Mapping[str, str], processors: Collection[str], weights: Mapping[str, int]) -> None:
+    known = [weights[name] for name in owner if name in weights]
+    mean_of_known = sum(known) // len(known)
+    weight = {name: weights.get(name, mean_of_known) for name in owner}
+    sums: Counter[str] = Counter()
+    for name, processor in owner.items():
+        sums[processor] += weight[name]
+    idle = set(processors) - set(sums)
+    if idle:
+        raise InvalidGroupingError(
+            f'processor "{min(idle, key=natural_order)}" has no task, though there are tasks enough'
+        )
+    processor = max(sums, key=lambda p: (sums[p], natural_order(p)))
+    most = max(weight.values())
+    if sums[processor] * len(processors) > sum(weight.values()) + most * len(processors):
+        mean = sum(weight.values()) / len(processors)
+        raise InvalidGroupingError(
+            f'processor "{processor}" weighs {sums[processor]}; the mean is {mean:.0f}, the heaviest task {most}'
+        )
+
+
+def _check_sizes(sizes: Mapping[str, int]) -> None:
+    tasks = sum(sizes.values())
+    least, most = tasks // len(sizes), -(-tasks // len(sizes))
+    for processor, size in sizes.items():
+        if not least <= size <= most:
+            raise InvalidGroupingError(
+                f'processor "{processor}" has {size} of {tasks} tasks; even on {len(sizes)} is {least} to {most}'
+            )
+
+
+def _check_fewest_moves(owner: Mapping[str, str], sizes: Mapping[str, int], previous: JobModel | None) -> list[str]:
+    """The tasks that moved, after seeing that no more did than had to."""
+    held: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
+    movers = set(owner)
+    for container in previous.containers.values() if previous else ():
+        if container.processor_id in sizes:
+            here = [name for name in container.tasks if name in owner]
+            held[container.processor_id] = len(here)
+            kept[container.processor_id] = sum(owner[name] == container.processor_id for name in here)
+            movers.difference_update(name for name in here if owner[name] == container.processor_id)
+    for processor in held:
+        could = min(held[processor], sizes[processor])
+        if kept[processor] < could:
+            raise InvalidGroupingError(
+                f'processor "{processor}" kept {kept[processor]} of its tasks; it could have kept {could}'
+            )
+    least = len(owner) // len(sizes)
+    robbed = [processor for processor in held if held[processor] > least == sizes[processor]]
+    favoured = [processor for processor in sizes if sizes[processor] > least >= held[processor]]
+    if robbed and favoured:
+        raise InvalidGroupingError(
+            f'processor "{robbed[0]}" gave a task up so that "{favoured[0]}" could have one more than it needs'
+        )
+    return sorted(movers, key=natural_order)
+
+
+def _strangers(
+    movers: Collection[str],
+    now_at: Mapping[str, str],
+    task_locality: Mapping[str, str],
+    previous: JobModel | None,
+    places: Collection[str],
+) -> dict[str, str | None]:
+    """The movers that are not at their last location, with that location, or None if nobody is there."""
+    was_at: dict[str, str | None] = {
+        name: container.location_id
+        for container in (previous.containers.values() if previous else ())
+        for name in container.tasks
+    }
+    strangers: dict[str, str | None] = {}
+    for name in movers:
+        last = task_locality.get(name, was_at.get(name))
+        if last in ("", ANY_HOST) or last not in places:
+            strangers[name] = None
+        elif last != now_at[name]:
+            strangers[name] = last
+    return strangers
+
+
+def _check_exchanges(
+    strangers: Mapping[str, str | None],
+    owner: Mapping[str, str],
+    sizes: Mapping[str, int],
+    processor_locality: Mapping[str, str],
+) -> None:
+    """No two movers could swap so that one comes home, and no remainder could move to bring one home."""
+    least = len(owner) // len(sizes)
+    stranger_at = {processor_locality[owner[name]]: name for name in strangers}
+    short_at = {processor_locality[processor]: processor for processor, size in sizes.items() if size == least}
+    for name, last in strangers.items():
+        if last in stranger_at:
+            raise InvalidGroupingError(
+                f'task "{name}" was at "{last}" and could be there in the place of "{stranger_at[last]}"'
+            )
+        if last in short_at and sizes[owner[name]] > least:
+            raise InvalidGroupingError(
+                f'task "{name}" was at "{last}" and could be there on processor "{short_at[last]}"'
+            )
+
+
+def _check_remainders(
+    strangers: Collection[str], owner: Mapping[str, str], sizes: Mapping[str, int], load: Mapping[str, int]
+) -> None:
+    """No remainder that holds a stranger could be on a processor with less load, or with as much and a smaller id."""
+    least = len(owner) // len(sizes)
+    short = [processor for processor, size in sizes.items() if size == least]
+    best = min(short, key=lambda processor: (load.get(processor, 0), natural_order(processor)), default=None)
+    for name in strangers:
+        taken = owner[name]
+        if (
+            best is not None
+            and sizes[taken] > least
+            and (load.get(best, 0), natural_order(best)) < (load.get(taken, 0), natural_order(taken))
+        ):
+            raise InvalidGroupingError(
+                f'task "{name}" should be on processor "{best}" (load {load.get(best, 0)}), not on "{taken}"'
+            )

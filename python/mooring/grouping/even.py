@@ -1,0 +1,173 @@
+"""Groups of equal size with the fewest moved tasks: the exact planner, used when all tasks count the same.
+
+What matters, each only among plans that are equally good in all before it:
+1. Sizes are floor or ceil of tasks / processors.
+2. The most tasks stay on the processor that held them.
+3. The most tasks are on a processor at their last location.
+4. The remainders (the places beyond floor) are where the load of other queries is least, then on the smallest ids.
+
+1 to 3 are exact: sizes and stays by counting, locations by a largest matching. 4 is exact too, because the sets of
+remainders that allow the best of 3 form a matroid, where taking the best candidate first is right. One corner of 4 is
+greedy: when more processors hold more than floor than there are remainders, those that give a task up are sought first
+among processors that hold strays.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from mooring.grouping.matching import Matching, Node
+from mooring.grouping.problem import NOWHERE, Problem
+
+
+def spread_evenly(problem: Problem) -> list[int]:
+    """The processor of each task. Sizes, stays and locations are the best there are (see the module)."""
+    fleet, remainders_left = _first_sizes(problem)
+    matching = Matching(*_leavers_and_places(fleet))
+    if remainders_left < 0:
+        _shrink_crowds(fleet, matching, -remainders_left)
+    else:
+        _hand_out_remainders(fleet, matching, remainders_left)
+    near, far = _choose_leavers(fleet, matching)
+    return _settle(fleet, near, far)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fleet:
+    """The plan in the making. `size[p]` is how many tasks processor p gets; it alone changes, by one at most.
+
+    A crowd is a processor that held more than `floor` tasks. Its `strays` are those whose last location is elsewhere:
+    they leave before the others, because nothing of theirs is on its disk. It is `picky` when it need not send all of
+    them away.
+    """
+
+    problem: Problem
+    floor: int
+    held: list[list[int]]
+    size: list[int]
+    strays: dict[int, list[int]]
+    picky: set[int]
+
+    def leaving(self, p: int) -> int:
+        return max(0, len(self.held[p]) - self.size[p])
+
+    def free(self, p: int) -> int:
+        return max(0, self.size[p] - len(self.held[p]))
+
+
+def _first_sizes(problem: Problem) -> tuple[_Fleet, int]:
+    """Floor for all, one more for each crowd, and how many remainders that leaves; if negative, how many it lacks."""
+    floor, remainders = divmod(len(problem.tasks), len(problem.processors))
+    held = problem.held()
+    strays = {
+        p: [t for t in tasks if not _is_native(problem, t, p)] for p, tasks in enumerate(held) if len(tasks) > floor
+    }
+    picky = {p for p, tasks in strays.items() if len(held[p]) - (floor + 1) < len(tasks)}
+    size = [floor + (p in strays) for p in range(len(held))]
+    return _Fleet(problem, floor, held, size, strays, picky), remainders - len(strays)
+
+
+def _is_native(problem: Problem, task: int, p: int) -> bool:
+    return problem.wish[task] == problem.place[p] != NOWHERE
+
+
+def _leavers_and_places(fleet: _Fleet) -> tuple[dict[Node, int], dict[tuple[Node, Node], int]]:
+    """What is matched: `crowd` p picks who leaves, those who must go count by `wish`, a `place` has free places."""
+    problem = fleet.problem
+    units: Counter[Node] = Counter()
+    for p, place in enumerate(problem.place):
+        if p not in fleet.strays and place != NOWHERE:
+            units["place", place] += fleet.free(p)
+    width = {(("wish", place), ("place", place)): len(problem.tasks) for _, place in units}
+    for p in sorted(fleet.picky):
+        for wish, count in Counter(problem.wish[t] for t in fleet.strays[p]).items():
+            if ("place", wish) in units:
+                width[("crowd", p), ("place", wish)] = count
+    units.update({("crowd", p): fleet.leaving(p) for p in fleet.picky})
+    units.update(("wish", problem.wish[task]) for task in _must_leave(fleet))
+    return units, width
+
+
+def _must_leave(fleet: _Fleet) -> Iterator[int]:
+    """Tasks without a processor, and those that a crowd sends away without a choice of who."""
+    yield from (task for task, home in enumerate(fleet.problem.home) if home == NOWHERE)
+    for p, strays in fleet.strays.items():
+        if p not in fleet.picky:
+            natives = [t for t in fleet.held[p] if _is_native(fleet.problem, t, p)]
+            yield from strays
+            yield from natives[len(natives) + len(strays) - fleet.leaving(p) :]
+
+
+def _shrink_crowds(fleet: _Fleet, matching: Matching, count: int) -> None:
+    """Take the remainder from as many crowds: where that brings a task to where it was, then from the most loaded."""
+    by_load = sorted(fleet.strays, key=lambda p: (-fleet.problem.load[p], -p))
+    picky = [p for p in by_load if p in fleet.picky]
+    others = [p for p in by_load if p not in fleet.picky]
+    shrunk = _choose(picky, count, lambda p: matching.offer(("crowd", p)))
+    shrunk += _choose(others, count - len(shrunk), lambda p: matching.offer(("wish", fleet.problem.place[p])))
+    for p in shrunk:
+        fleet.size[p] -= 1
+
+
+def _hand_out_remainders(fleet: _Fleet, matching: Matching, count: int) -> None:
+    """Give the remainders left: where they bring a task to its last location, then to the least loaded."""
+    by_load = sorted(
+        (p for p in range(len(fleet.size)) if p not in fleet.strays), key=lambda p: (fleet.problem.load[p], p)
+    )
+    for p in _choose(by_load, count, lambda p: matching.offer(("place", fleet.problem.place[p]))):
+        fleet.size[p] += 1
+
+
+def _choose(candidates: Sequence[int], count: int, is_useful: Callable[[int], bool]) -> list[int]:
+    """`count` of the candidates, or all if they are fewer: the useful ones first, in order, then others in order."""
+    useful: list[int] = []
+    for candidate in candidates:
+        if len(useful) == count:
+            return useful
+        if is_useful(candidate):
+            useful.append(candidate)
+    taken = set(useful)
+    return useful + [candidate for candidate in candidates if candidate not in taken][: count - len(useful)]
+
+
+def _choose_leavers(fleet: _Fleet, matching: Matching) -> tuple[dict[int, list[int]], list[int]]:
+    """Who moves: by location the tasks that go to where they were last (near), and those that go anywhere (far)."""
+    near: defaultdict[int, list[int]] = defaultdict(list)
+    far: list[int] = []
+    for p in fleet.picky:
+        going = {place: units for (_, place), units in matching.partners(("crowd", p)).items()}
+        undecided = fleet.leaving(p) - sum(going.values())
+        for task in fleet.strays[p]:
+            wish = fleet.problem.wish[task]
+            if going.get(wish):
+                going[wish] -= 1
+                near[wish].append(task)
+            elif undecided:
+                undecided -= 1
+                far.append(task)
+    waiting: defaultdict[int, list[int]] = defaultdict(list)
+    for task in _must_leave(fleet):
+        waiting[fleet.problem.wish[task]].append(task)
+    for wish, tasks in waiting.items():
+        matched = matching.partners(("wish", wish)).get(("place", wish), 0)
+        near[wish] += tasks[:matched]
+        far += tasks[matched:]
+    return near, far
+
+
+def _settle(fleet: _Fleet, near: dict[int, list[int]], far: list[int]) -> list[int]:
+    """Lead the movers to free places, in natural order; everybody else stays."""
+    problem, owner = fleet.problem, list(fleet.problem.home)
+    free = [fleet.free(p) for p in range(len(fleet.size))]
+    at_place: defaultdict[int, list[int]] = defaultdict(list)
+    for p in sorted(range(len(free)), key=lambda p: (problem.load[p], p)):
+        at_place[problem.place[p]].append(p)
+    for place, tasks in near.items():
+        slots = (p for p in at_place[place] for _ in range(free[p]))
+        for task, p in zip(sorted(tasks), slots, strict=False):
+            owner[task] = p
+            free[p] -= 1
+    slots = (p for p in range(len(free)) for _ in range(free[p]))
+    for task, p in zip(sorted(far), slots, strict=True):
+        owner[task] = p
+    return owner

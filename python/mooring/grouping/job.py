@@ -1,0 +1,123 @@
+"""The whole application: all its queries on all its processors, in one job model."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from mooring.errors import InvalidGroupingError
+from mooring.grouping.contract import TaskNameGrouper
+from mooring.grouping.host_aware import HostAwareGrouper
+from mooring.model import ContainerModel, JobModel, TaskModel, named_place, natural_order
+
+
+class GrouperFactory(Protocol):
+    """Makes the grouper of one query; `HostAwareGrouper` itself is one."""
+
+    def __call__(self, weights: Mapping[str, int] | None, load: Mapping[str, int] | None) -> TaskNameGrouper:
+        """`weights` is task name to bytes, or None; `load` is processor id to what other queries put there."""
+
+
+def plan_job(
+    queries: Mapping[str, frozenset[TaskModel]],
+    processor_locality: Mapping[str, str],
+    task_locality: Mapping[str, str],
+    previous: JobModel | None = None,
+    weights: Mapping[str, int] | None = None,
+    make_grouper: GrouperFactory = HostAwareGrouper,
+    config: Mapping[str, str] | None = None,
+) -> JobModel:
+    """Group each query on its own, remainders where the total is least, and merge the groups.
+
+    `queries` maps query name to its tasks. Queries that already run are planned before new ones, both in natural order
+    of names. What a query will be given counts for the queries before it as what it has now. Every processor is listed,
+    idle ones without tasks. The version is the previous one when nothing changed, else one more; the first is 1.
+    `config` is the previous one unless given.
+
+    Raises `InvalidGroupingError` for no processors, for a task name that two queries use, and for what the grouper
+    refuses, naming the query.
+    """
+    if not processor_locality:
+        raise InvalidGroupingError(f"there are no processors to group {len(queries)} queries on")
+    before = _split_by_query(previous, _query_of_each_task(queries))
+    load = Counter({processor: 0 for processor in processor_locality})
+    for model in before.values():
+        load.update(_load_of(model, weights))
+    tasks_of: dict[str, list[TaskModel]] = {processor: [] for processor in processor_locality}
+    for query in sorted(queries, key=lambda query: (query not in before, natural_order(query))):
+        if query in before:
+            load.subtract(_load_of(before[query], weights))
+        containers = _group_one(
+            query, queries[query], make_grouper(weights, load), task_locality, processor_locality, before.get(query)
+        )
+        for container in containers:
+            tasks_of[container.processor_id].extend(container.tasks.values())
+        load.update(_load_of(JobModel.of(containers), weights))
+    return _next_version(tasks_of, processor_locality, previous, config)
+
+
+def _query_of_each_task(queries: Mapping[str, frozenset[TaskModel]]) -> dict[str, str]:
+    query_of: dict[str, str] = {}
+    for query, tasks in queries.items():
+        for task in tasks:
+            if query_of.setdefault(task.task_name, query) != query:
+                raise InvalidGroupingError(
+                    f'the queries "{query_of[task.task_name]}" and "{query}" both have a task "{task.task_name}"'
+                )
+    return query_of
+
+
+def _split_by_query(previous: JobModel | None, query_of: Mapping[str, str]) -> dict[str, JobModel]:
+    """What each query has now, for queries that have anything. Tasks of queries that ended drop out."""
+    parts: dict[str, list[ContainerModel]] = {}
+    for container in previous.containers.values() if previous else ():
+        tasks: dict[str, list[TaskModel]] = {}
+        for name, task in container.tasks.items():
+            if name in query_of:
+                tasks.setdefault(query_of[name], []).append(task)
+        for query, own in tasks.items():
+            parts.setdefault(query, []).append(ContainerModel.of(container.processor_id, own, container.location_id))
+    return {query: JobModel.of(containers) for query, containers in parts.items()}
+
+
+def _load_of(model: JobModel, weights: Mapping[str, int] | None) -> dict[str, int]:
+    """For each processor its tasks, or their bytes when weights are given."""
+    return {
+        processor: len(container.tasks) if weights is None else sum(weights.get(name, 0) for name in container.tasks)
+        for processor, container in model.containers.items()
+    }
+
+
+def _group_one(
+    query: str,
+    tasks: frozenset[TaskModel],
+    grouper: TaskNameGrouper,
+    task_locality: Mapping[str, str],
+    processor_locality: Mapping[str, str],
+    before: JobModel | None,
+) -> frozenset[ContainerModel]:
+    try:
+        return grouper.group(tasks, task_locality, processor_locality, before)
+    except InvalidGroupingError as e:
+        raise InvalidGroupingError(f'query "{query}": {e}') from e
+
+
+def _next_version(
+    tasks_of: Mapping[str, list[TaskModel]],
+    processor_locality: Mapping[str, str],
+    previous: JobModel | None,
+    config: Mapping[str, str] | None,
+) -> JobModel:
+    """The job model of these tasks: the previous one itself when it says the same."""
+    containers = [
+        ContainerModel.of(
+            processor,
+            sorted(tasks_of[processor], key=lambda task: natural_order(task.task_name)),
+            named_place(location),
+        )
+        for processor, location in sorted(processor_locality.items(), key=lambda entry: natural_order(entry[0]))
+    ]
+    if previous is None:
+        return JobModel.of(containers, 1, config)
+    same_version = JobModel.of(containers, previous.version, previous.config if config is None else config)
+    return previous if same_version == previous else replace(same_version, version=previous.version + 1)

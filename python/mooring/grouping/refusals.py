@@ -1,0 +1,34 @@
+"""What no grouper can group, said before anything is planned."""
+
+from collections.abc import Collection, Sequence
+
+from mooring.errors import InvalidGroupingError
+from mooring.model import TaskModel
+
+
+def refuse_impossible(task_models: Collection[TaskModel], processor_ids: Sequence[str]) -> None:
+    """Raise `InvalidGroupingError` for no tasks, no processors, or a task name or processor id given twice."""
+    if not task_models:
+        raise InvalidGroupingError("there are no tasks to group")
+    if not processor_ids:
+        raise InvalidGroupingError(f"there are no processors to group {len(task_models)} tasks on")
+    _refuse_duplicates("task name", [task.task_name for task in task_models])
+    _refuse_duplicates("processor id", processor_ids)
+
+
+def refuse_bad_count(count: int, task_models: Collection[TaskModel]) -> None:
+    """Raise `InvalidGroupingError` for a fixed number of containers that is not positive, or above that of tasks."""
+    if count <= 0:
+        raise InvalidGroupingError(f"the number of containers is {count}; it must be at least 1")
+    if len(task_models) < count:
+        raise InvalidGroupingError(
+            f"there are {len(task_models)} tasks for {count} containers; each container needs one at least"
+        )
+
+
+def _refuse_duplicates(what: str, names: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidGroupingError(f'the {what} "{name}" is given more than once')
+        seen.add(name)

@@ -1,0 +1,62 @@
+"""What is in a record's file: a line that says what to expect, then the key, then the value.
+
+    mooring-metadata/1 <bytes of key> <bytes of value> <SHA-256 of both>
+    <key>
+    <value>
+
+A file that was cut off, overwritten in part or written by something else does not fit its first line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from mooring.metadata.store import MAX_VALUE_BYTES
+
+MAX_RECORD_BYTES = MAX_VALUE_BYTES + 1024 * 1024
+"""More than any record has; longer files are not read."""
+
+_FIRST_LINE = re.compile(rb"mooring-metadata/1 ([0-9]{1,9}) ([0-9]{1,9}) ([0-9a-f]{64})\n")
+_LONGEST_FIRST_LINE = 128
+
+
+class DamagedRecord(ValueError):
+    """The bytes are not a whole record; the message says in what way. Never leaves the file store."""
+
+
+def pack(key: str, value: bytes) -> bytes:
+    """The bytes of a record's file."""
+    encoded = key.encode("utf-8")
+    return b"mooring-metadata/1 %d %d %s\n%s\n%s" % (
+        len(encoded),
+        len(value),
+        _checksum(encoded, value),
+        encoded,
+        value,
+    )
+
+
+def unpack(data: bytes) -> tuple[str, bytes]:
+    """Key and value of a record's file; DamagedRecord for anything but exactly what `pack` makes."""
+    if not data:
+        raise DamagedRecord("it is empty")
+    line = _FIRST_LINE.match(data[:_LONGEST_FIRST_LINE])
+    if line is None:
+        raise DamagedRecord("it is not a record of Mooring")
+    key_size, value_size = int(line[1]), int(line[2])
+    expected = line.end() + key_size + 1 + value_size
+    if len(data) != expected:
+        raise DamagedRecord(f"it has {len(data)} bytes where its first line announces {expected}")
+    encoded = data[line.end() : line.end() + key_size]
+    value = data[line.end() + key_size + 1 :]
+    if _checksum(encoded, value) != line[3]:
+        raise DamagedRecord("its checksum is wrong")
+    return encoded.decode("utf-8"), value
+
+
+def _checksum(key: bytes, value: bytes) -> bytes:
+    digest = hashlib.sha256(b"%d " % len(key))
+    digest.update(key)
+    digest.update(value)
+    return digest.hexdigest().encode("ascii")

@@ -1,0 +1,46 @@
+"""Keys as file names: safe on any file system, also one that does not tell upper from lower case."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+# 143 bytes is what encrypted home directories (eCryptfs) leave of the usual 255.
+MAX_NAME_BYTES = 143
+
+_SUFFIX = ".v1"
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
+_WHOLE = re.compile(r"k-((?:[a-z0-9._-]|=[0-9a-f]{2})*)\.v1")
+_HASHED = re.compile(r"h-(?:[a-z0-9._=-]{40})-[0-9a-f]{64}\.v1")
+
+
+def file_name(key: str) -> str:
+    """The name of a key's file: `k-<key>.v1` with everything but a-z, 0-9, dash, underscore and dot as `=<hex>`.
+
+    A key too long for that gets `h-<its beginning>-<its SHA-256>.v1`; the key is then known from the file only. Two
+    keys never share a name.
+    """
+    escaped = "".join(chr(byte) if byte in _PLAIN else f"={byte:02x}" for byte in key.encode("utf-8"))
+    name = f"k-{escaped}{_SUFFIX}"
+    if len(name) <= MAX_NAME_BYTES:
+        return name
+    return f"h-{escaped[:40]}-{hashlib.sha256(key.encode('utf-8')).hexdigest()}{_SUFFIX}"
+
+
+def is_record_name(name: str) -> bool:
+    """Whether a file of this name is a record of ours."""
+    return len(name) <= MAX_NAME_BYTES and (_HASHED.fullmatch(name) is not None or key_of(name) is not None)
+
+
+def key_of(name: str) -> str | None:
+    """The key that a file name spells out; None for a hashed name and for a name that is not ours."""
+    match = _WHOLE.fullmatch(name)
+    if match is None or len(name) > MAX_NAME_BYTES:
+        return None
+    try:
+        key = re.sub(rb"=([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), match[1].encode("ascii")).decode(
+            "utf-8"
+        )
+    except UnicodeDecodeError:
+        return None
+    return key if file_name(key) == name else None

@@ -1,0 +1,86 @@
+"""From the text of `spark.mooring.metadata`, `--metadata` or `MOORING_METADATA` to a store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from mooring.errors import InvalidSettingError, MetadataStoreError
+from mooring.metadata.file import FileMetadataStore
+from mooring.metadata.memory import MemoryMetadataStore
+from mooring.metadata.store import MetadataStore, Report, report_to_log
+from mooring.settings.notation import parse_duration_ms
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+Opener = Callable[[str, Report, Mapping[str, str]], MetadataStore]
+
+
+def open_metadata_store(uri: str, *, report: Report = report_to_log, **options: str) -> MetadataStore:
+    """Open the store that a text names: a directory, a `file:` URI, or `memory://name` within one process.
+
+    `options` are those of `spark.mooring.metadata.*`; the file store knows `poll.interval`. `report` hears, once each,
+    of records that are ignored. A text that names no store here raises MetadataStoreError that says what to use
+    instead; an option that the store does not have raises InvalidSettingError. Nothing is read or written yet.
+    """
+    if not uri.strip():
+        raise MetadataStoreError("no metadata store is named: give a directory that driver and clients share")
+    match = _SCHEME.match(uri)
+    scheme = match[1].lower() if match else ""
+    opener = _OPENERS.get(scheme)
+    if opener is None:
+        raise MetadataStoreError(_instead_of(scheme, uri))
+    return opener(uri, report, options)
+
+
+def _open_directory(uri: str, report: Report, options: Mapping[str, str]) -> MetadataStore:
+    _refuse_unknown_options("file", options, {"poll.interval"})
+    interval = options.get("poll.interval", "1s")
+    try:
+        poll_seconds = parse_duration_ms(interval) / 1000
+    except ValueError:
+        raise InvalidSettingError(f"metadata.poll.interval={interval}: expected a duration, such as 1s") from None
+    return FileMetadataStore(_directory_of(uri), poll_seconds=max(poll_seconds, 0.01), report=report)
+
+
+def _open_memory(uri: str, report: Report, options: Mapping[str, str]) -> MetadataStore:
+    _refuse_unknown_options("memory", options, set())
+    return MemoryMetadataStore(uri.partition(":")[2].strip("/"), report=report)
+
+
+_OPENERS: Mapping[str, Opener] = {"": _open_directory, "file": _open_directory, "memory": _open_memory}
+
+
+def _directory_of(uri: str) -> str:
+    """The path as Hadoop reads it, so that agent and client agree: `%20` is three characters of the name."""
+    if _SCHEME.match(uri) is None:
+        return uri
+    path = uri.partition(":")[2]
+    if path.startswith("//"):
+        host, slash, rest = path[2:].partition("/")
+        if host:
+            raise MetadataStoreError(
+                f"{uri} names the host {host}; a file: URI of this machine has three slashes: file:///path"
+            )
+        path = slash + rest
+    if not path.startswith("/"):
+        raise MetadataStoreError(f"{uri} names no absolute path; write file:///path")
+    return path
+
+
+def _instead_of(scheme: str, uri: str) -> str:
+    if scheme in ("zk", "zookeeper", "kafka"):
+        return f"{uri}: ZooKeeper and Kafka come in a later version; use a directory that driver and clients share"
+    return (
+        f"{uri}: only the agent beside the Spark driver reaches {scheme}: storage, with the application's own"
+        " credentials; a client needs a store that it reaches by itself: set spark.mooring.metadata to a directory"
+        " that is mounted here as well"
+    )
+
+
+def _refuse_unknown_options(store: str, options: Mapping[str, str], known: set[str]) -> None:
+    for name in sorted(set(options) - known):
+        knows = f"it knows {', '.join(sorted(known))}" if known else "it has none"
+        raise InvalidSettingError(
+            f"the {store} metadata store has no option {name!r} (spark.mooring.metadata.{name}); {knows}"
+        )

@@ -1,0 +1,22 @@
+"""Values only: names, tasks, containers, the job model, and its JSON. Nothing here does input or output."""
+
+from mooring.model.container_model import ContainerModel
+from mooring.model.job_model import JobModel
+from mooring.model.job_model_json import job_model_from_json, job_model_to_json
+from mooring.model.names import ANY_HOST, LocationId, TaskName, named_place, natural_order
+from mooring.model.task_model import SystemStreamPartition, TaskMode, TaskModel
+
+__all__ = [
+    "ANY_HOST",
+    "ContainerModel",
+    "JobModel",
+    "LocationId",
+    "SystemStreamPartition",
+    "TaskMode",
+    "TaskModel",
+    "TaskName",
+    "job_model_from_json",
+    "job_model_to_json",
+    "named_place",
+    "natural_order",
+]

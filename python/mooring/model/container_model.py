@@ -1,0 +1,40 @@
+"""One processor and the tasks that it holds."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from mooring.errors import InvalidJobModelError
+from mooring.model.names import LocationId, TaskName
+from mooring.model.task_model import TaskModel
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerModel:
+    """A processor with a stable id, the tasks it holds (none when it is idle), and its location when that is known.
+
+    `tasks` may be given as any mapping of name to task; a read-only copy is kept. A key that is not its task's name is
+    refused with `InvalidJobModelError`. The hash leaves the tasks out, so large containers are cheap members of sets.
+    """
+
+    processor_id: str
+    tasks: Mapping[TaskName, TaskModel] = field(hash=False)
+    location_id: LocationId | None = None
+
+    def __post_init__(self) -> None:
+        for name, task in self.tasks.items():
+            if name != task.task_name:
+                raise InvalidJobModelError(f'container "{self.processor_id}" lists task "{task.task_name}" as "{name}"')
+        object.__setattr__(self, "tasks", MappingProxyType(dict(self.tasks)))
+
+    @classmethod
+    def of(
+        cls, processor_id: str, tasks: Iterable[TaskModel], location_id: LocationId | None = None
+    ) -> "ContainerModel":
+        """A container of these tasks; two of one name are refused with `InvalidJobModelError`."""
+        by_name: dict[TaskName, TaskModel] = {}
+        for task in tasks:
+            if task.task_name in by_name:
+                raise InvalidJobModelError(f'container "{processor_id}" has two tasks named "{task.task_name}"')
+            by_name[task.task_name] = task
+        return cls(processor_id, by_name, location_id)

@@ -1,0 +1,176 @@
+"""What the JVM tells the agent, as values. The JSON forms are in docs/internals.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened; `at_ms` is when, in milliseconds since the epoch, by the driver's clock."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockTicked(Event):
+    """Time passed; the agent's own event."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInForce(Event):
+    """The plan that the JVM holds when an agent starts: `wanted` maps query id and partition to the executor named first."""
+
+    version: int
+    wanted: Mapping[tuple[str, int], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationStarted(Event):
+    """The application has its id. `checkpoint_location` is the session default for checkpoints, or empty."""
+
+    application: str
+    name: str
+    settings: Mapping[str, str]
+    checkpoint_location: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorRegistered(Event):
+    """An executor can take tasks."""
+
+    executor: str
+    location: str
+    cores: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorLost(Event):
+    """An executor is gone, for whatever reason."""
+
+    executor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlanned(Event):
+    """The first batch of a stateful query's run waits for its plan. `partitions` maps operator id to its number of partitions."""
+
+    query: str
+    run: str
+    name: str
+    checkpoint: str
+    batch: int
+    partitions: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEnded(Event):
+    """A batch was committed. `placements` maps partition to the executor that ran it; `planned` counts the tasks that had a
+    preference, `as_planned` those that ran there; `state_bytes` is the size of the query's whole state, 0 when it is not known."""
+
+    query: str
+    batch: int
+    milliseconds: int
+    placements: Mapping[int, str]
+    planned: int
+    as_planned: int
+    state_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEnded(Event):
+    """A run of a query is over; `error` is empty when it was stopped."""
+
+    query: str
+    run: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOpened(Event):
+    """An executor brought up a state store from files; bytes and files as they were read."""
+
+    executor: str
+    store: str
+    version: int
+    milliseconds: int
+    local_files: int
+    local_bytes: int
+    remote_files: int
+    remote_bytes: int
+    local_changelogs: int
+    remote_changelogs: int
+
+
+def read_event(form: Mapping[str, Any]) -> Event | None:
+    """The event of one JSON object; None for a kind that this version does not know. A missing field raises KeyError."""
+    reader = _READERS.get(form["event"])
+    return None if reader is None else reader(form)
+
+
+def _application(form: Mapping[str, Any]) -> Event:
+    return ApplicationStarted(
+        form["at"], form["application"], form["name"], dict(form["settings"]), form["checkpoint-location"]
+    )
+
+
+def _plan_in_force(form: Mapping[str, Any]) -> Event:
+    plan: dict[str, Any] = json.loads(form["plan"]) if form["plan"] else {"version": 0, "queries": {}}
+    wanted = {
+        (query, int(partition)): executors[0]
+        for query, rows in plan["queries"].items()
+        for partition, executors in rows.items()
+        if executors
+    }
+    return PlanInForce(form["at"], plan["version"], wanted)
+
+
+def _query_planned(form: Mapping[str, Any]) -> Event:
+    partitions = {operator["id"]: operator["partitions"] for operator in form["operators"]}
+    return QueryPlanned(
+        form["at"], form["query"], form["run"], form["name"], form["checkpoint"], form["batch"], partitions
+    )
+
+
+def _batch_ended(form: Mapping[str, Any]) -> Event:
+    placements = {placement["partition"]: placement["executor"] for placement in form["placements"]}
+    return BatchEnded(
+        form["at"],
+        form["query"],
+        form["batch"],
+        form["milliseconds"],
+        placements,
+        form["planned"],
+        form["as-planned"],
+        form["state-bytes"],
+    )
+
+
+def _store_opened(form: Mapping[str, Any]) -> Event:
+    counts = ("local-files", "local-bytes", "remote-files", "remote-bytes", "local-changelogs", "remote-changelogs")
+    return StoreOpened(
+        form["at"],
+        form["executor"],
+        form["store"],
+        form["version"],
+        form["milliseconds"],
+        *(form[count] for count in counts),
+    )
+
+
+_READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
+    "PlanInForce": _plan_in_force,
+    "ApplicationStarted": _application,
+    "ExecutorRegistered": lambda form: ExecutorRegistered(
+        form["at"], form["executor"], form["location"], form["cores"]
+    ),
+    "ExecutorLost": lambda form: ExecutorLost(form["at"], form["executor"], form["reason"]),
+    "QueryPlanned": _query_planned,
+    "BatchEnded": _batch_ended,
+    "QueryEnded": lambda form: QueryEnded(form["at"], form["query"], form["run"], form["error"]),
+    "StoreOpened": _store_opened,
+}

@@ -1,0 +1,48 @@
+"""The versioned placement: which processor holds which tasks."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from mooring.errors import InvalidJobModelError
+from mooring.model.container_model import ContainerModel
+
+
+@dataclass(frozen=True, slots=True)
+class JobModel:
+    """One version of the placement, for all processors and all tasks of the application. Never changed, only replaced.
+
+    `containers` maps processor id to container; a key that is not its container's id is refused with
+    `InvalidJobModelError`. Read-only copies are kept of both mappings.
+    """
+
+    config: Mapping[str, str] = field(hash=False)
+    containers: Mapping[str, ContainerModel] = field(hash=False)
+    version: int = 0
+
+    def __post_init__(self) -> None:
+        for processor_id, container in self.containers.items():
+            if processor_id != container.processor_id:
+                raise InvalidJobModelError(f'container "{container.processor_id}" is listed as "{processor_id}"')
+        object.__setattr__(self, "config", MappingProxyType(dict(self.config)))
+        object.__setattr__(self, "containers", MappingProxyType(dict(self.containers)))
+
+    @classmethod
+    def of(
+        cls, containers: Iterable[ContainerModel], version: int = 0, config: Mapping[str, str] | None = None
+    ) -> "JobModel":
+        """A job model of these containers; two of one processor id are refused with `InvalidJobModelError`."""
+        by_id: dict[str, ContainerModel] = {}
+        for container in containers:
+            if container.processor_id in by_id:
+                raise InvalidJobModelError(f'two containers have the processor id "{container.processor_id}"')
+            by_id[container.processor_id] = container
+        return cls(config or {}, by_id, version)
+
+    @property
+    def max_change_log_stream_partitions(self) -> int:
+        """How many changelog partitions the tasks need: the highest number plus one, 0 without tasks."""
+        numbers = (
+            task.changelog_partition for container in self.containers.values() for task in container.tasks.values()
+        )
+        return max(numbers, default=-1) + 1

@@ -1,0 +1,45 @@
+"""What the agent's core wants done, as values; `mooring.agent.effects` does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mooring.model.job_model import JobModel
+
+Rows = Mapping[str, Mapping[int, tuple[str, ...]]]
+"""Query id and partition to executors, the most wanted first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Something to be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishPlan(Order):
+    """Give the JVM a plan; it holds from the next batch on."""
+
+    version: int
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class SaveJobModel(Order):
+    """Keep a new version of the job model, with the locations of its processors."""
+
+    model: JobModel
+
+
+@dataclass(frozen=True, slots=True)
+class SaveTaskLocality(Order):
+    """Keep where tasks were last: task name to location, only those that changed."""
+
+    changed: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Say(Order):
+    """Write a line into the driver's log."""
+
+    message: str

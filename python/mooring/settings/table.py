@@ -1,0 +1,281 @@
+"""The one table of settings. The jar, the documentation and the sample configurations are all made from it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+from mooring.settings.notation import parse_count, parse_duration_ms, parse_size_bytes
+
+PREFIX = "spark.mooring."
+LATER = "later"
+
+SettingType = Literal["boolean", "integer", "duration", "size", "enum", "string"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row: what a key may hold, what it means, and since which version it works.
+
+    `default` None means that the default depends on the place, as `doc` says. `minimum` and `maximum` are written in
+    the notation of the type. `values` are the choices of an enum; for a string they say in words what `pattern` (a
+    regular expression that must match the whole value, in the dialect that Python and Java share) accepts.
+    `later_values` are known but not built yet. A row with `since` "later" is a known name whose only accepted value is
+    the default.
+    """
+
+    name: str
+    type: SettingType
+    default: str | None
+    doc: str
+    minimum: str | None = None
+    maximum: str | None = None
+    values: tuple[str, ...] = ()
+    pattern: str | None = None
+    later_values: tuple[str, ...] = ()
+    is_prefix: bool = False
+    since: str = "0.1.0"
+
+    @property
+    def key(self) -> str:
+        """The whole key as it is written in a Spark configuration."""
+        return PREFIX + self.name
+
+    @property
+    def is_later(self) -> bool:
+        """Whether this version only knows the name."""
+        return self.since == LATER
+
+    def number(self, text: str) -> int:
+        """The text as a plain number, in milliseconds or bytes for durations and sizes. ValueError when it is none."""
+        if self.type == "duration":
+            return parse_duration_ms(text)
+        return parse_size_bytes(text) if self.type == "size" else parse_count(text)
+
+
+TABLE: tuple[Setting, ...] = (
+    Setting("enabled", "boolean", "true", "Whether Mooring does anything; false gives stock Spark behaviour."),
+    Setting(
+        "local.store.dir",
+        "string",
+        None,
+        "Directory that all executors of a host share, that outlives the application and that no cluster manager wipes;"
+        " by default mooring-<user> in the JVM's java.io.tmpdir.",
+        values=("an absolute path",),
+        pattern="/.*",
+    ),
+    Setting(
+        "local.store.max.bytes",
+        "size",
+        None,
+        "Size limit of a host's local store; least recently used files go first, one in use never; by default none.",
+        minimum="1m",
+    ),
+    Setting(
+        "host.affinity.enabled",
+        "boolean",
+        "true",
+        "Whether each state partition is sent back to the place of its state.",
+    ),
+    Setting(
+        "host.affinity.wait",
+        "duration",
+        "10s",
+        "Longest wait, before a query's first batch, for the first plan and for executors on the last run's locations.",
+        minimum="0ms",
+        maximum="1h",
+    ),
+    Setting(
+        "processor.rebind.timeout",
+        "duration",
+        "60s",
+        "How long a processor whose executor was lost keeps its tasks for one that comes back on the same location.",
+        minimum="0ms",
+        maximum="1d",
+    ),
+    Setting(
+        "liveness.timeout",
+        "duration",
+        "30s",
+        "How long a host may be silent, without having closed its connections, before it counts as lost.",
+        minimum="1s",
+        maximum="1h",
+        since=LATER,
+    ),
+    Setting(
+        "location.provider",
+        "string",
+        "host",
+        "Where executors can share a local store: their host, or what an environment variable of the executor says.",
+        values=("host", "env:NAME"),
+        pattern="host|env:[A-Za-z_][A-Za-z0-9_]*",
+        later_values=("kubernetes", "module:Class"),
+    ),
+    Setting(
+        "zone.provider",
+        "string",
+        None,
+        "Who knows the zone of a location, so that copies of one task are kept in different zones; none by default.",
+        since=LATER,
+    ),
+    Setting(
+        "grouper",
+        "enum",
+        "host-aware",
+        "Who spreads tasks over processors.",
+        values=("host-aware",),
+        later_values=("module:Class",),
+    ),
+    Setting(
+        "grouper.weights",
+        "enum",
+        "tasks",
+        "What the grouper evens out.",
+        values=("tasks",),
+        later_values=("bytes",),
+    ),
+    Setting(
+        "metadata",
+        "string",
+        None,
+        "Where placement knowledge survives restarts; by default _mooring in spark.sql.streaming.checkpointLocation,"
+        " else _mooring/<application name> beside the checkpoint of the first stateful query.",
+        values=("a directory", "a URI that Hadoop can write"),
+        pattern="(?!(?i:zk|zookeeper|kafka):).+",
+        later_values=("zk://host:port/root", "kafka://host:port/topic"),
+    ),
+    Setting(
+        "metadata.",
+        "string",
+        None,
+        "Passed on to the client of the metadata store, without this prefix.",
+        is_prefix=True,
+    ),
+    Setting(
+        "standby.replication.factor",
+        "integer",
+        "1",
+        "n keeps n-1 warm copies of each task on other locations.",
+        minimum="1",
+        maximum="4",
+        since=LATER,
+    ),
+    Setting(
+        "debounce",
+        "duration",
+        "3s",
+        "Executors that join within this time make one new plan.",
+        minimum="0ms",
+        maximum="10m",
+    ),
+    Setting(
+        "checkpoint.catalog.enabled",
+        "boolean",
+        "false",
+        "Whether every committed state version is listed in a Delta table.",
+        since=LATER,
+    ),
+    Setting(
+        "checkpoint.catalog.interval",
+        "duration",
+        "10s",
+        "How often the Delta catalogue is written.",
+        minimum="1s",
+        maximum="1h",
+        since=LATER,
+    ),
+    Setting(
+        "checkpoint.catalog.retain.batches",
+        "integer",
+        "100",
+        "How many batches back the Delta catalogue reaches.",
+        minimum="1",
+        since=LATER,
+    ),
+    Setting(
+        "drain.timeout",
+        "duration",
+        None,
+        "Longest time that a drain may take; no limit by default.",
+        minimum="1s",
+        since=LATER,
+    ),
+    Setting(
+        "drain.poll.interval",
+        "duration",
+        "5s",
+        "How often the agent looks for a drain notification.",
+        minimum="100ms",
+        maximum="1h",
+        since=LATER,
+    ),
+    Setting(
+        "drain.on.sigterm", "boolean", "false", "Whether SIGTERM to the driver drains its queries first.", since=LATER
+    ),
+    Setting(
+        "drain.on.start", "boolean", "false", "Whether queries that start are flushed without new input.", since=LATER
+    ),
+    Setting(
+        "drain.order",
+        "string",
+        None,
+        "Which query feeds which, where that cannot be seen from their sinks.",
+        since=LATER,
+    ),
+    Setting("resume.drained", "boolean", "false", "Whether a drained checkpoint may be started from.", since=LATER),
+    Setting(
+        "placement.poll.interval",
+        "duration",
+        "1s",
+        "How often the agent looks for placement requests.",
+        minimum="100ms",
+        maximum="1h",
+        since=LATER,
+    ),
+    Setting(
+        "moves.max.concurrent",
+        "integer",
+        "1",
+        "How many processors may warm up at a new place at once.",
+        minimum="1",
+        since=LATER,
+    ),
+    Setting(
+        "agent.python",
+        "string",
+        None,
+        "The Python that runs the agent beside the driver; by default the driver's own Python, else python3.",
+        values=("a command or a path",),
+        pattern=".+",
+    ),
+    Setting(
+        "agent.liveness.timeout",
+        "duration",
+        "30s",
+        "How long the agent may go without polling before it is replaced.",
+        minimum="1s",
+        maximum="1h",
+    ),
+)
+
+
+def table_as_json() -> str:
+    """The table for readers in other languages: a list of flat objects, with limits in milliseconds and bytes."""
+    return json.dumps([_row(setting) for setting in TABLE], indent=1, ensure_ascii=False) + "\n"
+
+
+def _row(setting: Setting) -> dict[str, object]:
+    return {
+        "key": setting.key,
+        "type": setting.type,
+        "default": setting.default,
+        "doc": setting.doc,
+        "min": None if setting.minimum is None else setting.number(setting.minimum),
+        "max": None if setting.maximum is None else setting.number(setting.maximum),
+        "values": list(setting.values),
+        "pattern": setting.pattern,
+        "later": list(setting.later_values),
+        "prefix": setting.is_prefix,
+        "since": setting.since,
+    }

@@ -1,0 +1,62 @@
+"""The agent's end of the bridge to the driver's JVM, over Py4J. JSON strings only; docs/internals.md has the forms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from py4j.protocol import Py4JError
+
+from mooring.errors import AgentError
+from mooring.model.events import Event, read_event
+from mooring.model.orders import Rows
+
+
+class JvmBridge:
+    """Connects as Spark's own Python programs do: port and secret in the environment.
+
+    Every call raises AgentError when the driver is gone; the agent then ends, and the driver starts another if it lives.
+    """
+
+    def __init__(self) -> None:
+        from pyspark.java_gateway import launch_gateway
+
+        self._gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # pyspark has no types there
+        self._bridge = self._gateway.jvm.io.mooring.Bridge.instance()
+
+    @property
+    def jvm(self) -> Any:
+        """The JVM view, for the few other things that the agent needs of it (Hadoop's FileSystem)."""
+        return self._gateway.jvm
+
+    def hello(self) -> list[Event]:
+        """Everything that is true now."""
+        return _events(self._call("hello"))
+
+    def poll(self, timeout_ms: int) -> list[Event]:
+        """The news; waits up to the timeout for the first. Also the agent's heartbeat."""
+        return _events(self._call("pollEvents", timeout_ms))
+
+    def publish(self, version: int, rows: Rows) -> bool:
+        """Put a plan in force from the next batch on; False when the JVM has a newer one."""
+        queries = {query: {str(partition): list(row) for partition, row in by.items()} for query, by in rows.items()}
+        return bool(self._call("publish", json.dumps({"version": version, "queries": queries})))
+
+    def say(self, message: str) -> None:
+        """Write a line into the driver's log."""
+        self._call("say", message)
+
+    def metrics(self, values: Mapping[str, float]) -> None:
+        """Set gauges of Spark's metrics system."""
+        self._call("metrics", json.dumps(values))
+
+    def _call(self, method: str, *arguments: object) -> Any:
+        try:
+            return getattr(self._bridge, method)(*arguments)
+        except (Py4JError, OSError) as error:
+            raise AgentError(f"the driver did not answer {method}: {error}") from error
+
+
+def _events(text: str) -> list[Event]:
+    return [event for form in json.loads(text) if (event := read_event(form)) is not None]

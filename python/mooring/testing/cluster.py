@@ -1,0 +1,228 @@
+"""A Spark standalone cluster of several hosts on one machine, for tests that kill things.
+
+    with SparkCluster(hosts=3, work_dir=tmp_path) as cluster:
+        job = cluster.submit("job.py", args=["in", "checkpoint", "out"], conf={"spark.sql.shuffle.partitions": "4"})
+        job.wait_for_executors(3)
+        cluster.kill_executor("127.0.0.3")      # kill -9; the Worker starts another one
+        cluster.kill_host("127.0.0.4")          # the Worker and its executors at once
+        cluster.revive_host("127.0.0.4")        # the same host again, with the same disk
+        job.finish()
+
+The hosts are 127.0.0.2, 127.0.0.3 and so on; master and drivers are on 127.0.0.1. Linux only: other systems answer on
+127.0.0.1 alone, and have no /proc.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mooring.errors import ClusterError
+from mooring.testing.hosts import ExecutorProcess, SparkHost
+from mooring.testing.probes import free_port, get_json, wait_until
+from mooring.testing.servers import ChildProcess
+from mooring.testing.spark_home import spark_environment, spark_home
+from mooring.testing.submission import Submission
+
+_MASTER_HOST = "127.0.0.1"
+
+
+class SparkCluster:
+    """One master, a Worker for each host, and the applications that were submitted; a context manager."""
+
+    def __init__(
+        self,
+        hosts: int = 3,
+        cores_per_host: int = 1,
+        executor_memory: str = "1g",
+        work_dir: Path | None = None,
+        conf: Mapping[str, str] | None = None,
+        host_memory: str = "8g",
+    ) -> None:
+        """Nothing is started before the with-block.
+
+        An application gets one executor for each host, with all its cores, unless its conf says otherwise; for two
+        on each host: `cores_per_host=2, conf={"spark.executor.cores": "1"}`. `conf` holds for every submission.
+        `host_memory` is what the Worker has to give away, not what it uses. Logs and disks are under `work_dir`;
+        without one, a temporary directory is used and removed at the end.
+        """
+        if not sys.platform.startswith("linux"):
+            raise ClusterError(f"several hosts on one machine need Linux, this is {sys.platform}")
+        if not 1 <= hosts <= 250:
+            raise ClusterError(f"hosts={hosts}: from 1 to 250")
+        self._temporary = work_dir is None
+        self.work_dir = Path(work_dir or tempfile.mkdtemp(prefix="mooring-cluster-")).resolve()
+        self.executor_memory = executor_memory
+        self.conf = dict(conf or {})
+        port, self._web_port = free_port(_MASTER_HOST), free_port(_MASTER_HOST)
+        self.master_url = f"spark://{_MASTER_HOST}:{port}"
+        self.master = self._new_master(port)
+        self.hosts = {
+            address: SparkHost(address, self.work_dir / "hosts" / address, self.master_url, cores_per_host, host_memory)
+            for address in (f"127.0.0.{number}" for number in range(2, 2 + hosts))
+        }
+        self._submissions: list[Submission] = []
+
+    def _new_master(self, port: int) -> ChildProcess:
+        command: list[str | Path] = [spark_home() / "bin" / "spark-class", "org.apache.spark.deploy.master.Master"]
+        command += ["--host", _MASTER_HOST, "--port", str(port), "--webui-port", str(self._web_port)]
+        directory = self.work_dir / "master"
+        ours = {"SPARK_LOCAL_IP": _MASTER_HOST, "SPARK_CONF_DIR": str(directory), "SPARK_DAEMON_MEMORY": "256m"}
+        return ChildProcess("master", command, directory / "master.log", spark_environment(ours), cwd=directory)
+
+    def __enter__(self) -> SparkCluster:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self, timeout: float = 90.0) -> None:
+        """Start the master and all hosts; return when the master has all of them."""
+        (self.work_dir / "master").mkdir(parents=True, exist_ok=True)
+        self.master.start(ready=lambda: bool(self.status()["status"] == "ALIVE"), timeout=timeout)
+        for host in self.hosts.values():
+            host.start()
+        self._wait_for_workers(set(self.hosts), set(), timeout)
+
+    def stop(self) -> None:
+        """End all applications, hosts and the master; remove the directory if it was a temporary one."""
+        for submission in self._submissions:
+            submission.kill()
+        for host in self.hosts.values():
+            host.worker.kill()
+        self.master.kill()
+        if self._temporary:
+            shutil.rmtree(self.work_dir, ignore_errors=True)
+
+    def status(self) -> Any:
+        """What the master says of itself, its workers and its applications. `OSError` while it does not answer."""
+        return get_json(f"http://{_MASTER_HOST}:{self._web_port}/json/")
+
+    def living_workers(self) -> dict[str, str]:
+        """The Workers that the master counts as alive: id to host. A host that comes back has a Worker of a new id."""
+        return {worker["id"]: worker["host"] for worker in self.status()["workers"] if worker["state"] == "ALIVE"}
+
+    def executors(self, application: str | None = None) -> list[ExecutorProcess]:
+        """The executor JVMs alive now (of this application only), whether or not their driver knows of them yet."""
+        everywhere = [executor for host in self.hosts.values() for executor in host.executors()]
+        return [executor for executor in everywhere if application in (None, executor.application)]
+
+    def kill_executor(self, host_or_id: str, application: str | None = None) -> ExecutorProcess:
+        """Kill -9 of one executor, named by its host or its id. The Worker starts another one in its place.
+
+        `ClusterError` when there is none, or when several match: on one host, or of several applications.
+        """
+        found = [one for one in self.executors(application) if host_or_id in (one.host, one.id)]
+        if len(found) != 1:
+            raise ClusterError(f"{len(found)} executors match {host_or_id!r}; alive: {self.executors(application)}")
+        found[0].kill()
+        wait_until(lambda: not found[0].is_alive, f"executor {found[0].id} to be gone", timeout=10)
+        return found[0]
+
+    def stop_worker(self, host: str) -> None:
+        """SIGTERM to the Worker, which ends its executors first: a host taken out of service."""
+        self._host(host).worker.stop()
+
+    def kill_worker(self, host: str) -> None:
+        """Kill -9 of the Worker alone. Its executors see the lost connection and end by themselves."""
+        self._host(host).worker.kill_leader()
+
+    def start_worker(self, host: str, timeout: float = 60.0) -> None:
+        """Start the Worker again on the same disk, and wait until the master has it. Not while it runs."""
+        returning = self._host(host)
+        known = set(self.living_workers())
+        returning.start()
+        self._wait_for_workers({host}, known, timeout)
+
+    def kill_host(self, host: str) -> None:
+        """Kill -9 of the Worker and of all executors on it at once: the host lost power. Its disk stays."""
+        self._host(host).worker.kill()
+
+    def revive_host(self, host: str, timeout: float = 60.0) -> None:
+        """The host has power again: a new Worker, the same disk; applications that want executors get them there."""
+        self.start_worker(host, timeout)
+
+    def pause_host(self, host: str) -> None:
+        """SIGSTOP to the Worker and its executors: the host goes silent, no connection is closed."""
+        self._host(host).worker.pause()
+
+    def resume_host(self, host: str) -> None:
+        """SIGCONT to the Worker and its executors."""
+        self._host(host).worker.resume()
+
+    def submit(
+        self,
+        job: str | Path,
+        args: Sequence[str | Path] = (),
+        conf: Mapping[str, str] | None = None,
+        jars: Sequence[str | Path] = (),
+        env: Mapping[str, str] | None = None,
+        main_class: str | None = None,
+        wait: bool = False,
+        driver_memory: str = "1g",
+    ) -> Submission:
+        """spark-submit a job (a Python file, or a jar with its `main_class`) in client mode.
+
+        Returns when the driver is started; with `wait`, when the application has succeeded (`ClusterError` when not).
+        `env` adds to the driver's environment. The job runs in a directory of its own, `<work_dir>/submissions/<n>`,
+        where `driver.log` has all output.
+        """
+        number = len(self._submissions)
+        directory = self.work_dir / "submissions" / str(number)
+        directory.mkdir(parents=True)
+        ui_port = free_port(_MASTER_HOST)
+        command: list[str | Path] = [spark_home() / "bin" / "spark-submit", "--master", self.master_url]
+        command += ["--driver-memory", driver_memory]
+        if main_class:
+            command += ["--class", main_class]
+        if jars:
+            command += ["--jars", ",".join(str(jar) for jar in jars)]
+        for key, value in {**self._own_conf(ui_port, directory), **self.conf, **(conf or {})}.items():
+            command += ["--conf", f"{key}={value}"]
+        command += [job, *args]
+        ours = {"SPARK_LOCAL_IP": _MASTER_HOST, "SPARK_LOCAL_DIRS": str(directory), "SPARK_CONF_DIR": str(directory)}
+        name = f"submission {number} ({Path(job).name})"
+        process = ChildProcess(
+            name, command, directory / "driver.log", spark_environment({**ours, **(env or {})}), cwd=directory
+        )
+        submission = Submission(process, f"http://{_MASTER_HOST}:{ui_port}")
+        self._submissions.append(submission)
+        process.start()
+        if wait:
+            submission.finish()
+        return submission
+
+    def _own_conf(self, ui_port: int, directory: Path) -> dict[str, str]:
+        return {
+            "spark.driver.host": _MASTER_HOST,
+            "spark.executor.memory": self.executor_memory,
+            "spark.ui.port": str(ui_port),
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        }
+
+    def _host(self, address: str) -> SparkHost:
+        if address not in self.hosts:
+            raise ClusterError(f"no host {address!r}; there are {', '.join(self.hosts)}")
+        return self.hosts[address]
+
+    def _wait_for_workers(self, hosts: set[str], known: set[str], timeout: float) -> None:
+        def have_come() -> bool:
+            return hosts <= {host for worker, host in self.living_workers().items() if worker not in known}
+
+        def story() -> str:
+            return "\n\n".join(self.hosts[host].worker.story() for host in sorted(hosts))
+
+        wait_until(have_come, f"workers on {', '.join(sorted(hosts))}", timeout, story=story)

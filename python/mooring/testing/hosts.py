@@ -1,0 +1,96 @@
+"""One simulated host: an address of the loopback network, directories of its own, and a standalone Worker on it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from mooring.testing.probes import free_port
+from mooring.testing.processes import RunningProcess, is_alive, running_processes
+from mooring.testing.servers import ChildProcess
+from mooring.testing.spark_home import spark_environment, spark_home
+
+_EXECUTOR_CLASS = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+
+LOCAL_STORE_VARIABLE = "MOORING_LOCAL_STORE_DIR"
+"""How an executor finds its host's store though all hosts share one machine: it inherits its Worker's environment."""
+
+
+@dataclass(frozen=True)
+class ExecutorProcess:
+    """A living executor JVM, seen from outside Spark."""
+
+    id: str
+    host: str
+    application: str
+    pid: int
+
+    def kill(self) -> None:
+        """Kill -9. Its Worker starts a new one in its place, with a new id, within a second or two."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the JVM runs still."""
+        return is_alive(self.pid)
+
+
+class SparkHost:
+    """A Worker with its executors. They are one process group, so the host can be paused or lose power as a whole."""
+
+    def __init__(self, address: str, directory: Path, master_url: str, cores: int, memory: str) -> None:
+        """Nothing is started. `directory` is the host's disk: it stays when the host is killed and comes back."""
+        self.address = address
+        self.directory = directory
+        self.local_store = directory / "mooring"
+        self._web_port = free_port(address)
+        command: list[str | Path] = [spark_home() / "bin" / "spark-class", "org.apache.spark.deploy.worker.Worker"]
+        command += ["--host", address, "--webui-port", str(self._web_port), "--cores", str(cores), "--memory", memory]
+        command += ["--work-dir", directory / "work", master_url]
+        self.worker = ChildProcess(
+            f"worker {address}", command, directory / "worker.log", self._environment(), cwd=directory
+        )
+
+    def _environment(self) -> dict[str, str]:
+        return spark_environment(
+            {
+                "SPARK_LOCAL_IP": self.address,
+                "SPARK_LOCAL_DIRS": str(self.directory / "local"),
+                "SPARK_WORKER_DIR": str(self.directory / "work"),
+                "SPARK_CONF_DIR": str(self.directory),
+                "SPARK_DAEMON_MEMORY": "256m",
+                LOCAL_STORE_VARIABLE: str(self.local_store),
+            }
+        )
+
+    def start(self) -> None:
+        """Start the Worker; it tells the master by itself, a moment later. The directories are made when missing."""
+        for name in ("local", "work", "mooring"):
+            (self.directory / name).mkdir(parents=True, exist_ok=True)
+        self.worker.start()
+
+    def executors(self) -> list[ExecutorProcess]:
+        """The executors alive on this host, in order of their ids."""
+        if not self.worker.was_started:
+            return []
+        found = [
+            _as_executor(process)
+            for process in running_processes()
+            if process.group == self.worker.pid and _is_executor(process)
+        ]
+        return sorted(found, key=lambda executor: (executor.application, int(executor.id)))
+
+
+def _is_executor(process: RunningProcess) -> bool:
+    # Between fork and exec the JVM's launcher shows its parent's command line, the Worker's, so no false match here.
+    return _EXECUTOR_CLASS in process.command and process.option("--executor-id").isdigit()
+
+
+def _as_executor(process: RunningProcess) -> ExecutorProcess:
+    return ExecutorProcess(
+        process.option("--executor-id"), process.option("--hostname"), process.option("--app-id"), process.pid
+    )

@@ -1,0 +1,70 @@
+"""The processes of this machine, as /proc tells it. For Linux."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class RunningProcess:
+    """One process at the moment of looking. A zombie, dead but not yet collected by its parent, is not running."""
+
+    pid: int
+    parent: int
+    group: int
+    command: tuple[str, ...]
+
+    def option(self, name: str) -> str:
+        """The word after `name` in the command line; empty when it is not there."""
+        try:
+            return self.command[self.command.index(name) + 1]
+        except (ValueError, IndexError):
+            return ""
+
+
+def running_processes() -> Iterator[RunningProcess]:
+    """Every process with a command line that this user may see, in no order."""
+    for directory in _PROC.iterdir():
+        if directory.name.isdigit():
+            process = _read(directory)
+            if process is not None:
+                yield process
+
+
+def is_alive(pid: int) -> bool:
+    """Whether this process runs; false for a zombie."""
+    return _read(_PROC / str(pid)) is not None
+
+
+def descendants(pid: int) -> list[RunningProcess]:
+    """The children of a process, their children, and so on, oldest generation first."""
+    everyone = list(running_processes())
+    found: list[RunningProcess] = []
+    generation = {pid}
+    while generation:
+        children = [process for process in everyone if process.parent in generation]
+        found += children
+        generation = {child.pid for child in children}
+    return found
+
+
+def _read(directory: Path) -> RunningProcess | None:
+    try:
+        command = (directory / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+        # "pid (name) state ppid pgrp …": the name may hold spaces and brackets, so count from its end.
+        state, parent, group = (directory / "stat").read_text(errors="replace").rpartition(")")[2].split()[:3]
+    except OSError:
+        return None
+    if not command or state in "ZX":
+        return None
+    return RunningProcess(int(directory.name), int(parent), int(group), tuple(command))
+
+
+def environment(pid: int) -> dict[str, str]:
+    """What the process was started with. `OSError` when it is gone or another user's."""
+    pairs = (_PROC / str(pid) / "environ").read_bytes().decode(errors="replace").split("\0")
+    return dict(pair.split("=", 1) for pair in pairs if "=" in pair)

@@ -1,0 +1,234 @@
+"""Real servers as child processes of a test: started, paused, killed, their log shown when something fails.
+
+    broker = ChildProcess("kafka", ["bin/kafka-server", "server.properties"], log=work / "kafka.log")
+    with broker.running(ready=lambda: accepts_connections("127.0.0.1", 9092)):
+        broker.pause()      # what a client sees when the host goes silent
+        broker.resume()
+        broker.kill()       # kill -9
+
+Each server leads a process group of its own, so what it starts is paused and killed with it. Nothing is left behind:
+not when the test ends, not when it is interrupted, not when it is killed with -9 (see `guardian`). For POSIX systems.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from mooring.errors import ClusterError
+from mooring.testing import guardian
+from mooring.testing.probes import wait_until
+
+_LOG_TAIL_BYTES = 64 * 1024
+
+_started: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
+
+
+class ChildProcess:
+    """One server: a command, its environment, its log. May be started again after it ended; the log is continued."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        """Nothing is started yet. `env` is the whole environment (None: the parent's); `log` takes all output."""
+        self.name = name
+        self.command = [str(word) for word in command]
+        self.log = log
+        self._env = dict(env) if env is not None else None
+        self._cwd = cwd
+        self._process: subprocess.Popen[bytes] | None = None
+        self._group_may_live = False
+
+    def start(self, ready: Callable[[], bool] | None = None, timeout: float = 60.0) -> None:
+        """Start, and return when `ready()` is true: a real request that the server answered, never a line of its log.
+
+        What an earlier run may have left in its process group is killed first.
+        `ClusterError` with the end of the log when the process ends first, or is not ready in time (it is killed then).
+        """
+        if self.is_running:
+            raise ClusterError(f"{self.name} runs already, as process {self.pid}")
+        self.kill()
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._env,
+                cwd=self._cwd,
+                start_new_session=True,
+            )
+        _guard.add(process.pid)
+        self._process, self._group_may_live = process, True
+        _started.add(self)
+        if ready is not None:
+            try:
+                wait_until(
+                    lambda: self._still_runs() and ready(), f"{self.name} to be ready", timeout, story=self.story
+                )
+            except BaseException:
+                self.kill()
+                raise
+
+    @contextlib.contextmanager
+    def running(self, ready: Callable[[], bool] | None = None, timeout: float = 60.0) -> Iterator[ChildProcess]:
+        """`start` at the beginning of a with-block, `stop` at its end."""
+        self.start(ready, timeout)
+        try:
+            yield self
+        finally:
+            self.stop()
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is the process group's too. `ClusterError` before the first start."""
+        if self._process is None:
+            raise ClusterError(f"{self.name} was never started")
+        return self._process.pid
+
+    @property
+    def was_started(self) -> bool:
+        """Whether it ever ran; then it has a `pid`, if only that of a dead process."""
+        return self._process is not None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is alive; a paused one is."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs or before it was started; minus the signal's number when a signal ended it."""
+        return None if self._process is None else self._process.poll()
+
+    def wait(self, timeout: float) -> int:
+        """The exit code, as soon as the process ends. `ClusterError` with the log's end after `timeout` seconds."""
+        wait_until(lambda: not self.is_running, f"{self.name} to end", timeout, story=self.story)
+        code = self.exit_code
+        assert code is not None
+        return code
+
+    def pause(self) -> None:
+        """SIGSTOP to the whole group: it keeps its connections and says nothing."""
+        self._signal_group(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT to the whole group."""
+        self._signal_group(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kill -9 to the whole group, as if its host had lost power. Returns when the process is gone."""
+        if self._process is not None:
+            self._signal_group(signal.SIGKILL)
+            self._process.wait()
+            self._forget_group()
+
+    def kill_leader(self) -> None:
+        """Kill -9 to the server's own process alone. What it started lives on, and must notice for itself."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def terminate(self) -> None:
+        """SIGTERM to the server's own process; does not wait."""
+        if self.is_running:
+            self.resume()
+            os.kill(self.pid, signal.SIGTERM)
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Ask to end, wait at most `timeout` seconds, then kill; what the server left behind is killed as well."""
+        deadline = time.monotonic() + timeout
+        self.terminate()
+        while self.is_running and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.kill()
+
+    def log_tail(self, lines: int = 40) -> str:
+        """The last lines of the log, or a word on why there are none."""
+        try:
+            with self.log.open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
+                text = log.read().decode(errors="replace")
+        except OSError as error:
+            return f"(no log: {error})"
+        return "\n".join(text.splitlines()[-lines:])
+
+    def story(self) -> str:
+        """What a reader of a failed test wants to know: the command, how it stands, the end of the log."""
+        state = f"runs as {self.pid}" if self.is_running else f"ended with {self.exit_code}"
+        return f"{self.name} {state}\ncommand: {' '.join(self.command)}\nend of {self.log}:\n{self.log_tail()}"
+
+    def _still_runs(self) -> bool:
+        if not self.is_running:
+            raise ClusterError(f"{self.name} ended before it was ready\n{self.story()}")
+        return True
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        # The group can outlive its leader; once it was killed as a whole, its number may be given to strangers.
+        if self._group_may_live:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+    def _forget_group(self) -> None:
+        self._group_may_live = False
+        _guard.discard(self.pid)
+        _started.discard(self)
+
+
+def started_processes() -> list[ChildProcess]:
+    """The servers of this Python process that were started and not stopped: whose logs a failed test should show."""
+    return sorted(_started, key=lambda child: child.name)
+
+
+class _Guard:
+    """The line from here to the guardian, which is started with the first server."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._guardian: subprocess.Popen[bytes] | None = None
+
+    def add(self, group: int) -> None:
+        self._say(f"+{group}\n")
+
+    def discard(self, group: int) -> None:
+        self._say(f"-{group}\n")
+
+    def _say(self, line: str) -> None:
+        with self._lock:
+            if self._guardian is None:
+                self._guardian = subprocess.Popen(
+                    [sys.executable, "-I", "-S", guardian.__file__],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+            pipe = self._guardian.stdin
+            assert pipe is not None
+            pipe.write(line.encode())
+            pipe.flush()
+
+
+_guard = _Guard()
+
+
+@atexit.register
+def _kill_what_is_left() -> None:
+    # The guardian would do it a moment later; done here, it is done when the interpreter has ended.
+    for child in started_processes():
+        child.kill()

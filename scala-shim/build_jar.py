@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""Build mooring.jar: the one definition of its sources and the compiler's options. pip, make and Gradle all run this.
+
+    python scala-shim/build_jar.py [--output build/mooring.jar] [--force]
+
+The Scala compiler is the one in PySpark's own jars, so this needs PySpark, a JDK, and no network. What goes in:
+
+    *.class             scala-shim/src/main/scala
+    META-INF/services…  scala-shim/src/main/resources, as they are
+    settings.json       the table of settings, from `python -m mooring.settings --json`
+    mooring-agent.zip   python/mooring, for the agent's PYTHONPATH
+
+A jar that was built from the same inputs is left alone: its manifest carries a digest of them. Exit 0 done, 1 something
+is missing or does not compile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from jdk import java_command, java_problem
+from packing import MANIFEST, files_under, manifest, packed
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+SPARK_VERSION = "4.2.0"
+SCALAC = ["-release", "17", "-Werror", "-Wunused", "-deprecation", "-feature", "-unchecked", "-encoding", "UTF-8"]
+DIGEST = "Mooring-Inputs"
+
+
+class CannotBuild(Exception):
+    """Something is missing or wrong; the text says what, and what to do."""
+
+
+def build(checkout: Path, output: Path, force: bool = False) -> bool:
+    """Bring `output` up to date; True when it was built, False when it was so already.
+
+    Builds of one checkout take turns, so tests, make and a developer may all ask at once.
+    """
+    work = checkout / "build"
+    with _one_at_a_time(work / "jar.lock"):
+        jars = spark_jars()
+        sources = files_under(checkout / "scala-shim/src/main/scala", "**/*.scala")
+        inputs = digest({**_contents(_inputs(checkout)), **_compiler(jars)})
+        if not force and digest_in(output) == inputs:
+            return False
+        classes = compiled(sources, jars, work / "classes", force)
+        _write_whole(output, packed(jar_entries(checkout, classes, inputs)))
+        return True
+
+
+def jar_entries(checkout: Path, classes: Path, inputs: str) -> dict[str, bytes]:
+    """Everything in the jar, by name."""
+    return {
+        MANIFEST: manifest(
+            {
+                "Implementation-Title": "Mooring",
+                "Implementation-Version": version(checkout),
+                "Built-For-Spark": SPARK_VERSION,
+                DIGEST: inputs,
+            }
+        ),
+        **_contents(files_under(checkout / "scala-shim/src/main/resources")),
+        **_contents(files_under(classes)),
+        "settings.json": settings_json(checkout / "python"),
+        "mooring-agent.zip": agent_zip(checkout / "python"),
+    }
+
+
+def agent_zip(python: Path) -> bytes:
+    """The package `mooring` as the agent imports it; a jar that an earlier build left in the package stays out."""
+    files = files_under(python / "mooring")
+    return packed({f"mooring/{name}": path.read_bytes() for name, path in files.items() if not name.endswith(".jar")})
+
+
+def settings_json(python: Path) -> bytes:
+    """The table of settings, as JSON: the Scala side reads it from here, so that there is one table."""
+    environ = {**os.environ, "PYTHONPATH": str(python), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
+    table = subprocess.run([sys.executable, "-m", "mooring.settings", "--json"], env=environ, capture_output=True)
+    if table.returncode != 0 or not table.stdout.strip():
+        raise CannotBuild(
+            f"`python -m mooring.settings --json` failed:\n{table.stderr.decode(errors='replace').strip()}"
+        )
+    return table.stdout
+
+
+def version(checkout: Path) -> str:
+    """Mooring's version, read and not imported: the build needs nothing of what the package needs."""
+    source = checkout / "python/mooring/__init__.py"
+    found = re.search(r'^__version__ = "([^"]+)"$', source.read_text("utf-8"), re.MULTILINE)
+    if not found:
+        raise CannotBuild(f"{source} has no line `__version__ = ...`")
+    return found.group(1)
+
+
+def spark_jars() -> Path:
+    """The folder of jars of the PySpark that this Python can import. CannotBuild when there is none that will do."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise CannotBuild(
+            f"{sys.executable} cannot import pyspark, whose jars hold the Scala compiler. Either `make jar`, which "
+            f"sets everything up, or `pip install pyspark=={SPARK_VERSION}` for this Python."
+        )
+    jars = Path(next(iter(spec.submodule_search_locations)), "jars")
+    if not any(jars.glob("scala-compiler-2.13*.jar")):
+        raise CannotBuild(
+            f"{jars} holds no Scala 2.13 compiler: the full PySpark is needed (`pip install pyspark=={SPARK_VERSION}`)."
+        )
+    if spark_version(jars) != SPARK_VERSION:
+        raise CannotBuild(f"{jars} is Spark {spark_version(jars)}; Mooring is built for Spark {SPARK_VERSION}.")
+    return jars
+
+
+def spark_version(jars: Path) -> str:
+    """The version of Spark, from the name of its core jar; `unknown` when there is no such jar."""
+    names = (re.fullmatch(r"spark-core_2\.13-(.+)\.jar", jar.name) for jar in jars.glob("spark-core_2.13-*.jar"))
+    return next((found.group(1) for found in names if found), "unknown")
+
+
+def compiled(sources: Mapping[str, Path], jars: Path, classes: Path, force: bool) -> Path:
+    """The folder of class files of `sources`, compiled anew only when sources, options or Spark have changed."""
+    wanted = digest({**_contents(sources), **_compiler(jars)})
+    stamp = classes.with_name("classes.digest")
+    if not force and classes.is_dir() and stamp.is_file() and stamp.read_text() == wanted:
+        return classes
+    if not sources:
+        raise CannotBuild("there are no Scala sources under scala-shim/src/main/scala")
+    if problem := java_problem():
+        raise CannotBuild(problem)
+    stamp.unlink(missing_ok=True)
+    shutil.rmtree(classes, ignore_errors=True)
+    classes.mkdir(parents=True)
+    command = [
+        str(java_command()),
+        "-cp",
+        f"{jars}/*",
+        "scala.tools.nsc.Main",
+        "-usejavacp",
+        *SCALAC,
+        "-d",
+        str(classes),
+    ]
+    ran = subprocess.run([*command, *map(str, sources.values())])
+    if ran.returncode != 0:
+        shutil.rmtree(classes, ignore_errors=True)
+        raise CannotBuild("the Scala sources do not compile (see above)")
+    stamp.write_text(wanted)
+    return classes
+
+
+def digest(contents: Mapping[str, bytes]) -> str:
+    """32 hexadecimal digits that change with any name or byte in `contents`."""
+    total = hashlib.sha256()
+    for name in sorted(contents):
+        total.update(f"{name}\0{len(contents[name])}\0".encode())
+        total.update(contents[name])
+    return total.hexdigest()[:32]
+
+
+def digest_in(jar: Path) -> str | None:
+    """The digest of inputs that a jar was built from; None when there is no such jar, or it is none of ours."""
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            lines = archive.read(MANIFEST).decode().splitlines()
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+        return None
+    return next((line.partition(": ")[2] for line in lines if line.startswith(f"{DIGEST}: ")), None)
+
+
+def _inputs(checkout: Path) -> dict[str, Path]:
+    folders = ("scala-shim/src/main", "python/mooring")
+    files = {f"{folder}/{name}": path for folder in folders for name, path in files_under(checkout / folder).items()}
+    tools = ("scala-shim/build_jar.py", "scala-shim/packing.py")
+    return {
+        **{name: path for name, path in files.items() if not name.endswith(".jar")},
+        **{t: checkout / t for t in tools},
+    }
+
+
+def _compiler(jars: Path) -> dict[str, bytes]:
+    return {"scalac": repr((SCALAC, spark_version(jars))).encode()}
+
+
+def _contents(files: Mapping[str, Path]) -> dict[str, bytes]:
+    return {name: path.read_bytes() for name, path in files.items()}
+
+
+def _write_whole(target: Path, content: bytes) -> None:
+    """Put the file there in one step: a Spark that starts meanwhile sees the old jar or the new, never half of it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+    os.chmod(name, 0o644)
+    os.replace(name, target)
+
+
+@contextlib.contextmanager
+def _one_at_a_time(lock: Path) -> Iterator[None]:
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Build mooring.jar with the Scala compiler in PySpark's jars.")
+    parser.add_argument(
+        "--output", type=Path, default=CHECKOUT / "build/mooring.jar", help="default: build/mooring.jar"
+    )
+    parser.add_argument("--force", action="store_true", help="build even when nothing has changed")
+    options = parser.parse_args(arguments)
+    started = time.monotonic()
+    try:
+        built = build(CHECKOUT, options.output.absolute(), options.force)
+    except CannotBuild as problem:
+        print(f"mooring.jar: cannot build it: {problem}", file=sys.stderr)
+        return 1
+    size = options.output.stat().st_size // 1024
+    print(f"{options.output}: " + (f"built, {size} KiB, {time.monotonic() - started:.1f} s" if built else "up to date"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+package org.apache.spark.sql.execution.streaming.state.mooring
+
+import java.io.File
+import java.nio.channels.ClosedByInterruptException
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileSystem, Path}
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.execution.streaming.state._
+
+/**
+ * Stock RocksDB's provider with the three doors that Spark 4.2 leaves open (`createRocksDB`,
+ * `RocksDB.createFileManager`, `RocksDBFileManager.getFileSystem`) turned into plain methods.
+ *
+ * It lives in this package because `createRocksDB` names `RocksDBEventForwarder`, which is private to `state`.
+ */
+abstract class RocksDBProviderDoor extends RocksDBStateStoreProvider {
+
+  /** Makes the watcher of one store; `storeDir` is where the checkpoint keeps the store's files. */
+  protected def watch(storeDir: Path): SnapshotLoadWatcher
+
+  override protected def createRocksDB(
+      dfsRootDir: String,
+      conf: RocksDBConf,
+      localRootDir: File,
+      hadoopConf: Configuration,
+      loggingId: String,
+      useColumnFamilies: Boolean,
+      enableStateStoreCheckpointIds: Boolean,
+      partitionId: Int,
+      eventForwarder: Option[RocksDBEventForwarder],
+      uniqueId: Option[String]): RocksDB =
+    new RocksDBDoor(watch(new Path(dfsRootDir)), dfsRootDir, conf, localRootDir, hadoopConf, loggingId,
+      useColumnFamilies, enableStateStoreCheckpointIds, partitionId, eventForwarder, uniqueId)
+}
+
+/** What the door tells, and asks, about one store. Called by the one thread that holds the store. */
+trait SnapshotLoadWatcher {
+
+  /** The file system for SST and log files: `stock`, or something in front of it. */
+  def fileSystem(stock: FileSystem): FileSystem
+
+  /** A snapshot is about to be brought to the working directory; `inDoubt`: trust no local copy unread. */
+  def loading(version: Long, inDoubt: Boolean): Unit
+
+  /** The store stands at `version` after `milliseconds`, whether or not anything had to be loaded. */
+  def loaded(version: Long, milliseconds: Long): Unit
+}
+
+private class RocksDBDoor(
+    watcher: SnapshotLoadWatcher,
+    dfsRootDir: String,
+    conf: RocksDBConf,
+    localRootDir: File,
+    hadoopConf: Configuration,
+    loggingId: String,
+    useColumnFamilies: Boolean,
+    enableStateStoreCheckpointIds: Boolean,
+    partitionId: Int,
+    eventForwarder: Option[RocksDBEventForwarder],
+    uniqueId: Option[String])
+  extends RocksDB(dfsRootDir, conf, localRootDir, hadoopConf, loggingId, useColumnFamilies,
+    enableStateStoreCheckpointIds, partitionId, eventForwarder, uniqueId) {
+
+  override protected def createFileManager(
+      dfsRootDir: String,
+      localTempDir: File,
+      hadoopConf: Configuration,
+      codecName: String,
+      loggingId: String,
+      storeConf: StateStoreConf): RocksDBFileManager =
+    new FileManagerDoor(watcher, dfsRootDir, localTempDir, hadoopConf, codecName, loggingId, storeConf,
+      conf.fileChecksumEnabled, fileChecksumThreadPoolSize)
+
+  private def doubts: LoadDoubts = fileManager.asInstanceOf[FileManagerDoor].doubts
+
+  override def load(
+      version: Long,
+      stateStoreCkptId: Option[String],
+      readOnly: Boolean,
+      loadEmpty: Boolean): RocksDB = {
+    val start = System.nanoTime()
+    val result = super.load(version, stateStoreCkptId, readOnly, loadEmpty)
+    doubts.loadSucceeded()
+    watcher.loaded(version, (System.nanoTime() - start) / 1000000)
+    result
+  }
+
+  override def rollback(): Unit = {
+    // A failed task may have met a damaged file, which would fail its retry as well. A killed one has met none.
+    val task = TaskContext.get()
+    if (task != null && task.isFailed() && !task.isInterrupted()) doubts.taskFailed()
+    super.rollback()
+  }
+}
+
+/** Whether the local files of one store may be taken as they are. */
+private class LoadDoubts {
+  @volatile private var unfinished = false
+  @volatile private var failed = false
+
+  def taskFailed(): Unit = failed = true
+
+  /** Starts a load; true when the last one did not end well. */
+  def loadStarts(): Boolean = {
+    val inDoubt = unfinished || failed
+    unfinished = true
+    inDoubt
+  }
+
+  def loadSucceeded(): Unit = {
+    unfinished = false
+    failed = false
+  }
+}
+
+private class FileManagerDoor(
+    watcher: SnapshotLoadWatcher,
+    dfsRootDir: String,
+    localTempDir: File,
+    hadoopConf: Configuration,
+    codecName: String,
+    loggingId: String,
+    storeConf: StateStoreConf,
+    fileChecksumEnabled: Boolean,
+    fileChecksumThreadPoolSize: Option[Int])
+  extends RocksDBFileManager(dfsRootDir, localTempDir, hadoopConf, codecName, loggingId, storeConf,
+    fileChecksumEnabled, fileChecksumThreadPoolSize) {
+
+  val doubts = new LoadDoubts
+
+  override protected def getFileSystem(storeDir: String, conf: Configuration): FileSystem =
+    watcher.fileSystem(super.getFileSystem(storeDir, conf))
+
+  override def loadCheckpointFromDfs(
+      version: Long,
+      localDir: File,
+      mapping: RocksDBFileMapping,
+      checkpointUniqueId: Option[String]): RocksDBCheckpointMetadata = {
+    val inDoubt = doubts.loadStarts()
+    refuseToCountACancelledLoadAsDamage()
+    // Our local files are hard links of the host's copies: what is wrong with one is wrong with the other.
+    if (inDoubt && localDir.exists) listRocksDBFiles(localDir)._1.foreach { file =>
+      mapping.remove(file.getName)
+      file.delete()
+    }
+    watcher.loading(version, inDoubt)
+    try super.loadCheckpointFromDfs(version, localDir, mapping, checkpointUniqueId)
+    catch {
+      case e: ClosedByInterruptException => throw cancelled(e)
+      case e: Throwable =>
+        refuseToCountACancelledLoadAsDamage()
+        throw e
+    }
+  }
+
+  /** Stock takes any ordinary exception for a damaged snapshot and replays every changelog instead. */
+  private def refuseToCountACancelledLoadAsDamage(): Unit = {
+    val task = TaskContext.get()
+    if (task != null && task.isInterrupted()) throw cancelled(null)
+  }
+
+  private def cancelled(cause: Throwable): Throwable =
+    new InterruptedException("the task was killed while its state was loading").initCause(cause)
+}

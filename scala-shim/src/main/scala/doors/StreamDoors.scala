@@ -1,0 +1,109 @@
+package org.apache.spark.sql.execution.streaming.state.mooring
+
+import java.util.UUID
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
+import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator
+import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExecBase
+import org.apache.spark.sql.execution.streaming.runtime.{QueryExecutionThread, StreamExecution}
+import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
+import org.apache.spark.sql.internal.SQLConf
+
+/** A running query as far as Mooring has to know it. */
+final class StreamDoor private[mooring] (execution: StreamExecution) {
+  private val session = execution.sparkSessionForStream // protected[sql]
+
+  def id: String = execution.id.toString
+  def runId: String = execution.runId.toString
+  def name: String = Option(execution.name).getOrElse("")
+  def checkpoint: String = execution.resolvedCheckpointRoot
+
+  /** The stream's own copy of the session's settings; a batch reads them when it is planned. */
+  def setting(key: String): Option[String] = session.conf.getOption(key)
+  def isSet(key: String): Boolean = session.sessionState.conf.contains(key)
+  def set(key: String, value: String): Unit = session.sessionState.conf.setConfString(key, value)
+
+  /** As Spark itself decides whether to switch adaptive execution off (MicroBatchExecution). */
+  def isStateful: Boolean = execution.analyzedPlan.exists {
+    case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: GlobalLimit |
+        _: FlatMapGroupsWithState | _: FlatMapGroupsInPandasWithState | _: TransformWithState |
+        _: TransformWithStateInPySpark => true
+    case join: Join => join.left.isStreaming && join.right.isStreaming
+    case _ => false
+  }
+
+  /** The provider's class name in the newest offset log entry, or None for a new checkpoint. */
+  def providerInCheckpoint: Option[String] =
+    execution.offsetLog.getLatest().map { case (_, entry) =>
+      entry.metadataOpt.flatMap(_.conf.get(SQLConf.STATE_STORE_PROVIDER_CLASS.key)).getOrElse("")
+    }
+
+  /** 2 when the newest commit names unique ids of state versions, else 1; None when nothing was committed. */
+  def formatInCheckpoint: Option[Int] = {
+    // A log of our own: the query's own fixes its format from the settings when it is first touched.
+    val log = new CommitLog(session, new Path(checkpoint, "commits").toString, readOnly = true)
+    try log.getLatest().map { case (_, commit) => if (commit.stateUniqueIds.exists(_.nonEmpty)) 2 else 1 }
+    catch { case _: java.io.FileNotFoundException => None }
+  }
+}
+
+object StreamDoors {
+  val ProviderKey: String = SQLConf.STATE_STORE_PROVIDER_CLASS.key
+  val FormatKey: String = SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key
+  val FileManagerKey: String = SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key
+  val StockRocksDB: String = classOf[RocksDBStateStoreProvider].getName
+  val HdfsBacked: String = SQLConf.STATE_STORE_PROVIDER_CLASS.defaultValueString
+
+  /** The running query with this id, in whatever session of the application it was started. */
+  def query(id: String): Option[StreamDoor] =
+    SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession)
+      .flatMap(s => Option(s.sharedState.activeStreamingQueries.get(UUID.fromString(id))))
+      .map(new StreamDoor(_))
+
+  /** Whether the caller is a running stream's own thread (as opposed to a batch reader of its logs). */
+  def onStreamThread: Boolean = Thread.currentThread().isInstanceOf[QueryExecutionThread]
+
+  /** The stateful operators below `plan` as (operator id, state store names, partitions, checkpoint/state, run, batch). */
+  def statefulOperator(plan: SparkPlan): Option[OperatorFacts] = plan match {
+    case operator: StatefulOperator =>
+      operator.stateInfo.map { info =>
+        OperatorFacts(info.operatorId, info.numPartitions, info.checkpointLocation, info.queryRunId.toString,
+          info.storeVersion)
+      }
+    case _ => None
+  }
+
+  /**
+   * Lets `transformWithState` run on our provider, which is stock RocksDB underneath. The operator checks the class's
+   * name against a private set when it executes; so this is called just before, on the very instance.
+   */
+  def allowProvider(plan: SparkPlan, className: String): Unit = plan.foreach {
+    case operator: TransformWithStateExecBase =>
+      try {
+        val field = allowedProviders
+        field.set(operator, field.get(operator).asInstanceOf[Set[String]] + className)
+      } catch {
+        case NonFatal(e) =>
+          throw new IllegalStateException("this Spark's transformWithState accepts no other state store provider", e)
+      }
+    case _ =>
+  }
+
+  private lazy val allowedProviders = {
+    val field = classOf[TransformWithStateExecBase].getDeclaredFields
+      .find(_.getName.endsWith("SUPPORTED_STATE_STORE_PROVIDERS"))
+      .getOrElse(throw new NoSuchFieldException("SUPPORTED_STATE_STORE_PROVIDERS"))
+    field.setAccessible(true)
+    field
+  }
+}
+
+/** What a planned stateful operator says of itself. */
+final case class OperatorFacts(id: Long, partitions: Int, stateDir: String, runId: String, batch: Long)

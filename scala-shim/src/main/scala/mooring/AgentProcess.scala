@@ -1,0 +1,141 @@
+package io.mooring
+
+import java.io.{BufferedReader, File, IOException, InputStreamReader}
+import java.nio.file.{Files, Path}
+import java.util.concurrent.{ConcurrentLinkedDeque, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.SparkConf
+import org.apache.spark.sql.execution.streaming.state.mooring.GatewayDoor
+
+/**
+ * The agent beside the driver: started, watched, started again with back-off, stopped with the application.
+ *
+ * One daemon thread does all of it. Queries do not notice: they go on with the last plan.
+ */
+final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String], silenceSeconds: Long) {
+  private val gateway = new GatewayDoor(conf)
+  private val code: Path = unpackCode()
+  private val lastWords = new ConcurrentLinkedDeque[String]()
+  @volatile private var stopping = false
+  @volatile private var hopeless = false
+  @volatile private var process: Option[Process] = None
+
+  private val watcher = new Thread(() => watch(), "mooring-agent-watch")
+  watcher.setDaemon(true)
+  watcher.start()
+
+  /** Whether a plan may still be expected: an agent runs, or is about to. */
+  def isComing: Boolean = !stopping && !hopeless
+
+  def stop(): Unit = {
+    stopping = true
+    watcher.interrupt()
+    watcher.join(TimeUnit.SECONDS.toMillis(5))
+    gateway.close()
+    Files.deleteIfExists(code)
+    Files.deleteIfExists(code.getParent)
+    ()
+  }
+
+  private def watch(): Unit = {
+    var failures = 0
+    try {
+      while (!stopping) {
+        val started = System.nanoTime()
+        val ending = runOnce()
+        if (!stopping) {
+          val livedLong = System.nanoTime() - started > TimeUnit.SECONDS.toNanos(AgentProcess.StableSeconds)
+          failures = if (livedLong) 1 else failures + 1
+          hopeless = failures > 1
+          val pause = math.min(1L << math.min(failures - 1, 10), AgentProcess.LongestPauseSeconds)
+          Say.warn(s"the agent $ending; queries keep their places; it is started again in $pause s" + lastWordsText)
+          Thread.sleep(TimeUnit.SECONDS.toMillis(pause))
+        }
+      }
+    } catch {
+      case _: InterruptedException => // the application ends
+      case e: IOException =>
+        hopeless = true
+        Say.once("no-agent", s"no agent could be started ($e): tasks run where Spark puts them; the hosts still keep " +
+          "state files. Put a Python 3.10 or later on the driver's host, or name it in spark.mooring.agent.python")
+    } finally process.foreach(end)
+  }
+
+  /** Runs one agent to its end and tells how it ended. */
+  private def runOnce(): String = {
+    val child = launch()
+    process = Some(child)
+    lastWords.clear()
+    val reader = forwardOutput(child)
+    bridge.heard()
+    while (!child.waitFor(1, TimeUnit.SECONDS)) {
+      if (bridge.secondsSinceHeard > silenceSeconds) {
+        child.destroyForcibly().waitFor()
+        return s"was silent for more than $silenceSeconds s and was killed"
+      }
+    }
+    reader.join(1000)
+    s"ended with exit code ${child.exitValue()}"
+  }
+
+  private def launch(): Process = {
+    val builder = new ProcessBuilder(interpreter, "-m", "mooring.agent").redirectErrorStream(true)
+    val env = builder.environment()
+    val paths = Seq(code.toString, GatewayDoor.sparkPythonPath, Option(env.get("PYTHONPATH")).getOrElse(""))
+    env.put("PYTHONPATH", paths.filter(_.nonEmpty).mkString(File.pathSeparator))
+    env.put("PYTHONUNBUFFERED", "YES")
+    env.put("PYSPARK_GATEWAY_PORT", gateway.port.toString)
+    env.put("PYSPARK_GATEWAY_SECRET", gateway.secret) // in the environment, as Spark's PythonRunner does
+    builder.start()
+  }
+
+  /** As Spark chooses the Python of a driver. */
+  private def interpreter: String = python
+    .orElse(conf.getOption("spark.pyspark.driver.python"))
+    .orElse(conf.getOption("spark.pyspark.python"))
+    .orElse(sys.env.get("PYSPARK_DRIVER_PYTHON"))
+    .orElse(sys.env.get("PYSPARK_PYTHON"))
+    .getOrElse("python3")
+
+  private def forwardOutput(child: Process): Thread = {
+    val thread = new Thread(() => {
+      val lines = new BufferedReader(new InputStreamReader(child.getInputStream))
+      try Iterator.continually(lines.readLine()).takeWhile(_ != null).foreach { line =>
+        lastWords.addLast(line)
+        if (lastWords.size > AgentProcess.LastWords) lastWords.pollFirst()
+      } catch { case _: IOException => } // the pipe closes with the process
+    }, "mooring-agent-output")
+    thread.setDaemon(true)
+    thread.start()
+    thread
+  }
+
+  private def lastWordsText: String =
+    if (lastWords.isEmpty) "" else lastWords.asScala.mkString("; its last words:\n  ", "\n  ", "")
+
+  /** Closing its standard input is the agent's sign to end. */
+  private def end(child: Process): Unit = {
+    try child.getOutputStream.close()
+    catch { case _: IOException => } // it is gone already
+    Thread.interrupted() // the wait below must not be cut short
+    if (!child.waitFor(3, TimeUnit.SECONDS)) child.destroyForcibly()
+    ()
+  }
+
+  private def unpackCode(): Path = {
+    val zip = Files.createTempDirectory("mooring-agent-").resolve("mooring-agent.zip") // 0700
+    val stream = getClass.getClassLoader.getResourceAsStream("mooring-agent.zip")
+    try Files.copy(stream, zip)
+    finally stream.close()
+    zip.toFile.deleteOnExit()
+    zip
+  }
+}
+
+object AgentProcess {
+  private val StableSeconds = 60L
+  private val LongestPauseSeconds = 30L
+  private val LastWords = 20
+}

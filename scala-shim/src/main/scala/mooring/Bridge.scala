@@ -1,0 +1,75 @@
+package io.mooring
+
+import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue, TimeUnit}
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.jdk.CollectionConverters._
+
+/**
+ * What passes between the JVM and the agent, as JSON strings (docs/internals.md). The agent calls `hello` once, then
+ * `pollEvents` in a loop; each poll is also its heartbeat. Nothing here waits for the agent.
+ */
+final class Bridge(table: PlacementTable) {
+  private type Event = Map[String, Any]
+
+  private val news = new LinkedBlockingQueue[Event](Bridge.MostEventsKept)
+  private val lastPoll = new AtomicLong(System.nanoTime())
+  @volatile private var lastPlan = ""
+  // What is true now, to be told to an agent that starts later: one event for each living thing.
+  private val living = new ConcurrentHashMap[String, Event]()
+
+  /** Tells the agent something. With `about`, it stays true, and is told to every later agent, until `over(about)`. */
+  def tell(event: Event, about: Option[String] = None): Unit = {
+    val stamped = event + ("at" -> System.currentTimeMillis())
+    about.foreach(living.put(_, stamped))
+    // A dead agent leaves the queue full; it starts with `hello`, which needs no news.
+    if (!news.offer(stamped)) news.clear()
+  }
+
+  def over(about: String): Unit = { living.remove(about); () }
+
+  /** Everything that is true now, as a JSON array of events; what was queued before is part of it. */
+  def hello(): String = {
+    heard()
+    news.clear()
+    val order = Seq("ApplicationStarted", "ExecutorRegistered", "QueryPlanned")
+    val now = living.values().asScala.toSeq.sortBy(e => (order.indexOf(e("event").toString), e("at").asInstanceOf[Long]))
+    Json.write(Map("event" -> "PlanInForce", "at" -> System.currentTimeMillis(), "plan" -> lastPlan) +: now)
+  }
+
+  /** The news as a JSON array; waits up to `timeoutMs` for the first. */
+  def pollEvents(timeoutMs: Long): String = {
+    heard()
+    val events = Option(news.poll(timeoutMs, TimeUnit.MILLISECONDS)).toBuffer
+    val rest = new java.util.ArrayList[Event]()
+    news.drainTo(rest)
+    heard()
+    Json.write(events ++ rest.asScala)
+  }
+
+  /** Takes a plan over at the next batch edge; false when a newer one was there already. */
+  def publish(planJson: String): Boolean = {
+    val accepted = table.accept(Plan.parse(planJson))
+    if (accepted) lastPlan = planJson
+    accepted
+  }
+
+  /** A line of the agent's for the driver's log. */
+  def say(message: String): Unit = Say.warn(message)
+
+  /** Puts the agent's gauges into Spark's metrics; `json` is one object of name to number. */
+  def metrics(json: String): Unit = Json.read(json).properties().asScala.foreach { entry =>
+    Metrics.set(entry.getKey, entry.getValue.asDouble())
+  }
+
+  def secondsSinceHeard: Long = TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - lastPoll.get)
+  def heard(): Unit = lastPoll.set(System.nanoTime())
+}
+
+object Bridge {
+  private val MostEventsKept = 100000
+  @volatile private[mooring] var current: Bridge = _
+
+  /** Found by the agent through Py4J: the bridge of this driver. */
+  def instance(): Bridge = current
+}

@@ -1,0 +1,57 @@
+package io.mooring
+
+import java.io.FileNotFoundException
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.state.mooring.StreamDoors
+
+/**
+ * One flat directory on whatever can hold a checkpoint, for the agent's metadata: with the application's credentials,
+ * and written as Spark writes its checkpoints, so that no reader sees half a file.
+ */
+final class DriverFiles(directory: String) {
+  private val path = new Path(directory)
+  private val conf = {
+    val copy = new Configuration(SparkContext.getOrCreate().hadoopConfiguration)
+    copy.unset(StreamDoors.FileManagerKey)
+    copy
+  }
+  private val fileSystem = path.getFileSystem(conf)
+  private lazy val files = CheckpointFileManager.create(path, conf)
+
+  /** The plain path when the directory is on this host's own disk, else empty. */
+  def localPath: String = if (fileSystem.getScheme == "file") path.toUri.getPath else ""
+
+  /** `[{"name", "size", "modified": milliseconds}]`, empty when there is no such directory. */
+  def list(): String = {
+    val found = try files.list(path).toSeq catch { case _: FileNotFoundException => Nil }
+    Json.write(found.filter(_.isFile).map(f =>
+      Map("name" -> f.getPath.getName, "size" -> f.getLen, "modified" -> f.getModificationTime)))
+  }
+
+  /** The file's first `limit` bytes, or null when there is none. */
+  def read(name: String, limit: Int): Array[Byte] =
+    try {
+      val in = files.open(new Path(path, name))
+      try in.readNBytes(limit)
+      finally in.close()
+    } catch { case _: FileNotFoundException => null }
+
+  def writeAtomic(name: String, bytes: Array[Byte]): Unit = {
+    if (!files.exists(path)) files.mkdirs(path)
+    val out = files.createAtomic(new Path(path, name), overwriteIfPossible = true)
+    try {
+      out.write(bytes)
+      out.close()
+    } catch {
+      case e: Throwable =>
+        out.cancel()
+        throw e
+    }
+  }
+
+  def delete(name: String): Unit = files.delete(new Path(path, name))
+}

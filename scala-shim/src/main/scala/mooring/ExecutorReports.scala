@@ -1,0 +1,31 @@
+package io.mooring
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.api.plugin.PluginContext
+
+/**
+ * What an executor tells the driver, as JSON strings: class loaders differ, strings do not. Its host it need not tell
+ * (and could not: an executor's RPC environment has no address); the driver knows it.
+ */
+object ExecutorReports {
+  @volatile private var context: Option[PluginContext] = None
+
+  private[mooring] def through(pluginContext: Option[PluginContext]): Unit = context = pluginContext
+
+  def hello(location: String): Unit = send(Map("report" -> "hello", "location" -> location))
+
+  def storeOpened(storeDir: Path, version: Long, milliseconds: Long, counts: ReadCounts): Unit = {
+    Say.info(s"opened $storeDir at version $version in $milliseconds ms: $counts")
+    send(Map("report" -> "store-opened", "store" -> storeDir.toUri.toString, "version" -> version,
+      "milliseconds" -> milliseconds, "local-files" -> counts.localFiles, "local-bytes" -> counts.localBytes,
+      "remote-files" -> counts.remoteFiles, "remote-bytes" -> counts.remoteBytes,
+      "local-changelogs" -> counts.localChangelogs, "remote-changelogs" -> counts.remoteChangelogs))
+  }
+
+  private def send(report: Map[String, Any]): Unit = context.foreach { ctx =>
+    try ctx.send(Json.write(report + ("executor" -> ctx.executorID())))
+    catch {
+      case e: Exception => Say.once("executor-report", s"a report to the driver was lost ($e): counters will miss it")
+    }
+  }
+}

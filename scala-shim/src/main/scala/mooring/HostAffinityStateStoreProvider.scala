@@ -1,0 +1,34 @@
+package io.mooring
+
+import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.spark.sql.execution.streaming.state.mooring.{RocksDBProviderDoor, SnapshotLoadWatcher}
+
+/**
+ * Stock RocksDB's provider, whose files the host keeps. Its checkpoints are those of the stock provider to the byte.
+ */
+final class HostAffinityStateStoreProvider extends RocksDBProviderDoor {
+  override protected def watch(storeDir: Path): SnapshotLoadWatcher = new StoreWatcher(storeDir)
+
+  override def close(): Unit = {
+    super.close()
+    StoreReads.release(stateStoreId.storeCheckpointLocation())
+  }
+}
+
+private final class StoreWatcher(storeDir: Path) extends SnapshotLoadWatcher {
+  private val shelf = HostStores.ofThisExecutor.flatMap(_.shelf(storeDir))
+  private val reads = StoreReads.of(storeDir)
+  @volatile private var inDoubt = false
+
+  override def fileSystem(stock: FileSystem): FileSystem = shelf match {
+    case Some(kept) => new SharedFileSystem(stock, kept, reads, () => inDoubt)
+    case None => new CountingFileSystem(stock, reads)
+  }
+
+  override def loading(version: Long, inDoubt: Boolean): Unit = this.inDoubt = inDoubt
+
+  override def loaded(version: Long, milliseconds: Long): Unit = reads.take().foreach { counts =>
+    shelf.foreach(_.touch())
+    ExecutorReports.storeOpened(storeDir, version, milliseconds, counts)
+  }
+}

@@ -1,0 +1,218 @@
+package io.mooring
+
+import java.io.{FileNotFoundException, IOException}
+import java.nio.ByteBuffer
+import java.nio.channels.FileChannel
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file._
+import java.nio.file.attribute.{FileTime, PosixFilePermissions}
+import java.security.MessageDigest
+import java.util.UUID
+import java.util.concurrent.TimeUnit
+import java.util.zip.CRC32C
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.{Path => RemotePath}
+
+/**
+ * The files of state stores that this host keeps, for all executors of the host and beyond the application.
+ *
+ * Only files that never change are kept: each carries a unique id in its name. A kept file is one directory entry
+ * whose own name tells length, checksum and modification time, so it appears whole or not at all. The checkpoint
+ * stays the truth: whatever is missing or wrong here is a miss, and whatever goes wrong here is said once and
+ * otherwise costs nothing.
+ *
+ *     <root>/<checkpoint key>/OWNER                             the checkpoint's location, for `mooring gc`
+ *     <root>/<checkpoint key>/<operator>/<partition>/<store>/<name>~<length>~<crc32c>~<mtime>
+ */
+final class HostStore(val root: Path) {
+  import HostStore._
+
+  /** The place of one state store's files, or None where `storeDir` is not one that Spark lays out. */
+  def shelf(storeDir: RemotePath): Option[HostShelf] = storeDir.toUri.toString match {
+    case StoreDir(checkpoint, operator, partition, store) =>
+      val owner = root.resolve(keyOf(checkpoint))
+      Some(new HostShelf(checkpoint, owner, owner.resolve(s"$operator/$partition/${Option(store).getOrElse("default")}")))
+    case _ => None
+  }
+}
+
+/** The kept files of one state store. Safe for several executors of one host at once. */
+final class HostShelf(checkpoint: String, ownerDir: Path, dir: Path) {
+  import HostStore._
+
+  /** Keeps `file` under `name`: a hard link, or a copy where the store lies on another file system. */
+  def keep(name: String, file: Path): Unit = attempt(s"keep $name") {
+    prepare()
+    val temporary = dir.resolve(TemporaryPrefix + UUID.randomUUID())
+    try {
+      linkOrCopy(temporary, file)
+      publish(name, temporary)
+    } finally Files.deleteIfExists(temporary)
+  }
+
+  /** A new file to be filled and then kept by `publish`; None when the store can not be written. */
+  def temporary(): Option[Path] = attemptOr[Option[Path]]("write", None) {
+    prepare()
+    Some(Files.createFile(dir.resolve(TemporaryPrefix + UUID.randomUUID()), OwnerOnlyFile))
+  }
+
+  /** Gives `temporary` its lasting name in one step; a file that had the name goes. */
+  def publish(name: String, temporary: Path): Unit = attempt(s"keep $name") {
+    val kept = KeptFile(name, Files.size(temporary), checksum(temporary), mtime(temporary))
+    val target = dir.resolve(kept.fileName)
+    if (!Files.exists(target)) Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE)
+    else Files.deleteIfExists(temporary)
+    find(name).filterNot(_._1 == target).foreach { case (older, _) => Files.deleteIfExists(older) }
+  }
+
+  /**
+   * The whole, unharmed file of this name. It counts as unharmed when length and modification time are those it was
+   * kept with; otherwise, and always when `readIt`, its checksum decides. A harmed file is removed.
+   */
+  def sound(name: String, readIt: Boolean): Option[Path] = attemptOr[Option[Path]](s"use $name", None) {
+    find(name).find { case (path, kept) =>
+      val good = try {
+        Files.size(path) == kept.length &&
+          ((!readIt && mtime(path) == kept.mtimeNanos) || checksum(path) == kept.crc)
+      } catch { case _: NoSuchFileException => false } // removed by another executor: a miss
+      if (!good) {
+        Say.warn(s"dropped ${path.getFileName} of $checkpoint: its content is not what was kept; fetched from the checkpoint")
+        Files.deleteIfExists(path)
+      }
+      good
+    }.map(_._1)
+  }
+
+  def has(name: String): Boolean = attemptOr("look up", false)(find(name).nonEmpty)
+
+  /** Puts the sound file `name` at `target`; its length, or None when there is none. */
+  def adopt(name: String, target: Path, readIt: Boolean): Option[Long] = sound(name, readIt).flatMap { path =>
+    attemptOr[Option[Long]](s"use $name", None) {
+      linkOrCopy(target, path)
+      Some(Files.size(target))
+    }
+  }
+
+  def forget(name: String): Unit = attempt(s"remove $name") {
+    find(name).foreach { case (path, _) => Files.deleteIfExists(path) }
+  }
+
+  /** Notes that the store was opened here now; what was not opened for longest goes first when room is needed. */
+  def touch(): Unit = attempt("note the use of a store") {
+    if (Files.isDirectory(dir)) {
+      val mark = dir.resolve(UsedMark)
+      if (Files.exists(mark)) Files.setLastModifiedTime(mark, FileTime.fromMillis(System.currentTimeMillis()))
+      else Files.createFile(mark, OwnerOnlyFile)
+    }
+  }
+
+  private def find(name: String): Seq[(Path, KeptFile)] =
+    try Using.resource(Files.newDirectoryStream(dir, (p: Path) => p.getFileName.toString.startsWith(name + Separator))) {
+      _.asScala.toSeq.flatMap(p => KeptFile.parse(p.getFileName.toString).filter(_.name == name).map(p -> _))
+    } catch {
+      case _: NoSuchFileException | _: NotDirectoryException => Nil
+    }
+
+  private def prepare(): Unit = if (!Files.isDirectory(dir)) {
+    Files.createDirectories(dir, OwnerOnlyDirectory)
+    val owner = ownerDir.resolve(OwnerFile)
+    if (!Files.exists(owner)) {
+      val temporary = Files.createTempFile(ownerDir, TemporaryPrefix, "", OwnerOnlyFile)
+      Files.write(temporary, checkpoint.getBytes(UTF_8))
+      Files.move(temporary, owner, StandardCopyOption.ATOMIC_MOVE)
+    }
+  }
+}
+
+/** What a kept file's own name says of it. */
+final case class KeptFile(name: String, length: Long, crc: Long, mtimeNanos: Long) {
+  def fileName: String = Seq(name, length.toString, crc.toHexString, mtimeNanos.toString).mkString(HostStore.Separator)
+}
+
+object KeptFile {
+  def parse(fileName: String): Option[KeptFile] = fileName.split(HostStore.Separator, -1) match {
+    case Array(name, length, crc, mtime) =>
+      try Some(KeptFile(name, length.toLong, java.lang.Long.parseLong(crc, 16), mtime.toLong))
+      catch { case _: NumberFormatException => None } // somebody else's file
+    case _ => None
+  }
+}
+
+object HostStore {
+  val Separator = "~"
+  val TemporaryPrefix = ".writing-"
+  val UsedMark = ".used"
+  val OwnerFile = "OWNER"
+  val OwnerOnlyDirectory = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"))
+  val OwnerOnlyFile = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"))
+
+  private[mooring] val StoreDir = """(.*)/state/(\d+)/(\d+)(?:/([^/]+))?""".r
+
+  private val UniqueId = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+  private val UniqueVersionFile = s"""\\d+_$UniqueId\\.(zip|changelog)(\\.crc)?""".r
+  private val UniqueRocksDBFile = s""".+-$UniqueId\\.(sst|log)""".r
+
+  /** Whether a file's name is its own for ever. `5.zip` of format v1 is not: a retried batch writes it again. */
+  def isUniqueName(name: String): Boolean = UniqueVersionFile.matches(name) || UniqueRocksDBFile.matches(name)
+
+  def keyOf(checkpoint: String): String =
+    MessageDigest.getInstance("SHA-256").digest(checkpoint.getBytes(UTF_8)).take(16).map(b => f"$b%02x").mkString
+
+  /** Opens the store at `root`, made when missing, closed to other users; None, said once, where that fails. */
+  def open(root: Path): Option[HostStore] =
+    try {
+      if (!Files.exists(root, LinkOption.NOFOLLOW_LINKS)) Files.createDirectories(root, OwnerOnlyDirectory)
+      if (!Files.isDirectory(root, LinkOption.NOFOLLOW_LINKS)) throw new IOException("it is not a directory")
+      val me = Files.createTempFile(root, TemporaryPrefix, "", OwnerOnlyFile) // shows as well that we may write
+      try if (Files.getOwner(root) != Files.getOwner(me)) throw new IOException(s"it belongs to ${Files.getOwner(root)}")
+      finally Files.deleteIfExists(me)
+      Files.setPosixFilePermissions(root, PosixFilePermissions.fromString("rwx------"))
+      Some(new HostStore(root))
+    } catch {
+      case NonFatal(e) =>
+        Say.once("local-store-closed",
+          s"the local store $root can not be used ($e): state is fetched from the checkpoint as in stock Spark")
+        None
+    }
+
+  def checksum(file: Path): Long = Using.resource(FileChannel.open(file, StandardOpenOption.READ)) { channel =>
+    val crc = new CRC32C
+    val buffer = ByteBuffer.allocateDirect(1 << 20)
+    while (channel.read(buffer) >= 0) {
+      buffer.flip()
+      crc.update(buffer)
+      buffer.clear()
+    }
+    crc.getValue
+  }
+
+  private[mooring] def mtime(file: Path): Long = Files.getLastModifiedTime(file).to(TimeUnit.NANOSECONDS)
+
+  private[mooring] def linkOrCopy(link: Path, existing: Path): Unit =
+    try Files.createLink(link, existing)
+    catch {
+      case e @ (_: UnsupportedOperationException | _: FileSystemException)
+          if !e.isInstanceOf[FileAlreadyExistsException] && !e.isInstanceOf[NoSuchFileException] =>
+        Files.copy(existing, link)
+        Say.once("local-store-copies", s"the local store and Spark's local directories lie on different file systems " +
+          s"($e): files are copied instead of linked, which costs time and room")
+    }
+
+  /** Whatever the store can not do is said once for each kind of failure, and counts as not done. */
+  private[mooring] def attempt(what: String)(body: => Unit): Unit = attemptOr(what, ())(body)
+
+  private[mooring] def attemptOr[T](what: String, otherwise: T)(body: => T): T =
+    try body
+    catch {
+      case e: java.nio.channels.ClosedByInterruptException => throw e // the task was killed; nothing is wrong here
+      case _: FileNotFoundException | _: NoSuchFileException => otherwise // another executor was faster
+      case NonFatal(e) =>
+        Say.once("local-store-" + e.getClass.getName, s"the local store could not $what ($e): " +
+          "state that is not kept here is fetched from the checkpoint when it is needed")
+        otherwise
+    }
+}

@@ -1,0 +1,72 @@
+package io.mooring
+
+import java.nio.channels.{FileChannel, OverlappingFileLockException}
+import java.nio.file._
+import java.util.concurrent.TimeUnit
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+import scala.util.control.NonFatal
+
+/**
+ * Keeps a host's store within its size, and clean of what a killed executor left half written.
+ *
+ * What was not opened for longest goes first; within one state store the oldest file does. A file that some executor
+ * has open (it has a second link) stays. One executor of the host sweeps at a time; a daemon thread does it.
+ */
+final class HostStoreSweep(store: HostStore, maxBytes: Option[Long]) {
+  private val thread = new Thread(() => run(), "mooring-host-store-sweep")
+  thread.setDaemon(true)
+  thread.start()
+
+  def stop(): Unit = thread.interrupt()
+
+  private def run(): Unit =
+    try while (true) {
+      Thread.sleep(HostStoreSweep.PauseMs)
+      try alone(sweep())
+      catch {
+        case e: InterruptedException => throw e
+        case NonFatal(e) => Say.once("local-store-sweep", s"the local store could not be swept ($e): it may outgrow its limit")
+      }
+    } catch { case _: InterruptedException => } // the executor ends
+
+  private def alone(body: => Unit): Unit =
+    Using.resource(FileChannel.open(store.root.resolve(".sweep"), StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
+      channel =>
+        val lock = try Option(channel.tryLock()) catch { case _: OverlappingFileLockException => None }
+        lock.foreach(l => try body finally l.release())
+    }
+
+  private[mooring] def sweep(): Unit = {
+    val files = Using.resource(Files.walk(store.root))(_.iterator().asScala.filter(Files.isRegularFile(_)).toVector)
+    val longAgo = System.currentTimeMillis() - HostStoreSweep.AbandonedMs
+    files.filter(_.getFileName.toString.startsWith(HostStore.TemporaryPrefix))
+      .filter(f => HostStore.mtime(f) < TimeUnit.MILLISECONDS.toNanos(longAgo)).foreach(Files.deleteIfExists)
+    maxBytes.foreach(limit => shrink(files.flatMap(f => KeptFile.parse(f.getFileName.toString).map(f -> _)), limit))
+  }
+
+  private def shrink(kept: Vector[(Path, KeptFile)], limit: Long): Unit = {
+    var excess = kept.map(_._2.length).sum - limit
+    if (excess > 0) {
+      val lastUse = kept.map(_._1.getParent).distinct.map(dir => dir -> usedAt(dir)).toMap
+      kept.sortBy { case (path, file) => (lastUse(path.getParent), file.mtimeNanos) }
+        .iterator.takeWhile(_ => excess > 0).filterNot { case (path, _) => inUse(path) }
+        .foreach { case (path, file) => if (Files.deleteIfExists(path)) excess -= file.length }
+    }
+  }
+
+  private def usedAt(dir: Path): Long = {
+    val mark = dir.resolve(HostStore.UsedMark)
+    if (Files.exists(mark)) HostStore.mtime(mark) else HostStore.mtime(dir)
+  }
+
+  private def inUse(path: Path): Boolean =
+    try Files.getAttribute(path, "unix:nlink").asInstanceOf[Int] > 1
+    catch { case _: NoSuchFileException => false }
+}
+
+object HostStoreSweep {
+  private val PauseMs = TimeUnit.SECONDS.toMillis(30)
+  private val AbandonedMs = TimeUnit.HOURS.toMillis(1)
+}

@@ -1,0 +1,193 @@
+package io.mooring
+
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, OutputStream}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path => LocalPath}
+
+import scala.util.Using
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs._
+import org.apache.spark.SparkEnv
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+import org.apache.spark.sql.execution.streaming.state.mooring.StreamDoors
+
+/**
+ * The checkpoint's file manager that would be there without us, with two doors in it:
+ *
+ *  - `offsets/N` always names the stock provider, so that stock Spark reads our checkpoints; a running stream of ours
+ *    reads its own provider's name there.
+ *  - The uniquely named files of a state store (snapshot archives, changelogs, their checksums) are kept on the host
+ *    when written and taken from the host when read.
+ *
+ * Spark makes one for each log and each state store, by reflection.
+ */
+final class MooringCheckpointFileManager(path: Path, conf: Configuration) extends CheckpointFileManager {
+  private val stock = CheckpointFileManager.create(path, MooringCheckpointFileManager.stockConf(conf))
+  private val shelf = HostStores.ofThisExecutor.flatMap(_.shelf(path))
+  private lazy val reads = StoreReads.of(path)
+  private lazy val localFiles = FileSystem.getLocal(conf).getRaw
+
+  override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
+    val out = stock.createAtomic(file, overwriteIfPossible)
+    if (isOffsets(file)) new StockNameStream(out)
+    else keptOnHost(file).flatMap(s => s.temporary().map(new KeptStream(out, s, file.getName, _))).getOrElse(out)
+  }
+
+  override def open(file: Path): FSDataInputStream =
+    if (isOffsets(file) && StreamDoors.onStreamThread) withOurName(stock.open(file))
+    else keptOnHost(file).flatMap(openLocally(_, file)).getOrElse(reads.counted(file.getName, stock.open(file)))
+
+  override def exists(file: Path): Boolean = keptOnHost(file).exists(_.has(file.getName)) || stock.exists(file)
+
+  override def delete(file: Path): Unit = {
+    stock.delete(file)
+    keptOnHost(file).foreach(_.forget(file.getName))
+  }
+
+  override def list(dir: Path, filter: PathFilter): Array[FileStatus] = stock.list(dir, filter)
+  override def mkdirs(dir: Path): Unit = stock.mkdirs(dir)
+  override def isLocal: Boolean = stock.isLocal
+  override def createCheckpointDirectory(): Path = stock.createCheckpointDirectory()
+  override def close(): Unit = stock.close()
+
+  private def isOffsets(file: Path) = file.getParent != null && file.getParent.getName == "offsets"
+
+  private def keptOnHost(file: Path) = shelf.filter(_ => HostStore.isUniqueName(file.getName))
+
+  /** These files are small or read once through, so their checksum is always proved first. */
+  private def openLocally(shelf: HostShelf, file: Path): Option[FSDataInputStream] =
+    shelf.sound(file.getName, readIt = true).flatMap { local =>
+      try {
+        val stream = localFiles.open(new Path(local.toUri))
+        if (file.getName.endsWith(".changelog")) reads.localChangelog()
+        else if (file.getName.endsWith(".zip")) reads.local(Files.size(local))
+        Some(stream)
+      } catch {
+        case NonFatal(e) =>
+          Say.once("local-store-open", s"a file of the local store could not be opened ($e): it is fetched from the checkpoint")
+          None
+      }
+    }
+
+  private def withOurName(in: FSDataInputStream): FSDataInputStream = Using.resource(in) { stream =>
+    val bytes = MooringCheckpointFileManager.replace(stream.readAllBytes(), StreamDoors.StockRocksDB, Names.Provider)
+    new FSDataInputStream(new InMemoryFile(bytes))
+  }
+}
+
+object MooringCheckpointFileManager {
+
+  /** The configuration with the user's own file manager in it, or none as in stock Spark. */
+  private def stockConf(conf: Configuration): Configuration = {
+    val copy = new Configuration(conf)
+    Option(SparkEnv.get).flatMap(_.conf.getOption(Names.UsersFileManager)) match {
+      case Some(users) => copy.set(StreamDoors.FileManagerKey, users)
+      case None => copy.unset(StreamDoors.FileManagerKey)
+    }
+    copy
+  }
+
+  /** Exchanges one quoted JSON string for another. */
+  def replace(bytes: Array[Byte], from: String, to: String): Array[Byte] =
+    new String(bytes, UTF_8).replace(s""""$from"""", s""""$to"""").getBytes(UTF_8)
+}
+
+/** Holds an offset log entry back until it is closed, and writes it with the stock provider's name. */
+private final class StockNameStream(out: CancellableFSDataOutputStream, entry: ByteArrayOutputStream)
+  extends CancellableFSDataOutputStream(entry) {
+  def this(out: CancellableFSDataOutputStream) = this(out, new ByteArrayOutputStream)
+
+  private var closed = false
+
+  override def close(): Unit = if (!closed) {
+    closed = true
+    out.write(MooringCheckpointFileManager.replace(entry.toByteArray, Names.Provider, StreamDoors.StockRocksDB))
+    out.close()
+  }
+
+  override def cancel(): Unit = {
+    closed = true
+    out.cancel()
+  }
+}
+
+/** Writes a state file to the checkpoint and beside it to the host; the host keeps it once the checkpoint has it. */
+private final class KeptStream(
+    out: CancellableFSDataOutputStream, shelf: HostShelf, name: String, temporary: LocalPath, copy: LocalCopy)
+  extends CancellableFSDataOutputStream(new TeeStream(out, copy)) {
+  def this(out: CancellableFSDataOutputStream, shelf: HostShelf, name: String, temporary: LocalPath) =
+    this(out, shelf, name, temporary, new LocalCopy(temporary))
+
+  private var closed = false
+
+  override def close(): Unit = synchronized {
+    if (!closed) {
+      closed = true
+      try {
+        super.close()
+        if (copy.isWhole) shelf.publish(name, temporary)
+      } finally discard()
+    }
+  }
+
+  override def cancel(): Unit = synchronized {
+    closed = true
+    try out.cancel()
+    finally discard()
+  }
+
+  private def discard(): Unit = HostStore.attempt("remove an unfinished file") {
+    copy.close()
+    Files.deleteIfExists(temporary)
+  }
+}
+
+/** The host's copy while it is written. A failure here must not reach the writer: the copy is then not whole. */
+private final class LocalCopy(file: LocalPath) {
+  private var broken = false
+  private val out = Files.newOutputStream(file)
+
+  def isWhole: Boolean = !broken
+  def write(bytes: Array[Byte], offset: Int, length: Int): Unit = guarded(out.write(bytes, offset, length))
+  def close(): Unit = guarded(out.close())
+
+  private def guarded(body: => Unit): Unit = if (!broken) {
+    try body
+    catch {
+      case NonFatal(e) =>
+        broken = true
+        Say.once("local-store-write", s"the local store can not be written ($e): state that is not kept here is " +
+          "fetched from the checkpoint when it is needed")
+    }
+  }
+}
+
+private final class TeeStream(out: CancellableFSDataOutputStream, copy: LocalCopy) extends OutputStream {
+  override def write(b: Int): Unit = write(Array(b.toByte), 0, 1)
+  override def write(bytes: Array[Byte], offset: Int, length: Int): Unit = {
+    out.write(bytes, offset, length)
+    copy.write(bytes, offset, length)
+  }
+  override def flush(): Unit = out.flush()
+  override def close(): Unit = {
+    copy.close()
+    out.close()
+  }
+}
+
+/** A few kilobytes as Hadoop wants to read them. */
+private final class InMemoryFile(bytes: Array[Byte]) extends FSInputStream {
+  private val in = new ByteArrayInputStream(bytes)
+  override def seek(position: Long): Unit = {
+    in.reset()
+    in.skip(position)
+    ()
+  }
+  override def getPos: Long = bytes.length - in.available()
+  override def seekToNewSource(target: Long): Boolean = false
+  override def read(): Int = in.read()
+  override def read(buffer: Array[Byte], offset: Int, length: Int): Int = in.read(buffer, offset, length)
+}

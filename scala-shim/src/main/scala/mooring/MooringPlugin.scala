@@ -1,0 +1,132 @@
+package io.mooring
+
+import java.util.{Collections, Map => JMap}
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
+import org.apache.spark.sql.execution.streaming.state.mooring.ListenerDoor
+
+/** The one switch: `spark.plugins=io.mooring.MooringPlugin`. */
+final class MooringPlugin extends SparkPlugin {
+  override def driverPlugin(): DriverPlugin = new MooringDriverPlugin
+  override def executorPlugin(): ExecutorPlugin = new MooringExecutorPlugin
+}
+
+/** What runs in the driver while the application runs. */
+final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkContext) {
+  val table = new PlacementTable
+  val bridge = new Bridge(table)
+  private val census = new Census(bridge, Location.isHost(settings.text(Location.Key)))
+  val reports = new ReportDesk(bridge, census)
+  private val placing = settings.isOn("spark.mooring.host.affinity.enabled")
+  val queries = new QueryWatch(bridge, table, settings.milliseconds("spark.mooring.host.affinity.wait"),
+    () => agent.exists(_.isComing))
+
+  ListenerDoor.add(context, new ClusterWatch(bridge, table, queries, census))
+  Bridge.current = bridge
+  private val agent: Option[AgentProcess] = if (placing) Some(new AgentProcess(conf, bridge,
+    settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000))
+  else None
+
+  def applicationStarted(id: String): Unit = bridge.tell(Map("event" -> "ApplicationStarted", "application" -> id,
+    "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
+    "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
+    "settings" -> conf.getAll.toMap.filter(_._1.startsWith(Names.Prefix))), about = Some("application"))
+
+  def stop(): Unit = agent.foreach(_.stop())
+}
+
+object Driver {
+  @volatile private var running: Option[Driver] = None
+
+  /** The driver part of this JVM's application; None in executors, and where Mooring is switched off. */
+  def current: Option[Driver] = running
+
+  private[mooring] def set(driver: Option[Driver]): Unit = running = driver
+}
+
+private final class MooringDriverPlugin extends DriverPlugin {
+
+  override def init(context: SparkContext, pluginContext: PluginContext): JMap[String, String] = {
+    val conf = pluginContext.conf() // the very conf of the context, not a copy
+    val settings = SettingsTable.read(conf.getAll.toMap)
+    settings.check()
+    if (settings.isOn("spark.mooring.enabled")) Aside.otherwise("driver part", ()) {
+      val driver = new Driver(conf, settings, context)
+      TakeOver.amend(conf)
+      Metrics.register(pluginContext.metricRegistry())
+      Driver.set(Some(driver))
+    }
+    Collections.emptyMap()
+  }
+
+  override def registerMetrics(applicationId: String, pluginContext: PluginContext): Unit =
+    Driver.current.foreach(_.applicationStarted(applicationId))
+
+  override def receive(message: Object): Object = {
+    message match {
+      case report: String => Aside.otherwise("report desk", ())(Driver.current.foreach(_.reports.receive(report)))
+      case other => Say.once("unknown-message", s"an executor sent ${other.getClass.getName}, which is not ours: ignored")
+    }
+    null
+  }
+
+  override def shutdown(): Unit = {
+    Driver.current.foreach(_.stop())
+    Driver.set(None)
+  }
+}
+
+private final class MooringExecutorPlugin extends ExecutorPlugin {
+  private var sweep: Option[HostStoreSweep] = None
+
+  override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = Aside.otherwise("executor part", ()) {
+    val settings = SettingsTable.read(context.conf().getAll.toMap)
+    if (settings.isOn("spark.mooring.enabled")) {
+      ExecutorReports.through(Some(context))
+      val directory = HostStores.directory(settings.text("spark.mooring.local.store.dir"), System.getenv().asScala.get)
+      val store = HostStore.open(directory)
+      HostStores.use(store)
+      ExecutorReports.hello(Location.of(settings.text(Location.Key), System.getenv().asScala.get))
+      sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes")))
+    }
+  }
+
+  override def shutdown(): Unit = {
+    sweep.foreach(_.stop())
+    HostStores.use(None)
+    ExecutorReports.through(None)
+  }
+}
+
+/** Where an executor is, as `spark.mooring.location.provider` says. */
+object Location {
+  val Key = "spark.mooring.location.provider"
+  private val FromEnvironment = "env:(.+)".r
+
+  def isHost(provider: Option[String]): Boolean = provider.forall(_ == "host")
+
+  /** The location as the executor knows it; empty, and said once, where that is the host after all. */
+  def of(provider: Option[String], environment: String => Option[String]): String = provider match {
+    case Some(FromEnvironment(name)) =>
+      environment(name).filter(_.nonEmpty).getOrElse {
+        Say.once("location", s"the variable $name of $Key is not set here: the host is the location")
+        ""
+      }
+    case _ => ""
+  }
+}
+
+/** The last resort: whatever part of Mooring fails stays out of the way, and says so once. */
+object Aside {
+  def otherwise[T](part: String, instead: => T)(body: => T): T =
+    try body
+    catch {
+      case NonFatal(e) =>
+        Say.once(s"aside-$part", s"its $part failed ($e): Spark goes on without it")
+        instead
+    }
+}

@@ -1,0 +1,107 @@
+package io.mooring
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.reflect.ClassTag
+import scala.util.control.NonFatal
+
+import org.apache.spark.{Partition, TaskContext}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, StreamDoors}
+
+/** Appended to `spark.sql.extensions` by the driver part. */
+final class MooringExtensions extends (SparkSessionExtensions => Unit) {
+  override def apply(extensions: SparkSessionExtensions): Unit =
+    extensions.injectColumnar(_ => new ColumnarRule {
+      override def postColumnarTransitions: Rule[SparkPlan] = PlacementRule
+    })
+}
+
+/**
+ * Spark runs this on every micro-batch's physical plan, on the driver, in the stream's thread, before the batch. It
+ * puts a `PlacedExec` on the topmost stateful operator of each stage: above it the partitions may be renumbered (a
+ * union, a coalesce), below it all operators of the stage share them.
+ */
+private object PlacementRule extends Rule[SparkPlan] {
+  override def apply(plan: SparkPlan): SparkPlan = {
+    val operators = plan.collect(Function.unlift(StreamDoors.statefulOperator))
+    if (operators.isEmpty || !StreamDoors.onStreamThread) plan
+    else Driver.current.fold(plan) { driver =>
+      try {
+        val query = plan.session.sparkContext.getLocalProperty(Names.QueryIdProperty)
+        driver.queries.planned(query, operators)
+        place(plan, query, stageHasOne = false)
+      } catch {
+        case e: InterruptedException => throw e // the query is being stopped
+        case NonFatal(e) =>
+          Say.once("placement-rule", s"a batch could not be placed ($e): it runs where Spark puts it")
+          plan
+      }
+    }
+  }
+
+  private def place(plan: SparkPlan, query: String, stageHasOne: Boolean): SparkPlan =
+    StreamDoors.statefulOperator(plan) match {
+      case Some(operator) if !stageHasOne => PlacedExec(below(plan, query, stageHasOne = true), query, operator)
+      case _ => below(plan, query, stageHasOne)
+    }
+
+  private def below(plan: SparkPlan, query: String, stageHasOne: Boolean): SparkPlan =
+    plan.mapChildren(place(_, query, stageHasOne && !plan.isInstanceOf[Exchange]))
+}
+
+/** Runs its child where the plan wants it. Rows, order and partitioning are the child's. */
+final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorFacts) extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    StreamDoors.allowProvider(child, Names.Provider)
+    new PlacedRDD(child.execute(), query, operator.batch)
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): PlacedExec = copy(child = newChild)
+}
+
+/** The scheduler asks the first RDD of a stage that has a preference; this one stands before the state store's own. */
+final class PlacedRDD[T: ClassTag](parent: RDD[T], query: String, batch: Long) extends RDD[T](parent) {
+  setName(s"mooring $query batch $batch")
+
+  override protected def getPartitions: Array[Partition] = parent.partitions
+
+  override def compute(split: Partition, context: TaskContext): Iterator[T] = parent.iterator(split, context)
+
+  override protected def getPreferredLocations(split: Partition): Seq[String] =
+    Driver.current.flatMap(_.table.preferred(query, split.index)) match {
+      case Some((executor, host)) =>
+        PlacedStages.wanted(id, query, batch, split.index, executor)
+        Seq(s"executor_${host}_$executor")
+      case None => Nil // the state store coordinator's own preference stands
+    }
+}
+
+/** Which executor each task of a placed stage was wanted on, until the stage ends. Driver only. */
+object PlacedStages {
+  final class Wanted(val query: String, val batch: Long) {
+    val executors = new ConcurrentHashMap[Int, String]()
+  }
+
+  private val byRdd = new ConcurrentHashMap[Int, Wanted]()
+
+  def wanted(rdd: Int, query: String, batch: Long, partition: Int, executor: String): Unit = {
+    byRdd.computeIfAbsent(rdd, _ => new Wanted(query, batch)).executors.put(partition, executor)
+    ()
+  }
+
+  def find(rdds: Seq[Int]): Option[Wanted] = rdds.iterator.flatMap(id => Option(byRdd.get(id))).nextOption()
+
+  def forget(rdds: Seq[Int]): Unit = rdds.foreach(byRdd.remove(_))
+}

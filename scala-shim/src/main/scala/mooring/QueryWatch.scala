@@ -1,0 +1,173 @@
+package io.mooring
+
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.scheduler._
+import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, StreamDoors}
+import org.apache.spark.sql.streaming.StreamingQueryListener
+import org.apache.spark.sql.streaming.StreamingQueryListener._
+
+/** Registered by name in every session; Spark calls `onQueryStarted` in the stream's thread, before its first batch. */
+final class QueryStartWatch extends StreamingQueryListener {
+  override def onQueryStarted(event: QueryStartedEvent): Unit =
+    Driver.current.foreach(driver => StreamDoors.query(event.id.toString).foreach(TakeOver.atStart(_, driver.conf)))
+  override def onQueryProgress(event: QueryProgressEvent): Unit = ()
+  override def onQueryTerminated(event: QueryTerminatedEvent): Unit = ()
+}
+
+/** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch. */
+final class QueryWatch(bridge: Bridge, table: PlacementTable, waitMs: Long, agentIsComing: () => Boolean) {
+  private val runs = new ConcurrentHashMap[String, String]() // query id -> run id that was planned
+
+  /** A batch of the query was planned; in the stream's thread. */
+  def planned(query: String, operators: Seq[OperatorFacts]): Unit = {
+    val run = operators.head.runId
+    if (runs.put(query, run) != run) {
+      val door = StreamDoors.query(query)
+      bridge.tell(Map("event" -> "QueryPlanned", "query" -> query, "run" -> run,
+        "name" -> door.map(_.name).getOrElse(""), "checkpoint" -> operators.head.stateDir.stripSuffix("/state"),
+        "batch" -> operators.head.batch, "provider" -> door.flatMap(_.setting(StreamDoors.ProviderKey)).getOrElse(""),
+        "operators" -> operators.map(o => Map("id" -> o.id, "partitions" -> o.partitions))), about = Some(s"query $query"))
+      if (agentIsComing() && !table.awaitPlanFor(query, waitMs)(agentIsComing()))
+        Say.warn(s"no plan for query $query within $waitMs ms: its first batch runs where Spark puts it")
+    }
+  }
+
+  def isStateful(query: String): Boolean = runs.containsKey(query)
+
+  def ended(query: String, run: String, error: Option[String]): Unit = if (runs.remove(query, run)) {
+    bridge.over(s"query $query")
+    bridge.tell(Map("event" -> "QueryEnded", "query" -> query, "run" -> run, "error" -> error.getOrElse("")))
+  }
+}
+
+/** Executors that come and go, and where the tasks of placed stages ran. Called by one thread, in order. */
+final class ClusterWatch(bridge: Bridge, table: PlacementTable, queries: QueryWatch, census: Census) extends SparkListener {
+  private final class Batch {
+    var planned, asPlanned = 0
+    val placements = scala.collection.mutable.Map[Int, String]()
+  }
+  private val stages = scala.collection.mutable.Map[Int, Seq[Int]]() // stage -> its RDDs
+  private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch
+  private val preferred, anywhere, matched = new AtomicLong
+
+  override def onExecutorAdded(added: SparkListenerExecutorAdded): Unit = {
+    table.executorAdded(added.executorId, added.executorInfo.executorHost)
+    census.added(added.executorId, added.executorInfo.executorHost, added.executorInfo.totalCores)
+  }
+
+  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
+    table.executorLost(removed.executorId)
+    census.removed(removed.executorId, removed.reason)
+  }
+
+  override def onStageSubmitted(submitted: SparkListenerStageSubmitted): Unit = {
+    val rdds = submitted.stageInfo.rddInfos
+    if (rdds.exists(_.name.startsWith("mooring "))) stages(submitted.stageInfo.stageId) = rdds.map(_.id).toSeq
+  }
+
+  override def onTaskEnd(end: SparkListenerTaskEnd): Unit =
+    for (rdds <- stages.get(end.stageId); stage <- PlacedStages.find(rdds) if end.taskInfo.successful) {
+      val batch = batches.getOrElseUpdate(stage.query, new Batch)
+      batch.placements(end.taskInfo.partitionId) = end.taskInfo.executorId
+      Option(stage.executors.get(end.taskInfo.partitionId)) match {
+        case Some(wanted) =>
+          batch.planned += 1
+          preferred.incrementAndGet()
+          if (wanted == end.taskInfo.executorId) { batch.asPlanned += 1; matched.incrementAndGet() }
+        case None => anywhere.incrementAndGet()
+      }
+    }
+
+  override def onStageCompleted(completed: SparkListenerStageCompleted): Unit =
+    stages.remove(completed.stageInfo.stageId).foreach(PlacedStages.forget)
+
+  override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
+    case e: QueryProgressEvent if e.progress.durationMs.containsKey("addBatch") =>
+      val query = e.progress.id.toString
+      if (queries.isStateful(query)) batchEnded(query, e)
+    case e: QueryTerminatedEvent =>
+      batches.remove(e.id.toString)
+      queries.ended(e.id.toString, e.runId.toString, e.exception)
+    case _ =>
+  }
+
+  private def batchEnded(query: String, e: QueryProgressEvent): Unit = {
+    val batch = batches.remove(query).getOrElse(new Batch)
+    bridge.tell(Map("event" -> "BatchEnded", "query" -> query, "run" -> e.progress.runId.toString,
+      "batch" -> e.progress.batchId, "milliseconds" -> e.progress.durationMs.get("triggerExecution"),
+      "placements" -> batch.placements.toSeq.sorted.map { case (p, x) => Map("partition" -> p, "executor" -> x) },
+      "planned" -> batch.planned, "as-planned" -> batch.asPlanned, "state-bytes" -> stateBytes(e)))
+    Metrics.set("preferred-host-requests", preferred.get.toDouble)
+    Metrics.set("any-host-requests", anywhere.get.toDouble)
+    if (preferred.get > 0) Metrics.set("host-affinity-match-pct", 100.0 * matched.get / preferred.get)
+  }
+
+  /** The size of the whole query's state as RocksDB counts it, over all operators and partitions. */
+  private def stateBytes(e: QueryProgressEvent): Long =
+    e.progress.stateOperators.map(_.customMetrics.getOrDefault("rocksdbSstFileSize", 0L).longValue).sum
+}
+
+/**
+ * Tells the agent of executors and their locations. Where executors say themselves where they are (`env:NAME`), an
+ * executor is told of when both Spark and it have spoken, in whichever order.
+ */
+final class Census(bridge: Bridge, locationIsHost: Boolean) {
+  private val added = scala.collection.mutable.Map[String, (String, Int)]()
+  private val located = scala.collection.mutable.Map[String, String]()
+
+  def added(executor: String, host: String, cores: Int): Unit = synchronized {
+    added(executor) = (host, cores)
+    if (locationIsHost) located(executor) = host
+    tell(executor)
+  }
+
+  def located(executor: String, location: String): Unit = synchronized {
+    if (!locationIsHost) {
+      located(executor) = location
+      tell(executor)
+    }
+  }
+
+  def removed(executor: String, reason: String): Unit = synchronized {
+    added.remove(executor)
+    located.remove(executor)
+    bridge.over(s"executor $executor")
+    bridge.tell(Map("event" -> "ExecutorLost", "executor" -> executor, "reason" -> reason))
+  }
+
+  private def tell(executor: String): Unit =
+    for ((host, cores) <- added.get(executor); location <- located.get(executor)) {
+      val place = if (location.isEmpty) host else location
+      bridge.tell(Map("event" -> "ExecutorRegistered", "executor" -> executor, "host" -> host, "location" -> place,
+        "cores" -> cores), about = Some(s"executor $executor"))
+    }
+}
+
+/** What executors report, added up for metrics and passed on to the agent. */
+final class ReportDesk(bridge: Bridge, census: Census) {
+  private val localBytes, remoteBytes = new AtomicLong
+
+  def receive(json: String): Unit = {
+    val report = Json.read(json)
+    report.get("report").asText() match {
+      case "hello" => census.located(report.get("executor").asText(), report.get("location").asText())
+      case "store-opened" => storeOpened(report)
+      case other => Say.once(s"report-$other", s"an executor sent a report of an unknown kind, $other: ignored")
+    }
+  }
+
+  private def storeOpened(report: JsonNode): Unit = {
+    Metrics.set("restore-bytes-local", localBytes.addAndGet(report.get("local-bytes").asLong()).toDouble)
+    Metrics.set("restore-bytes-remote", remoteBytes.addAndGet(report.get("remote-bytes").asLong()).toDouble)
+    val fields = report.properties().asScala.map { field =>
+      field.getKey -> (if (field.getValue.isNumber) field.getValue.asLong() else field.getValue.asText())
+    }
+    bridge.tell(fields.toMap - "report" + ("event" -> "StoreOpened"))
+  }
+}

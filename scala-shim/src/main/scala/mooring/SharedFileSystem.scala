@@ -1,0 +1,48 @@
+package io.mooring
+
+import java.io.File
+
+import org.apache.hadoop.fs.{FileSystem, FilterFileSystem, FSDataInputStream, Path}
+
+/**
+ * Stands before the checkpoint's file system for the SST and log files of one state store: what is uploaded is kept
+ * on the host as well, and what the host has is not downloaded.
+ *
+ * @param readLocalFiles whether local copies must prove their checksum before use
+ */
+final class SharedFileSystem(stock: FileSystem, shelf: HostShelf, reads: StoreReads, readLocalFiles: () => Boolean)
+  extends FilterFileSystem(stock) {
+
+  override def copyFromLocalFile(source: Path, target: Path): Unit = {
+    super.copyFromLocalFile(source, target)
+    if (HostStore.isUniqueName(target.getName)) shelf.keep(target.getName, new File(source.toUri.getPath).toPath)
+  }
+
+  override def copyToLocalFile(source: Path, target: Path): Unit = {
+    val local = new File(target.toUri.getPath).toPath
+    val adopted =
+      if (HostStore.isUniqueName(source.getName)) shelf.adopt(source.getName, local, readLocalFiles()) else None
+    adopted match {
+      case Some(bytes) => reads.local(bytes)
+      case None =>
+        super.copyToLocalFile(source, target)
+        reads.remote(java.nio.file.Files.size(local))
+        if (HostStore.isUniqueName(source.getName)) shelf.keep(source.getName, local)
+    }
+  }
+
+  /** Only the snapshot archives of checkpoint format v1 are opened this way. */
+  override def open(file: Path, bufferSize: Int): FSDataInputStream = reads.counted(file.getName, super.open(file, bufferSize))
+}
+
+/** Counts what comes from the checkpoint where there is no host store. */
+final class CountingFileSystem(stock: FileSystem, reads: StoreReads) extends FilterFileSystem(stock) {
+  override def copyFromLocalFile(source: Path, target: Path): Unit = super.copyFromLocalFile(source, target)
+
+  override def copyToLocalFile(source: Path, target: Path): Unit = {
+    super.copyToLocalFile(source, target)
+    reads.remote(java.nio.file.Files.size(new File(target.toUri.getPath).toPath))
+  }
+
+  override def open(file: Path, bufferSize: Int): FSDataInputStream = reads.counted(file.getName, super.open(file, bufferSize))
+}

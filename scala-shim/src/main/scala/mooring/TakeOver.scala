@@ -1,0 +1,58 @@
+package io.mooring
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.SparkConf
+import org.apache.spark.sql.execution.streaming.state.mooring.{StreamDoor, StreamDoors}
+
+/** Puts our classes where the user chose stock RocksDB or nothing; leaves every other choice alone and says so. */
+object TakeOver {
+
+  /** Before the first session exists: what the application's sessions start from. */
+  def amend(conf: SparkConf): Unit = {
+    append(conf, "spark.sql.extensions", Names.Extensions)
+    append(conf, "spark.sql.streaming.streamingQueryListeners", Names.QueryListener)
+    conf.getOption(StreamDoors.FileManagerKey).filter(_ != Names.FileManager).foreach(conf.set(Names.UsersFileManager, _))
+    conf.set(StreamDoors.FileManagerKey, Names.FileManager)
+    conf.getOption(StreamDoors.ProviderKey) match {
+      case None | Some(StreamDoors.StockRocksDB) => conf.set(StreamDoors.ProviderKey, Names.Provider)
+      case Some(other) => leaveAlone(other)
+    }
+  }
+
+  /** In the stream's own thread before its first batch: the job may have chosen in its session, or long ago. */
+  def atStart(query: StreamDoor, conf: SparkConf): Unit = if (query.isStateful) {
+    try {
+      val fileManager = query.setting(StreamDoors.FileManagerKey)
+      if (fileManager != conf.getOption(Names.UsersFileManager) && !fileManager.contains(Names.FileManager))
+        leaveAlone(s"checkpoint file manager ${fileManager.getOrElse("none")}")
+      else {
+        query.set(StreamDoors.FileManagerKey, Names.FileManager)
+        takeOverProvider(query)
+      }
+    } catch {
+      case NonFatal(e) =>
+        Say.once("take-over", s"the state store of a query could not be looked at ($e): it runs as it is set")
+    }
+  }
+
+  private def takeOverProvider(query: StreamDoor): Unit =
+    query.providerInCheckpoint.orElse(query.setting(StreamDoors.ProviderKey)) match {
+      case Some(StreamDoors.StockRocksDB | Names.Provider) =>
+        query.set(StreamDoors.ProviderKey, Names.Provider)
+        query.formatInCheckpoint match {
+          case Some(format) => query.set(StreamDoors.FormatKey, format.toString)
+          // Nothing was committed, so whatever state files a first batch left behind are of no account.
+          case None => if (!query.isSet(StreamDoors.FormatKey)) query.set(StreamDoors.FormatKey, "2")
+        }
+      case other => leaveAlone(other.getOrElse("none"))
+    }
+
+  private def leaveAlone(chosen: String): Unit = Say.once(s"left-alone-$chosen",
+    s"$chosen is left as it was chosen: its state is placed, but the hosts keep no copies of it")
+
+  private def append(conf: SparkConf, key: String, className: String): Unit = {
+    val present = conf.getOption(key).toSeq.flatMap(_.split(",")).map(_.trim).filter(_.nonEmpty)
+    if (!present.contains(className)) conf.set(key, (present :+ className).mkString(","))
+  }
+}

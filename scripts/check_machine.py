@@ -1,0 +1,42 @@
+"""Say what this machine lacks for Mooring, all at once, and what to do about each. Exit 0 when nothing is missing.
+
+Run by `make` with the Python that the virtual environment is to be made of, so it must run on one that is too old.
+"""
+
+import importlib.util
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "scala-shim"))
+
+from jdk import java_problem
+
+OLDEST_PYTHON = (3, 10)
+
+
+def python_problem(version=sys.version_info):
+    """What is wrong with a Python of this version; an empty text when nothing is."""
+    if tuple(version[:2]) >= OLDEST_PYTHON:
+        return ""
+    found = ".".join(str(part) for part in version[:3])
+    return f"Python 3.10 or newer is needed; {sys.executable} is {found}. Name another one: make PYTHON=python3.11 …"
+
+
+def venv_problem(find=importlib.util.find_spec):
+    """Debian leaves the modules that make a virtual environment out of its python3 package."""
+    if find("venv") and find("ensurepip"):
+        return ""
+    package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+    return f"{sys.executable} cannot make virtual environments. Debian, Ubuntu: apt-get install {package}"
+
+
+def problems():
+    """Everything that is missing, a sentence or two each."""
+    return [problem for problem in (python_problem(), venv_problem(), java_problem()) if problem]
+
+
+if __name__ == "__main__":
+    missing = problems()
+    for problem in missing:
+        sys.stderr.write(f"missing: {problem}\n")
+    sys.exit(1 if missing else 0)

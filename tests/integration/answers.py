@@ -1,0 +1,226 @@
+"""The right answer of each job in `jobs/`, from the same files, without Spark.
+
+An answer is what each output must hold, row for row: `{output: [row, ...]}`, rows as the JSON that Spark writes, in no
+order. It is the same however the input was cut into batches, which `_in_time` checks of the input. At the end of a job
+the watermark stands at the last event time less the delay; the flush event has moved it past all windows but its own.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mooring.testing.events import AUCTION_MS, LATENESS_MS, LONGEST_WINDOW_MS, WATERMARK_DELAY_MS, utc
+
+Row = dict[str, Any]
+Answer = dict[str, list[Row]]
+
+FILES_IN_A_BATCH = 3  # at the most: one as the job says, more after a crash between the source's log and the offset log
+
+
+def windowed_aggregation(events: Path) -> Answer:
+    groups = _group(_in_time(events), lambda bid: (_window(bid["time"], 20_000), bid["auction"]))
+    rows = [
+        {"start": utc(start), "auction": auction, "bids": len(bids), "highest": max(bid["price"] for bid in bids)}
+        for (start, auction), bids in groups.items()
+        if start + 20_000 <= _last_watermark(events)
+    ]
+    return {"counts": rows}
+
+
+def drop_duplicates(events: Path) -> Answer:
+    distinct = {(bid["bid"], bid["time"]): bid for bid in _in_time(events)}
+    return {"distinct": [_only(bid, "bid", "time", "auction", "bidder", "price") for bid in distinct.values()]}
+
+
+def drop_duplicates_within_watermark(events: Path) -> Answer:
+    rows = []
+    for copies in _group(_in_time(events), lambda bid: bid["bid"]).values():
+        remembered = None
+        for bid in sorted(copies, key=lambda bid: bid["time"]):
+            if remembered is None or bid["time"] - remembered > WATERMARK_DELAY_MS:
+                assert remembered is None or bid["time"] - remembered > 4 * WATERMARK_DELAY_MS, f"may be either: {bid}"
+                remembered = bid["time"]
+                rows.append(_only(bid, "bid", "auction", "bidder", "price"))
+    return {"distinct": rows}
+
+
+def inner_join(events: Path) -> Answer:
+    auctions = {auction["auction"]: auction for auction in _read(events / "auctions")}
+    rows = [
+        _only({**bid, **auctions[bid["auction"]]}, "bid", "time", "price", "auction", "seller", "category")
+        for bid in _in_time(events)
+        if _is_open(auctions[bid["auction"]], bid)
+    ]
+    return {"joined": rows}
+
+
+def left_outer_join(events: Path) -> Answer:
+    high = _group((bid for bid in _in_time(events) if bid["price"] > 5000), lambda bid: bid["auction"])
+    rows = []
+    for auction in _read(events / "auctions"):
+        left = _only(auction, "auction", "seller")
+        matches = [bid for bid in high.get(auction["auction"], []) if _is_open(auction, bid)]
+        rows += [{**left, **_only(bid, "bid", "time", "price")} for bid in matches]
+        if not matches and auction["opens"] + AUCTION_MS <= _last_watermark(events, "auctions"):
+            rows.append(left)
+    return {"joined": rows}
+
+
+def session_windows(events: Path) -> Answer:
+    rows = []
+    for bidder, bids in _group(_in_time(events), lambda bid: bid["bidder"]).items():
+        sessions: list[list[Row]] = []
+        for bid in sorted(bids, key=lambda bid: bid["time"]):
+            if not sessions or bid["time"] > sessions[-1][-1]["time"] + 2_000:
+                sessions.append([])
+            sessions[-1].append(bid)
+        for session in sessions:
+            end = session[-1]["time"] + 2_000
+            if end <= _last_watermark(events):
+                rows.append({"start": utc(session[0]["time"]), "end": utc(end), "bidder": bidder, **_sums(session)})
+    return {"sessions": rows}
+
+
+def apply_in_pandas_with_state(events: Path) -> Answer:
+    rows = [
+        {"auction": auction, **_sums(bids), "highest": max(bid["price"] for bid in bids)}
+        for auction, bids in _closed_auctions(events)
+    ]
+    return {"results": rows}
+
+
+def transform_with_state(events: Path) -> Answer:
+    rows = []
+    for auction, bids in _closed_auctions(events):
+        best = max(bids, key=lambda bid: (bid["price"], bid["bid"]))
+        bidders = len({bid["bidder"] for bid in bids})
+        rows.append({"auction": auction, **_only(best, "bid", "price"), "bidders": bidders, "bids": len(bids)})
+    return {"winners": rows}
+
+
+def auction_results(events: Path) -> Answer:
+    rows = [
+        {"auction": auction, "bids": len(bids), "highest": max(bid["price"] for bid in bids)}
+        for auction, bids in _closed_auctions(events)
+    ]
+    return {"results": rows}
+
+
+def chained_aggregations(events: Path) -> Answer:
+    counts = Counter((_window(bid["time"], 10_000), bid["auction"]) for bid in _in_time(events))
+    closed = {key: bids for key, bids in counts.items() if key[0] + 10_000 <= _last_watermark(events)}
+    rows = [
+        {"start": utc(start), "most": max(group), "bids": sum(group), "groups": len(group)}
+        for start, keys in _group(closed, lambda key: _window(key[0], 30_000)).items()
+        for group in [[closed[key] for key in keys]]
+        if start + 30_000 <= _last_watermark(events)
+    ]
+    return {"busiest": rows}
+
+
+def foreach_batch(events: Path) -> Answer:
+    by_bidder = _group(_read(events / "bids"), lambda bid: bid["bidder"])
+    return {"totals": [{"bidder": bidder, **_sums(bids)} for bidder, bids in by_bidder.items()]}
+
+
+def two_queries(events: Path) -> Answer:
+    starts = ((_window(bid["time"], 5_000) - slide, bid["channel"]) for bid in _in_time(events) for slide in (0, 5_000))
+    rows = [
+        {"start": utc(start), "channel": channel, "bids": bids}
+        for (start, channel), bids in Counter(starts).items()
+        if start + 10_000 <= _last_watermark(events)
+    ]
+    return {"by_channel": rows, **drop_duplicates(events)}
+
+
+def stateless_beside_stateful(events: Path) -> Answer:
+    high = [_only(bid, "bid", "time", "auction", "price") for bid in _read(events / "bids") if bid["price"] > 8000]
+    return {"high": high, **windowed_aggregation(events)}
+
+
+def through_connect(events: Path) -> Answer:
+    groups = _group(_in_time(events), lambda bid: (_window(bid["time"], 20_000), bid["channel"]))
+    rows = [
+        {
+            "start": utc(start),
+            "channel": channel,
+            "bids": len(bids),
+            "bidders": sorted({bid["bidder"] for bid in bids}),
+        }
+        for (start, channel), bids in groups.items()
+        if start + 20_000 <= _last_watermark(events)
+    ]
+    return {"by_channel": rows}
+
+
+def _in_time(events: Path) -> list[Row]:
+    """The bids that no watermark ever drops. Fails when a bid may be dropped or not, as the batches fall."""
+    kept: list[Row] = []
+    newest_after: list[int] = []
+    newest = 0
+    for number, path in enumerate(sorted((events / "bids").glob("*.json"))):
+        for bid in _rows(path):
+            newest = max(newest, bid["time"])
+            if newest - bid["time"] <= LATENESS_MS:
+                kept.append(bid)
+            else:
+                surely_seen = newest_after[number - FILES_IN_A_BATCH] if number >= FILES_IN_A_BATCH else 0
+                assert bid["time"] + LONGEST_WINDOW_MS <= surely_seen - WATERMARK_DELAY_MS, f"may be late: {bid}"
+        newest_after.append(newest)
+    return kept
+
+
+def _last_watermark(events: Path, *also: str) -> int:
+    """Where the watermark stands at the end: with several inputs, that of the slowest."""
+    times = {"bids": "time", "auctions": "opens"}
+    return min(max(row[times[kind]] for row in _read(events / kind)) for kind in ("bids", *also)) - WATERMARK_DELAY_MS
+
+
+def _closed_auctions(events: Path) -> list[tuple[int, list[Row]]]:
+    """The auctions whose closing time the watermark has passed, each with its bids in time that were made before."""
+    open_bids = [bid for bid in _in_time(events) if bid["time"] < bid["closes"]]
+    by_auction = _group(open_bids, lambda bid: (bid["auction"], bid["closes"]))
+    return [(auction, bids) for (auction, closes), bids in by_auction.items() if closes < _last_watermark(events)]
+
+
+def _is_open(auction: Row, bid: Row) -> bool:
+    return bool(auction["opens"] <= bid["time"] < auction["opens"] + AUCTION_MS)
+
+
+def _sums(bids: list[Row]) -> Row:
+    return {"bids": len(bids), "offered": sum(bid["price"] for bid in bids)}
+
+
+def _only(row: Row, *names: str) -> Row:
+    return {name: utc(row[name]) if name == "time" else row[name] for name in names}
+
+
+def _window(time: int, length: int) -> int:
+    return time // length * length
+
+
+def _group(rows: Iterable[Any], key: Callable[[Any], Any]) -> dict[Any, list[Any]]:
+    groups = defaultdict(list)
+    for row in rows:
+        groups[key(row)].append(row)
+    return groups
+
+
+def _read(directory: Path) -> list[Row]:
+    return [row for path in sorted(directory.glob("*.json")) for row in _rows(path)]
+
+
+def _rows(path: Path) -> Iterable[Row]:
+    """The events of one file in order, their times in milliseconds since the epoch."""
+    for line in path.read_text().splitlines():
+        yield {name: _milliseconds(value) if name in _TIMES else value for name, value in json.loads(line).items()}
+
+
+_TIMES = {"time", "closes", "opens"}
+
+
+def _milliseconds(text: str) -> int:
+    return round(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000)

@@ -1,0 +1,32 @@
+"""What a job has written, read without Spark: rows as parsed JSON, in no order."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def read_sink(directory: Path) -> list[Row]:
+    """The rows of a file sink: of the files that its log names, and no others, as Spark itself reads it."""
+    paths: list[str] = []
+    batches = {int(log.name.split(".")[0]): log for log in (directory / "_spark_metadata").glob("[0-9]*")}
+    for _, log in sorted(batches.items()):
+        if log.name.endswith(".compact"):
+            paths.clear()
+        paths += [entry["path"] for entry in map(json.loads, log.read_text().splitlines()[1:])]
+    return [row for path in paths for row in _rows(Path(path.removeprefix("file:")))]
+
+
+def read_batches(directory: Path, key: str) -> list[Row]:
+    """The last row of each key over all batches, of an output in update mode that was written batch by batch."""
+    last: dict[Any, Row] = {}
+    for batch in sorted(directory.glob("batch=*"), key=lambda path: int(path.name.split("=")[1])):
+        assert (batch / "_SUCCESS").exists(), f"{batch} is half written"
+        for part in batch.glob("part-*.json"):
+            last.update({row[key]: row for row in _rows(part)})
+    return list(last.values())
+
+
+def _rows(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,0 +1,75 @@
+"""Short ways to say what happened to an application."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mooring.agent.core import Mind, decide
+from mooring.agent.fleet import Fleet, Timing
+from mooring.model import events
+from mooring.model.orders import Order, PublishPlan, SaveJobModel
+
+TIMING = Timing(debounce_ms=3_000, rebind_timeout_ms=60_000, first_plan_wait_ms=10_000)
+
+
+@dataclass
+class Story:
+    """Feeds events to the core, one after the other, by a clock that the test moves."""
+
+    mind: Mind = field(default_factory=lambda: Mind(fleet=Fleet(timing=TIMING)))
+    now_ms: int = 0
+    orders: list[Order] = field(default_factory=list)
+
+    def take(self, event: events.Event) -> list[Order]:
+        self.mind, wanted = decide(self.mind, event)
+        self.orders += wanted
+        return wanted
+
+    def after(self, milliseconds: int) -> list[Order]:
+        self.now_ms += milliseconds
+        return self.take(events.ClockTicked(self.now_ms))
+
+    def joins(self, *executors: str) -> None:
+        """An executor is written `id@host`."""
+        for executor in executors:
+            id, host = executor.split("@")
+            self.take(events.ExecutorRegistered(self.now_ms, id, host, 1))
+
+    def dies(self, *executors: str) -> None:
+        for id in executors:
+            self.take(events.ExecutorLost(self.now_ms, id, "killed"))
+
+    def plans(self, query: str, partitions: int = 6, name: str | None = None) -> list[Order]:
+        label = query if name is None else name
+        event = events.QueryPlanned(self.now_ms, query, f"run of {query}", label, f"file:/ck/{query}", 0, {0: partitions})
+        return self.take(event)
+
+    def ends(self, query: str) -> None:
+        self.take(events.QueryEnded(self.now_ms, query, f"run of {query}", ""))
+
+    @property
+    def rows(self) -> dict[str, dict[int, tuple[str, ...]]]:
+        """What the JVM was told last."""
+        published = [order for order in self.orders if isinstance(order, PublishPlan)]
+        return {query: dict(rows) for query, rows in published[-1].rows.items()} if published else {}
+
+    def first_choice(self, query: str) -> dict[int, str]:
+        return {partition: row[0] for partition, row in self.rows[query].items()}
+
+    def sizes(self, query: str) -> list[int]:
+        """How many tasks of the query each executor has, the greatest number first."""
+        chosen = list(self.first_choice(query).values())
+        return sorted((chosen.count(executor) for executor in set(chosen)), reverse=True)
+
+    @property
+    def saved(self) -> list[SaveJobModel]:
+        return [order for order in self.orders if isinstance(order, SaveJobModel)]
+
+
+def running(query: str = "q", partitions: int = 6, executors: tuple[str, ...] = ("1@a", "2@b", "3@c")) -> Story:
+    """An application whose query has its plan."""
+    story = Story()
+    story.joins(*executors)
+    story.after(TIMING.debounce_ms)
+    story.plans(query, partitions)
+    return story

@@ -1,0 +1,16 @@
+"""The build's own modules, which live beside the Scala sources and in scripts/, outside any package."""
+
+import importlib
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+for folder in ("scala-shim", "scripts"):
+    if str(CHECKOUT / folder) not in sys.path:
+        sys.path.append(str(CHECKOUT / folder))
+
+build_jar = importlib.import_module("build_jar")
+check_machine = importlib.import_module("check_machine")
+jdk = importlib.import_module("jdk")
+packing = importlib.import_module("packing")
