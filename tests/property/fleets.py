@@ -1,6 +1,6 @@
 """Random fleets for the grouping properties: small, so that they are many and shrink to something one can read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ HOMES = (None, *PROCESSORS, *GONE)
 SIZES = (1, 2, 3, 5, 20, 0, None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fleet:
     """One grouping question. `previous` maps tasks to the processor that held them, which may be gone."""
 
@@ -26,6 +26,27 @@ class Fleet:
     previous: JobModel | None = None
     weights: Mapping[str, int] | None = None
     load: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        homes, weights, last = self.homes(), self.weights or {}, self.task_locality
+        lines = [
+            f"  {name}: held by {homes.get(name)}, last at {last.get(name)!r}, weight {weights.get(name)}"
+            for name in sorted(homes | {task.task_name: None for task in self.tasks})
+        ]
+        for id, place in self.processor_locality.items():
+            lines.append(f"  processor {id} at {place!r}, load {self.load[id]}")
+        return "Fleet:\n" + "\n".join(lines)
+
+    def homes(self) -> dict[str, str]:
+        """Task name to the processor that held it."""
+        return owners(self.previous.containers.values()) if self.previous else {}
+
+    def last_location(self, name: str) -> str | None:
+        """Where the task ran last, if somebody is there now; where its previous processor was, if nothing is said."""
+        last = self.task_locality.get(name)
+        if last is None and name in self.homes() and self.previous is not None:
+            last = self.previous.containers[self.homes()[name]].location_id
+        return last if named_place(last) in self.processor_locality.values() else None
 
     def group(self) -> frozenset[ContainerModel]:
         return HostAwareGrouper(self.weights, self.load).group(
@@ -42,7 +63,7 @@ def task(name: str) -> TaskModel:
     return TaskModel(TaskName(name))
 
 
-def owners(containers: frozenset[ContainerModel]) -> dict[str, str]:
+def owners(containers: Iterable[ContainerModel]) -> dict[str, str]:
     return {name: container.processor_id for container in containers for name in container.tasks}
 
 
@@ -57,7 +78,7 @@ def model_of(owner: Mapping[str, str], locality: Mapping[str, str]) -> JobModel:
 
 
 def _fleet(numbers: bytes, weighted: bool) -> Fleet:
-    """A fleet of two counts, five processors and ten tasks, of which the counts take some. Small numbers are simple fleets."""
+    """Two counts, five processors, ten tasks; the counts say how many of them are used. Zeros are simple fleets."""
     counts, processors, tasks = numbers[:2], numbers[2:12], numbers[12:]
     ids = PROCESSORS[: 1 + counts[0] % 5]
     locality = {id: PLACES[processors[i] % len(PLACES)] for i, id in enumerate(ids)}
@@ -77,6 +98,7 @@ def _fleet(numbers: bytes, weighted: bool) -> Fleet:
     )
 
 
-def fleets(weighted: bool = False) -> st.SearchStrategy[Fleet]:
-    """Up to 10 tasks on up to 5 processors. Weighted ones leave some weights out."""
-    return st.binary(min_size=42, max_size=42).map(lambda numbers: _fleet(numbers, weighted))
+def fleets(weighted: bool | None = False) -> st.SearchStrategy[Fleet]:
+    """Up to 10 tasks on up to 5 processors. Weighted ones leave some weights out; None draws both kinds."""
+    numbers = st.binary(min_size=42, max_size=42)
+    return st.builds(_fleet, numbers, st.booleans() if weighted is None else st.just(weighted))

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 A_MOVE, A_STRANGER, MUST = 10**6, 10**3, -(10**9)
 
 
-def cheapest(home: Sequence[int | None], wish: Sequence[str | None], place: Sequence[str], load: Sequence[int]) -> tuple[int, int, int]:
+def cheapest(
+    home: Sequence[int | None], wish: Sequence[str | None], place: Sequence[str], load: Sequence[int]
+) -> tuple[int, int, int]:
     """(moved tasks, tasks not at their last location, load under the remainders) of the best even plan, in that order.
 
     `home[t]` is the processor that held task t or None, `wish[t]` its last location or None.

@@ -36,6 +36,9 @@ LONGEST_WINDOW_MS = 20_000
 AUCTION_MS = 30_000
 """How long every auction is open."""
 
+HIGHEST_PRICE = 10_000
+"""What the flush bid offers, so that no filter on the price takes it away: Spark filters before it watches the time."""
+
 _DAY_MS = 86_400_000
 _CHANNELS = ("app", "web", "phone", "partner")
 _HOT_AUCTIONS = 3
@@ -112,7 +115,7 @@ class AuctionHouse:
             yield [bid for _, bid in sorted(sent.pop(file, []))]
         if self.flush:
             flush = self._end + _DAY_MS
-            yield [Bid(self.files * self.bids_per_file, 0, 0, 1, "none", flush, flush + AUCTION_MS)]
+            yield [Bid(self.files * self.bids_per_file, 0, 0, HIGHEST_PRICE, "none", flush, flush + AUCTION_MS)]
 
     @property
     def _stretch(self) -> int:

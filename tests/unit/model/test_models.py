@@ -71,7 +71,7 @@ def test_an_active_task_is_nobodys_standby():
 
 
 def test_a_container_names_its_tasks_rightly_and_once():
-    with pytest.raises(InvalidJobModelError, match='container "0".*"wrong"'):
+    with pytest.raises(InvalidJobModelError, match=r'container "0".*"wrong"'):
         ContainerModel("0", {TaskName("wrong"): TASK})
     with pytest.raises(InvalidJobModelError, match='container "0" has two tasks'):
         ContainerModel.of("0", [TASK, TASK])
@@ -80,7 +80,7 @@ def test_a_container_names_its_tasks_rightly_and_once():
 def test_a_job_model_names_its_containers_rightly_and_once():
     with pytest.raises(InvalidJobModelError, match='"0" is listed as "1"'):
         JobModel({}, {"1": ContainerModel.of("0", [])})
-    with pytest.raises(InvalidJobModelError, match='two containers.*"0"'):
+    with pytest.raises(InvalidJobModelError, match=r'two containers.*"0"'):
         JobModel.of([ContainerModel.of("0", []), ContainerModel.of("0", [TASK])])
 
 

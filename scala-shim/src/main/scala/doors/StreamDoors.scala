@@ -52,9 +52,21 @@ final class StreamDoor private[mooring] (execution: StreamExecution) {
     try log.getLatest().map { case (_, commit) => if (commit.stateUniqueIds.exists(_.nonEmpty)) 2 else 1 }
     catch { case _: java.io.FileNotFoundException => None }
   }
+
+  /**
+   * Decides the format of the checkpoint's state. For a new checkpoint the query has made its commit log before any
+   * listener is called, with the version of that moment in it; so the log is told as well.
+   */
+  def setFormat(version: Int): Unit = {
+    set(StreamDoors.FormatKey, version.toString)
+    StreamDoors.commitLogVersion.setInt(execution.commitLog, version)
+  }
 }
 
 object StreamDoors {
+  private[mooring] val commitLogVersion = classOf[CommitLog].getDeclaredField("defaultVersion")
+  commitLogVersion.setAccessible(true)
+
   val ProviderKey: String = SQLConf.STATE_STORE_PROVIDER_CLASS.key
   val FormatKey: String = SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key
   val FileManagerKey: String = SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key

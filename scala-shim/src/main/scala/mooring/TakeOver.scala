@@ -41,9 +41,9 @@ object TakeOver {
       case Some(StreamDoors.StockRocksDB | Names.Provider) =>
         query.set(StreamDoors.ProviderKey, Names.Provider)
         query.formatInCheckpoint match {
-          case Some(format) => query.set(StreamDoors.FormatKey, format.toString)
+          case Some(format) => query.setFormat(format)
           // Nothing was committed, so whatever state files a first batch left behind are of no account.
-          case None => if (!query.isSet(StreamDoors.FormatKey)) query.set(StreamDoors.FormatKey, "2")
+          case None => if (!query.isSet(StreamDoors.FormatKey)) query.setFormat(2)
         }
       case other => leaveAlone(other.getOrElse("none"))
     }

@@ -1,4 +1,4 @@
-"""Processors at hand by load: who is the lightest, or the heaviest, overall or at one location."""
+"""Who comes first among processors whose weights keep changing, overall and at each location."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -10,8 +10,8 @@ from mooring.grouping.problem import NOWHERE
 Key: TypeAlias = tuple[int, ...]
 
 
-class ByLoad:
-    """A priority queue of processors whose keys change, overall and for each location; ties go to the smallest number.
+class Ranking:
+    """A priority queue of processors, overall and for each location: smallest key first, then smallest number.
 
     `key(p)` is p's key now, or None while p does not take part. Whoever changes what the key is made of calls
     `update(p)`; entries that no longer hold are dropped when they come up, so each step costs a logarithm.
