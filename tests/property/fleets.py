@@ -37,6 +37,10 @@ class Fleet:
             lines.append(f"  processor {id} at {place!r}, load {self.load[id]}")
         return "Fleet:\n" + "\n".join(lines)
 
+    def _repr_pretty_(self, printer, cycle: bool) -> None:
+        """How hypothesis shows it in a failure."""
+        printer.text(repr(self))
+
     def homes(self) -> dict[str, str]:
         """Task name to the processor that held it."""
         return owners(self.previous.containers.values()) if self.previous else {}
@@ -77,12 +81,12 @@ def model_of(owner: Mapping[str, str], locality: Mapping[str, str]) -> JobModel:
     return JobModel.of(containers, version=1)
 
 
-def _fleet(numbers: bytes, weighted: bool) -> Fleet:
+def _fleet(numbers: bytes, weighted: bool, few_tasks: bool) -> Fleet:
     """Two counts, five processors, ten tasks; the counts say how many of them are used. Zeros are simple fleets."""
     counts, processors, tasks = numbers[:2], numbers[2:12], numbers[12:]
-    ids = PROCESSORS[: 1 + counts[0] % 5]
+    ids = PROCESSORS[: 2 + counts[0] % 4 if few_tasks else 1 + counts[0] % 5]
     locality = {id: PLACES[processors[i] % len(PLACES)] for i, id in enumerate(ids)}
-    names = [f"q-{t // 4}/Partition {t * 3}" for t in range(1 + counts[1] % 10)]
+    names = [f"q-{t // 4}/Partition {t * 3}" for t in range(1 + counts[1] % (len(ids) - 1 if few_tasks else 10))]
     homes, wishes, sizes = (
         {name: kinds[tasks[3 * t + i] % len(kinds)] for t, name in enumerate(names)}
         for i, kinds in enumerate((HOMES, LAST_SEEN, SIZES))
@@ -98,7 +102,11 @@ def _fleet(numbers: bytes, weighted: bool) -> Fleet:
     )
 
 
-def fleets(weighted: bool | None = False) -> st.SearchStrategy[Fleet]:
-    """Up to 10 tasks on up to 5 processors. Weighted ones leave some weights out; None draws both kinds."""
-    numbers = st.binary(min_size=42, max_size=42)
-    return st.builds(_fleet, numbers, st.booleans() if weighted is None else st.just(weighted))
+@st.composite
+def fleets(draw: st.DrawFn, weighted: bool | None = False, few_tasks: bool = False) -> Fleet:
+    """Up to 10 tasks on up to 5 processors; with few tasks, fewer tasks than processors.
+
+    Weighted fleets leave some weights out; None draws fleets with weights and without.
+    """
+    numbers = draw(st.binary(min_size=42, max_size=42))
+    return _fleet(numbers, draw(st.booleans()) if weighted is None else weighted, few_tasks)

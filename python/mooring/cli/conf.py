@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import argparse
+import difflib
 import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mooring.errors import InvalidSettingError
+from mooring.errors import InvalidSettingError, MooringError
+from mooring.jar import jar_path
 from mooring.settings import TABLE, Setting, describe_values
 
 PLUGIN = "io.mooring.MooringPlugin"
@@ -60,6 +63,14 @@ platforms' own documentation and have not been run there by us. What each needs 
 """
 
 
+def run(arguments: argparse.Namespace) -> None:
+    """`mooring conf`: print the sample configuration for a target, for spark-submit with the jar that is here."""
+    text = render(arguments.target, _jar_here() if arguments.target == "spark-submit" else None)
+    if arguments.json:
+        text = json.dumps({"target": arguments.target, "text": text}, indent=1) + "\n"
+    sys.stdout.write(text)
+
+
 def render(target: str, jar: str | None = None) -> str:
     """The sample configuration for a target: `spark-submit`, `emr`, `databricks` or `kubernetes`.
 
@@ -68,7 +79,8 @@ def render(target: str, jar: str | None = None) -> str:
     """
     renderer = _RENDERERS.get(target)
     if renderer is None:
-        raise InvalidSettingError(f"target={target}: expected one of {', '.join(_RENDERERS)}")
+        close = difflib.get_close_matches(target, _RENDERERS, n=1, cutoff=0.0)[0]
+        raise InvalidSettingError(f"target={target}: expected one of {', '.join(_RENDERERS)}; nearest: {close}")
     return renderer(jar)
 
 
@@ -133,6 +145,13 @@ _RENDERERS: Mapping[str, Callable[[str | None], str]] = {
     "databricks": _databricks,
     "kubernetes": _kubernetes,
 }
+
+
+def _jar_here() -> str | None:
+    try:
+        return str(jar_path())
+    except MooringError:
+        return None
 
 
 def _properties(purpose: str, chosen: Mapping[str, str]) -> str:

@@ -157,11 +157,11 @@ def _choose_leavers(fleet: _Fleet, matching: Matching) -> tuple[dict[int, list[i
 
 def _settle(fleet: _Fleet, near: dict[int, list[int]], far: list[int]) -> list[int]:
     """Lead the movers to free places, in natural order; everybody else stays."""
-    problem, owner = fleet.problem, list(fleet.problem.home)
+    owner = list(fleet.problem.home)
     free = [fleet.free(p) for p in range(len(fleet.size))]
     at_place: defaultdict[int, list[int]] = defaultdict(list)
-    for p in sorted(range(len(free)), key=lambda p: (problem.load[p], p)):
-        at_place[problem.place[p]].append(p)
+    for p, place in enumerate(fleet.problem.place):
+        at_place[place].append(p)
     for place, tasks in near.items():
         slots = (p for p in at_place[place] for _ in range(free[p]))
         for task, p in zip(sorted(tasks), slots, strict=False):

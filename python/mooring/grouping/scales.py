@@ -13,9 +13,9 @@ _weight = itemgetter(0)
 class Scales:
     """The plan in the making, for more tasks than processors, of which one at least weighs something.
 
-    Weights are multiplied by the number of processors, so that the mean is a whole number and nothing is rounded. A
-    processor is too heavy from `ceiling` on: the mean and the heaviest task. It is too light up to `line`: the mean
-    without the heaviest task, or three quarters of the mean if that is more.
+    Weights are multiplied by the number of processors, so that the mean is a whole number. A processor is too heavy
+    from `ceiling` on: the mean and the heaviest task. It is too light up to `line`: the mean without the heaviest task,
+    or three quarters of the fair share if that is more.
 
     `held[p]` is sorted by weight, then by task in reverse, so of equal tasks the last in natural order leaves first.
     """
@@ -23,9 +23,10 @@ class Scales:
     def __init__(self, problem: Problem, weights: Sequence[int]) -> None:
         self.problem = problem
         self.weight = [weight * len(problem.processors) for weight in weights]
-        self.mean = sum(weights)
-        self.ceiling = self.mean + max(self.weight)
-        self.line = max(self.mean - max(self.weight), self.mean * 3 // 4)
+        mean = sum(weights)
+        self.fair = _fair_share(self.weight, len(problem.processors))
+        self.ceiling = mean + max(self.weight)
+        self.line = max(mean - max(self.weight), self.fair * 3 // 4)
         self.owner = list(problem.home)
         self.held = [sorted((self.weight[t], -t) for t in tasks) for tasks in problem.held()]
         self.load = [sum(weight for weight, _ in tasks) for tasks in self.held]
@@ -51,8 +52,8 @@ class Scales:
         return max(0, self.line + 1 - load)
 
     def can_give(self, p: int) -> bool:
-        """Whether p is above the mean with a task that somebody below could take without getting above it."""
-        return self.load[p] > self.mean and self.held[p][self.at_least(1, p)][0] <= self.mean
+        """Whether p is above the fair share with a task that somebody below could take without getting above it."""
+        return self.load[p] > self.fair and self.held[p][self.at_least(1, p)][0] <= self.fair
 
     def at_least(self, weight: int, p: int) -> int:
         """The position of p's lightest task of this weight or more, of its heaviest when none is."""
@@ -77,3 +78,13 @@ class Scales:
     def _by_lightest_task(self, p: int) -> Key | None:
         """Those that can give."""
         return (self.held[p][self.at_least(1, p)][0],) if self.can_give(p) else None
+
+
+def _fair_share(weights: Sequence[int], processors: int) -> int:
+    """The mean, but not counting giants, which need a processor each: tasks heavier than the mean of what is left."""
+    left = sum(weights)
+    for weight in sorted(weights, reverse=True):
+        if processors == 1 or weight * processors <= left:
+            break
+        left, processors = left - weight, processors - 1
+    return left // processors

@@ -1,16 +1,18 @@
 """Groups of equal weight: the planner used when the bytes of tasks are known.
 
-What it promises, of which the first always exists:
-1. The weight of each processor differs from the mean by less than the heaviest task, and each holds a task. With equal weights
-   that is floor or ceil.
-2. No processor stays below three quarters of the mean while one above the mean holds a task that fits below it.
+What it promises:
+1. The weight of each processor differs from the mean by less than the heaviest task, and each holds a task. With equal
+   weights that is floor or ceil.
+2. No processor stays below three quarters of its fair share while one above the fair share holds a task that fits. The
+   fair share is the mean without giants: a task that is heavier than what others get has a processor of its own.
+
 A plan that keeps both is left alone, however the weights have drifted since. With no more tasks than processors each
 task has a processor of its own, and `grouping.even` plans that exactly.
 
 Moving few bytes is greedy. A processor that is too heavy gives away just enough. Tasks without a processor go to their
-last location while it is below the mean and enough of them are left for processors that are too light, else to the
-lightest. A processor that is still too light (a new one, say) is filled up to the mean by the heaviest, those at its
-own location first.
+last location up to the fair share, if enough of them are left for processors that are too light, else to the lightest.
+A processor that is still too light (a new one, say) is filled up to the fair share by the heaviest, those at its own
+location first.
 """
 
 from collections import deque
@@ -56,7 +58,7 @@ def _lighten(scales: Scales) -> list[int]:
 
 
 def _place(scales: Scales, tasks: Sequence[int]) -> None:
-    """Give these tasks processors, heaviest first: up to the mean at their last location, then where there is most room.
+    """Give these tasks processors, heaviest first: at their last location up to the fair share, else where room is.
 
     Enough of them is held back for processors that are too light; otherwise those would have to be fed with tasks that
     need not move.
@@ -66,7 +68,7 @@ def _place(scales: Scales, tasks: Sequence[int]) -> None:
     rest = []
     for task in sorted(tasks, key=lambda t: (-scales.weight[t], t)):
         weight, near = scales.weight[task], scales.lightest.first_at(scales.problem.wish[task])
-        if near is not None and scales.load[near] + weight <= scales.mean:
+        if near is not None and scales.load[near] + weight <= scales.fair:
             sated = scales.hunger(scales.load[near]) - scales.hunger(scales.load[near] + weight)
             if left - weight >= hunger - sated:
                 left, hunger = left - weight, hunger - sated
@@ -81,7 +83,7 @@ def _near_or_lightest(scales: Scales, task: int) -> int:
     """The lightest processor at the task's last location, unless that is full or others are too light; else of all."""
     lightest, near = scales.lightest.first(), scales.lightest.first_at(scales.problem.wish[task])
     assert lightest is not None
-    if near is None or scales.load[near] >= scales.mean:
+    if near is None or scales.load[near] >= scales.fair:
         return lightest
     return near if scales.hunger(scales.load[near]) or not scales.hunger(scales.load[lightest]) else lightest
 
@@ -102,11 +104,11 @@ def _feed(scales: Scales) -> None:
 
 def _gift(scales: Scales, p: int) -> tuple[int, int] | None:
     """The next giver for p and which task it gives: not above p's room, nor the giver's excess if possible."""
-    room = scales.mean - scales.load[p]
+    room = scales.fair - scales.load[p]
     heaviest = scales.heaviest.first()
     for giver in (scales.heaviest.first_at(scales.problem.place[p]), heaviest):
         if giver is not None and scales.can_give(giver):
-            position = scales.at_most(min(room, scales.load[giver] - scales.mean), giver)
+            position = scales.at_most(min(room, scales.load[giver] - scales.fair), giver)
             if scales.held[giver][position][0] <= room:
                 return giver, position
     finest = scales.finest.first() if scales.hunger(scales.load[p]) else None

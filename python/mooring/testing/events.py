@@ -1,4 +1,4 @@
-"""Realistic events to test with: bids on auctions, some late, some sent twice, some keys hot; always the same for a seed.
+"""Realistic events to test with: bids on auctions, some late, some sent twice, some keys hot; the same for a seed.
 
     house = AuctionHouse(seed=7, files=12, bids_per_file=300)
     for number, bids in enumerate(house.bid_files()):

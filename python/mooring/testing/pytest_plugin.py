@@ -14,12 +14,14 @@ conftest.py. A module that wants another cluster overrides `spark_hosts_options`
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mooring.testing.cluster import SparkCluster
 from mooring.testing.servers import started_processes
+
+if TYPE_CHECKING:
+    from mooring.testing.cluster import SparkCluster
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +35,8 @@ def spark_hosts(
     spark_hosts_options: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkCluster]:
     """A running cluster, one for all tests of a module; three hosts of one core unless the options say otherwise."""
+    from mooring.testing.cluster import SparkCluster  # here, so that tests without Spark do not wait for its import
+
     options = {"work_dir": tmp_path_factory.mktemp("spark-hosts"), **spark_hosts_options}
     with SparkCluster(**options) as cluster:
         yield cluster

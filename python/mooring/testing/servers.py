@@ -123,6 +123,12 @@ class ChildProcess:
         assert code is not None
         return code
 
+    def finish(self, timeout: float) -> None:
+        """Wait for a process that must end well, and sweep up after it. `ClusterError` with the log's end if not."""
+        if self.wait(timeout) != 0:
+            raise ClusterError(f"{self.name} failed\n{self.story()}")
+        self.kill()
+
     def pause(self) -> None:
         """SIGSTOP to the whole group: it keeps its connections and says nothing."""
         self._signal_group(signal.SIGSTOP)

@@ -81,9 +81,7 @@ class Submission:
 
     def finish(self, timeout: float = 300.0) -> None:
         """Wait for an application that must succeed. `ClusterError` with the log's end when it does not."""
-        if self.wait(timeout) != 0:
-            raise ClusterError(f"{self.process.name} failed\n{self.process.story()}")
-        self.process.kill()
+        self.process.finish(timeout)
 
     def helper(self, word: str) -> RunningProcess | None:
         """The first process below the driver whose command line holds this word (say `mooring.agent`), if any."""

@@ -1,4 +1,4 @@
-"""A client of Spark Connect: the bids and bidders of each channel in every 20 seconds. A fourth argument: the server."""
+"""A client of Spark Connect: the bids and bidders of each channel in every 20 seconds. Fourth argument: the server."""
 
 import sys
 

@@ -12,6 +12,12 @@ def test_sizes_differ_by_one_at_most():
     assert sizes(group(partitions(8), {"0": "a", "1": "b", "2": "c"})) == {"0": 3, "1": 3, "2": 2}
 
 
+def test_tasks_are_dealt_in_natural_order():
+    names = partitions(12)
+    plan = group(names, {"2": "a", "10": "b", "9": "c"})
+    assert plan == {"2": set(names[:4]), "9": set(names[4:8]), "10": set(names[8:])}
+
+
 def test_a_task_returns_to_the_processor_it_had():
     before = {"0": ["t1", "t4"], "1": ["t2", "t3"]}
     assert group(["t1", "t2", "t3", "t4"], {"0": "a", "1": "b"}, before) == {"0": {"t1", "t4"}, "1": {"t2", "t3"}}

@@ -33,13 +33,6 @@ def test_a_query_that_comes_later_moves_nobody():
     assert sorted(totals(after).values()) == [2, 3, 3]
 
 
-def test_a_query_that_is_planned_first_counts_with_what_the_others_have():
-    before = model({"0": ["a/Partition 0"], "1": ["b/Partition 0", "b/Partition 1"], "2": []})
-    after = plan_job(query("a", 2) | query("b", 2), {"1": "b", "2": "c", "3": "d"}, {}, before)
-    held = plan_of(after.containers.values())
-    assert "a/Partition 0" not in held["1"] and "a/Partition 1" not in held["1"]
-
-
 def test_idle_processors_stay_listed():
     assert totals(plan_job(query("a", 1), PLACES, {})) == {"0": 1, "1": 0, "2": 0}
     assert totals(plan_job({}, PLACES, {})) == {"0": 0, "1": 0, "2": 0}
@@ -82,15 +75,30 @@ def test_another_grouper_can_be_chosen():
     assert plan.containers["2"].location_id == "c"
 
 
-def test_the_grouper_is_told_what_other_queries_put_on_each_processor():
-    loads = []
+def loads_told(queries, previous=None):
+    """The load that the grouper of each query is told, in the order in which the queries are planned."""
+    told = []
 
     def make(weights, load):
-        loads.append(dict(load))
+        told.append(dict(load))
         return HostAwareGrouper(weights, load)
 
-    plan_job(query("a", 3) | query("b", 3), {"0": "a", "1": "b"}, {}, make_grouper=make)
-    assert loads == [{"0": 0, "1": 0}, {"0": 2, "1": 1}]
+    plan_job(queries, {"0": "a", "1": "b"}, {}, previous, make_grouper=make)
+    return told
+
+
+def test_the_grouper_is_told_what_earlier_queries_put_on_each_processor():
+    assert loads_told(query("a", 3) | query("b", 3)) == [{"0": 0, "1": 0}, {"0": 2, "1": 1}]
+
+
+def test_a_query_counts_for_those_before_it_as_what_it_has_now():
+    before = model({"0": ["a/Partition 0"], "1": ["b/Partition 0"]})
+    assert loads_told(query("a", 3) | query("b", 1), before) == [{"0": 0, "1": 1}, {"0": 2, "1": 1}]
+
+
+def test_queries_that_run_are_planned_before_new_ones():
+    before = model({"1": ["b/Partition 0"]})
+    assert loads_told(query("a", 1) | query("b", 1), before) == [{"0": 0, "1": 0}, {"0": 0, "1": 1}]
 
 
 def test_an_error_names_the_query():

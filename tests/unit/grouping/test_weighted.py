@@ -26,9 +26,12 @@ def test_a_plan_within_one_heaviest_task_of_the_mean_is_left_alone():
 
 
 def test_a_processor_that_is_too_heavy_gives_away_just_enough():
-    weights = {"t1": 50, "t2": 40, "t3": 7, "t4": 6, "t5": 3}  # mean 53 and heaviest 50: below 103 nothing has to move
-    before = {"0": ["t1", "t2", "t3", "t4"], "1": ["t5"]}
-    assert moved(before, group(list(weights), {"0": "a", "1": "b"}, before, weights=weights)) == {"t4"}
+    heavy, others = ["x1", "x2", *(f"t{i}" for i in range(11))], {"1": 97, "2": 97, "3": 97, "4": 97}
+    before = {"0": heavy, **{id: [f"{id}-{i}" for i in range(weight)] for id, weight in others.items()}}
+    weights = {name: 10 if name[0] == "t" else 1 for held in before.values() for name in held}
+    after = group(list(weights), dict.fromkeys(before, "a"), before, weights=weights)  # mean 100, so 112 is too much
+    assert len(moved(before, after)) == 1
+    assert weigh(after, weights)["0"] == 102
 
 
 def test_a_new_processor_is_filled_up_to_the_mean():
@@ -44,7 +47,7 @@ def test_a_new_processor_gets_work_even_beside_a_giant():
     before = {"0": ["giant"], "1": sorted(weights)[1:11], "2": sorted(weights)[11:]}
     after = group(list(weights), {"0": "a", "1": "b", "2": "c", "3": "d"}, before, weights=weights)
     assert after["0"] == {"giant"}
-    assert len(after["3"]) >= 1
+    assert sorted(weigh(after, weights).values()) == [60, 70, 70, 1000]
 
 
 def test_a_new_processor_takes_from_its_own_location_first():
@@ -62,12 +65,29 @@ def test_tasks_of_a_dead_processor_go_to_their_location_while_it_is_below_the_me
     assert after == {"0": {"t1", "t2"}, "1": {"t3", "t5"}, "2": {"t4", "t6"}}
 
 
-def test_homeless_tasks_feed_a_new_processor_so_that_no_other_task_moves():
-    weights = {f"t{i}": 10 for i in range(8)}
-    before = {"0": ["t0", "t1"], "1": ["t2", "t3"], "2": ["t4", "t5"], "gone": ["t6", "t7"]}
-    last = {"t6": "a", "t7": "a"}
-    after = group(list(weights), {"0": "a", "1": "b", "2": "c", "new": "d"}, before, last, weights)
-    assert after["new"] == {"t6", "t7"}
+def test_above_the_fair_share_tasks_go_to_the_lightest_and_not_to_their_location():
+    before = {"0": [f"a{i}" for i in range(10)], "1": [f"b{i}" for i in range(16)] + ["big"]}
+    before["gone"] = [f"d{i}" for i in range(18)]
+    weights = {name: 12 if name == "big" else 2 for held in before.values() for name in held}
+    after = group(list(weights), {"0": "a", "1": "b"}, before, dict.fromkeys(before["gone"], "a"), weights)
+    assert weigh(after, weights) == {"0": 50, "1": 50}
+
+
+def test_homeless_tasks_feed_a_new_processor_before_they_fill_up_their_location():
+    before = {"1": [f"b{i}" for i in range(20)] + ["big"], "2": [f"c{i}" for i in range(26)]}
+    before["gone"] = [f"d{i}" for i in range(38)]
+    weights = {name: 12 if name == "big" else 2 for held in before.values() for name in held}
+    places = {"0": "a", "1": "b", "2": "c", "new": "d"}
+    after = group(list(weights), places, before, dict.fromkeys(before["gone"], "a"), weights)
+    assert weigh(after, weights) == {"0": 42, "1": 52, "2": 52, "new": 34}
+    assert moved(before, after) == set(before["gone"])
+
+
+def test_a_giver_that_became_too_light_is_fed_too():
+    before = {"0": ["x", "y"], "1": [f"b{i}" for i in range(7)], "2": ["z"], "3": [f"d{i}" for i in range(7)]}
+    weights = {name: {"x": 55, "y": 50, "z": 1}.get(name, 21) for held in before.values() for name in held}
+    after = group(list(weights), {"0": "a", "1": "b", "2": "a", "3": "d"}, before, weights=weights)
+    assert weigh(after, weights) == {"0": 97, "1": 105, "2": 93, "3": 105}
 
 
 def test_a_task_without_a_weight_counts_as_the_mean_of_the_others():
@@ -92,3 +112,10 @@ def test_weights_that_are_all_nothing_are_no_weights():
 def test_tasks_of_no_weight_are_spread_by_number():
     weights = {"t1": 10, "t2": 10, **{f"z{i}": 0 for i in range(6)}}
     assert sorted(sizes(group(list(weights), {"0": "a", "1": "b"}, weights=weights)).values()) == [4, 4]
+
+
+def test_two_giants_on_one_processor_part():
+    weights = {"g1": 100, "g2": 100, **{f"t{i}": 10 for i in range(6)}}
+    before = {"0": ["g1", "g2"], "1": ["t0", "t1", "t2"], "2": ["t3", "t4", "t5"]}
+    after = group(list(weights), dict.fromkeys("012", "a"), before, weights=weights)
+    assert sorted(weigh(after, weights).values()) == [60, 100, 100]

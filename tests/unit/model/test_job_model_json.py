@@ -63,6 +63,14 @@ def test_a_job_model_is_written_as_the_contract_shows():
     assert job_model_to_json(model) == golden("today").strip()
 
 
+def test_equal_models_are_written_alike():
+    partitions = [SystemStreamPartition("spark", f"q/{operator}/default", 0) for operator in range(9)]
+    task = TaskModel(TaskName("q/Partition 0"), frozenset(partitions))
+    written = json.loads(job_model_to_json(JobModel.of([ContainerModel.of("0", [task])])))
+    streams = written["containers"]["0"]["tasks"]["q/Partition 0"]["system-stream-partitions"]
+    assert [stream["stream"] for stream in streams] == [partition.stream for partition in partitions]
+
+
 def test_what_is_written_is_read_back():
     text = golden("today").strip()
     assert job_model_to_json(job_model_from_json(text)) == text

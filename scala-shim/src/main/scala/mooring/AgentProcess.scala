@@ -27,7 +27,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
   watcher.start()
 
   /** Whether a plan may still be expected: an agent runs, or is about to. */
-  def isComing: Boolean = !stopping && !hopeless
+  def isComing: Boolean = !stopping && (!hopeless || bridge.isGreeted)
 
   def stop(): Unit = {
     stopping = true
@@ -50,7 +50,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
           failures = if (livedLong) 1 else failures + 1
           hopeless = failures > 1
           val pause = math.min(1L << math.min(failures - 1, 10), AgentProcess.LongestPauseSeconds)
-          Say.warn(s"the agent $ending; queries keep their places; it is started again in $pause s" + lastWordsText)
+          report(s"the agent $ending; queries keep their places; it is started again in $pause s", failures)
           Thread.sleep(TimeUnit.SECONDS.toMillis(pause))
         }
       }
@@ -63,13 +63,21 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     } finally process.foreach(end)
   }
 
+  /** Says it with the agent's last words, but not for ever: an agent that can not live is not news each time. */
+  private def report(message: String, failures: Int): Unit = {
+    val words = if (lastWords.isEmpty) "" else lastWords.asScala.mkString("; its last words:\n  ", "\n  ", "")
+    if (failures < AgentProcess.FailuresTold) Say.warn(message + words)
+    else if (failures == AgentProcess.FailuresTold)
+      Say.warn(s"$message, and so on; that is not said again until one has lived for ${AgentProcess.StableSeconds} s$words")
+  }
+
   /** Runs one agent to its end and tells how it ended. */
   private def runOnce(): String = {
+    bridge.agentLaunched()
     val child = launch()
     process = Some(child)
     lastWords.clear()
     val reader = forwardOutput(child)
-    bridge.heard()
     while (!child.waitFor(1, TimeUnit.SECONDS)) {
       if (bridge.secondsSinceHeard > silenceSeconds) {
         child.destroyForcibly().waitFor()
@@ -112,9 +120,6 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     thread
   }
 
-  private def lastWordsText: String =
-    if (lastWords.isEmpty) "" else lastWords.asScala.mkString("; its last words:\n  ", "\n  ", "")
-
   /** Closing its standard input is the agent's sign to end. */
   private def end(child: Process): Unit = {
     try child.getOutputStream.close()
@@ -138,4 +143,5 @@ object AgentProcess {
   private val StableSeconds = 60L
   private val LongestPauseSeconds = 30L
   private val LastWords = 20
+  private val FailuresTold = 3
 }

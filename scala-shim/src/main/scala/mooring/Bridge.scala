@@ -15,6 +15,7 @@ final class Bridge(table: PlacementTable) {
   private val news = new LinkedBlockingQueue[Event](Bridge.MostEventsKept)
   private val lastPoll = new AtomicLong(System.nanoTime())
   @volatile private var lastPlan = ""
+  @volatile private var greeted = false
   // What is true now, to be told to an agent that starts later: one event for each living thing.
   private val living = new ConcurrentHashMap[String, Event]()
 
@@ -31,6 +32,7 @@ final class Bridge(table: PlacementTable) {
   /** Everything that is true now, as a JSON array of events; what was queued before is part of it. */
   def hello(): String = {
     heard()
+    greeted = true
     news.clear()
     val order = Seq("ApplicationStarted", "ExecutorRegistered", "QueryPlanned")
     val now = living.values().asScala.toSeq.sortBy(e => (order.indexOf(e("event").toString), e("at").asInstanceOf[Long]))
@@ -60,6 +62,14 @@ final class Bridge(table: PlacementTable) {
   /** Puts the agent's gauges into Spark's metrics; `json` is one object of name to number. */
   def metrics(json: String): Unit = Json.read(json).properties().asScala.foreach { entry =>
     Metrics.set(entry.getKey, entry.getValue.asDouble())
+  }
+
+  /** Whether the agent that was launched last has come so far as to say hello. */
+  def isGreeted: Boolean = greeted
+
+  private[mooring] def agentLaunched(): Unit = {
+    greeted = false
+    heard()
   }
 
   def secondsSinceHeard: Long = TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - lastPoll.get)

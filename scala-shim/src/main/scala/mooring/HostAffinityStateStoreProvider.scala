@@ -8,11 +8,6 @@ import org.apache.spark.sql.execution.streaming.state.mooring.{RocksDBProviderDo
  */
 final class HostAffinityStateStoreProvider extends RocksDBProviderDoor {
   override protected def watch(storeDir: Path): SnapshotLoadWatcher = new StoreWatcher(storeDir)
-
-  override def close(): Unit = {
-    super.close()
-    StoreReads.release(stateStoreId.storeCheckpointLocation())
-  }
 }
 
 private final class StoreWatcher(storeDir: Path) extends SnapshotLoadWatcher {

@@ -83,7 +83,8 @@ final class PlacedRDD[T: ClassTag](parent: RDD[T], query: String, batch: Long) e
     Driver.current.flatMap(_.table.preferred(query, split.index)) match {
       case Some((executor, host)) =>
         PlacedStages.wanted(id, query, batch, split.index, executor)
-        Seq(s"executor_${host}_$executor")
+        // Spark cuts this text at the first underscore; a host with one in its name can only be named as a host.
+        if (host.contains("_")) Seq(host) else Seq(s"executor_${host}_$executor")
       case None => Nil // the state store coordinator's own preference stands
     }
 }

@@ -42,8 +42,6 @@ object StoreReads {
 
   /** The counts of the store whose files the checkpoint keeps in `storeDir`; one for each store of this JVM. */
   def of(storeDir: Path): StoreReads = byStore.computeIfAbsent(storeDir.toUri.getPath, _ => new StoreReads)
-
-  def release(storeDir: Path): Unit = { byStore.remove(storeDir.toUri.getPath); () }
 }
 
 private final class CountingStream(stream: FSDataInputStream, bytes: AtomicLong)

@@ -1,0 +1,186 @@
+"""What executors write to their logs about their state stores, read back.
+
+Stock RocksDB and Mooring's both log each opening with the same words (`Loading 9 with ...`, `Loaded 9 with ...`), since
+one is a subclass of the other. The lines are `<ms since the epoch>|<level>|<thread>|<logger>|<message>`, see
+LOG_PATTERN; the logger's name carries the store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LOG_PATTERN = "%d{UNIX_MILLIS}|%p|%t|%c|%m%n"
+
+_LINE = re.compile(r"(\d{13})\|(\w+)\|([^|]*)\|([^|]*)\|(.*)", re.DOTALL)
+_STORE = re.compile(r"operatorId=(\d+), partitionId=(\d+), storeName=([^ \]]+)")
+_LOADING = re.compile(r"Loading (\d+) with stateStoreCkptId")
+_LOADED = re.compile(r"Loaded (?:\d+|empty store)\b")
+_COPIED = re.compile(r"Copied (\d+) files \((\d+) bytes\) from DFS to local")
+_COUNTS = re.compile(
+    r"opened \S*/state/(\d+)/(\d+)(?:/(\S+))? at version \d+ in (\d+) ms: "
+    r"ReadCounts\((\d+),(\d+),(\d+),(\d+),(\d+),(\d+)\)"
+)
+_UPLOADED = re.compile(r"Upload snapshot of version .* time taken: (\d+) ms")
+_SLOW_CALL = re.compile(r"call (\w+) (\S+)")
+_SLOW_READ = re.compile(r"read (\d+) (\S+)")
+
+Store = tuple[int, int, str]
+"""Operator, partition, store name."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of an executor's log."""
+
+    ms: int
+    thread: str
+    logger: str
+    message: str
+
+
+@dataclass
+class Opening:
+    """One opening of a state store, in milliseconds since the epoch."""
+
+    store: Store
+    began: int
+    snapshot_found: int | None = None
+    files_there: int | None = None
+    database_open: int | None = None
+    ended: int | None = None
+    stock_copied_bytes: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """From `Loading` to `Loaded`."""
+        assert self.ended is not None
+        return (self.ended - self.began) / 1000
+
+    def parts(self) -> dict[str, float]:
+        """Where the time went, in seconds: to find the snapshot, to get its files, to open RocksDB, the rest."""
+        marks = [self.began, self.snapshot_found, self.files_there, self.database_open, self.ended]
+        names = ("find", "files", "native", "rest")
+        known = [mark if mark is not None else 0 for mark in marks]
+        for number in range(1, len(known)):
+            known[number] = max(known[number], known[number - 1])
+        return {name: (b - a) / 1000 for name, a, b in zip(names, known, known[1:], strict=False)}
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What Mooring says was read to open one store."""
+
+    store: Store
+    ms: int
+    local_files: int
+    local_bytes: int
+    remote_files: int
+    remote_bytes: int
+    local_changelogs: int
+    remote_changelogs: int
+
+
+@dataclass
+class ExecutorLog:
+    """Everything of interest in the log of one executor."""
+
+    openings: list[Opening] = field(default_factory=list)
+    reads: list[Reads] = field(default_factory=list)
+    upload_ms: list[int] = field(default_factory=list)
+    slow_calls: list[tuple[int, str, str, str]] = field(default_factory=list)
+    """(time, thread, call, path)"""
+    slow_reads: list[tuple[int, str, int, str]] = field(default_factory=list)
+    """(time, thread, bytes, path)"""
+    first_task_ms: int | None = None
+
+    def first_openings(self) -> list[Opening]:
+        """The first whole opening of each store; an operator that reads and writes opens its store twice a batch."""
+        first: dict[Store, Opening] = {}
+        for opening in self.openings:
+            if opening.ended is not None:
+                first.setdefault(opening.store, opening)
+        return list(first.values())
+
+    def calls_within(self, opening: Opening) -> dict[str, int]:
+        """The calls to the slow storage for this store while it was opened, by kind of call and file."""
+        operator, partition, _ = opening.store
+        where = f"/state/{operator}/{partition}"
+        counted: dict[str, int] = {}
+        for ms, _, call, path in self.slow_calls:
+            if opening.began <= ms <= (opening.ended or 0) and (path.endswith(where) or f"{where}/" in path):
+                kind = f"{call} {_kind_of(path)}"
+                counted[kind] = counted.get(kind, 0) + 1
+        return counted
+
+
+def parse(text: str) -> ExecutorLog:
+    """Read the log of one executor. Lines in another form, such as stack traces and JVM warnings, are passed over."""
+    log = ExecutorLog()
+    running: dict[Store, Opening] = {}
+    for line in _lines(text.splitlines()):
+        if log.first_task_ms is None and line.message.startswith("Running task "):
+            log.first_task_ms = line.ms
+        if line.logger == "slow-storage":
+            _note_storage(log, line)
+        elif found := _COUNTS.search(line.message):
+            numbers = [int(number) for number in found.groups()[4:]]
+            log.reads.append(Reads((int(found[1]), int(found[2]), found[3] or "default"), line.ms, *numbers))
+        elif found := _UPLOADED.search(line.message):
+            log.upload_ms.append(int(found[1]))
+        elif store := _store_in(line.logger):
+            _note_opening(log, running, store, line)
+    return log
+
+
+def parse_file(path: Path) -> ExecutorLog:
+    """Read the log of one executor from its file."""
+    return parse(path.read_text(errors="replace"))
+
+
+def _note_storage(log: ExecutorLog, line: Line) -> None:
+    if found := _SLOW_CALL.match(line.message):
+        log.slow_calls.append((line.ms, line.thread, found[1], found[2]))
+    elif found := _SLOW_READ.match(line.message):
+        log.slow_reads.append((line.ms, line.thread, int(found[1]), found[2]))
+
+
+def _note_opening(log: ExecutorLog, running: dict[Store, Opening], store: Store, line: Line) -> None:
+    if _LOADING.match(line.message):
+        running[store] = Opening(store, line.ms)
+        log.openings.append(running[store])
+        return
+    opening = running.get(store)
+    if opening is None:
+        return
+    if line.message.startswith("Loading checkpoint files for version"):
+        opening.snapshot_found = line.ms
+    elif found := _COPIED.match(line.message):
+        opening.files_there = line.ms
+        opening.stock_copied_bytes += int(found[2])
+    elif line.message.startswith("Opened DB with conf"):
+        opening.database_open = line.ms
+    elif _LOADED.match(line.message):
+        opening.ended = line.ms
+        del running[store]
+
+
+def _lines(lines: Iterable[str]) -> Iterator[Line]:
+    for text in lines:
+        if found := _LINE.match(text):
+            yield Line(int(found[1]), found[3], found[4], found[5])
+
+
+def _store_in(logger: str) -> Store | None:
+    found = _STORE.search(logger)
+    return (int(found[1]), int(found[2]), found[3]) if found else None
+
+
+def _kind_of(path: str) -> str:
+    name = path.rsplit("/", 1)[-1]
+    for ending in (".zip.crc", ".changelog.crc", ".zip", ".changelog", ".sst", ".log"):
+        if name.endswith(ending):
+            return ending
+    return "directory"

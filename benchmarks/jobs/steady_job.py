@@ -1,0 +1,33 @@
+"""A stream at full load: counts, sums and greatest values for many keys, for a number of batches of a fixed size.
+
+steady_job.py CHECKPOINT ROWS KEYS BATCHES RESULT    RESULT gets JSON with the progress of every batch
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+
+def main(checkpoint: str, rows: str, keys: str, batches: str, result: str) -> None:
+    spark = SparkSession.builder.appName("steady").getOrCreate()
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).option("numPartitions", "2")
+    events = source.option("startTimestamp", "1767607200000").load()
+    counts = events.groupBy(F.pmod(F.xxhash64("value"), F.lit(int(keys))).alias("key")).agg(
+        F.count("*").alias("events"), F.sum("value").alias("total"), F.max("timestamp").alias("latest")
+    )
+    writer = counts.writeStream.outputMode("update").format("noop").queryName("steady")
+    query = writer.option("checkpointLocation", checkpoint).trigger(processingTime="0 seconds").start()
+    while query.isActive and (query.lastProgress is None or query.lastProgress["batchId"] < int(batches)):
+        time.sleep(0.2)
+    progress = [json.loads(p.json) for p in query.recentProgress if "addBatch" in p.durationMs]
+    query.stop()
+    Path(result).write_text(json.dumps({"application": spark.sparkContext.applicationId, "progress": progress}))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,186 @@
+"""The application is started again on the hosts it ran on: how long until its state is open, and until it commits.
+
+For each size of state the state is built once, by stock Spark. Each side gets a copy of that checkpoint, runs one batch
+on it, so that the hosts have seen it, and is then started again several times, in turns with the other side. Every run
+is one batch of a few rows.
+
+    open-seconds           Loading to Loaded of every state store's first opening, added up over the partitions
+    open-slowest-seconds   the slowest of these
+    open-cold-seconds      of these, the first in each executor's JVM, added up: loads classes, the native library
+    open-warm-seconds      the others, added up
+    open-<part>-seconds    find the snapshot, bring its files, open RocksDB, the rest; added up over the partitions
+    first-commit-seconds   from spark-submit to the first batch's file in the checkpoint's commits
+    start-to-query-seconds   of that, up to the query's start: JVMs, context, session
+    query-to-commit-seconds  the rest
+    planning-seconds, add-batch-seconds  of the rest, the first batch's planning and its jobs
+    remote-bytes           bytes of snapshots, SST and log files read from the checkpoint
+    remote-calls           calls to the slow storage for the stores while they were opened
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.executor_log import Opening
+from benchmarks.figures import Row, row
+from benchmarks.machine import this_machine
+from benchmarks.sides import Run, Side, mooring, run_job, stock
+from benchmarks.storage.kinds import Storage, raw_storage, slow_storage
+from mooring.testing.cluster import SparkCluster
+
+ROW_BYTES = 2112
+"""One row of restart_job.py in RocksDB, about."""
+
+ROWS_AFTER_RESTART = 800
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+
+Measured = dict[str, float]
+"""Figure to value, of one restart."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one call of the benchmark goes through."""
+
+    sizes_gb: tuple[float, ...]
+    restarts: int
+    hosts: int = 2
+    changelog: bool = False
+
+
+QUICK = Plan(sizes_gb=(0.1,), restarts=2)
+FULL = Plan(sizes_gb=(0.1, 0.5, 1.0), restarts=3)
+
+UNITS = {"remote-bytes": "bytes", "remote-calls": "calls"}
+
+
+def measure(plan: Plan, keep: Path | None = None) -> dict[str, Any]:
+    """Run the plan on a cluster of its own; `keep` is a directory for its files, else a temporary one."""
+    storages = (raw_storage(), slow_storage())
+    machine = this_machine()
+    rows: list[Row] = []
+    directory = keep or Path(tempfile.mkdtemp(prefix="mooring-restart-"))
+    try:
+        cluster = SparkCluster(
+            hosts=plan.hosts, cores_per_host=1, executor_memory="1g", work_dir=directory / "cluster", host_memory="2g"
+        )
+        with cluster:
+            for size in plan.sizes_gb:
+                built = directory / f"built-{size}"
+                _build(cluster, built, size, plan)
+                for storage in storages:
+                    rows += _compare(cluster, built, directory / f"{size}-{storage.name}", storage, size, plan)
+                shutil.rmtree(built)
+    finally:
+        if keep is None:
+            shutil.rmtree(directory, ignore_errors=True)
+    return {"name": "restart", "machine": machine, "rows": rows}
+
+
+def _build(cluster: SparkCluster, built: Path, size: float, plan: Plan) -> None:
+    rows = int(size * 1e9 / ROW_BYTES)
+    _say(f"building {size} GB of state: {rows} rows")
+    run_job(cluster, stock(), raw_storage(), "restart_job.py", [str(built / "ck"), str(rows)], _conf(plan))
+
+
+def _compare(
+    cluster: SparkCluster, built: Path, directory: Path, storage: Storage, size: float, plan: Plan
+) -> list[Row]:
+    sides = (stock(), mooring())
+    for side in sides:
+        copy_checkpoint(built / "ck", directory / side.name / "ck", hidden_files=storage.name == "raw")
+        _restart(cluster, side, storage, directory / side.name / "ck", plan)  # the hosts get to know the state
+    measured: dict[str, dict[str, list[float]]] = defaultdict(lambda: {side.name: [] for side in sides})
+    for number in range(plan.restarts):
+        for side in sides:
+            checkpoint = directory / side.name / "ck"
+            seen = figures_of(_restart(cluster, side, storage, checkpoint, plan), checkpoint, side.name)
+            told = ", ".join(f"{figure} {value:g}" for figure, value in seen.items())
+            _say(f"{size} GB {storage.name} {side.name} {number + 1}: {told}")
+            for figure, value in seen.items():
+                measured[figure][side.name].append(value)
+    shutil.rmtree(directory)
+    what = {"storage": storage.name, "state_gb": size, "changelog": plan.changelog}
+    complete = {f: v for f, v in measured.items() if all(v.values())}
+    return [row(figure, UNITS.get(figure, "s"), values, **what) for figure, values in complete.items()]
+
+
+def _restart(cluster: SparkCluster, side: Side, storage: Storage, checkpoint: Path, plan: Plan) -> Run:
+    args = [storage.uri(checkpoint), str(ROWS_AFTER_RESTART)]
+    return run_job(cluster, side, storage, "restart_job.py", args, _conf(plan))
+
+
+def _conf(plan: Plan) -> dict[str, str]:
+    return {CHANGELOG: "true"} if plan.changelog else {}
+
+
+def figures_of(restart: Run, checkpoint: Path, side: str) -> Measured:
+    """The figures of one restart, from the logs of its executors and the time of its commit."""
+    by_executor = [log.first_openings() for log in restart.logs]
+    openings = [opening for opened in by_executor for opening in opened]
+    cold = [min(opened, key=lambda opening: opening.began) for opened in by_executor if opened]
+    batch = restart.answer["progress"][0]
+    committed = os.stat(checkpoint / "commits" / str(batch["batchId"])).st_mtime
+    total = sum(opening.seconds for opening in openings)
+    cold_seconds = sum(opening.seconds for opening in cold)
+    figures = {
+        "open-seconds": total,
+        "open-slowest-seconds": max(opening.seconds for opening in openings),
+        "open-cold-seconds": cold_seconds,
+        "open-warm-seconds": total - cold_seconds,
+        **{f"open-{part}-seconds": value for part, value in _parts(openings).items()},
+        "first-commit-seconds": committed - restart.submitted,
+        "start-to-query-seconds": restart.answer["query-start"] - restart.submitted,
+        "query-to-commit-seconds": committed - restart.answer["query-start"],
+        "planning-seconds": batch["durationMs"].get("queryPlanning", 0) / 1000,
+        "add-batch-seconds": batch["durationMs"]["addBatch"] / 1000,
+        "remote-bytes": float(remote_bytes(restart, side)),
+    }
+    calls = sum(sum(log.calls_within(opening).values()) for log in restart.logs for opening in log.first_openings())
+    if any(log.slow_calls for log in restart.logs):
+        figures["remote-calls"] = float(calls)
+    return figures
+
+
+def remote_bytes(restart: Run, side: str) -> int:
+    """Bytes of the state's files that came from the checkpoint, as the side itself counts them.
+
+    Stock's count leaves the snapshot archives out (some KB each). Stock's line is there for Mooring as well but counts
+    links too, so Mooring's own count is taken.
+    """
+    if side == "stock":
+        return sum(opening.stock_copied_bytes for log in restart.logs for opening in log.openings)
+    return sum(reads.remote_bytes for log in restart.logs for reads in log.reads)
+
+
+def _parts(openings: list[Opening]) -> dict[str, float]:
+    added: dict[str, float] = defaultdict(float)
+    for opening in openings:
+        for part, seconds in opening.parts().items():
+            added[part] += seconds
+    return added
+
+
+def copy_checkpoint(source: Path, target: Path, hidden_files: bool) -> None:
+    """A second checkpoint with the same content. Hard links: what Spark has written there it never writes again.
+
+    `hidden_files`: with the checksum files that Hadoop keeps on a local disk and nowhere else.
+    """
+    left_out = None if hidden_files else shutil.ignore_patterns(".*.crc")
+    shutil.copytree(source, target, ignore=left_out, copy_function=lambda a, b: os.link(a, b))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(quick: bool) -> dict[str, Any]:
+    """What the command line calls."""
+    return measure(QUICK if quick else FULL)

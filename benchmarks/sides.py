@@ -1,0 +1,98 @@
+"""The two sides of a comparison, and one application of either on a cluster."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.executor_log import LOG_PATTERN, ExecutorLog, parse_file
+from benchmarks.storage.kinds import Storage
+from mooring.jar import jar_path
+from mooring.testing.cluster import SparkCluster
+from mooring.testing.probes import wait_until
+
+JOBS = Path(__file__).parent / "jobs"
+PARTITIONS = 8
+
+_BOTH = {
+    "spark.sql.shuffle.partitions": str(PARTITIONS),
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "5000",
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """Stock Spark or Mooring, as a user would switch it on."""
+
+    name: str
+    conf: Mapping[str, str]
+    jars: tuple[Path, ...] = ()
+
+
+def stock() -> Side:
+    """Stock Spark with RocksDB."""
+    provider = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    return Side("stock", {**_BOTH, "spark.sql.streaming.stateStore.providerClass": provider})
+
+
+def mooring() -> Side:
+    """The plugin, and no other setting."""
+    return Side("mooring", {**_BOTH, "spark.plugins": "io.mooring.MooringPlugin"}, (jar_path(),))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One application that has ended."""
+
+    submitted: float
+    answer: Any
+    """What the job wrote of itself."""
+    logs: tuple[ExecutorLog, ...]
+    log_files: tuple[Path, ...]
+
+
+def log_settings(directory: Path) -> Path:
+    """A Log4j file with times in milliseconds, for executors."""
+    file = directory / "executor-log4j2.properties"
+    file.write_text(
+        "rootLogger.level = info\n"
+        "rootLogger.appenderRef.stderr.ref = stderr\n"
+        "appender.stderr.type = Console\n"
+        "appender.stderr.name = stderr\n"
+        "appender.stderr.target = SYSTEM_ERR\n"
+        "appender.stderr.layout.type = PatternLayout\n"
+        f"appender.stderr.layout.pattern = {LOG_PATTERN}\n"
+    )
+    return file
+
+
+def run_job(
+    cluster: SparkCluster,
+    side: Side,
+    storage: Storage,
+    job: str,
+    args: Sequence[str],
+    conf: Mapping[str, str] | None = None,
+    timeout: float = 900.0,
+) -> Run:
+    """Submit a job and return when the application and its executors are gone. ClusterError when the job fails.
+
+    The job's last argument is added here: the file for its answer.
+    """
+    result = cluster.work_dir / f"answer-{time.monotonic_ns()}.json"
+    java = f"-Dlog4j2.configurationFile={log_settings(cluster.work_dir).as_uri()}"
+    settings = {**side.conf, **dict(storage.conf), "spark.executor.extraJavaOptions": java, **(conf or {})}
+    submitted = time.time()
+    submission = cluster.submit(JOBS / job, [*args, str(result)], conf=settings, jars=[*side.jars, *storage.jars])
+    submission.finish(timeout)
+    answer = json.loads(result.read_text())
+    application = answer["application"]
+    wait_until(lambda: not cluster.executors(application), "the executors to be gone", timeout=60)
+    files = [host.directory / "work" / application for host in cluster.hosts.values()]
+    logs = tuple(sorted(log for directory in files for log in directory.glob("*/stderr")))
+    return Run(submitted, answer, tuple(parse_file(log) for log in logs), logs)

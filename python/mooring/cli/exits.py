@@ -1,0 +1,51 @@
+"""What the command ends with: one table from the exception tree to exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from enum import IntEnum
+
+from mooring.errors import InvalidSettingError, MetadataStoreError, MooringError
+
+
+class Exit(IntEnum):
+    """The exit codes, which scripts may rely on."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    TIMED_OUT = 4
+
+
+class CommandFailed(MooringError):
+    """What was asked for could not be done; the message says why, and what to do about it."""
+
+
+class BadUsage(MooringError):
+    """An argument makes no sense; the message names it, what is expected, and the nearest that would be valid."""
+
+
+class CommandTimedOut(MooringError):
+    """What was asked for may still happen, but not within the time that was given."""
+
+
+EXIT_OF: Mapping[type[MooringError], Exit] = {
+    MooringError: Exit.FAILED,
+    BadUsage: Exit.USAGE,
+    InvalidSettingError: Exit.USAGE,
+    MetadataStoreError: Exit.UNREACHABLE,
+    CommandTimedOut: Exit.TIMED_OUT,
+}
+
+
+def exit_of(error: MooringError) -> Exit:
+    """The exit code of an error: its own, else that of the nearest class above it."""
+    return next(EXIT_OF[kind] for kind in type(error).__mro__ if kind in EXIT_OF)
+
+
+def nearest(word: str, candidates: Collection[str]) -> str:
+    """`; nearest: x` for the end of a message, or nothing where nothing is near."""
+    close = get_close_matches(word, candidates, n=1, cutoff=0.5)
+    return f"; nearest: {close[0]}" if close else ""

@@ -1,0 +1,211 @@
+"""`mooring gc`: removes from this host's local store what belongs to checkpoints that are gone.
+
+Losing a file of a local store never loses state: what is missing there is fetched from the checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import hashlib
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+from mooring.cli.exits import BadUsage, CommandFailed, nearest
+from mooring.cli.output import counted, print_json, size
+
+LOCAL_STORE_VARIABLE = "MOORING_LOCAL_STORE_DIR"
+OWNER = "OWNER"
+
+_KEY = re.compile("[0-9a-f]{32}")
+_LONGEST_OWNER = 64 * 1024
+_NOT_THERE = {errno.ENOENT, errno.ENOTDIR}
+
+Verdict = Literal["removed", "kept", "not checked", "not ours"]
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """One directory of a local store, whom it belongs to, and what is to become of it."""
+
+    directory: Path
+    owner: str
+    count: int
+    verdict: Verdict
+    reason: str
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Remove, or with --dry-run only say, what no checkpoint owns any more."""
+    root = store_directory(arguments.local_store)
+    shelves = survey(root)
+    if not arguments.dry_run:
+        for shelf in shelves:
+            if shelf.verdict == "removed":
+                _remove(shelf)
+    if arguments.json:
+        print_json(as_json(root, shelves, arguments.dry_run))
+    else:
+        print(as_text(root, shelves, arguments.dry_run))
+
+
+def store_directory(named: str | None) -> Path:
+    """The directory that is named, else that of this user's executors. BadUsage when a named one is not there."""
+    named = named or os.environ.get(LOCAL_STORE_VARIABLE) or None
+    root = Path(named) if named else default_directory()
+    if named and not root.is_dir():
+        siblings = [str(path) for path in root.parent.iterdir() if path.is_dir()] if root.parent.is_dir() else []
+        raise BadUsage(
+            f"--local-store {named}: there is no such directory; expected what spark.mooring.local.store.dir says"
+            f"{nearest(str(root), siblings)}"
+        )
+    return root
+
+
+def default_directory() -> Path:
+    """Where executors keep state unless told otherwise: in the JVM's temporary directory, which is not TMPDIR."""
+    temporary = "/tmp" if sys.platform.startswith("linux") else tempfile.gettempdir()
+    return Path(temporary) / f"mooring-{_user()}"
+
+
+def survey(root: Path) -> list[Shelf]:
+    """What there is, in order, and what is to become of it. Nothing is touched."""
+    try:
+        folders = sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CommandFailed(f"the local store {root} cannot be read: {error.strerror}") from error
+    return [_judge(folder) for folder in folders]
+
+
+def as_json(root: Path, shelves: list[Shelf], dry_run: bool) -> dict[str, Any]:
+    """The result under names that other tools may rely on."""
+    return {
+        "local-store": str(root),
+        "dry-run": dry_run,
+        "bytes-removed": 0 if dry_run else _bytes(shelves, "removed"),
+        "bytes-removable": _bytes(shelves, "removed"),
+        "directories": [
+            {
+                "directory": shelf.directory.name,
+                "checkpoint": shelf.owner or None,
+                "bytes": shelf.count,
+                "result": "removable" if dry_run and shelf.verdict == "removed" else shelf.verdict,
+                "reason": shelf.reason,
+            }
+            for shelf in shelves
+        ],
+    }
+
+
+def as_text(root: Path, shelves: list[Shelf], dry_run: bool) -> str:
+    """The result for people."""
+    lines = []
+    for shelf in shelves:
+        done = "would remove" if dry_run and shelf.verdict == "removed" else shelf.verdict
+        lines.append(f"{done}: {shelf.directory.name}, {size(shelf.count)}: {shelf.reason}")
+    gone = [shelf for shelf in shelves if shelf.verdict == "removed"]
+    verb = "would be removed" if dry_run else "removed"
+    directories = counted(len(shelves), "directory", "directories")
+    lines.append(f"{root}: {directories}, {len(gone)} {verb}, {size(_bytes(shelves, 'removed'))}")
+    return "\n".join(lines)
+
+
+def key_of(checkpoint: str) -> str:
+    """The name of a checkpoint's directory in a local store, as the executors make it."""
+    return hashlib.sha256(checkpoint.encode()).hexdigest()[:32]
+
+
+def _judge(folder: Path) -> Shelf:
+    owner = _owner_of(folder)
+    count = _size_of(folder)
+    if owner is None:
+        return Shelf(folder, "", count, "not ours", f"it has no readable {OWNER} file; left as it is")
+    if _KEY.fullmatch(folder.name) is None or key_of(owner) != folder.name:
+        return Shelf(
+            folder, owner, count, "not ours", f"its name does not belong to its {OWNER}, {owner}; left as it is"
+        )
+    verdict, reason = _judge_owner(owner)
+    return Shelf(folder, owner, count, verdict, reason)
+
+
+def _judge_owner(owner: str) -> tuple[Verdict, str]:
+    path = _local_path(owner)
+    if path is None:
+        return "not checked", f"{owner} is not on a path of this host"
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return "removed", f"{owner} is gone"
+        return "not checked", f"{owner} cannot be looked at: {error.strerror}"
+    return "kept", f"{owner} is there"
+
+
+def _local_path(owner: str) -> Path | None:
+    """The path of a `file:` URI or of a plain absolute path; None for what is elsewhere."""
+    if owner.startswith("/"):
+        return Path(unquote(owner))
+    try:
+        uri = urlsplit(owner)
+    except ValueError:
+        return None
+    if uri.scheme.lower() != "file" or uri.netloc or not uri.path.startswith("/"):
+        return None
+    return Path(unquote(uri.path))
+
+
+def _owner_of(folder: Path) -> str | None:
+    try:
+        path = folder / OWNER
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or not 0 < status.st_size <= _LONGEST_OWNER:
+            return None
+        return path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _size_of(folder: Path) -> int:
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(parent, name)).st_size
+            except FileNotFoundError:  # an executor removed it meanwhile
+                continue
+    return total
+
+
+def _remove(shelf: Shelf) -> None:
+    try:
+        shutil.rmtree(shelf.directory)
+    except FileNotFoundError:  # an executor, or another gc, removed a part of it meanwhile
+        shutil.rmtree(shelf.directory, ignore_errors=True)
+    except OSError as error:
+        raise CommandFailed(f"{shelf.directory} cannot be removed: {error.strerror}") from error
+
+
+def _bytes(shelves: list[Shelf], verdict: Verdict) -> int:
+    return sum(shelf.count for shelf in shelves if shelf.verdict == verdict)
+
+
+def _user() -> str:
+    """The user as the JVM names him: by the process's owner, not by a variable."""
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except (ImportError, KeyError):
+        import getpass
+
+        return getpass.getuser()

@@ -1,0 +1,119 @@
+"""The command `mooring`: arguments, sub-commands, exit codes. Each sub-command is a module of this folder."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+import mooring
+from mooring.cli import conf, demo, gc, jar, plan, status
+from mooring.cli.exits import BadUsage, Exit, exit_of, nearest
+from mooring.errors import MooringError
+
+INTERRUPTED = 130
+"""What shells report of a command that Ctrl-C ended."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit code: 0 done, 1 failed, 2 bad usage, 3 store out of reach, 4 timed out."""
+    try:
+        parsed = parse(sys.argv[1:] if arguments is None else arguments)
+        parsed.run(parsed)
+        sys.stdout.flush()
+    except MooringError as error:
+        print(f"mooring: {error}", file=sys.stderr)
+        return exit_of(error)
+    except BrokenPipeError:  # the reader had enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.DONE
+    except KeyboardInterrupt:
+        print("mooring: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return Exit.DONE
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The arguments, with `run` to run them. BadUsage for what cannot be understood; exits by itself after `--help`."""
+    parser, commands = _parser()
+    _refuse_unknown_command(arguments, list(commands))
+    parsed, unknown = parser.parse_known_args(list(arguments))
+    if unknown:
+        options = sorted(commands[parsed.command]._option_string_actions)
+        expected = f"expected one of {', '.join(options)}{nearest(unknown[0], options)}"
+        raise BadUsage(f"{parsed.command}: unknown argument {unknown[0]}; {expected}")
+    return parsed
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises BadUsage instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadUsage(f"{message}; see {self.prog} --help")
+
+
+def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
+    parser = _Parser(prog="mooring", description=mooring.__doc__, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"mooring {mooring.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+
+    one = commands.add_parser(
+        "demo", help="three hosts on this machine, a real stream, a kill, a restart", allow_abbrev=False
+    )
+    one.add_argument("--json", metavar="FILE", help="write what was measured into this file")
+    one.set_defaults(run=demo.run)
+
+    one = commands.add_parser("status", help="hosts, executors, processors, tasks, state", allow_abbrev=False)
+    _add_metadata(one)
+    one.set_defaults(run=status.run)
+
+    one = commands.add_parser("plan", help="what would move if hosts came or went; changes nothing", allow_abbrev=False)
+    _add_metadata(one)
+    one.add_argument(
+        "--add-host", metavar="HOST", action="append", default=[], help="a host that comes; may be repeated"
+    )
+    one.add_argument(
+        "--remove-host", metavar="HOST", action="append", default=[], help="a host that goes; may be repeated"
+    )
+    one.set_defaults(run=plan.run)
+
+    one = commands.add_parser("conf", help="a sample configuration, with every setting", allow_abbrev=False)
+    one.add_argument("--target", default="spark-submit", help="spark-submit (default), emr, databricks or kubernetes")
+    one.set_defaults(run=conf.run)
+
+    one = commands.add_parser("jar", help="the path of the plugin's jar, for --jars", allow_abbrev=False)
+    one.set_defaults(run=jar.run)
+
+    one = commands.add_parser("gc", help="remove local state that no checkpoint owns any more", allow_abbrev=False)
+    one.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    one.add_argument(
+        "--local-store",
+        metavar="DIR",
+        help=f"the local store of this host; else the variable {gc.LOCAL_STORE_VARIABLE}",
+    )
+    one.set_defaults(run=gc.run)
+
+    for name in ("status", "plan", "conf", "jar", "gc"):
+        commands.choices[name].add_argument("--json", action="store_true", help="one JSON text instead of words")
+    return parser, commands.choices
+
+
+def _add_metadata(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--metadata",
+        metavar="DIR",
+        help="where the agent keeps its records: spark.mooring.metadata, else _mooring/<application> beside the query's"
+        " checkpoint (without the option: the variable MOORING_METADATA)",
+    )
+
+
+def _refuse_unknown_command(arguments: Sequence[str], commands: list[str]) -> None:
+    word = next((argument for argument in arguments if not argument.startswith("-")), commands[0])
+    if word not in commands:
+        raise BadUsage(f"there is no command {word!r}; expected one of {', '.join(commands)}{nearest(word, commands)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

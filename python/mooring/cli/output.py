@@ -1,0 +1,72 @@
+"""How results are shown: aligned columns and numbers with units for people, one JSON text for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def print_json(value: Any) -> None:
+    """One JSON text on standard output."""
+    print(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def table(heading: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Columns as wide as they must be; None is shown as a dash."""
+    texts = [list(heading), *([("-" if cell is None else str(cell)) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in texts) for column in range(len(heading))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts
+    )
+
+
+def size(count: int | None) -> str | None:
+    """Bytes for people: `28.1 MB`. None stays None."""
+    if count is None:
+        return None
+    amount, unit = float(count), 0
+    while amount >= 999.95 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1000, unit + 1
+    return f"{count} B" if unit == 0 else f"{amount:.1f} {_UNITS[unit]}"
+
+
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"
+
+
+class ProgressLine:
+    """How far long work is: one line that is written over on a terminal, a plain line now and then elsewhere."""
+
+    PLAIN_LINE_EVERY_SECONDS = 15.0
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """`now` is a clock in seconds."""
+        self._now = now
+        self._on_terminal = sys.stdout.isatty()
+        self._shown = 0
+        self._plain_at = now()
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        self._clear()
+        print(line, flush=True)
+        self._plain_at = self._now()
+
+    def show(self, line: str) -> None:
+        """A line that the next one replaces."""
+        if self._on_terminal:
+            self._clear()
+            print(f"\r{line}", end="", flush=True)
+            self._shown = len(line)
+        elif self._now() - self._plain_at >= self.PLAIN_LINE_EVERY_SECONDS:
+            self.say(f"          {line}")
+
+    def _clear(self) -> None:
+        if self._shown:
+            print(f"\r{' ' * self._shown}\r", end="", flush=True)
+            self._shown = 0

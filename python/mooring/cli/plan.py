@@ -1,0 +1,175 @@
+"""`mooring plan`: what would move if hosts came or went. Reads the agent's records, changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mooring.cli.exits import BadUsage, nearest
+from mooring.cli.output import counted, print_json, size, table
+from mooring.cli.records import Records
+from mooring.grouping import MovePlan, plan_job, plan_moves
+from mooring.model import JobModel, TaskMode, TaskModel, natural_order
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """A plan, and what it would cost. `bytes_a_second` is the measured rate of fetching state, None without one."""
+
+    before: JobModel
+    after: JobModel
+    plan: MovePlan
+    bytes_a_second: float | None
+
+    @property
+    def bytes_to_fetch(self) -> int | None:
+        """None when the size of a task that has to be fetched is not known."""
+        known = all(move.state_bytes is not None for move in self.plan.moves if not move.stays_at_location)
+        return self.plan.bytes_to_fetch if known else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Until all is fetched: processors at once, each its tasks one by one. None when something is not known."""
+        if not self.plan.tasks_to_fetch:
+            return 0.0
+        if self.bytes_to_fetch is None or not self.bytes_a_second:
+            return None
+        load: dict[str, int] = {}
+        for move in self.plan.moves:
+            if not move.stays_at_location:
+                load[move.destination_processor] = load.get(move.destination_processor, 0) + (move.state_bytes or 0)
+        return round(max(load.values()) / self.bytes_a_second, 1)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Plan, and show what would move."""
+    records = Records(arguments.metadata)
+    before, locality, status = records.job_model(), records.task_locality(), records.status_if_any()
+    outlook = forecast(before, locality, status, arguments.add_host, arguments.remove_host)
+    if arguments.json:
+        print_json(as_json(outlook))
+    else:
+        print(as_text(outlook))
+
+
+def forecast(
+    before: JobModel,
+    locality: Mapping[str, str],
+    status: Mapping[str, Any],
+    add: Collection[str],
+    remove: Collection[str],
+) -> Forecast:
+    """Plan as the agent would after these hosts came and went.
+
+    BadUsage for a host to remove that is not there, and when no host would be left.
+    """
+    places = _places(before, add, remove)
+    after = plan_job(queries_of(before), places, locality, before)
+    sizes = {
+        task["name"]: task["local-bytes"] for task in status.get("tasks", []) if task.get("local-bytes") is not None
+    }
+    return Forecast(before, after, plan_moves(before, after, sizes), _measured_rate(status.get("counters", {})))
+
+
+def queries_of(model: JobModel) -> dict[str, frozenset[TaskModel]]:
+    """Query to its tasks, by the stores that the tasks have: a store's stream is `<query>/<operator>/<store>`."""
+    queries: dict[str, set[TaskModel]] = {}
+    for container in model.containers.values():
+        for task in container.tasks.values():
+            if task.task_mode is TaskMode.ACTIVE:
+                queries.setdefault(_query_of(task), set()).add(task)
+    return {query: frozenset(tasks) for query, tasks in queries.items()}
+
+
+def as_json(outlook: Forecast) -> dict[str, Any]:
+    """The forecast under names that other tools may rely on."""
+    return {
+        "version": outlook.before.version,
+        "hosts-before": _hosts(outlook.before),
+        "hosts-after": _hosts(outlook.after),
+        "tasks": sum(len(container.tasks) for container in outlook.after.containers.values()),
+        "tasks-to-move": sum(move.changes_processor for move in outlook.plan.moves),
+        "tasks-to-fetch": outlook.plan.tasks_to_fetch,
+        "bytes-to-fetch": outlook.bytes_to_fetch,
+        "bytes-a-second": None if outlook.bytes_a_second is None else round(outlook.bytes_a_second),
+        "estimated-seconds": outlook.seconds,
+        "moves": [
+            {
+                "task": move.task_name,
+                "from": {"processor": move.source_processor, "location": move.source_location},
+                "to": {"processor": move.destination_processor, "location": move.destination_location},
+                "bytes": move.state_bytes,
+                "fetches": not move.stays_at_location,
+            }
+            for move in outlook.plan.moves
+        ],
+    }
+
+
+def as_text(outlook: Forecast) -> str:
+    """The forecast for people."""
+    tasks = sum(len(container.tasks) for container in outlook.after.containers.values())
+    hosts = f"hosts now: {', '.join(_hosts(outlook.before))}; then: {', '.join(_hosts(outlook.after))}"
+    if not outlook.plan.moves:
+        return f"{hosts}\nnothing would move: {counted(tasks, 'task')} stay where they are; nothing was changed"
+    rows = [
+        (
+            move.task_name,
+            _shown(move.source_processor, move.source_location),
+            _shown(move.destination_processor, move.destination_location),
+            size(move.state_bytes),
+        )
+        for move in outlook.plan.moves
+    ]
+    moving = sum(move.changes_processor for move in outlook.plan.moves)
+    total = size(outlook.bytes_to_fetch) or "bytes not known"
+    time = "time not known (nothing was fetched yet)" if outlook.seconds is None else f"about {outlook.seconds:g} s"
+    return "\n".join(
+        [
+            hosts,
+            table(("task", "from", "to", "state"), rows),
+            f"{moving} of {counted(tasks, 'task')} would move, {outlook.plan.tasks_to_fetch} would fetch state: "
+            f"{total}, {time}; nothing was changed",
+        ]
+    )
+
+
+def _places(model: JobModel, add: Collection[str], remove: Collection[str]) -> dict[str, str]:
+    """Processor id to location after the change; a host that is added gets one new processor."""
+    places = {id: container.location_id or "" for id, container in model.containers.items()}
+    known = sorted(set(places.values()), key=natural_order)
+    for host in remove:
+        if host not in known:
+            raise BadUsage(f"--remove-host {host}: expected one of {', '.join(known)}{nearest(host, known)}")
+    left = {id: place for id, place in places.items() if place not in set(remove)}
+    taken = set(places)
+    for host in add:
+        if not host.strip():
+            raise BadUsage("--add-host is empty: expected the name or address of a host")
+        processor = next(str(number) for number in range(len(taken) + 1) if str(number) not in taken)
+        taken.add(processor)
+        left[processor] = host
+    if not left:
+        raise BadUsage(
+            f"--remove-host {' --remove-host '.join(remove)}: no host would be left; expected at least one to stay"
+        )
+    return left
+
+
+def _query_of(task: TaskModel) -> str:
+    return min((store.stream.rsplit("/", 2)[0] for store in task.system_stream_partitions), default="")
+
+
+def _measured_rate(counters: Mapping[str, Any]) -> float | None:
+    fetched, milliseconds = counters.get("restore-bytes-remote", 0), counters.get("restore-ms", 0)
+    return fetched / milliseconds * 1000 if fetched and milliseconds else None
+
+
+def _hosts(model: JobModel) -> list[str]:
+    return sorted({container.location_id or "unknown" for container in model.containers.values()}, key=natural_order)
+
+
+def _shown(processor: str | None, location: str | None) -> str:
+    return "nowhere" if processor is None else f"{processor} on {location or 'unknown'}"

@@ -1,0 +1,102 @@
+"""The agent's records, read as a client does: an unreachable store is an error here, and so is a damaged record."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from mooring.agent.memory import JOB_MODELS, STATUS, TASK_LOCALITY
+from mooring.cli.exits import BadUsage, CommandFailed, nearest
+from mooring.errors import InvalidJobModelError, MetadataStoreError
+from mooring.metadata import MetadataStore, NamespacedMetadataStore, open_metadata_store
+from mooring.model import JobModel, job_model_from_json, natural_order
+
+METADATA_VARIABLE = "MOORING_METADATA"
+_EXPECTED = (
+    "expected the directory where the agent keeps its records: spark.mooring.metadata, else "
+    "<spark.sql.streaming.checkpointLocation>/_mooring, else _mooring/<application name> beside the query's checkpoint"
+)
+
+
+class Records:
+    """What is in one metadata store. MetadataStoreUnavailable when it cannot be reached."""
+
+    def __init__(self, place: str | None) -> None:
+        """`place` is what `--metadata` says, None for MOORING_METADATA. BadUsage when neither names a store."""
+        self.place = place or os.environ.get(METADATA_VARIABLE, "")
+        if not self.place:
+            raise BadUsage(f"no metadata store is named: give --metadata or set {METADATA_VARIABLE}; {_EXPECTED}")
+        self._damage: list[str] = []
+        try:
+            self._store: MetadataStore = open_metadata_store(self.place, report=self._damage.append)
+        except MetadataStoreError as error:
+            raise BadUsage(f"--metadata {self.place}: {error}") from error
+
+    def status(self) -> dict[str, Any]:
+        """The status as the agent wrote it. CommandFailed when there is none, or when it is damaged."""
+        return self._json_object(STATUS, self._whole(STATUS, self._store.get(STATUS)))
+
+    def status_if_any(self) -> dict[str, Any]:
+        """The status, or an empty one when there is none that can be read."""
+        try:
+            return self.status()
+        except CommandFailed:
+            return {}
+
+    def job_model(self) -> JobModel:
+        """The newest job model. CommandFailed when there is none, or when it is damaged."""
+        models = NamespacedMetadataStore(self._store, JOB_MODELS).all()
+        versions = sorted((key for key in models if key.isdigit()), key=natural_order)
+        newest = versions[-1] if versions else ""
+        record = self._whole("job model", models.get(newest))
+        try:
+            return job_model_from_json(record)
+        except InvalidJobModelError as error:
+            raise CommandFailed(f"job model {newest} in {self.place} is damaged: {error}") from error
+
+    def task_locality(self) -> dict[str, str]:
+        """Task name to the location where it ran last."""
+        records = NamespacedMetadataStore(self._store, TASK_LOCALITY).all()
+        return {task: location.decode("utf-8", "replace") for task, location in records.items()}
+
+    def _whole(self, what: str, record: bytes | None) -> bytes:
+        if record is not None:
+            return record
+        if self._damage:
+            raise CommandFailed(f"the {what} in {self.place} is damaged: {'; '.join(self._damage)}")
+        raise CommandFailed(f"there is no {what} in {self.place}: {self._why_nothing_is_there()}")
+
+    def _json_object(self, what: str, record: bytes) -> dict[str, Any]:
+        try:
+            value = json.loads(record)
+        except ValueError as error:
+            raise CommandFailed(f"the {what} in {self.place} is damaged: {error}") from error
+        if not isinstance(value, dict):
+            raise CommandFailed(f"the {what} in {self.place} is damaged: it is no JSON object")
+        return value
+
+    def _why_nothing_is_there(self) -> str:
+        """What a user most likely meant: a folder below or beside the one that was named."""
+        directory = Path(self.place.removeprefix("file://").removeprefix("file:"))
+        if not directory.is_dir():
+            siblings = [str(directory.parent / name) for name in _folders(directory.parent)]
+            return f"there is no such directory; {_EXPECTED}{nearest(str(directory), siblings)}"
+        below = [path for path in _likely_below(directory) if any(path.glob("k-*.v1"))]
+        if below:
+            return f"did you mean {' or '.join(map(str, below))}"
+        return f"has an application with Mooring run a stateful query? {_EXPECTED}"
+
+
+def _likely_below(directory: Path) -> list[Path]:
+    candidates = [directory / "_mooring", *(directory / name for name in _folders(directory))]
+    candidates += [directory / "_mooring" / name for name in _folders(directory / "_mooring")]
+    return list(dict.fromkeys(path for path in candidates if path.is_dir()))
+
+
+def _folders(directory: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in directory.iterdir() if path.is_dir())
+    except OSError:
+        return []

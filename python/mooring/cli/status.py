@@ -1,0 +1,111 @@
+"""`mooring status`: where everything is, as the agent last wrote it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from mooring.cli.exits import CommandFailed
+from mooring.cli.output import counted, print_json, size, table
+from mooring.cli.records import Records
+
+STALE_AFTER_SECONDS = 30.0
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Show the status record. CommandFailed when there is none or it is damaged."""
+    records = Records(arguments.metadata)
+    status = records.status()
+    if arguments.json:
+        print_json(status)
+        return
+    try:
+        print(as_text(status, time.time()))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CommandFailed(
+            f"the status in {records.place} is damaged: {error!r} is missing or of a wrong form"
+        ) from error
+
+
+def as_text(status: dict[str, Any], now: float) -> str:
+    """The status for people; `now` in seconds since the epoch."""
+    parts = [
+        _heading(status, now),
+        _hosts(status),
+        _queries(status),
+        _tasks(status),
+        _counters(status.get("counters", {})),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _heading(status: dict[str, Any], now: float) -> str:
+    sizes = (
+        counted(len(status["hosts"]), "host"),
+        counted(sum(len(host["executors"]) for host in status["hosts"]), "executor"),
+        counted(len(status["processors"]), "processor"),
+        counted(len(status["tasks"]), "task"),
+    )
+    lines = [
+        f"{status['application']}: placement version {status['version']}, {', '.join(sizes)}; leader {status['leader']}"
+    ]
+    if "at" in status:
+        age = max(0.0, now - status["at"] / 1000)
+        lines.append(f"as of {_ago(age)}{'' if age < STALE_AFTER_SECONDS else ': the application may have ended'}")
+    return "\n".join(lines)
+
+
+def _hosts(status: dict[str, Any]) -> str:
+    rows = [
+        (
+            processor["location"],
+            processor["executor"],
+            processor["id"],
+            processor["state"],
+            len(processor["tasks"]),
+            len(processor["standby-tasks"]),
+        )
+        for processor in status["processors"]
+    ]
+    named = {processor["executor"] for processor in status["processors"]}
+    rows += [
+        (host["location"], executor, None, "spare", 0, 0)
+        for host in status["hosts"]
+        for executor in host["executors"]
+        if executor not in named
+    ]
+    return table(("host", "executor", "processor", "state", "tasks", "standby"), sorted(rows, key=lambda row: row[0]))
+
+
+def _queries(status: dict[str, Any]) -> str:
+    rows = [(query["name"], query["state"], query["batch"], query["checkpoint"]) for query in status["queries"]]
+    return table(("query", "state", "batch", "checkpoint"), rows) if rows else "no stateful query runs"
+
+
+def _tasks(status: dict[str, Any]) -> str:
+    rows = [
+        (
+            task["name"],
+            task["mode"],
+            task["processor"],
+            task["location"],
+            size(task["local-bytes"]),
+            task["lag-versions"],
+            task["estimated-recovery-seconds"],
+        )
+        for task in status["tasks"]
+    ]
+    heading = ("task", "role", "processor", "location", "local", "lag", "recovery s")
+    return table(heading, rows) if rows else ""
+
+
+def _counters(counters: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {size(count) if 'bytes' in name else count}" for name, count in counters.items())
+
+
+def _ago(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit} ago"
+    return f"{seconds:.0f} s ago"

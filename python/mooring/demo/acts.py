@@ -1,0 +1,250 @@
+"""The demo, act by act. Each act does one thing to the application and returns what it measured; nothing is assumed."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mooring.demo.answer import compare, offline_answer, written_rows
+from mooring.demo.bids import Feed, Stream
+from mooring.demo.evidence import input_rows, progress_reports, state_bytes, state_rows
+from mooring.demo.scene import HOSTS, PARTITIONS, Scene, need_room
+from mooring.jar import jar_path
+from mooring.testing.cluster import SparkCluster
+
+VICTIM = "127.0.0.3"
+FILES_BEFORE_THE_KILL = 13
+FILES_AFTER_THE_RESTART = 4
+MOST_FILES_WHILE_AWAY = 8
+_MEGABYTE = 1_000_000
+
+Measures = dict[str, Any]
+Tell = Callable[[str], None]
+
+
+def run(say: Tell, progress: Tell) -> Measures:
+    """The whole demo, in a temporary directory that is gone at the end, as are all processes, also when interrupted.
+
+    `say` hears each step, `progress` how far a wait is. Returns the measures, named as the command's users know them.
+    """
+    need_room(Path(tempfile.gettempdir()), 6_000 * _MEGABYTE)
+    plugin = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path())}
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mooring-demo-", ignore_cleanup_errors=True) as name:
+        work = Path(name).resolve()
+        steps: list[Measures] = []
+
+        def show(step: str, sentence: str, **measured: Any) -> Measures:
+            say(f"{time.monotonic() - begin:6.1f} s  {sentence}")
+            steps.append({"step": step, "at-seconds": round(time.monotonic() - begin, 1), **measured})
+            return measured
+
+        say(f"working in {work} (removed at the end)")
+        files = Stream().write(work / "to-come")
+        size = sum(file.stat().st_size for file in files)
+        show("bids", f"{len(files)} files of bids made, {_mb(size)} in all", files=len(files), bytes=size)
+        with SparkCluster(HOSTS, cores_per_host=1, executor_memory="900m", work_dir=work / "cluster") as cluster:
+            scene = Scene(work, cluster, Feed(files, work / "bids"), plugin, progress)
+            show(
+                "cluster",
+                f"a Spark cluster of {HOSTS} hosts is up: {', '.join(cluster.hosts)}",
+                hosts=list(cluster.hosts),
+            )
+            first = build_up_state(scene, show)
+            killed = kill_an_executor(scene, show)
+            before_restart = stop(scene, show)
+            after_restart = restart(scene, show)
+            answer = compare_with_offline_answer(scene, show)
+        return _summary(scene, steps, first, killed, before_restart, after_restart, answer)
+
+
+def build_up_state(scene: Scene, show: Callable[..., Measures]) -> Measures:
+    """Start the application and let it read until its state is large."""
+    scene.feed.give(FILES_BEFORE_THE_KILL)
+    scene.start_application()
+    executors = scene.application.wait_for_executors(HOSTS)
+    show("start", f"the job is submitted; it has {len(executors)} executors", executors=executors)
+    scene.wait_for_files(FILES_BEFORE_THE_KILL)
+    status = scene.settled_status()
+    placed, percent = status["counters"]["preferred-host-requests"], _percent(status["counters"])
+    groups = ", ".join(f"{p['location']} has {len(p['tasks'])}" for p in status["processors"])
+    return show(
+        "state",
+        f"{status['queries'][0]['batch'] + 1} batches; {PARTITIONS} state partitions: {groups}; "
+        f"{placed} tasks with state were run, {percent} % of them where the plan says",
+        **{"executors": executors, "placed-as-planned-percent": percent, "counters": status["counters"]},
+    )
+
+
+def kill_an_executor(scene: Scene, show: Callable[..., Measures]) -> Measures:
+    """Kill -9 in the middle of a batch; the stream goes on. Wait, under load, until its tasks are back on the host."""
+    before = scene.status()
+    lost_tasks = sorted(task["name"] for task in before["tasks"] if task["location"] == VICTIM)
+    scene.feed.give(3)
+    scene.wait(lambda: scene.checkpoint.running_batch() is not None, "a batch to begin")
+    batch = scene.checkpoint.running_batch()
+    moment = time.time()
+    victim = scene.cluster.kill_executor(VICTIM, scene.application.application)
+    show(
+        "kill",
+        f"kill -9 of executor {victim.id} on {VICTIM} in batch {batch}; it had {len(lost_tasks)} of the tasks",
+        batch=batch,
+    )
+    scene.wait(lambda: any(at > moment for at in scene.checkpoint.commits().values()), "a commit after the kill")
+    first_commit = min((at, batch) for batch, at in scene.checkpoint.commits().items() if at > moment)
+    seconds = round(first_commit[0] - moment, 3)
+    show("first-commit", f"batch {first_commit[1]} was committed {seconds:.1f} s after the kill", seconds=seconds)
+    seen_at: Counter[str] = Counter()
+    home_after = _wait_until_home(scene, lost_tasks, moment, seen_at)
+    counters = scene.settled_status()["counters"]
+    opened = _opened_since(before["counters"], counters)
+    away = ", ".join(sorted(seen_at.keys() - {VICTIM})) or "nowhere else for a whole batch"
+    return show(
+        "home",
+        f"meanwhile its tasks ran on {away}; {home_after:.1f} s after the kill they were back on {VICTIM}, "
+        f"on a new executor; {_opens(opened)}",
+        **{"victim": {"executor": victim.id, "host": victim.host, "batch": batch, "tasks": lost_tasks}},
+        **{"first-commit-after-kill-seconds": seconds, "home-after-seconds": home_after, **opened},
+    )
+
+
+def stop(scene: Scene, show: Callable[..., Measures]) -> Measures:
+    """Let the job read what it was given, and stop the whole application. The hosts stay."""
+    scene.wait_for_files(len(scene.feed.given))
+    status = scene.settled_status()
+    scene.stop_application()
+    commits = scene.checkpoint.last_commit() + 1
+    sentence = f"the application was stopped after {commits} batches; its executors are gone, the hosts' disks stay"
+    return show("stop", sentence, batches=commits, counters=status["counters"], tasks=_whereabouts(status))
+
+
+def restart(scene: Scene, show: Callable[..., Measures]) -> Measures:
+    """Start the same application again on the same hosts."""
+    committed = scene.checkpoint.last_commit()
+    scene.feed.give(FILES_AFTER_THE_RESTART)
+    begin = time.time()
+    scene.start_application()
+    scene.wait(lambda: scene.checkpoint.last_commit() > committed, "the first batch of the new application")
+    seconds = round(scene.checkpoint.commits()[committed + 1] - begin, 3)
+    scene.wait_for_files(len(scene.feed.given))
+    status = scene.settled_status()
+    counters = status["counters"]
+    scene.stop_application()
+    return show(
+        "restart",
+        f"started again; first commit after {seconds:.1f} s; {_opens(counters)}",
+        **{"first-commit-seconds": seconds, "counters": counters, "tasks": _whereabouts(status)},
+    )
+
+
+def compare_with_offline_answer(scene: Scene, show: Callable[..., Measures]) -> Measures:
+    """All rows that were written against those computed from the same files without Spark."""
+    rows_in, wanted = offline_answer(scene.feed.given)
+    commits = scene.checkpoint.commits()
+    result = compare(written_rows(scene.output, commits), wanted)
+    reports = progress_reports(scene.event_logs)
+    seen = {int(report["batchId"]): report for report in reports}
+    spark_rows_in = sum(map(input_rows, seen.values()))
+    verdict = "equal, row for row" if result.is_equal else f"NOT EQUAL: {result}"
+    size, rows = max(map(state_bytes, reports), default=0), max(map(state_rows, reports), default=0)
+    show(
+        "size",
+        f"the state had {rows} rows and {_mb(size)} in RocksDB's files",
+        **{"state-rows": rows, "state-bytes": size},
+    )
+    return show(
+        "answer",
+        f"{rows_in} bids in ({spark_rows_in} by Spark's count), {result.rows} rows out: {verdict} to the answer "
+        "computed without Spark",
+        **{
+            "rows-in": rows_in,
+            "rows-in-by-spark": spark_rows_in,
+            "rows-out": result.rows,
+            "equal": result.is_equal,
+            "missing": result.missing,
+            "surplus": result.surplus,
+            "different": result.different,
+            "median-batch-seconds": statistics.median(r["durationMs"]["triggerExecution"] for r in reports) / 1000,
+            "batches": len(commits),
+        },
+    )
+
+
+def _wait_until_home(scene: Scene, tasks: list[str], moment: float, seen_at: Counter[str]) -> float:
+    """Feed the stream until the tasks have run away from home and are back; the seconds since the kill."""
+    given = len(scene.feed.given)
+
+    def home_again() -> bool:
+        unread = len(scene.feed.given) - scene.checkpoint.files_committed()
+        if unread < 2 and len(scene.feed.given) - given < MOST_FILES_WHILE_AWAY:
+            scene.feed.give()
+        with suppress(OSError):
+            whereabouts = _whereabouts(scene.status())
+            places = {whereabouts.get(task, "") for task in tasks}
+            seen_at.update(places)
+            return places == {VICTIM} and len(seen_at) > 1
+        return False
+
+    scene.wait(home_again, f"its tasks to be back on {VICTIM}")
+    return round(time.time() - moment, 1)
+
+
+def _summary(
+    scene: Scene,
+    steps: list[Measures],
+    first: Measures,
+    killed: Measures,
+    before: Measures,
+    after: Measures,
+    answer: Measures,
+) -> Measures:
+    total: Counter[str] = Counter(before["counters"]) + Counter(after["counters"])
+    return {
+        "hosts": len(scene.cluster.hosts),
+        "executors": len(first["executors"]),
+        "batches": answer["batches"],
+        "placed-as-planned-percent": _percent(total),
+        "killed": killed["victim"],
+        "first-commit-after-kill-seconds": killed["first-commit-after-kill-seconds"],
+        "median-batch-seconds": answer["median-batch-seconds"],
+        "rows-in": answer["rows-in"],
+        "rows-out-equal-offline-answer": answer["equal"],
+        "restart": {
+            "local-opens": after["counters"]["local-opens"],
+            "remote-opens": after["counters"]["remote-opens"],
+            "bytes-from-snapshots": after["counters"]["restore-bytes-remote"],
+        },
+        "steps": steps,
+    }
+
+
+def _percent(counters: dict[str, int]) -> float | None:
+    asked = counters["preferred-host-requests"]
+    return round(100 * counters["placed-as-planned"] / asked, 2) if asked else None
+
+
+def _opened_since(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    names = ("local-opens", "remote-opens", "restore-bytes-local", "restore-bytes-remote")
+    return {name: after[name] - before[name] for name in names}
+
+
+def _opens(counters: dict[str, int]) -> str:
+    return (
+        f"state stores opened: {counters['local-opens']} from the host's own files alone, "
+        f"{counters['remote-opens']} with files of the checkpoint; {_mb(counters['restore-bytes-local'])} were there, "
+        f"{_mb(counters['restore-bytes-remote'])} were fetched"
+    )
+
+
+def _whereabouts(status: Measures) -> dict[str, str]:
+    return {task["name"]: task["location"] for task in status.get("tasks", [])}
+
+
+def _mb(count: int) -> str:
+    return f"{count / _MEGABYTE:.0f} MB"

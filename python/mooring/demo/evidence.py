@@ -1,0 +1,83 @@
+"""What can be seen of a query from outside: its checkpoint's logs, Spark's event log, the agent's status record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mooring.agent.memory import STATUS
+from mooring.metadata import FileMetadataStore
+
+_PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The logs of a query with one file source that reads one file a batch."""
+
+    directory: Path
+
+    def commits(self) -> dict[int, float]:
+        """Batch number to the moment of its commit, in seconds since the epoch."""
+        return {batch: path.stat().st_mtime for batch, path in _numbered(self.directory / "commits")}
+
+    def last_commit(self) -> int:
+        """The newest batch that is committed; -1 for none."""
+        return max((batch for batch, _ in _numbered(self.directory / "commits")), default=-1)
+
+    def running_batch(self) -> int | None:
+        """The batch that is planned and not yet committed."""
+        planned = max((batch for batch, _ in _numbered(self.directory / "offsets")), default=-1)
+        return planned if planned > self.last_commit() else None
+
+    def files_committed(self) -> int:
+        """How many input files the committed batches have read: the file source's offset counts single files."""
+        path = self.directory / "offsets" / str(self.last_commit())
+        if not path.is_file():
+            return 0
+        source = path.read_text().splitlines()[-1]
+        return int(json.loads(source)["logOffset"]) + 1
+
+
+def progress_reports(event_logs: Path) -> list[dict[str, Any]]:
+    """Each `StreamingQueryProgress` that Spark has logged, over all applications, in order of the batches."""
+    reports = [report for path in sorted(event_logs.iterdir()) for report in _progress_in(path)]
+    return sorted(reports, key=lambda report: int(report["batchId"]))
+
+
+def input_rows(report: dict[str, Any]) -> int:
+    """The rows that the batch read."""
+    return sum(int(source["numInputRows"]) for source in report["sources"])
+
+
+def state_bytes(report: dict[str, Any]) -> int:
+    """The size of the state's SST files as RocksDB reports it, over all operators and partitions."""
+    return sum(int(operator["customMetrics"].get("rocksdbSstFileSize", 0)) for operator in report["stateOperators"])
+
+
+def state_rows(report: dict[str, Any]) -> int:
+    """The rows in the state, over all operators and partitions."""
+    return sum(int(operator["numRowsTotal"]) for operator in report["stateOperators"])
+
+
+def status_record(metadata: Path) -> dict[str, Any]:
+    """What the agent last wrote for `mooring status`; empty before it has."""
+    with FileMetadataStore(str(metadata)) as store:
+        record = store.get(STATUS)
+    return json.loads(record) if record else {}
+
+
+def _progress_in(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            if _PROGRESS in line and line.endswith("\n"):
+                report = json.loads(line)["progress"]
+                if "addBatch" in report["durationMs"]:
+                    yield report
+
+
+def _numbered(directory: Path) -> list[tuple[int, Path]]:
+    return [(int(path.name), path) for path in directory.glob("[0-9]*") if path.name.isdigit()]

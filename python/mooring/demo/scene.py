@@ -1,0 +1,116 @@
+"""The stage of the demo: directories, the cluster, the stream, and the one application that is started twice."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mooring.demo import standing_offers
+from mooring.demo.bids import Feed
+from mooring.demo.evidence import Checkpoint, status_record
+from mooring.errors import ClusterError
+from mooring.testing.cluster import SparkCluster
+from mooring.testing.probes import wait_until
+from mooring.testing.submission import Submission
+
+HOSTS = 3
+PARTITIONS = 9
+PATIENCE_SECONDS = 120.0
+
+_SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""A JVM of the demo lives for a minute or two: what the optimising compiler brings comes too late."""
+
+_CONF = {
+    "spark.sql.shuffle.partitions": str(PARTITIONS),
+    "spark.sql.streaming.stateStore.maintenanceInterval": "10s",  # a minute as a rule: half of the demo
+    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "false",
+    "spark.driver.extraJavaOptions": _SHORT_LIVED,
+    "spark.executor.extraJavaOptions": _SHORT_LIVED,
+}
+
+
+class Scene:
+    """What the acts of the demo work with. `progress` hears, often, how far a wait is."""
+
+    def __init__(
+        self, work: Path, cluster: SparkCluster, feed: Feed, plugin: dict[str, str], progress: Callable[[str], None]
+    ):
+        """`plugin` is the switch: the few settings that turn Mooring on."""
+        self.cluster = cluster
+        self.feed = feed
+        self.checkpoint = Checkpoint(work / "checkpoints" / "offers")
+        self.output = work / "offers"
+        self.event_logs = work / "event-logs"
+        self.metadata = work / "checkpoints" / "_mooring" / "standing-offers"
+        self.input = work / "bids"
+        self._plugin = plugin
+        self._progress = progress
+        self._application: Submission | None = None
+        self.event_logs.mkdir()
+
+    @property
+    def application(self) -> Submission:
+        """The application that runs now."""
+        if self._application is None:
+            raise ClusterError("no application was started")
+        return self._application
+
+    def start_application(self) -> None:
+        """Submit the job, as a user does."""
+        logs = {"spark.eventLog.dir": f"file:{self.event_logs}"}
+        arguments = [self.input, self.checkpoint.directory, self.output]
+        job = Path(standing_offers.__file__)
+        self._application = self.cluster.submit(job, arguments, {**_CONF, **logs, **self._plugin})
+
+    def stop_application(self) -> None:
+        """Stop it as an operator does (SIGTERM), and wait for its executors to be gone."""
+        self.application.terminate()
+        self.wait(lambda: not self.cluster.executors(), "the executors to end", running=False)
+
+    def status(self) -> dict[str, Any]:
+        """The agent's status record, of the application that runs now; empty before there is one."""
+        record = status_record(self.metadata)
+        return record if record.get("application") == self.application.application else {}
+
+    def settled_status(self) -> dict[str, Any]:
+        """The status record once it tells of the last committed batch."""
+        self.wait(lambda: _batch(self.status()) == self.checkpoint.last_commit(), "the status to be written")
+        return self.status()
+
+    def wait_for_files(self, files: int) -> None:
+        """Return when that many input files are in committed batches."""
+        self.wait(lambda: self.checkpoint.files_committed() >= files, f"input file {files} to be read")
+
+    def wait(self, condition: Callable[[], bool], what: str, running: bool = True) -> None:
+        """Return when it is true; `ClusterError` after two minutes, or when an application that is `running` ends."""
+        begin = time.monotonic()
+
+        def true_now() -> bool:
+            batches, elapsed = self.checkpoint.last_commit() + 1, time.monotonic() - begin
+            self._progress(f"waiting for {what}: {elapsed:.0f} s, {batches} batches committed")
+            return condition()
+
+        if running:
+            self.application.wait_until(true_now, what, PATIENCE_SECONDS)
+        else:
+            wait_until(true_now, what, PATIENCE_SECONDS, interval=0.1)
+
+
+def need_room(directory: Path, bytes_needed: int) -> None:
+    """Refuse to begin what would fill the disk."""
+    free = shutil.disk_usage(directory).free
+    if free < bytes_needed:
+        raise ClusterError(
+            f"{directory} has {free / 1e9:.1f} GB free, the demo needs {bytes_needed / 1e9:.0f}: "
+            "name a directory on another disk with the variable TMPDIR"
+        )
+
+
+def _batch(status: dict[str, Any]) -> int:
+    return max((int(query["batch"]) for query in status.get("queries", [])), default=-2)

@@ -1,0 +1,115 @@
+"""The jobs of `jobs/`, each with its offline answer, and what a test does to one on its way."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from mooring.testing.cluster import SparkCluster
+from mooring.testing.events import START_MS, AuctionHouse, write_events
+from mooring.testing.submission import Submission
+from tests.integration import answers
+from tests.integration.outputs import Row, read_batches, read_sink
+
+JOBS = Path(__file__).parent / "jobs"
+FILES = 10
+KILL_AFTER, STOP_AFTER = 2, 5  # batches; there are twelve: one for each file, one for the flush event, one without data
+
+# A test's JVMs live for half a minute: the optimising compiler and several collector threads cost more than they bring.
+_SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+JOB_CONF = {
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.extraJavaOptions": _SHORT_LIVED,
+    "spark.executor.extraJavaOptions": _SHORT_LIVED,
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job by the name of its file, what it must answer, how its outputs are read, how it is stopped midway."""
+
+    name: str
+    answer: Callable[[Path], answers.Answer]
+    read: Callable[[Path], list[Row]] = read_sink
+    stop: Callable[[Submission], None] = Submission.terminate
+
+
+QUICK_JOBS = [
+    Job("windowed_aggregation", answers.windowed_aggregation),
+    Job("drop_duplicates_within_watermark", answers.drop_duplicates_within_watermark, stop=Submission.kill),
+    Job("left_outer_join", answers.left_outer_join),
+    Job("transform_with_state", answers.transform_with_state, stop=Submission.kill),
+    Job("two_queries", answers.two_queries),
+]
+HEAVY_JOBS = [
+    Job("drop_duplicates", answers.drop_duplicates),
+    Job("inner_join", answers.inner_join, stop=Submission.kill),
+    Job("session_windows", answers.session_windows),
+    Job("apply_in_pandas_with_state", answers.apply_in_pandas_with_state, stop=Submission.kill),
+    Job("chained_aggregations", answers.chained_aggregations),
+    Job("stateless_beside_stateful", answers.stateless_beside_stateful, stop=Submission.kill),
+    Job("foreach_batch", answers.foreach_batch, read=lambda directory: read_batches(directory, key="bidder")),
+]
+SCALA_JOB = Job("AuctionResults", answers.auction_results, stop=Submission.kill)
+CONNECT_JOB = Job("through_connect", answers.through_connect)
+
+
+def write_input(directory: Path) -> Path:
+    """Both inputs of the jobs, in files that lie a second apart, so that they are read in order."""
+    house = AuctionHouse(seed=3, files=FILES)
+    for kind, files in {"bids": house.bid_files(), "auctions": house.auction_files()}.items():
+        for number, rows in enumerate(files):
+            write_events(rows, directory / kind, number, modified=START_MS / 1000 + number)
+    return directory
+
+
+class JobRun:
+    """One job from its first batch to its last, over all submissions of it."""
+
+    def __init__(self, job: Job, events: Path, directory: Path) -> None:
+        self.job = job
+        self.answer = job.answer(events)
+        self.outputs = directory / "outputs"
+        self.arguments = [events, directory / "checkpoints", self.outputs]
+        self._commits = [directory / "checkpoints" / query / "commits" for query in self.answer]
+
+    def committed(self) -> int:
+        """The batches that the slowest of the job's queries has committed."""
+        return min(sum(name.name.isdigit() for name in commits.glob("*")) for commits in self._commits)
+
+    def disturb(self, cluster: SparkCluster, submission: Submission) -> None:
+        """Kill an executor after some batches; return after some more."""
+        submission.wait_until(lambda: self.committed() >= KILL_AFTER, "the first batches", timeout=180)
+        cluster.kill_executor("127.0.0.3", submission.application)
+        submission.wait_until(lambda: self.committed() >= STOP_AFTER, "batches after the kill", timeout=180)
+
+    def through_a_kill_and_a_restart(self, cluster: SparkCluster, submit: Callable[[], Submission]) -> None:
+        """Run to the end in two applications, the first of which loses an executor."""
+        first = submit()
+        self.disturb(cluster, first)
+        self.job.stop(first)
+        self.finish(submit().finish)
+
+    def finish(self, last: Callable[[float], None]) -> None:
+        """Let the last application come to its end, within so many seconds; it must have had something to do."""
+        halfway = self.committed()
+        last(300.0)
+        assert STOP_AFTER <= halfway < self.committed(), "the application was not stopped on the way"
+
+    def assert_right(self) -> None:
+        """Row for row: nothing missing, nothing too much, nothing twice."""
+        for output, rows in self.answer.items():
+            assert rows, "an empty answer shows nothing"
+            wanted, found = _counted(rows), _counted(self.job.read(self.outputs / output))
+            missing, surplus = wanted - found, found - wanted
+            assert not missing and not surplus, (
+                f"{self.job.name}, output {output}: of {len(rows)} rows {sum(missing.values())} are missing, "
+                f"{sum(surplus.values())} are too much\nmissing: {missing.most_common(5)}\n"
+                f"too much: {surplus.most_common(5)}"
+            )
+
+
+def _counted(rows: list[Row]) -> Counter[str]:
+    return Counter(json.dumps(row, sort_keys=True) for row in rows)

@@ -1,0 +1,39 @@
+"""Figures out of the progress that Spark reports."""
+
+from benchmarks.sides import Run
+from benchmarks.steady import Case, figures_of
+
+
+def progress(batch, second, milliseconds, rows=1000, **metrics):
+    operator = {"commitTimeMs": 40, "customMetrics": metrics}
+    times = {"triggerExecution": milliseconds}
+    stamp = f"2026-01-05T10:00:{second:06.3f}Z"
+    return {
+        "batchId": batch,
+        "timestamp": stamp,
+        "durationMs": times,
+        "numInputRows": rows,
+        "stateOperators": [operator],
+    }
+
+
+def measured(reported, batches=10):
+    run = Run(0.0, {"application": "app", "progress": reported}, (), ())
+    return figures_of(run, Case("raw", False, batches=batches, rounds=1, left_out=1))
+
+
+def test_throughput_is_rows_over_the_time_from_the_first_batch_kept_to_the_end_of_the_last():
+    seen = measured([progress(0, 0, 9000), progress(1, 10, 500), progress(2, 10.5, 500), progress(3, 11, 1000)])
+    assert seen["throughput"] == 3000 / 2.0
+
+
+def test_batches_that_warm_up_and_those_after_the_last_are_left_out():
+    seen = measured([progress(n, n, 100 if n in (1, 2) else 9000) for n in range(5)], batches=3)
+    assert (seen["batch-p50"], seen["batch-p95"]) == (0.1, 0.1)
+
+
+def test_a_metric_that_is_always_zero_has_no_figure():
+    batches = [progress(n, n, 100, rocksdbCommitFileSyncLatencyMs=20, rocksdbSaveZipFilesLatencyMs=0) for n in range(3)]
+    seen = measured(batches)
+    assert seen["file-sync-p50"] == 0.02
+    assert "zip-p50" not in seen

@@ -1,0 +1,114 @@
+"""`mooring plan`: what would move, how much that is, and that nothing is changed by asking."""
+
+import json
+
+import pytest
+
+from mooring.cli.main import main
+from mooring.cli.plan import forecast, queries_of
+from mooring.model import JobModel
+from tests.unit.cli import records
+
+
+def planned(place, capsys, *options):
+    assert main(["plan", "--json", "--metadata", place, *options]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_fourth_host_takes_its_share_and_no_more(tmp_path, capsys):
+    outlook = planned(records.write(tmp_path), capsys, "--add-host", "10.0.0.5")
+    assert outlook["tasks-to-move"] == outlook["tasks-to-fetch"] == len(outlook["moves"]) == 2
+    assert {move["to"]["location"] for move in outlook["moves"]} == {"10.0.0.5"}
+    assert {move["to"]["processor"] for move in outlook["moves"]} == {"3"}
+    assert outlook["bytes-to-fetch"] == 60_000_000
+    assert outlook["hosts-after"] == [*records.HOSTS, "10.0.0.5"]
+
+
+def test_the_tasks_of_a_host_that_goes_are_spread(tmp_path, capsys):
+    outlook = planned(records.write(tmp_path), capsys, "--remove-host", "10.0.0.3")
+    assert {move["from"]["location"] for move in outlook["moves"]} == {"10.0.0.3"}
+    assert outlook["tasks-to-move"] == 3
+    assert outlook["hosts-after"] == ["10.0.0.2", "10.0.0.4"]
+
+
+def test_a_second_processor_on_a_host_fetches_nothing_from_it(tmp_path, capsys):
+    outlook = planned(records.write(tmp_path, records.job_model(hosts=("a",))), capsys, "--add-host", "a")
+    assert outlook["tasks-to-move"] == 4
+    assert outlook["tasks-to-fetch"] == outlook["bytes-to-fetch"] == outlook["estimated-seconds"] == 0
+
+
+def test_without_a_change_nothing_moves(tmp_path, capsys):
+    place = records.write(tmp_path)
+    assert planned(place, capsys)["moves"] == []
+    assert main(["plan", "--metadata", place]) == 0
+    assert "nothing would move" in capsys.readouterr().out
+
+
+def test_the_records_stay_as_they_are(tmp_path, capsys):
+    place = records.write(tmp_path)
+    before = records.files_of(tmp_path)
+    planned(place, capsys, "--add-host", "10.0.0.5", "--remove-host", "10.0.0.2")
+    assert records.files_of(tmp_path) == before
+
+
+def test_the_time_is_that_of_the_busiest_processor_at_the_measured_rate():
+    model = records.job_model()
+    status = records.status(model, {"restore-bytes-remote": 100_000_000, "restore-ms": 10_000})
+    assert forecast(model, {}, status, ["10.0.0.5"], []).seconds == 6.0
+    assert forecast(model, {}, status, ["10.0.0.5", "10.0.0.6"], []).seconds == 6.0
+
+
+def test_the_time_is_not_known_where_nothing_was_measured(tmp_path, capsys):
+    place = records.write(tmp_path)
+    assert planned(place, capsys, "--add-host", "10.0.0.5")["estimated-seconds"] is None
+    assert main(["plan", "--metadata", place, "--add-host", "10.0.0.5"]) == 0
+    assert "time not known" in capsys.readouterr().out
+
+
+def test_the_bytes_are_not_known_without_a_status(tmp_path, capsys):
+    place = records.write(tmp_path, record={})
+    assert planned(place, capsys, "--add-host", "10.0.0.5")["bytes-to-fetch"] is None
+    assert main(["plan", "--metadata", place, "--add-host", "10.0.0.5"]) == 0
+    assert "bytes not known" in capsys.readouterr().out
+
+
+def test_people_see_each_move(tmp_path, capsys):
+    assert main(["plan", "--metadata", records.write(tmp_path), "--remove-host", "10.0.0.4"]) == 0
+    shown = capsys.readouterr().out
+    assert "clicks/Partition 2" in shown and "2 on 10.0.0.4" in shown
+    assert "3 of 9 tasks would move, 3 would fetch state: 90.0 MB" in shown
+    assert "nothing was changed" in shown
+
+
+def test_queries_are_known_by_their_stores_and_not_by_the_names_of_tasks():
+    odd = "a/b/Partition 7"
+    model = JobModel.of(
+        [*records.job_model(odd, partitions=2, hosts=("x",)).containers.values()], version=1
+    )
+    assert set(queries_of(model)) == {odd}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--remove-host", "10.0.0.33"], ["10.0.0.33", "expected one of 10.0.0.2, 10.0.0.3, 10.0.0.4", "nearest: 10.0.0.3"]),
+        (["--add-host", " "], ["--add-host"]),
+        ([part for host in records.HOSTS for part in ("--remove-host", host)], ["--remove-host 10.0.0.4", "expected at least one to stay"]),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_refused(options, said, tmp_path, capsys):
+    assert main(["plan", "--metadata", records.write(tmp_path), *options]) == 2
+    message = capsys.readouterr().err
+    assert all(word in message for word in said), message
+
+
+def test_no_job_model_is_said_clearly(tmp_path, capsys):
+    assert main(["plan", "--metadata", str(tmp_path)]) == 1
+    assert "there is no job model in" in capsys.readouterr().err
+
+
+def test_the_newest_job_model_counts(tmp_path, capsys):
+    records.write(tmp_path, records.job_model(version=9))
+    place = records.write(tmp_path, records.job_model(hosts=("x", "y"), version=10))
+    outlook = planned(place, capsys)
+    assert (outlook["version"], outlook["hosts-before"]) == (10, ["x", "y"])
