@@ -24,6 +24,7 @@ import shutil
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from benchmarks.executor_log import Opening
 from benchmarks.figures import Row, row
 from benchmarks.machine import this_machine
 from benchmarks.sides import Run, Side, mooring, run_job, stock
-from benchmarks.storage.kinds import Storage, raw_storage, slow_storage
+from benchmarks.storage.kinds import Storage, raw_storage, storage
 from mooring.testing.cluster import SparkCluster
 
 ROW_BYTES = 2112
@@ -51,6 +52,7 @@ class Plan:
 
     sizes_gb: tuple[float, ...]
     restarts: int
+    storages: tuple[str, ...] = ("raw", "slow")
     hosts: int = 2
     changelog: bool = False
 
@@ -61,9 +63,13 @@ FULL = Plan(sizes_gb=(0.1, 0.5, 1.0), restarts=3)
 UNITS = {"remote-bytes": "bytes", "remote-calls": "calls"}
 
 
-def measure(plan: Plan, keep: Path | None = None) -> dict[str, Any]:
-    """Run the plan on a cluster of its own; `keep` is a directory for its files, else a temporary one."""
-    storages = (raw_storage(), slow_storage())
+def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) -> dict[str, Any]:
+    """Run the plan on a cluster of its own, stock and Mooring or other `sides`, of which one is stock.
+
+    `keep` is a directory for its files, else it is a temporary one.
+    """
+    sides = sides or (stock(), mooring())
+    storages = [storage(name) for name in plan.storages]
     machine = this_machine()
     rows: list[Row] = []
     directory = keep or Path(tempfile.mkdtemp(prefix="mooring-restart-"))
@@ -75,8 +81,8 @@ def measure(plan: Plan, keep: Path | None = None) -> dict[str, Any]:
             for size in plan.sizes_gb:
                 built = directory / f"built-{size}"
                 _build(cluster, built, size, plan)
-                for storage in storages:
-                    rows += _compare(cluster, built, directory / f"{size}-{storage.name}", storage, size, plan)
+                for where in storages:
+                    rows += _compare(cluster, sides, built, directory / f"{size}-{where.name}", where, size, plan)
                 shutil.rmtree(built)
     finally:
         if keep is None:
@@ -91,30 +97,35 @@ def _build(cluster: SparkCluster, built: Path, size: float, plan: Plan) -> None:
 
 
 def _compare(
-    cluster: SparkCluster, built: Path, directory: Path, storage: Storage, size: float, plan: Plan
+    cluster: SparkCluster,
+    sides: Sequence[Side],
+    built: Path,
+    directory: Path,
+    where: Storage,
+    size: float,
+    plan: Plan,
 ) -> list[Row]:
-    sides = (stock(), mooring())
     for side in sides:
-        copy_checkpoint(built / "ck", directory / side.name / "ck", hidden_files=storage.name == "raw")
-        _restart(cluster, side, storage, directory / side.name / "ck", plan)  # the hosts get to know the state
+        copy_checkpoint(built / "ck", directory / side.name / "ck", hidden_files=where.name == "raw")
+        _restart(cluster, side, where, directory / side.name / "ck", plan)  # the hosts get to know the state
     measured: dict[str, dict[str, list[float]]] = defaultdict(lambda: {side.name: [] for side in sides})
     for number in range(plan.restarts):
         for side in sides:
             checkpoint = directory / side.name / "ck"
-            seen = figures_of(_restart(cluster, side, storage, checkpoint, plan), checkpoint, side.name)
+            seen = figures_of(_restart(cluster, side, where, checkpoint, plan), checkpoint, side.name)
             told = ", ".join(f"{figure} {value:g}" for figure, value in seen.items())
-            _say(f"{size} GB {storage.name} {side.name} {number + 1}: {told}")
+            _say(f"{size} GB {where.name} {side.name} {number + 1}: {told}")
             for figure, value in seen.items():
                 measured[figure][side.name].append(value)
     shutil.rmtree(directory)
-    what = {"storage": storage.name, "state_gb": size, "changelog": plan.changelog}
+    what = {"storage": where.name, "state_gb": size, "changelog": plan.changelog}
     complete = {f: v for f, v in measured.items() if all(v.values())}
     return [row(figure, UNITS.get(figure, "s"), values, **what) for figure, values in complete.items()]
 
 
-def _restart(cluster: SparkCluster, side: Side, storage: Storage, checkpoint: Path, plan: Plan) -> Run:
-    args = [storage.uri(checkpoint), str(ROWS_AFTER_RESTART)]
-    return run_job(cluster, side, storage, "restart_job.py", args, _conf(plan))
+def _restart(cluster: SparkCluster, side: Side, where: Storage, checkpoint: Path, plan: Plan) -> Run:
+    args = [where.uri(checkpoint), str(ROWS_AFTER_RESTART)]
+    return run_job(cluster, side, where, "restart_job.py", args, _conf(plan))
 
 
 def _conf(plan: Plan) -> dict[str, str]:

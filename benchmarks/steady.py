@@ -28,7 +28,7 @@ from typing import Any
 from benchmarks.figures import Row, percentile, row
 from benchmarks.machine import this_machine
 from benchmarks.sides import Run, Side, mooring, run_job, stock
-from benchmarks.storage.kinds import Storage, raw_storage, slow_storage
+from benchmarks.storage.kinds import Storage, storage
 from mooring.testing.cluster import SparkCluster
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
@@ -85,15 +85,15 @@ def measure(cases: Sequence[Case], keep: Path | None = None) -> dict[str, Any]:
 
 
 def _compare(cluster: SparkCluster, case: Case, directory: Path) -> list[Row]:
-    storage = slow_storage() if case.storage == "slow" else raw_storage()
+    where = storage(case.storage)
     sides = [stock(), mooring()]
     measured: dict[str, dict[str, list[float]]] = defaultdict(lambda: {"stock": [], "mooring": []})
     for number in range(case.rounds):
         for side in sides if number % 2 == 0 else reversed(sides):
             checkpoint = directory / f"{case.storage}-{case.changelog}-{side.name}-{number}"
-            seen = figures_of(_one_run(cluster, side, storage, checkpoint, case), case)
+            seen = figures_of(_one_run(cluster, side, where, checkpoint, case), case)
             told = ", ".join(f"{figure} {value:g}" for figure, value in seen.items())
-            print(f"{storage.name} changelog={case.changelog} {side.name}: {told}", file=sys.stderr, flush=True)
+            print(f"{where.name} changelog={case.changelog} {side.name}: {told}", file=sys.stderr, flush=True)
             for figure, value in seen.items():
                 measured[figure][side.name].append(value)
             shutil.rmtree(checkpoint)
@@ -102,10 +102,10 @@ def _compare(cluster: SparkCluster, case: Case, directory: Path) -> list[Row]:
     return [row(figure, _unit(figure), values, **what) for figure, values in complete.items()]
 
 
-def _one_run(cluster: SparkCluster, side: Side, storage: Storage, checkpoint: Path, case: Case) -> Run:
-    args = [storage.uri(checkpoint), str(case.rows), str(case.keys), str(case.batches)]
+def _one_run(cluster: SparkCluster, side: Side, where: Storage, checkpoint: Path, case: Case) -> Run:
+    args = [where.uri(checkpoint), str(case.rows), str(case.keys), str(case.batches)]
     conf = {CHANGELOG: str(case.changelog).lower()}
-    return run_job(cluster, side, storage, "steady_job.py", args, conf, timeout=3000)
+    return run_job(cluster, side, where, "steady_job.py", args, conf, timeout=3000)
 
 
 def figures_of(finished: Run, case: Case) -> Measured:

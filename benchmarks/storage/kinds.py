@@ -41,6 +41,11 @@ def slow_storage() -> Storage:
     return Storage("slow", "slow", (jar,), (("spark.hadoop.fs.slow.impl", "benchmarks.storage.SlowFileSystem"),))
 
 
+def storage(name: str) -> Storage:
+    """`raw` or `slow`."""
+    return {"raw": raw_storage, "slow": slow_storage}[name]()
+
+
 def build_jar(output: Path) -> Path:
     """Compile the Scala file system with the compiler and the options that build the plugin's jar."""
     shim = str(CHECKOUT / "scala-shim")

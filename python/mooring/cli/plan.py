@@ -111,7 +111,10 @@ def as_json(outlook: Forecast) -> dict[str, Any]:
 def as_text(outlook: Forecast) -> str:
     """The forecast for people."""
     tasks = sum(len(container.tasks) for container in outlook.after.containers.values())
-    hosts = f"hosts now: {', '.join(_hosts(outlook.before))}; then: {', '.join(_hosts(outlook.after))}"
+    if not tasks:
+        return "there is nothing to plan: no stateful query has run"
+    now, then = ", ".join(_hosts(outlook.before)), ", ".join(_hosts(outlook.after))
+    hosts = f"from version {outlook.before.version}; hosts now: {now}; after: {then}"
     if not outlook.plan.moves:
         return f"{hosts}\nnothing would move: {counted(tasks, 'task')} stay where they are; nothing was changed"
     rows = [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,20 +48,31 @@ class Records:
             return {}
 
     def job_model(self) -> JobModel:
-        """The newest job model. CommandFailed when there is none, or when it is damaged."""
+        """The newest job model that has tasks, else the newest: queries that end take their tasks out of it.
+
+        CommandFailed when there is none, or when the newest is damaged.
+        """
         models = NamespacedMetadataStore(self._store, JOB_MODELS).all()
-        versions = sorted((key for key in models if key.isdigit()), key=natural_order)
-        newest = versions[-1] if versions else ""
-        record = self._whole("job model", models.get(newest))
-        try:
-            return job_model_from_json(record)
-        except InvalidJobModelError as error:
-            raise CommandFailed(f"job model {newest} in {self.place} is damaged: {error}") from error
+        versions = sorted((key for key in models if key.isdigit()), key=natural_order, reverse=True)
+        newest = self._parsed(versions[0] if versions else "", models)
+        for version in versions:
+            with suppress(CommandFailed):
+                model = self._parsed(version, models)
+                if any(container.tasks for container in model.containers.values()):
+                    return model
+        return newest
 
     def task_locality(self) -> dict[str, str]:
         """Task name to the location where it ran last."""
         records = NamespacedMetadataStore(self._store, TASK_LOCALITY).all()
         return {task: location.decode("utf-8", "replace") for task, location in records.items()}
+
+    def _parsed(self, version: str, models: Mapping[str, bytes]) -> JobModel:
+        record = self._whole("job model", models.get(version))
+        try:
+            return job_model_from_json(record)
+        except InvalidJobModelError as error:
+            raise CommandFailed(f"job model {version} in {self.place} is damaged: {error}") from error
 
     def _whole(self, what: str, record: bytes | None) -> bytes:
         if record is not None:

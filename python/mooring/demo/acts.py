@@ -7,14 +7,13 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from mooring.demo.answer import compare, offline_answer, written_rows
 from mooring.demo.bids import Feed, Stream
 from mooring.demo.evidence import input_rows, progress_reports, state_bytes, state_rows
-from mooring.demo.scene import HOSTS, PARTITIONS, Scene, need_room
+from mooring.demo.scene import HOSTS, PARTITIONS, Scene, batch_of, need_room
 from mooring.jar import jar_path
 from mooring.testing.cluster import SparkCluster
 
@@ -84,8 +83,8 @@ def build_up_state(scene: Scene, show: Callable[..., Measures]) -> Measures:
 
 def kill_an_executor(scene: Scene, show: Callable[..., Measures]) -> Measures:
     """Kill -9 in the middle of a batch; the stream goes on. Wait, under load, until its tasks are back on the host."""
-    before = scene.status()
-    lost_tasks = sorted(task["name"] for task in before["tasks"] if task["location"] == VICTIM)
+    status = scene.status()
+    before, lost_tasks = status["counters"], sorted(t["name"] for t in status["tasks"] if t["location"] == VICTIM)
     scene.feed.give(3)
     scene.wait(lambda: scene.checkpoint.running_batch() is not None, "a batch to begin")
     batch = scene.checkpoint.running_batch()
@@ -99,18 +98,17 @@ def kill_an_executor(scene: Scene, show: Callable[..., Measures]) -> Measures:
     scene.wait(lambda: any(at > moment for at in scene.checkpoint.commits().values()), "a commit after the kill")
     first_commit = min((at, batch) for batch, at in scene.checkpoint.commits().items() if at > moment)
     seconds = round(first_commit[0] - moment, 3)
-    show("first-commit", f"batch {first_commit[1]} was committed {seconds:.1f} s after the kill", seconds=seconds)
-    seen_at: Counter[str] = Counter()
-    home_after = _wait_until_home(scene, lost_tasks, moment, seen_at)
-    counters = scene.settled_status()["counters"]
-    opened = _opened_since(before["counters"], counters)
-    away = ", ".join(sorted(seen_at.keys() - {VICTIM})) or "nowhere else for a whole batch"
+    taken_over = scene.status_of_batch(first_commit[1])["counters"]
+    sentence = f"batch {first_commit[1]} was committed {seconds:.1f} s after the kill; {_opens(before, taken_over)}"
+    show("first-commit", sentence, seconds=seconds, **_opened(before, taken_over))
+    away, home_after = _wait_until_home(scene, victim.id, lost_tasks, moment)
+    home = scene.settled_status()["counters"]
     return show(
         "home",
-        f"meanwhile its tasks ran on {away}; {home_after:.1f} s after the kill they were back on {VICTIM}, "
-        f"on a new executor; {_opens(opened)}",
+        f"its tasks ran on {' and '.join(away) or 'no other host for a whole batch'}; {home_after:.1f} s after the "
+        f"kill they were back on {VICTIM}, on a new executor; {_opens(taken_over, home)}",
         **{"victim": {"executor": victim.id, "host": victim.host, "batch": batch, "tasks": lost_tasks}},
-        **{"first-commit-after-kill-seconds": seconds, "home-after-seconds": home_after, **opened},
+        **{"first-commit-after-kill-seconds": seconds, "home-after-seconds": home_after, **_opened(taken_over, home)},
     )
 
 
@@ -138,7 +136,7 @@ def restart(scene: Scene, show: Callable[..., Measures]) -> Measures:
     scene.stop_application()
     return show(
         "restart",
-        f"started again; first commit after {seconds:.1f} s; {_opens(counters)}",
+        f"started again; first commit after {seconds:.1f} s; {_opens({}, counters)}",
         **{"first-commit-seconds": seconds, "counters": counters, "tasks": _whereabouts(status)},
     )
 
@@ -147,17 +145,15 @@ def compare_with_offline_answer(scene: Scene, show: Callable[..., Measures]) -> 
     """All rows that were written against those computed from the same files without Spark."""
     rows_in, wanted = offline_answer(scene.feed.given)
     commits = scene.checkpoint.commits()
-    result = compare(written_rows(scene.output, commits), wanted)
+    found, twice = written_rows(scene.output, commits)
+    result = compare(found, wanted, twice)
     reports = progress_reports(scene.event_logs)
     seen = {int(report["batchId"]): report for report in reports}
     spark_rows_in = sum(map(input_rows, seen.values()))
     verdict = "equal, row for row" if result.is_equal else f"NOT EQUAL: {result}"
     size, rows = max(map(state_bytes, reports), default=0), max(map(state_rows, reports), default=0)
-    show(
-        "size",
-        f"the state had {rows} rows and {_mb(size)} in RocksDB's files",
-        **{"state-rows": rows, "state-bytes": size},
-    )
+    largest = {"state-rows": rows, "state-bytes": size}
+    show("size", f"at the most the state had {rows} rows, and {_mb(size)} in RocksDB's files", **largest)
     return show(
         "answer",
         f"{rows_in} bids in ({spark_rows_in} by Spark's count), {result.rows} rows out: {verdict} to the answer "
@@ -170,29 +166,40 @@ def compare_with_offline_answer(scene: Scene, show: Callable[..., Measures]) -> 
             "missing": result.missing,
             "surplus": result.surplus,
             "different": result.different,
+            "twice": result.twice,
             "median-batch-seconds": statistics.median(r["durationMs"]["triggerExecution"] for r in reports) / 1000,
             "batches": len(commits),
+            **largest,
         },
     )
 
 
-def _wait_until_home(scene: Scene, tasks: list[str], moment: float, seen_at: Counter[str]) -> float:
-    """Feed the stream until the tasks have run away from home and are back; the seconds since the kill."""
-    given = len(scene.feed.given)
+def _wait_until_home(scene: Scene, victim: str, tasks: list[str], moment: float) -> tuple[list[str], float]:
+    """Feed the stream until the tasks are back; the other places where they were seen, and the seconds since the kill.
 
-    def home_again() -> bool:
+    They are back when their host has a new executor and they were last seen there: after having been seen elsewhere, or
+    in a batch that began with the new executor in the plan.
+    """
+    given = len(scene.feed.given)
+    away: set[str] = set()
+    first_plan: list[int] = []
+
+    def are_home() -> bool:
         unread = len(scene.feed.given) - scene.checkpoint.files_committed()
         if unread < 2 and len(scene.feed.given) - given < MOST_FILES_WHILE_AWAY:
             scene.feed.give()
-        with suppress(OSError):
-            whereabouts = _whereabouts(scene.status())
-            places = {whereabouts.get(task, "") for task in tasks}
-            seen_at.update(places)
-            return places == {VICTIM} and len(seen_at) > 1
-        return False
+        status = scene.status()
+        whereabouts = _whereabouts(status)
+        away.update(place for task in tasks if (place := whereabouts.get(task, VICTIM)) != VICTIM)
+        executors = {one["executor"] for one in status.get("processors", []) if one["location"] == VICTIM}
+        if not executors - {victim, None}:
+            return False
+        first_plan.append(batch_of(status))
+        ran_since = batch_of(status) >= first_plan[0] + 2
+        return all(whereabouts.get(task) == VICTIM for task in tasks) and (bool(away) or ran_since)
 
-    scene.wait(home_again, f"its tasks to be back on {VICTIM}")
-    return round(time.time() - moment, 1)
+    scene.wait(are_home, f"its tasks to be back on {VICTIM}")
+    return sorted(away), round(time.time() - moment, 1)
 
 
 def _summary(
@@ -214,7 +221,9 @@ def _summary(
         "first-commit-after-kill-seconds": killed["first-commit-after-kill-seconds"],
         "median-batch-seconds": answer["median-batch-seconds"],
         "rows-in": answer["rows-in"],
+        "rows-out": answer["rows-out"],
         "rows-out-equal-offline-answer": answer["equal"],
+        "state-bytes": answer["state-bytes"],
         "restart": {
             "local-opens": after["counters"]["local-opens"],
             "remote-opens": after["counters"]["remote-opens"],
@@ -229,16 +238,17 @@ def _percent(counters: dict[str, int]) -> float | None:
     return round(100 * counters["placed-as-planned"] / asked, 2) if asked else None
 
 
-def _opened_since(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+def _opened(before: Measures, after: Measures) -> dict[str, int]:
     names = ("local-opens", "remote-opens", "restore-bytes-local", "restore-bytes-remote")
-    return {name: after[name] - before[name] for name in names}
+    return {name: after[name] - before.get(name, 0) for name in names}
 
 
-def _opens(counters: dict[str, int]) -> str:
+def _opens(before: Measures, after: Measures) -> str:
+    opened = _opened(before, after)
+    count = opened["local-opens"] + opened["remote-opens"]
     return (
-        f"state stores opened: {counters['local-opens']} from the host's own files alone, "
-        f"{counters['remote-opens']} with files of the checkpoint; {_mb(counters['restore-bytes-local'])} were there, "
-        f"{_mb(counters['restore-bytes-remote'])} were fetched"
+        f"{count} state stores opened, {opened['local-opens']} of them without the checkpoint's snapshots: "
+        f"{_mb(opened['restore-bytes-local'])} were on the host, {_mb(opened['restore-bytes-remote'])} were fetched"
     )
 
 

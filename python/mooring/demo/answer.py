@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -29,12 +29,13 @@ class Comparison:
     missing: int
     surplus: int
     different: int
+    twice: int = 0
     first_difference: str = ""
 
     @property
     def is_equal(self) -> bool:
         """Whether each row is there, as it should be. An answer without rows shows nothing, and does not count."""
-        return self.rows > 0 and not (self.missing or self.surplus or self.different)
+        return self.rows > 0 and not (self.missing or self.surplus or self.different or self.twice)
 
 
 def offline_answer(files: Iterable[Path]) -> tuple[int, dict[Pair, Offer]]:
@@ -54,37 +55,34 @@ def offline_answer(files: Iterable[Path]) -> tuple[int, dict[Pair, Offer]]:
     return read, {pair: Offer(counts[pair], price, bid, _md5(text)) for pair, (price, bid, text) in best.items()}
 
 
-def written_rows(output: Path, batches: Iterable[int]) -> dict[Pair, Offer]:
-    """What the job says of each pair in the last batch that speaks of it, over the committed batches, in their order.
+def written_rows(output: Path, batches: Iterable[int]) -> tuple[dict[Pair, Offer], int]:
+    """What the job says of each pair in the last committed batch that speaks of it, and how many rows are too much.
 
-    ValueError for a pair that is there twice in one batch.
+    Too much is a second row of the same pair in one batch.
     """
     last: dict[Pair, Offer] = {}
+    twice = 0
     for batch in sorted(batches):
-        rows = _rows_of_batch(output / f"batch={batch}")
+        rows = list(_rows_of_batch(output / f"batch={batch}"))
+        twice += len(rows) - len(dict(rows))
         last.update(rows)
-    return last
+    return last, twice
 
 
-def compare(found: dict[Pair, Offer], wanted: dict[Pair, Offer]) -> Comparison:
-    """Row for row."""
+def compare(found: dict[Pair, Offer], wanted: dict[Pair, Offer], twice: int = 0) -> Comparison:
+    """Row for row; `twice` is how many rows were written more than once."""
     different = [pair for pair in found.keys() & wanted.keys() if found[pair] != wanted[pair]]
     odd = min([*different, *(found.keys() ^ wanted.keys())], default=None)
     story = "" if odd is None else f"auction, bidder {odd}: written {found.get(odd)}, right {wanted.get(odd)}"
     missing, surplus = len(wanted.keys() - found.keys()), len(found.keys() - wanted.keys())
-    return Comparison(len(wanted), missing, surplus, len(different), story)
+    return Comparison(len(wanted), missing, surplus, len(different), twice, story)
 
 
-def _rows_of_batch(directory: Path) -> dict[Pair, Offer]:
-    rows: dict[Pair, Offer] = {}
+def _rows_of_batch(directory: Path) -> Iterator[tuple[Pair, Offer]]:
     for part in sorted(directory.glob("part-*.json")):
         for line in part.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
-            pair = (row["auction"], row["bidder"])
-            if pair in rows:
-                raise ValueError(f"{directory.name} has two rows for auction, bidder {pair}")
-            rows[pair] = Offer(row["bids"], row["price"], row["bid"], row["receipt"])
-    return rows
+            yield (row["auction"], row["bidder"]), Offer(row["bids"], row["price"], row["bid"], row["receipt"])
 
 
 def _md5(text: str) -> str:

@@ -18,15 +18,13 @@ from mooring.testing.submission import Submission
 
 HOSTS = 3
 PARTITIONS = 9
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 
 _SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """A JVM of the demo lives for a minute or two: what the optimising compiler brings comes too late."""
 
 _CONF = {
     "spark.sql.shuffle.partitions": str(PARTITIONS),
-    "spark.sql.streaming.stateStore.maintenanceInterval": "10s",  # a minute as a rule: half of the demo
-    "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
@@ -80,7 +78,11 @@ class Scene:
 
     def settled_status(self) -> dict[str, Any]:
         """The status record once it tells of the last committed batch."""
-        self.wait(lambda: _batch(self.status()) == self.checkpoint.last_commit(), "the status to be written")
+        return self.status_of_batch(self.checkpoint.last_commit())
+
+    def status_of_batch(self, batch: int) -> dict[str, Any]:
+        """The status record once it tells of this batch, or a later one."""
+        self.wait(lambda: batch_of(self.status()) >= batch, "the status to be written")
         return self.status()
 
     def wait_for_files(self, files: int) -> None:
@@ -88,7 +90,7 @@ class Scene:
         self.wait(lambda: self.checkpoint.files_committed() >= files, f"input file {files} to be read")
 
     def wait(self, condition: Callable[[], bool], what: str, running: bool = True) -> None:
-        """Return when it is true; `ClusterError` after two minutes, or when an application that is `running` ends."""
+        """Return when it is true; `ClusterError` after five minutes, or when an application that is `running` ends."""
         begin = time.monotonic()
 
         def true_now() -> bool:
@@ -112,5 +114,6 @@ def need_room(directory: Path, bytes_needed: int) -> None:
         )
 
 
-def _batch(status: dict[str, Any]) -> int:
+def batch_of(status: dict[str, Any]) -> int:
+    """The last batch that a status record tells of; -2 for none."""
     return max((int(query["batch"]) for query in status.get("queries", [])), default=-2)

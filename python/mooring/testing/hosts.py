@@ -86,7 +86,6 @@ class SparkHost:
 
 
 def _is_executor(process: RunningProcess) -> bool:
-    # Between fork and exec the JVM's launcher shows its parent's command line, the Worker's, so no false match here.
     return _EXECUTOR_CLASS in process.command and process.option("--executor-id").isdigit()
 
 

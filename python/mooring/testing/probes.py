@@ -45,7 +45,7 @@ def wait_until(
         time.sleep(interval)
 
 
-def get_json(url: str, timeout: float = 5.0) -> Any:
+def get_json(url: str, timeout: float = 10.0) -> Any:
     """What a REST address answers. `ConnectionError` (an `OSError`) for whatever keeps it from being JSON."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,13 +25,15 @@ class RunningProcess:
             return ""
 
 
-def running_processes() -> Iterator[RunningProcess]:
-    """Every process with a command line that this user may see, in no order."""
-    for directory in _PROC.iterdir():
-        if directory.name.isdigit():
-            process = _read(directory)
-            if process is not None:
-                yield process
+def running_processes() -> list[RunningProcess]:
+    """Every process with a command line that this user may see, in no order.
+
+    A child that a JVM has just forked, which shows the JVM's own command line until it becomes what it is to be, is
+    left out: it would be taken for a second executor, or a second driver.
+    """
+    found = [_read(directory) for directory in _PROC.iterdir() if directory.name.isdigit()]
+    everyone = {process.pid: process for process in found if process is not None}
+    return [process for process in everyone.values() if not _is_half_born(process, everyone.get(process.parent))]
 
 
 def is_alive(pid: int) -> bool:
@@ -42,7 +43,7 @@ def is_alive(pid: int) -> bool:
 
 def descendants(pid: int) -> list[RunningProcess]:
     """The children of a process, their children, and so on, oldest generation first."""
-    everyone = list(running_processes())
+    everyone = running_processes()
     found: list[RunningProcess] = []
     generation = {pid}
     while generation:
@@ -50,6 +51,10 @@ def descendants(pid: int) -> list[RunningProcess]:
         found += children
         generation = {child.pid for child in children}
     return found
+
+
+def _is_half_born(process: RunningProcess, parent: RunningProcess | None) -> bool:
+    return parent is not None and process.command == parent.command and process.command[0].endswith("java")
 
 
 def _read(directory: Path) -> RunningProcess | None:

@@ -32,10 +32,14 @@ class Submission:
 
     @property
     def application(self) -> str:
-        """The application's id. `OSError` until the driver answers for the first time; remembered after that."""
+        """The application's id; waits for the driver's first answer, which takes a cold JVM some seconds."""
         if not self._application:
-            self._application = str(get_json(f"{self.ui_url}/api/v1/applications")[0]["id"])
+            self.wait_until(self._has_given_its_id, "the driver to give the application's id")
         return self._application
+
+    def _has_given_its_id(self) -> bool:
+        self._application = str(get_json(f"{self.ui_url}/api/v1/applications")[0]["id"])
+        return True
 
     def rest(self, path: str) -> Any:
         """What Spark's REST interface says of this application, e.g. `rest("executors")`, `rest("stages")`."""

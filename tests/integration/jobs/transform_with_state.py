@@ -1,5 +1,6 @@
 """Each auction's winner and number of bidders when it closes: value state, map state and an event-time timer."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from pyspark.sql import Row, SparkSession
@@ -14,17 +15,17 @@ class Winner(StatefulProcessor):
         self.bidders = handle.getMapState("bidders", "bidder LONG", "bids LONG")
 
     def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
-        is_new = not self.best.exists()
-        best = self.best.get() if not is_new else (0, 0)
-        closes = 0
-        for row in rows:
-            best = max(tuple(best), (row.price, row.bid))
-            counted = self.bidders.getValue((row.bidder,))[0] if self.bidders.containsKey((row.bidder,)) else 0
-            self.bidders.updateValue((row.bidder,), (counted + 1,))
-            closes = row.closes_ms
-        self.best.update(best)
-        if is_new:
-            self.handle.registerTimer(closes)
+        batch = list(rows)
+        highest = max((row.price, row.bid) for row in batch)
+        if self.best.exists():
+            highest = max(highest, tuple(self.best.get()))
+        else:
+            self.handle.registerTimer(batch[0].closes_ms)
+        self.best.update(highest)
+        for bidder, bids_made in Counter(row.bidder for row in batch).items():
+            if self.bidders.containsKey((bidder,)):
+                bids_made += self.bidders.getValue((bidder,))[0]
+            self.bidders.updateValue((bidder,), (bids_made,))
         return iter([])
 
     def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:

@@ -61,7 +61,9 @@ def test_a_dry_run_removes_nothing_and_says_what_it_would(store, tmp_path, capsy
     assert records.files_of(store) == before
 
 
-@pytest.mark.parametrize("checkpoint", ["s3a://bucket/gone", "hdfs://name/gone", "file://other-host/gone", "abfss:x", ""])
+@pytest.mark.parametrize(
+    "checkpoint", ["s3a://bucket/gone", "hdfs://name/gone", "file://other-host/gone", "abfss:x", ""]
+)
 def test_what_is_elsewhere_is_not_checked_and_stays(checkpoint, store, capsys):
     folder = shelf(store, checkpoint)
     assert set(collected(store, capsys)[1].values()) <= {"not checked", "not ours"}

@@ -58,7 +58,11 @@ def test_bad_usage_names_what_was_given_what_is_expected_and_the_nearest(argumen
 
 
 def test_help_and_version_are_there(capsys):
-    for arguments, said in ((["--help"], "gc"), (["plan", "--help"], "--add-host"), (["--version"], mooring.__version__)):
+    for arguments, said in (
+        (["--help"], "gc"),
+        (["plan", "--help"], "--add-host"),
+        (["--version"], mooring.__version__),
+    ):
         with pytest.raises(SystemExit) as end:
             main(arguments)
         assert end.value.code == 0

@@ -8,7 +8,15 @@ from mooring.cli.output import ProgressLine, counted, size, table
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (999_949, "999.9 kB"), (999_950, "1.0 MB"), (2_500_000_000, "2.5 GB")]
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (999_949, "999.9 kB"),
+        (999_950, "1.0 MB"),
+        (2_500_000_000, "2.5 GB"),
+    ],
 )
 def test_sizes_are_readable(count, text):
     assert size(count) == text

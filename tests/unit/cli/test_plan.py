@@ -6,6 +6,7 @@ import pytest
 
 from mooring.cli.main import main
 from mooring.cli.plan import forecast, queries_of
+from mooring.metadata import FileMetadataStore
 from mooring.model import JobModel
 from tests.unit.cli import records
 
@@ -82,18 +83,22 @@ def test_people_see_each_move(tmp_path, capsys):
 
 def test_queries_are_known_by_their_stores_and_not_by_the_names_of_tasks():
     odd = "a/b/Partition 7"
-    model = JobModel.of(
-        [*records.job_model(odd, partitions=2, hosts=("x",)).containers.values()], version=1
-    )
+    model = JobModel.of([*records.job_model(odd, partitions=2, hosts=("x",)).containers.values()], version=1)
     assert set(queries_of(model)) == {odd}
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--remove-host", "10.0.0.33"], ["10.0.0.33", "expected one of 10.0.0.2, 10.0.0.3, 10.0.0.4", "nearest: 10.0.0.3"]),
+        (
+            ["--remove-host", "10.0.0.33"],
+            ["10.0.0.33", "expected one of 10.0.0.2, 10.0.0.3, 10.0.0.4", "nearest: 10.0.0.3"],
+        ),
         (["--add-host", " "], ["--add-host"]),
-        ([part for host in records.HOSTS for part in ("--remove-host", host)], ["--remove-host 10.0.0.4", "expected at least one to stay"]),
+        (
+            [part for host in records.HOSTS for part in ("--remove-host", host)],
+            ["--remove-host 10.0.0.4", "expected at least one to stay"],
+        ),
     ],
 )
 def test_a_change_that_makes_no_sense_is_refused(options, said, tmp_path, capsys):
@@ -105,6 +110,25 @@ def test_a_change_that_makes_no_sense_is_refused(options, said, tmp_path, capsys
 def test_no_job_model_is_said_clearly(tmp_path, capsys):
     assert main(["plan", "--metadata", str(tmp_path)]) == 1
     assert "there is no job model in" in capsys.readouterr().err
+
+
+def test_of_queries_that_ended_the_last_job_model_counts(tmp_path, capsys):
+    records.write(tmp_path, records.job_model(version=5))
+    place = records.write(tmp_path, records.job_model(partitions=0, version=6))
+    assert planned(place, capsys, "--add-host", "10.0.0.5")["tasks-to-move"] == 2
+
+
+def test_without_any_task_there_is_nothing_to_plan(tmp_path, capsys):
+    assert main(["plan", "--metadata", records.write(tmp_path, records.job_model(partitions=0))]) == 0
+    assert "nothing to plan" in capsys.readouterr().out
+
+
+def test_a_damaged_job_model_is_called_damaged(tmp_path, capsys):
+    place = records.write(tmp_path)
+    with FileMetadataStore(place) as store:
+        store.put("job-models/13", b"{}")
+    assert main(["plan", "--metadata", place]) == 1
+    assert "job model 13" in capsys.readouterr().err
 
 
 def test_the_newest_job_model_counts(tmp_path, capsys):

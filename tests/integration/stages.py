@@ -1,0 +1,111 @@
+"""One job run several times in one JVM's local mode, with more input each time: what a restart finds, without a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mooring.jar import jar_path
+from mooring.testing.events import START_MS, AuctionHouse, write_events
+from mooring.testing.servers import ChildProcess
+from mooring.testing.spark_home import spark_environment, spark_home
+from tests.integration import answers
+from tests.integration.outputs import read_sink
+
+JOBS = Path(__file__).parent / "jobs"
+STOCK_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+STOCK_HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"
+FORMAT_KEY = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+
+_ALWAYS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "3",
+    "spark.ui.enabled": "false",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.mooring.debounce": "100ms",
+}
+
+
+class Stages:
+    """The input, checkpoints, outputs and the host's local store of one job; each `run` takes a part of the input."""
+
+    def __init__(self, directory: Path, job: str = "windowed_aggregation", output: str = "counts") -> None:
+        self.directory = directory
+        self.input, self.outputs = directory / "events", directory / "outputs"
+        self.checkpoint = directory / "checkpoints" / output
+        self.local_store = directory / "local-store"
+        self._job, self._output = job, output
+        house = AuctionHouse(seed=3)
+        self._files = {"bids": list(house.bid_files()), "auctions": list(house.auction_files())}
+        self._runs = 0
+
+    def run(
+        self,
+        part: float,
+        conf: Mapping[str, str] | None = None,
+        *,
+        plugin: bool = True,
+        env: Mapping[str, str] | None = None,
+        during: Callable[[ChildProcess], None] | None = None,
+        expect: int = 0,
+    ) -> str:
+        """Let the job read the first `part` of all files (1.0: all) until it ends by itself; returns the driver's log.
+
+        `during` is called while it runs.
+        """
+        self._offer(part)
+        self._runs += 1
+        ours = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path())} if plugin else {}
+        settings = {**_ALWAYS, **ours, **(conf or {})}
+        if not plugin:
+            settings = {key: value for key, value in settings.items() if not key.startswith("spark.mooring.")}
+        command: list[str | Path] = [spark_home() / "bin" / "spark-submit", "--master", "local[2,4]", "--driver-memory", "1g"]
+        for key, value in settings.items():
+            command += ["--conf", f"{key}={value}"]
+        command += [JOBS / f"{self._job}.py", self.input, self.directory / "checkpoints", self.outputs]
+        log = self.directory / f"run-{self._runs}.log"
+        environment = spark_environment({"MOORING_LOCAL_STORE_DIR": str(self.local_store), **(env or {})})
+        process = ChildProcess(f"run {self._runs} of {self._job}", command, log, environment, cwd=self.directory)
+        with process.running():
+            if during is not None:
+                during(process)
+            code = process.wait(240)
+        assert code == expect, process.story()
+        return log.read_text(errors="replace")
+
+    def assert_right(self, answer: Callable[[Path], answers.Answer] = answers.windowed_aggregation) -> None:
+        """The output equals the answer computed offline from the whole input, row for row."""
+        expected = _counted(answer(self.input)[self._output])
+        found = _counted(read_sink(self.outputs / self._output))
+        assert expected, "an empty answer shows nothing"
+        assert found == expected, f"missing {(expected - found).total()}, too much {(found - expected).total()} rows"
+
+    def kept_files(self, ending: str) -> list[Path]:
+        """What the local store keeps under names that end so, e.g. `.sst`."""
+        return sorted(path for path in self.local_store.rglob(f"*{ending}~*") if path.is_file())
+
+    def _offer(self, part: float) -> None:
+        for kind, files in self._files.items():
+            for number, rows in enumerate(files[: round(len(files) * part)]):
+                if not (self.input / kind / f"{number:06}.json").exists():
+                    write_events(rows, self.input / kind, number, modified=START_MS / 1000 + number)
+
+
+def opened(log: str) -> list[dict[str, int]]:
+    """What was read to open each state store, counted where it was read: one entry for each opening that read files."""
+    names = ("local-files", "local-bytes", "remote-files", "remote-bytes", "local-changelogs", "remote-changelogs")
+    lines = [line for line in log.splitlines() if "Mooring: opened " in line]
+    return [dict(zip(names, map(int, line.rpartition("ReadCounts(")[2].rstrip(")").split(",")), strict=True)) for line in lines]
+
+
+def said(log: str, words: str) -> int:
+    """In how many lines of the log Mooring says that."""
+    return sum("Mooring: " in line and words in line for line in log.splitlines())
+
+
+def _counted(rows: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(json.dumps(row, sort_keys=True) for row in rows)

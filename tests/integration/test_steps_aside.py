@@ -1,0 +1,191 @@
+"""Whatever of Mooring is broken, the query's answer is right, and the log says once what is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mooring.errors import ClusterError
+from mooring.testing.probes import wait_until
+from mooring.testing.processes import descendants
+from mooring.testing.servers import ChildProcess
+from tests.integration.stages import Stages, opened, said
+
+
+def test_no_python_on_the_driver(tmp_path: Path) -> None:
+    stages = Stages(tmp_path)
+    log = stages.run(1.0, {"spark.mooring.agent.python": "/no/such/python3"})
+    assert said(log, "no agent could be started") == 1
+    assert stages.kept_files(".zip"), "the host still keeps state files"
+    stages.assert_right()
+
+
+def test_an_agent_that_can_not_live(tmp_path: Path) -> None:
+    stages = Stages(tmp_path)
+    log = stages.run(1.0, {"spark.mooring.agent.python": "/bin/false"})
+    assert 1 <= said(log, "the agent ended with exit code 1") <= 3
+    stages.assert_right()
+
+
+@pytest.mark.heavy
+def test_an_agent_that_is_killed_ten_times(tmp_path: Path) -> None:
+    stages, killed = Stages(tmp_path, "until_told"), []
+
+    def kill_ten_agents(driver: ChildProcess) -> None:
+        while len(killed) < 10:
+            pid = _agent_of(driver)
+            if pid not in killed:
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+        (stages.input / "STOP").touch()
+
+    stages.run(1.0, during=kill_ten_agents)
+    assert len(set(killed)) == 10
+    stages.assert_right()
+
+
+def test_an_agent_that_hangs(tmp_path: Path) -> None:
+    stages = Stages(tmp_path, "until_told")
+
+    def stop_the_agent(driver: ChildProcess) -> None:
+        pid = _agent_of(driver)
+        os.kill(pid, signal.SIGSTOP)
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the silent agent to be killed", 60)
+        assert _agent_of(driver) != pid
+        (stages.input / "STOP").touch()
+
+    log = stages.run(1.0, {"spark.mooring.agent.liveness.timeout": "2s"}, during=stop_the_agent)
+    assert said(log, "the agent was silent for more than 2 s and was killed") == 1
+    stages.assert_right()
+
+
+def test_a_local_store_that_can_not_be_made(tmp_path: Path) -> None:
+    stages = Stages(tmp_path)
+    (tmp_path / "a-file").touch()
+    log = stages.run(1.0, env={"MOORING_LOCAL_STORE_DIR": str(tmp_path / "a-file" / "store")})
+    assert said(log, "the local store") == 1 and said(log, "can not be used") == 1
+    stages.assert_right()
+
+
+def test_a_local_store_of_somebody_else(tmp_path: Path) -> None:
+    stages = Stages(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    stages.local_store.symlink_to(elsewhere)
+    log = stages.run(1.0)
+    assert said(log, "can not be used") == 1
+    assert not list(elsewhere.iterdir())
+    stages.assert_right()
+
+
+def test_a_local_store_on_another_file_system(tmp_path: Path) -> None:
+    other = Path("/dev/shm") / f"mooring-test-{os.getpid()}"
+    if not other.parent.is_dir() or os.stat(other.parent).st_dev == os.stat(tmp_path).st_dev:
+        pytest.skip("this machine has no second file system to write to")
+    stages = Stages(tmp_path)
+    try:
+        log = stages.run(0.5, env={"MOORING_LOCAL_STORE_DIR": str(other)})
+        assert said(log, "files are copied instead of linked") == 1
+        openings = opened(stages.run(1.0, env={"MOORING_LOCAL_STORE_DIR": str(other)}))
+        assert sum(opening["remote-bytes"] for opening in openings) == 0
+        assert oct(other.stat().st_mode & 0o777) == "0o700"
+    finally:
+        shutil.rmtree(other, ignore_errors=True)
+    stages.assert_right()
+
+
+def _truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def _empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def _flip_a_bit(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 1]))
+
+
+@pytest.mark.parametrize("damage", [_truncate, _empty, _flip_a_bit, Path.unlink], ids=lambda damage: damage.__name__.strip("_"))
+def test_damaged_files_of_the_local_store(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    stages = Stages(tmp_path)
+    stages.run(0.5)
+    kept = [path for ending in (".sst", ".zip", ".changelog") for path in stages.kept_files(ending)]
+    assert kept
+    for path in kept:
+        damage(path)
+    log = stages.run(1.0)
+    assert sum(opening["remote-files"] for opening in opened(log)) > 0, "the checkpoint stays the truth"
+    if damage is not Path.unlink:
+        assert said(log, "its content is not what was kept") > 0
+    stages.assert_right()
+
+
+def test_files_that_are_damaged_while_the_store_is_open(tmp_path: Path) -> None:
+    # A kept file and the open RocksDB's file are one and the same: the damage reaches the running query.
+    stages = Stages(tmp_path, "until_told")
+
+    def damage_what_is_there(driver: ChildProcess) -> None:
+        wait_until(lambda: len(stages.kept_files(".sst")) >= 3, "state files", 90)
+        for path in stages.kept_files(".sst"):
+            _flip_a_bit(path)
+        (stages.input / "STOP").touch()
+
+    stages.run(1.0, during=damage_what_is_there)
+    stages.assert_right()
+
+
+def test_a_metadata_directory_that_is_none(tmp_path: Path) -> None:
+    stages = Stages(tmp_path)
+    (tmp_path / "metadata").write_text("not a directory")
+    log = stages.run(1.0, {"spark.mooring.metadata": str(tmp_path / "metadata")})
+    assert said(log, "queries are not affected") + said(log, "can not be opened") >= 1
+    stages.assert_right()
+
+
+def test_a_metadata_directory_with_half_a_file(tmp_path: Path) -> None:
+    stages = Stages(tmp_path)
+    conf = {"spark.mooring.metadata": str(tmp_path / "metadata")}
+    stages.run(0.5, conf)
+    records = [path for path in (tmp_path / "metadata").iterdir() if not path.name.startswith(".")]
+    assert records
+    for path in records:
+        _truncate(path)
+    log = stages.run(1.0, conf)
+    assert said(log, "is ignored") >= 1
+    stages.assert_right()
+
+
+def test_a_setting_that_is_misspelt_stops_the_application_at_its_start(tmp_path: Path) -> None:
+    log = Stages(tmp_path).run(1.0, {"spark.mooring.local.store.dri": "/tmp/x"}, expect=1)
+    assert "spark.mooring.local.store.dri=/tmp/x: there is no such setting; nearest valid name: spark.mooring.local.store.dir" in log
+
+
+def test_switched_off_it_is_not_there(tmp_path: Path) -> None:
+    stages = Stages(tmp_path)
+    stages.run(1.0, {"spark.mooring.enabled": "false"})
+    assert not stages.local_store.exists()
+    stages.assert_right()
+
+
+def _agent_of(driver: ChildProcess) -> int:
+    """The process id of the driver's living agent, once there is one."""
+    found: list[int] = []
+
+    def there_is_one() -> bool:
+        if not driver.is_running:
+            raise ClusterError(driver.story())
+        found[:] = [child.pid for child in descendants(driver.pid) if "mooring.agent" in " ".join(child.command)]
+        return bool(found)
+
+    wait_until(there_is_one, "an agent", 90)
+    return found[0]
