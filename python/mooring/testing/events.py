@@ -97,6 +97,11 @@ class AuctionHouse:
     bidders: int = 50
     flush: bool = True
 
+    def __post_init__(self) -> None:
+        """`ValueError` when there would be moments without three open auctions to bid on."""
+        if self.auctions_per_file * AUCTION_MS < 3 * self._stretch:
+            raise ValueError(f"{self.auctions_per_file} auctions in {self.seconds_per_file} s are too few")
+
     def auction_files(self) -> Iterator[list[Auction]]:
         """The auctions, in the file of the stretch in which each is opened."""
         for file in range(self.files):
@@ -138,14 +143,11 @@ class AuctionHouse:
             auction = newest - int(choice * 3 * min(_HOT_AUCTIONS, newest - oldest + 1))
         else:
             auction = oldest + int(rng.random() * (newest - oldest + 1))
-        if auction % 10 == 9 and auction > 0:
-            auction -= 1
-        closes = self._auction(auction).opens + AUCTION_MS
-        made = min(made, closes - 1)
-        bidder = int(rng.random() ** 2 * self.bidders)
-        return Bid(
-            number, auction, bidder, 1 + int(rng.random() * 10_000), _CHANNELS[int(rng.random() * 4)], made, closes
-        )
+        if auction % 10 == 9:
+            auction = newest - (newest % 10 == 9)
+        bidder, price = int(rng.random() ** 2 * self.bidders), 1 + int(rng.random() * HIGHEST_PRICE)
+        channel = _CHANNELS[int(rng.random() * len(_CHANNELS))]
+        return Bid(number, auction, bidder, price, channel, made, self._auction(auction).opens + AUCTION_MS)
 
     def _sendings(self, rng: random.Random, bid: Bid) -> Iterator[tuple[int, Bid]]:
         """Each time that the bid is sent: when, and what."""

@@ -79,9 +79,11 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     lastWords.clear()
     val reader = forwardOutput(child)
     while (!child.waitFor(1, TimeUnit.SECONDS)) {
-      if (bridge.secondsSinceHeard > silenceSeconds) {
+      // Before its first word an agent has Python and its libraries to load.
+      val patience = if (bridge.isGreeted) silenceSeconds else math.max(silenceSeconds, AgentProcess.StartSeconds)
+      if (bridge.secondsSinceHeard > patience) {
         child.destroyForcibly().waitFor()
-        return s"was silent for more than $silenceSeconds s and was killed"
+        return s"was silent for more than $patience s and was killed"
       }
     }
     reader.join(1000)
@@ -140,6 +142,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
 }
 
 object AgentProcess {
+  private val StartSeconds = 60L
   private val StableSeconds = 60L
   private val LongestPauseSeconds = 30L
   private val LastWords = 20
