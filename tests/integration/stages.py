@@ -1,4 +1,4 @@
-"""One job run several times in one JVM's local mode, with more input each time: what a restart finds, without a cluster."""
+"""One job run several times in local mode, with more input each time: what a restart finds, without a cluster."""
 
 from __future__ import annotations
 
@@ -63,7 +63,13 @@ class Stages:
         settings = {**_ALWAYS, **ours, **(conf or {})}
         if not plugin:
             settings = {key: value for key, value in settings.items() if not key.startswith("spark.mooring.")}
-        command: list[str | Path] = [spark_home() / "bin" / "spark-submit", "--master", "local[2,4]", "--driver-memory", "1g"]
+        command: list[str | Path] = [
+            spark_home() / "bin" / "spark-submit",
+            "--master",
+            "local[2,4]",
+            "--driver-memory",
+            "1g",
+        ]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
         command += [JOBS / f"{self._job}.py", self.input, self.directory / "checkpoints", self.outputs]
@@ -99,7 +105,10 @@ def opened(log: str) -> list[dict[str, int]]:
     """What was read to open each state store, counted where it was read: one entry for each opening that read files."""
     names = ("local-files", "local-bytes", "remote-files", "remote-bytes", "local-changelogs", "remote-changelogs")
     lines = [line for line in log.splitlines() if "Mooring: opened " in line]
-    return [dict(zip(names, map(int, line.rpartition("ReadCounts(")[2].rstrip(")").split(",")), strict=True)) for line in lines]
+    return [
+        dict(zip(names, map(int, line.rpartition("ReadCounts(")[2].rstrip(")").split(",")), strict=True))
+        for line in lines
+    ]
 
 
 def said(log: str, words: str) -> int:

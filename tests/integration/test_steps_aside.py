@@ -115,7 +115,9 @@ def _flip_a_bit(path: Path) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-@pytest.mark.parametrize("damage", [_truncate, _empty, _flip_a_bit, Path.unlink], ids=lambda damage: damage.__name__.strip("_"))
+@pytest.mark.parametrize(
+    "damage", [_truncate, _empty, _flip_a_bit, Path.unlink], ids=lambda damage: damage.__name__.strip("_")
+)
 def test_damaged_files_of_the_local_store(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     stages = Stages(tmp_path)
     stages.run(0.5)
@@ -167,7 +169,8 @@ def test_a_metadata_directory_with_half_a_file(tmp_path: Path) -> None:
 
 def test_a_setting_that_is_misspelt_stops_the_application_at_its_start(tmp_path: Path) -> None:
     log = Stages(tmp_path).run(1.0, {"spark.mooring.local.store.dri": "/tmp/x"}, expect=1)
-    assert "spark.mooring.local.store.dri=/tmp/x: there is no such setting; nearest valid name: spark.mooring.local.store.dir" in log
+    key = "spark.mooring.local.store."
+    assert f"{key}dri=/tmp/x: there is no such setting; nearest valid name: {key}dir" in log
 
 
 def test_switched_off_it_is_not_there(tmp_path: Path) -> None:

@@ -17,7 +17,10 @@ from mooring.spark.hadoop_tree import open_tree
 
 
 def main() -> int:
-    """Run until the driver is gone. Exit code 0 then; anything else is a fault whose last words the driver logs."""
+    """Run until the driver is gone.
+
+    Exit code 0 then; anything else is a fault whose last words the driver logs.
+    """
     threading.Thread(target=_end_with_the_driver, name="mooring-driver-watch", daemon=True).start()
     bridge = JvmBridge()
 
@@ -33,7 +36,7 @@ def main() -> int:
 
 
 def _open_store(bridge: JvmBridge, settings: Settings, place: str, say: Callable[[str], None]) -> MetadataStore:
-    """The store that the settings name. One that can not even be opened is replaced by none, said once: queries must go on."""
+    """The store that the settings name; one that can not even be opened is replaced by none, said once."""
     try:
         if "://" in place and place.split("://")[0] in ("zk", "kafka", "memory"):
             return open_metadata_store(place, report=say, **settings.metadata_options)
@@ -44,7 +47,7 @@ def _open_store(bridge: JvmBridge, settings: Settings, place: str, say: Callable
 
 
 def _end_with_the_driver() -> None:
-    """The driver holds the other end of standard input; the end of it is the sign to go, whatever the main thread waits for."""
+    """The driver holds the other end of standard input: its end is the sign to go, whatever the main thread does."""
     while os.read(0, 4096):
         pass
     os._exit(0)

@@ -1,7 +1,7 @@
-"""Which executor carries which processor. Pure.
+"""Which executor carries which processor.
 
-A processor outlives its executor: one that comes back on the same location takes it over with its tasks. An executor for which no
-processor waits gets a new one.
+Pure. A processor outlives its executor: one that comes back on the same location takes it over with its tasks. An
+executor for which no processor waits gets a new one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mooring.model import JobModel, natural_order
 
 
 def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
-    """Give a new executor a processor: one of its location that waits for an executor, else a new one, which asks for a regrouping."""
+    """Give a new executor a processor that waits at its location, else a new one, which asks for a regrouping."""
     waiting = _waiting_at(fleet, executor.location)
     if waiting is not None:
         return fleet.with_processor(_bound(waiting, executor))
@@ -24,7 +24,9 @@ def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
 def unbind(fleet: Fleet, executor_id: str, now_ms: int) -> Fleet:
     """Leave the processors of a lost executor without one; they keep their tasks until the rebind timeout."""
     processors = {
-        processor.id: replace(processor, executor=None, unbound_since_ms=now_ms) if processor.executor == executor_id else processor
+        processor.id: replace(processor, executor=None, unbound_since_ms=now_ms)
+        if processor.executor == executor_id
+        else processor
         for processor in fleet.processors.values()
     }
     return replace(fleet, processors=processors)
@@ -54,8 +56,9 @@ def ask_for_regrouping(fleet: Fleet, now_ms: int) -> Fleet:
 def remember(fleet: Fleet, model: JobModel | None, task_locality: dict[str, str], now_ms: int) -> Fleet:
     """Start from what the last run, or an agent before this one, left in the metadata store.
 
-    Its processors are there again and wait for executors; the executors that are known already are bound to them. Where the JVM holds
-    a plan (an agent died), an executor gets back the processor whose tasks it has; else any processor of its location.
+    Its processors are there again and wait for executors; the executors that are known already are bound to them.
+    Where the JVM holds a plan (an agent died), an executor gets back the processor whose tasks it has; else any
+    processor of its location.
     """
     remembered = model or JobModel.of([])
     processors = {

@@ -1,7 +1,7 @@
-"""Every decision of the agent: from what is known and one event to what is known then and what is to be done. Pure.
+"""Every decision of the agent: from what is known and one event to what is known then and what is to be done.
 
-`decide` lets the event change the fleet, lets time do its work (a processor given up, a regrouping due), and compares what
-would be published now with what was: only differences become orders.
+Pure. `decide` lets the event change the fleet, lets time do its work (a processor given up, a regrouping due), and
+compares what would be published now with what was: only differences become orders.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ class Mind:
 
 
 def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
-    """Take one event in. The orders are to be carried out in their order."""
+    """Take one event in.
+
+    The orders are to be carried out in their order.
+    """
     fleet = drop_expired(_react(mind.fleet, event), event.at_ms)
     fleet, said = _regroup_when_due(fleet, event.at_ms)
     return _difference(replace(mind, fleet=fleet), said)
@@ -88,7 +91,7 @@ def _query(fleet: Fleet, event: events.QueryPlanned) -> Query:
 
 
 def _label(fleet: Fleet, event: events.QueryPlanned) -> str:
-    """The query's name, else the first eight characters of its id; two queries of one name are told apart by their ids."""
+    """The query's name, else the start of its id; two queries of one name are told apart by their ids."""
     label = event.name or event.query[:8]
     taken = any(query.label == label and query.id != event.query for query in fleet.queries.values())
     return f"{label}-{event.query[:8]}" if taken else label
@@ -114,7 +117,9 @@ def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
     moved = {task: location for task, location in seen.items() if fleet.task_locality.get(task) != location}
     if moved:
         fleet = replace(fleet, task_locality={**fleet.task_locality, **moved})
-    return fleet.with_query(replace(query, batch=event.batch, batch_ms=event.milliseconds, state_bytes=event.state_bytes))
+    return fleet.with_query(
+        replace(query, batch=event.batch, batch_ms=event.milliseconds, state_bytes=event.state_bytes)
+    )
 
 
 def _regroup_when_due(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[Order]]:
@@ -137,10 +142,12 @@ def _waiting(fleet: Fleet) -> list[Query]:
 
 
 def _may_be_released(fleet: Fleet, query: Query, now_ms: int) -> bool:
-    """A query's first plan waits for the processors of the last run and for those that are just joining, but not for ever."""
+    """A first plan waits for the processors of the last run and for those that are just joining, but not for ever."""
     if not any(processor.executor for processor in fleet.processors.values()):
         return False
-    is_settled = fleet.regroup_at_ms is None and not any(p.is_awaited and p.executor is None for p in fleet.processors.values())
+    is_settled = fleet.regroup_at_ms is None and not any(
+        p.is_awaited and p.executor is None for p in fleet.processors.values()
+    )
     return is_settled or now_ms >= _first_plan_deadline_ms(fleet, query)
 
 

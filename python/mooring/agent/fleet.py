@@ -1,4 +1,7 @@
-"""What the agent knows: executors, processors, queries, and the job model in force. Values only, replaced and never changed."""
+"""What the agent knows: executors, processors, queries, and the job model in force.
+
+Values only.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,8 @@ class Executor:
 class Processor:
     """A stable place for tasks, bound to one living executor or to none.
 
-    `unbound_since_ms` is when it lost its executor, or when it was remembered from the last run (`is_awaited`: it has not had an
-    executor in this application yet).
+    `unbound_since_ms` is when it lost its executor, or when it was remembered from the last run (`is_awaited`: it has
+    not had an executor in this application yet).
     """
 
     id: str
@@ -43,8 +46,10 @@ class Processor:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A running stateful query. `label` is what its tasks are called by; the batch's number,
-    milliseconds and bytes of state are those of the last batch.
+    """A running stateful query.
+
+    `label` is what its tasks are called by; the batch's number, milliseconds and bytes of state are those of the last
+    batch.
 
     Until it `is_released`, nothing is published for it: its first batch waits in the JVM.
     """
@@ -107,4 +112,6 @@ class Fleet:
 
     def processor_of_task(self) -> dict[str, str]:
         """Task name to processor id, as the job model in force has it."""
-        return {task: container.processor_id for container in self.model.containers.values() for task in container.tasks}
+        return {
+            task: container.processor_id for container in self.model.containers.values() for task in container.tasks
+        }

@@ -1,6 +1,7 @@
 """The agent's loop: events from the JVM to the core, the core's orders to the JVM and to the store.
 
-One thread. It ends when the driver closes its standard input or does not answer; the driver starts another if it lives.
+One thread. It ends when the driver closes its standard input or does not answer; the driver starts another if it
+lives.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ class Bridge(Protocol):
 
 
 class Agent:
-    """One agent. `open_memory` opens the store of `spark.mooring.metadata`, or the default place beside a checkpoint."""
+    """One agent.
+
+    `open_memory` opens the store of `spark.mooring.metadata`, or of the default place.
+    """
 
     def __init__(
         self,
@@ -134,9 +138,11 @@ class Agent:
 
 
 def default_place(application: events.ApplicationStarted, query: events.QueryPlanned) -> str:
-    """Where the metadata is when no setting says so: beside the session's checkpoints, else beside the first query's."""
+    """Where the metadata is when no setting says so: beside the session's checkpoints, or the first query's."""
     if application.checkpoint_location:
         return application.checkpoint_location.rstrip("/") + "/_mooring"
     parent = query.checkpoint.rstrip("/").rpartition("/")[0]
-    name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in application.name) or "application"
+    name = (
+        "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in application.name) or "application"
+    )
     return f"{parent}/_mooring/{name}"

@@ -1,7 +1,7 @@
 """What the agent keeps in the metadata store, so that places survive the application.
 
-Every record is one small JSON text. A record that can not be read counts as none, and is said once; so does a store that can not be
-reached: the agent then decides without memory, and tries again with the next write.
+Every record is one small JSON text. A record that can not be read counts as none, and is said once; so does a store
+that can not be reached: the agent then decides without memory, and tries again with the next write.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ JOB_MODELS, TASK_LOCALITY, PROCESSOR_LOCALITY, STATUS = "job-models", "task-loca
 
 
 class Memory:
-    """The agent's records in one metadata store. `say` hears, once each, what could not be read or written."""
+    """The agent's records in one metadata store.
+
+    `say` hears, once each, what could not be read or written.
+    """
 
     def __init__(self, store: MetadataStore, say: Callable[[str], None]) -> None:
         self._store = store
@@ -84,7 +87,9 @@ class Memory:
         try:
             return action()
         except MetadataStoreError as error:
-            self._say_once(f"can not {what} ({error}): a restart may not find its state's places; queries are not affected")
+            self._say_once(
+                f"can not {what} ({error}): a restart may not find its state's places; queries are not affected"
+            )
             return None
 
     def _say_once(self, message: str) -> None:

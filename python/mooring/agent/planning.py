@@ -1,4 +1,7 @@
-"""From the fleet to its next job model. Pure; every plan is checked by code that shares nothing with the planner."""
+"""From the fleet to its next job model.
+
+Pure; every plan is checked by code that shares nothing with the planner.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def regrouped(fleet: Fleet) -> Fleet:
 
 
 def without_ended_queries(fleet: Fleet) -> Fleet:
-    """Take the tasks of queries that ended out of the job model; nothing else moves, and where they were stays in the memory."""
+    """Take the tasks of ended queries out of the job model; nothing moves, and their places stay remembered."""
     running = {task.task_name for query in fleet.queries.values() for task in query.tasks}
     left = [
         ContainerModel.of(

@@ -1,8 +1,8 @@
-"""From the job model to rows for the scheduler: for each task the executors in order of preference. Pure.
+"""From the job model to rows for the scheduler: for each task the executors in order of preference.
 
-The first is the executor of the task's processor. Behind it stand the executors that take over at once when that one is lost: a
-survivor of the same location, else the least loaded, so that the JVM needs nobody's advice at that moment. For a processor that has
-no executor now, those are the interim row.
+Pure. The first is the executor of the task's processor. Behind it stand the executors that take over at once when
+that one is lost: a survivor of the same location, else the least loaded, so that the JVM needs nobody's advice at
+that moment. For a processor that has no executor now, those are the interim row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ FALLBACKS = 3
 def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     """The rows of every query that is released.
 
-    `published` is what the JVM holds now: where it has already fallen back to an executor for a task, the task stays there.
+    `published` is what the JVM holds now: where it has already fallen back to an executor for a task, the task stays
+    there.
     """
     loads = _loads(fleet)
     spares = heapq.nsmallest(FALLBACKS + 1, loads, key=lambda id: (loads[id], natural_order(id)))
@@ -37,7 +38,11 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
             wanted |= {task: _row(spares, refuge[task]) for task in staying}
             tasks = [task for task in tasks if task not in refuge]
         wanted |= _rows_of(processor, tasks, fleet, loads, spares)
-    return {query.id: rows for query in fleet.queries.values() if query.is_released and (rows := _rows_of_query(query, wanted))}
+    return {
+        query.id: rows
+        for query in fleet.queries.values()
+        if query.is_released and (rows := _rows_of_query(query, wanted))
+    }
 
 
 def _rows_of_query(query: Query, wanted: Mapping[str, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
@@ -58,7 +63,7 @@ def _where_the_jvm_fell_back_to(fleet: Fleet, published: Rows) -> dict[str, str]
 def _rows_of(
     processor: Processor, tasks: list[str], fleet: Fleet, loads: dict[str, int], spares: list[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Rows of tasks whose refuge is still to be found: near survivors in turn, else all survivors in turn, least loaded first."""
+    """Rows of tasks whose refuge is still to be found: near survivors in turn, else all, least loaded first."""
     survivors = [id for id in loads if id != processor.executor]
     near = [id for id in survivors if fleet.executors[id].location == processor.location]
     # What would happen to a bound processor's tasks is only supposed: it must not count as load.

@@ -13,8 +13,10 @@ from mooring.model import TaskName, events, natural_order
 
 @dataclass
 class Tally:
-    """Counts since this agent started. `restores` are state stores brought up from files, local when nothing but changelogs came
-    from the checkpoint."""
+    """Counts since this agent started.
+
+    `restores` are state stores brought up from files; local when nothing but changelogs came from the checkpoint.
+    """
 
     batches: Counter[str] = field(default_factory=Counter)
     planned: int = 0
@@ -38,7 +40,14 @@ class Tally:
 
     def counters(self) -> dict[str, int]:
         """All counts by the names of the metrics."""
-        names = ("local-opens", "remote-opens", "restore-bytes-local", "restore-bytes-remote", "remote-changelogs", "restore-ms")
+        names = (
+            "local-opens",
+            "remote-opens",
+            "restore-bytes-local",
+            "restore-bytes-remote",
+            "remote-changelogs",
+            "restore-ms",
+        )
         return {
             "batches": sum(self.batches.values()),
             "preferred-host-requests": self.planned,

@@ -1,4 +1,7 @@
-"""What the JVM tells the agent, as values. The JSON forms are in docs/internals.md."""
+"""What the JVM tells the agent, as values.
+
+The JSON forms are in docs/internals.md.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class ClockTicked(Event):
 
 @dataclass(frozen=True, slots=True)
 class PlanInForce(Event):
-    """The plan that the JVM holds when an agent starts: `wanted` maps query id and partition to the executor named first."""
+    """The plan that the JVM holds when an agent starts: `wanted` maps query id and partition to the first executor."""
 
     version: int
     wanted: Mapping[tuple[str, int], str]
@@ -30,7 +33,10 @@ class PlanInForce(Event):
 
 @dataclass(frozen=True, slots=True)
 class ApplicationStarted(Event):
-    """The application has its id. `checkpoint_location` is the session default for checkpoints, or empty."""
+    """The application has its id.
+
+    `checkpoint_location` is the session default for checkpoints, or empty.
+    """
 
     application: str
     name: str
@@ -57,7 +63,10 @@ class ExecutorLost(Event):
 
 @dataclass(frozen=True, slots=True)
 class QueryPlanned(Event):
-    """The first batch of a stateful query's run waits for its plan. `partitions` maps operator id to its number of partitions."""
+    """The first batch of a stateful query's run waits for its plan.
+
+    `partitions`: by operator id.
+    """
 
     query: str
     run: str
@@ -69,8 +78,11 @@ class QueryPlanned(Event):
 
 @dataclass(frozen=True, slots=True)
 class BatchEnded(Event):
-    """A batch was committed. `placements` maps partition to the executor that ran it; `planned` counts the tasks that had a
-    preference, `as_planned` those that ran there; `state_bytes` is the size of the query's whole state, 0 when it is not known."""
+    """A batch was committed.
+
+    `placements` maps partition to the executor that ran it; `planned` counts the tasks that had a preference,
+    `as_planned` those that ran there; `state_bytes` is the size of the query's whole state, 0 when it is not known.
+    """
 
     query: str
     batch: int
@@ -107,7 +119,10 @@ class StoreOpened(Event):
 
 
 def read_event(form: Mapping[str, Any]) -> Event | None:
-    """The event of one JSON object; None for a kind that this version does not know. A missing field raises KeyError."""
+    """The event of one JSON object; None for a kind that this version does not know.
+
+    KeyError for a missing field.
+    """
     reader = _READERS.get(form["event"])
     return None if reader is None else reader(form)
 

@@ -1,4 +1,7 @@
-"""The agent's end of the bridge to the driver's JVM, over Py4J. JSON strings only; docs/internals.md has the forms."""
+"""The agent's end of the bridge to the driver's JVM, over Py4J.
+
+JSON strings only; docs/internals.md has the forms.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ from mooring.model.orders import Rows
 class JvmBridge:
     """Connects as Spark's own Python programs do: port and secret in the environment.
 
-    Every call raises AgentError when the driver is gone; the agent then ends, and the driver starts another if it lives.
+    Every call raises AgentError when the driver is gone; the agent then ends, and the driver starts another if it
+    lives.
     """
 
     def __init__(self) -> None:
@@ -35,7 +39,10 @@ class JvmBridge:
         return _events(self._call("hello"))
 
     def poll(self, timeout_ms: int) -> list[Event]:
-        """The news; waits up to the timeout for the first. Also the agent's heartbeat."""
+        """The news; waits up to the timeout for the first.
+
+        Also the agent's heartbeat.
+        """
         return _events(self._call("pollEvents", timeout_ms))
 
     def publish(self, version: int, rows: Rows) -> bool:

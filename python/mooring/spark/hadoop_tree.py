@@ -1,4 +1,4 @@
-"""A directory on any of Hadoop's file systems, reached through the driver's JVM with the application's own credentials."""
+"""A directory on any of Hadoop's file systems, reached through the driver with the application's credentials."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ class HadoopFileTree:
         return None if data is None else bytes(data)
 
     def write_atomic(self, name: str, data: bytes) -> None:
-        """Write a file over what was there, so that no reader sees a part of it. Makes the directory when it is missing."""
+        """Write a file over what was there; no reader sees a part of it.
+
+        Makes the directory when it is missing.
+        """
         with self._translated(f"write {name}", may_have_happened=True):
             self._files.writeAtomic(name, data)
 
@@ -90,7 +93,10 @@ def _entry(name: str, size: int, modified_ms: int) -> FileEntry:
 
 
 def _is_about_this_file(error: Py4JJavaError) -> bool:
-    """Whether other files may still be read: no permission, a bad checksum. Anything else may be the whole storage."""
+    """Whether other files may still be read: no permission, a bad checksum.
+
+    Anything else may be the whole storage.
+    """
     kind = str(error.java_exception.getClass().getName())
     return kind.endswith(("AccessControlException", "ChecksumException", "AccessDeniedException"))
 

@@ -41,7 +41,9 @@ class Story:
 
     def plans(self, query: str, partitions: int = 6, name: str | None = None) -> list[Order]:
         label = query if name is None else name
-        event = events.QueryPlanned(self.now_ms, query, f"run of {query}", label, f"file:/ck/{query}", 0, {0: partitions})
+        event = events.QueryPlanned(
+            self.now_ms, query, f"run of {query}", label, f"file:/ck/{query}", 0, {0: partitions}
+        )
         return self.take(event)
 
     def ends(self, query: str) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from builders import TIMING, Story, running
-
 from mooring.agent import binding
 from mooring.agent.core import next_deadline_ms
 from mooring.model import events
 from mooring.model.orders import PublishPlan, SaveTaskLocality
+from tests.unit.agent.builders import TIMING, Story, running
 
 
 def test_a_query_is_spread_evenly_over_the_executors() -> None:
@@ -187,7 +186,9 @@ def test_where_tasks_ran_is_kept_when_it_changed_and_only_then() -> None:
     ended = events.BatchEnded(5, "q", 0, 800, dict(story.first_choice("q")), 3, 3)
     story.take(ended)
     kept = [order for order in story.orders if isinstance(order, SaveTaskLocality)]
-    assert kept[-1].changed == {f"q/Partition {p}": {"1": "a", "2": "b", "3": "c"}[x] for p, x in story.first_choice("q").items()}
+    assert kept[-1].changed == {
+        f"q/Partition {p}": {"1": "a", "2": "b", "3": "c"}[x] for p, x in story.first_choice("q").items()
+    }
     assert story.take(ended) == []
 
 
