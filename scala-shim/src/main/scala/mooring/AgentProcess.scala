@@ -142,7 +142,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
 }
 
 object AgentProcess {
-  private val StartSeconds = 60L
+  private val StartSeconds = 30L
   private val StableSeconds = 60L
   private val LongestPauseSeconds = 30L
   private val LastWords = 20
