@@ -12,6 +12,7 @@ from tests.integration.stages import FORMAT_KEY, PROVIDER_KEY, STOCK_HDFS, STOCK
 CHOSEN = {PROVIDER_KEY: STOCK_ROCKSDB}
 
 
+@pytest.mark.heavy
 def test_plugin_on_off_and_on_again(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     stages.run(0.4)
@@ -51,6 +52,7 @@ def test_a_checkpoint_of_the_hdfs_backed_provider_keeps_it(tmp_path: Path) -> No
     stages.assert_right()
 
 
+@pytest.mark.heavy
 def test_the_offset_log_never_names_our_provider(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     stages.run(0.5)

@@ -25,6 +25,7 @@ def test_no_python_on_the_driver(tmp_path: Path) -> None:
     stages.assert_right()
 
 
+@pytest.mark.heavy
 def test_an_agent_that_can_not_live(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     log = stages.run(1.0, {"spark.mooring.agent.python": "/bin/false"})
@@ -74,6 +75,7 @@ def test_a_local_store_that_can_not_be_made(tmp_path: Path) -> None:
     stages.assert_right()
 
 
+@pytest.mark.heavy
 def test_a_local_store_of_somebody_else(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     elsewhere = tmp_path / "elsewhere"
@@ -117,9 +119,11 @@ def _flip_a_bit(path: Path) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-@pytest.mark.parametrize(
-    "damage", [_truncate, _empty, _flip_a_bit, Path.unlink], ids=lambda damage: damage.__name__.strip("_")
-)
+HEAVY = pytest.mark.heavy
+DAMAGES = [_flip_a_bit, Path.unlink, pytest.param(_truncate, marks=HEAVY), pytest.param(_empty, marks=HEAVY)]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__.strip("_"))
 def test_damaged_files_of_the_local_store(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     stages = Stages(tmp_path)
     stages.run(0.5)
@@ -148,6 +152,7 @@ def test_files_that_are_damaged_while_the_store_is_open(tmp_path: Path) -> None:
     stages.assert_right()
 
 
+@pytest.mark.heavy
 def test_a_metadata_directory_that_is_none(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     (tmp_path / "metadata").write_text("not a directory")
@@ -175,6 +180,7 @@ def test_a_setting_that_is_misspelt_stops_the_application_at_its_start(tmp_path:
     assert f"{key}dri=/tmp/x: there is no such setting; nearest valid name: {key}dir" in log
 
 
+@pytest.mark.heavy
 def test_switched_off_it_is_not_there(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     stages.run(1.0, {"spark.mooring.enabled": "false"})

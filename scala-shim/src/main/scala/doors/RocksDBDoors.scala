@@ -41,6 +41,9 @@ trait SnapshotLoadWatcher {
   /** The file system for SST and log files: `stock`, or something in front of it. */
   def fileSystem(stock: FileSystem): FileSystem
 
+  /** Whether the host keeps this file of the store's. */
+  def keeps(name: String): Boolean
+
   /** A snapshot is about to be brought to the working directory; `inDoubt`: trust no local copy unread. */
   def loading(version: Long, inDoubt: Boolean): Unit
 
@@ -102,9 +105,11 @@ private class LoadDoubts {
 
   def taskFailed(): Unit = failed = true
 
+  def any: Boolean = unfinished || failed
+
   /** Starts a load; true when the last one did not end well. */
   def loadStarts(): Boolean = {
-    val inDoubt = unfinished || failed
+    val inDoubt = any
     unfinished = true
     inDoubt
   }
@@ -153,6 +158,24 @@ private class FileManagerDoor(
         refuseToCountACancelledLoadAsDamage()
         throw e
     }
+  }
+
+  // Finding the snapshot costs stock four calls to the checkpoint. What the host keeps, the checkpoint has had.
+  override def existsSnapshotFile(version: Long, checkpointUniqueId: Option[String]): Boolean =
+    checkpointUniqueId match {
+      case Some(id) if !doubts.any && watcher.keeps(s"${version}_$id.zip") => true
+      // The lineage in the changelog leads to a snapshot as well.
+      case Some(id) if !doubts.any && watcher.keeps(s"${version}_$id.changelog") => false
+      case _ => super.existsSnapshotFile(version, checkpointUniqueId)
+    }
+
+  override def getSnapshotVersionsAndUniqueIdsFromLineage(lineage: Array[LineageItem]): Seq[(Long, String)] = {
+    val kept = if (doubts.any) Array.empty[LineageItem]
+      else lineage.filter(i => watcher.keeps(s"${i.version}_${i.checkpointUniqueId}.zip")).sortBy(-_.version)
+    if (kept.nonEmpty && lineage.filter(_.version > kept.head.version)
+        .forall(i => watcher.keeps(s"${i.version}_${i.checkpointUniqueId}.changelog")))
+      kept.map(i => (i.version, i.checkpointUniqueId)).toSeq
+    else super.getSnapshotVersionsAndUniqueIdsFromLineage(lineage)
   }
 
   /** Stock takes any ordinary exception for a damaged snapshot and replays every changelog instead. */

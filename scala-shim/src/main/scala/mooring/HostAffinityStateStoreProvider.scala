@@ -20,6 +20,8 @@ private final class StoreWatcher(storeDir: Path) extends SnapshotLoadWatcher {
     case None => new CountingFileSystem(stock, reads)
   }
 
+  override def keeps(name: String): Boolean = shelf.exists(_.has(name))
+
   override def loading(version: Long, inDoubt: Boolean): Unit = this.inDoubt = inDoubt
 
   override def loaded(version: Long, milliseconds: Long): Unit = reads.take().foreach { counts =>

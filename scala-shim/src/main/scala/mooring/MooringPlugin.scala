@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
-import org.apache.spark.sql.execution.streaming.state.mooring.ListenerDoor
+import org.apache.spark.sql.execution.streaming.state.mooring.{ListenerDoor, WarmUp}
 
 /** The one switch: `spark.plugins=io.mooring.MooringPlugin`. */
 final class MooringPlugin extends SparkPlugin {
@@ -91,8 +91,16 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       val store = HostStore.open(directory)
       HostStores.use(store)
       ExecutorReports.hello(Location.of(settings.text(Location.Key), System.getenv().asScala.get))
+      warmUp(context.conf())
       sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes")))
     }
+  }
+
+  /** On a thread of its own, which ends by itself: the executor is ready for tasks meanwhile. */
+  private def warmUp(conf: SparkConf): Unit = {
+    val thread = new Thread(() => Aside.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)), "mooring-warm-up")
+    thread.setDaemon(true)
+    thread.start()
   }
 
   override def shutdown(): Unit = {
