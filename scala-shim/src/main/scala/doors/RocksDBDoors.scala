@@ -44,8 +44,14 @@ trait SnapshotLoadWatcher {
   /** Whether the host keeps this file of the store's. */
   def keeps(name: String): Boolean
 
-  /** A snapshot is about to be brought to the working directory; `inDoubt`: trust no local copy unread. */
-  def loading(version: Long, inDoubt: Boolean): Unit
+  /** The store is asked for; nothing is known yet of whether files have to be read. */
+  def opening(): Unit
+
+  /**
+   * A snapshot is about to be brought to the working directory. `doubts` is how often in a row the store failed after
+   * it was brought here: from 1 on no local copy is trusted unread, from 2 on none is.
+   */
+  def loading(version: Long, doubts: Int): Unit
 
   /** The store stands at `version` after `milliseconds`, whether or not anything had to be loaded. */
   def loaded(version: Long, milliseconds: Long): Unit
@@ -84,10 +90,17 @@ private class RocksDBDoor(
       readOnly: Boolean,
       loadEmpty: Boolean): RocksDB = {
     val start = System.nanoTime()
+    watcher.opening()
     val result = super.load(version, stateStoreCkptId, readOnly, loadEmpty)
     doubts.loadSucceeded()
     watcher.loaded(version, (System.nanoTime() - start) / 1000000)
     result
+  }
+
+  override def commit(forceSnapshot: Boolean): (Long, StateStoreCheckpointInfo) = {
+    val committed = super.commit(forceSnapshot)
+    doubts.settled()
+    committed
   }
 
   override def rollback(): Unit = {
@@ -98,26 +111,29 @@ private class RocksDBDoor(
   }
 }
 
-/** Whether the local files of one store may be taken as they are. */
+/** How far the local files of one store may be trusted. */
 private class LoadDoubts {
   @volatile private var unfinished = false
   @volatile private var failed = false
-
-  def taskFailed(): Unit = failed = true
+  @volatile private var inARow = 0
 
   def any: Boolean = unfinished || failed
+  def taskFailed(): Unit = failed = true
 
-  /** Starts a load; true when the last one did not end well. */
-  def loadStarts(): Boolean = {
-    val inDoubt = any
+  /** Starts a load; answers how often in a row, up to now, a load or the task after it did not end well. */
+  def loadStarts(): Int = {
+    if (any) inARow += 1
     unfinished = true
-    inDoubt
+    inARow
   }
 
   def loadSucceeded(): Unit = {
     unfinished = false
     failed = false
   }
+
+  /** A version was written on top of what was loaded, so that was good. */
+  def settled(): Unit = inARow = 0
 }
 
 private class FileManagerDoor(
@@ -143,14 +159,14 @@ private class FileManagerDoor(
       localDir: File,
       mapping: RocksDBFileMapping,
       checkpointUniqueId: Option[String]): RocksDBCheckpointMetadata = {
-    val inDoubt = doubts.loadStarts()
+    val doubted = doubts.loadStarts()
     refuseToCountACancelledLoadAsDamage()
     // Our local files are hard links of the host's copies: what is wrong with one is wrong with the other.
-    if (inDoubt && localDir.exists) listRocksDBFiles(localDir)._1.foreach { file =>
+    if (doubted > 0 && localDir.exists) listRocksDBFiles(localDir)._1.foreach { file =>
       mapping.remove(file.getName)
       file.delete()
     }
-    watcher.loading(version, inDoubt)
+    watcher.loading(version, doubted)
     try super.loadCheckpointFromDfs(version, localDir, mapping, checkpointUniqueId)
     catch {
       case e: ClosedByInterruptException => throw cancelled(e)

@@ -71,10 +71,11 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
       Say.warn(s"$message, and so on; that is not said again until one has lived for ${AgentProcess.StableSeconds} s$words")
   }
 
-  /** Runs one agent to its end and tells how it ended. */
+  /** Runs one agent to its end and tells how it ended. IOException where there is no such interpreter at all. */
   private def runOnce(): String = {
     bridge.agentLaunched()
-    val child = launch()
+    val child = try launch()
+    catch { case e: IOException if !AgentProcess.isForGood(e) => return s"could not be started ($e)" }
     process = Some(child)
     lastWords.clear()
     val reader = forwardOutput(child)
@@ -92,6 +93,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
 
   private def launch(): Process = {
     val builder = new ProcessBuilder(interpreter, "-m", "mooring.agent").redirectErrorStream(true)
+    builder.directory(code.getParent.toFile) // `-m` looks into the working directory first: this one holds only our code
     val env = builder.environment()
     val paths = Seq(code.toString, GatewayDoor.sparkPythonPath, Option(env.get("PYTHONPATH")).getOrElse(""))
     env.put("PYTHONPATH", paths.filter(_.nonEmpty).mkString(File.pathSeparator))
@@ -102,12 +104,13 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
   }
 
   /** As Spark chooses the Python of a driver. */
-  private def interpreter: String = python
-    .orElse(conf.getOption("spark.pyspark.driver.python"))
-    .orElse(conf.getOption("spark.pyspark.python"))
-    .orElse(sys.env.get("PYSPARK_DRIVER_PYTHON"))
-    .orElse(sys.env.get("PYSPARK_PYTHON"))
-    .getOrElse("python3")
+  private def interpreter: String = {
+    val driver = Seq(conf.getOption("spark.pyspark.driver.python"), conf.getOption("spark.pyspark.python"),
+      sys.env.get("PYSPARK_DRIVER_PYTHON"), sys.env.get("PYSPARK_PYTHON")).flatten
+    // A notebook's driver may be `jupyter` or `ipython`, which is no interpreter for us.
+    val chosen = python.orElse(driver.find(name => new File(name).getName.matches("(python|pypy).*"))).getOrElse("python3")
+    if (chosen.contains(File.separator)) new File(chosen).getAbsolutePath else chosen
+  }
 
   private def forwardOutput(child: Process): Thread = {
     val thread = new Thread(() => {
@@ -142,6 +145,9 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
 }
 
 object AgentProcess {
+  /** No such file, or not executable: waiting does not help. Anything else, such as no memory to fork, may pass. */
+  private def isForGood(e: IOException): Boolean = Seq("error=2,", "error=13,").exists(String.valueOf(e.getMessage).contains(_))
+
   private val StartSeconds = 30L
   private val StableSeconds = 60L
   private val LongestPauseSeconds = 30L

@@ -23,8 +23,8 @@ final class Bridge(table: PlacementTable) {
   def tell(event: Event, about: Option[String] = None): Unit = {
     val stamped = event + ("at" -> System.currentTimeMillis())
     about.foreach(living.put(_, stamped))
-    // A dead agent leaves the queue full; it starts with `hello`, which needs no news.
-    if (!news.offer(stamped)) news.clear()
+    // Without an agent nothing is queued: the next one starts with `hello`, which needs no news.
+    if (greeted && !news.offer(stamped)) greeted = false
   }
 
   def over(about: String): Unit = { living.remove(about); () }
@@ -41,6 +41,7 @@ final class Bridge(table: PlacementTable) {
 
   /** The news as a JSON array; waits up to `timeoutMs` for the first. */
   def pollEvents(timeoutMs: Long): String = {
+    if (!greeted) throw new IllegalStateException("news were lost: start anew, with hello")
     heard()
     val events = Option(news.poll(timeoutMs, TimeUnit.MILLISECONDS)).toBuffer
     val rest = new java.util.ArrayList[Event]()

@@ -23,7 +23,7 @@ final class DriverFiles(directory: String) {
   private lazy val files = CheckpointFileManager.create(path, conf)
 
   /** The plain path when the directory is on this host's own disk, else empty. */
-  def localPath: String = if (fileSystem.getScheme == "file") path.toUri.getPath else ""
+  def localPath: String = if (fileSystem.getScheme == "file") fileSystem.makeQualified(path).toUri.getPath else ""
 
   /** `[{"name", "size", "modified": milliseconds}]`, empty when there is no such directory. */
   def list(): String = {

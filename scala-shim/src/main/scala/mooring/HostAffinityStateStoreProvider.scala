@@ -13,16 +13,22 @@ final class HostAffinityStateStoreProvider extends RocksDBProviderDoor {
 private final class StoreWatcher(storeDir: Path) extends SnapshotLoadWatcher {
   private val shelf = HostStores.ofThisExecutor.flatMap(_.shelf(storeDir))
   private val reads = StoreReads.of(storeDir)
-  @volatile private var inDoubt = false
+  @volatile private var doubts = 0
 
   override def fileSystem(stock: FileSystem): FileSystem = shelf match {
-    case Some(kept) => new SharedFileSystem(stock, kept, reads, () => inDoubt)
+    case Some(kept) => new SharedFileSystem(stock, kept, reads, () => doubts)
     case None => new CountingFileSystem(stock, reads)
   }
 
   override def keeps(name: String): Boolean = shelf.exists(_.has(name))
 
-  override def loading(version: Long, inDoubt: Boolean): Unit = this.inDoubt = inDoubt
+  /** Forgets what the maintenance of old versions has read meanwhile: it opened nothing. */
+  override def opening(): Unit = {
+    reads.take()
+    ()
+  }
+
+  override def loading(version: Long, doubts: Int): Unit = this.doubts = doubts
 
   override def loaded(version: Long, milliseconds: Long): Unit = reads.take().foreach { counts =>
     shelf.foreach(_.touch())

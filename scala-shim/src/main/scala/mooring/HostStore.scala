@@ -63,10 +63,11 @@ final class HostShelf(checkpoint: String, ownerDir: Path, dir: Path) {
   /** Gives `temporary` its lasting name in one step; a file that had the name goes. */
   def publish(name: String, temporary: Path): Unit = attempt(s"keep $name") {
     val kept = KeptFile(name, Files.size(temporary), checksum(temporary), mtime(temporary))
-    val target = dir.resolve(kept.fileName)
-    if (!Files.exists(target)) Files.move(temporary, target, StandardCopyOption.ATOMIC_MOVE)
+    val (same, other) = find(name).partition { case (_, there) => there.length == kept.length && there.crc == kept.crc }
+    // Another executor of the host may have kept the same content a moment ago: one of the two is enough.
+    if (same.isEmpty) Files.move(temporary, dir.resolve(kept.fileName), StandardCopyOption.ATOMIC_MOVE)
     else Files.deleteIfExists(temporary)
-    find(name).filterNot(_._1 == target).foreach { case (older, _) => Files.deleteIfExists(older) }
+    other.foreach { case (older, _) => Files.deleteIfExists(older) }
   }
 
   /**
@@ -170,7 +171,7 @@ object HostStore {
       val me = Files.createTempFile(root, TemporaryPrefix, "", OwnerOnlyFile) // shows as well that we may write
       try if (Files.getOwner(root) != Files.getOwner(me)) throw new IOException(s"it belongs to ${Files.getOwner(root)}")
       finally Files.deleteIfExists(me)
-      Files.setPosixFilePermissions(root, PosixFilePermissions.fromString("rwx------"))
+      closeToOthers(root)
       Some(new HostStore(root))
     } catch {
       case NonFatal(e) =>
@@ -178,6 +179,16 @@ object HostStore {
           s"the local store $root can not be used ($e): state is fetched from the checkpoint as in stock Spark")
         None
     }
+
+  /** An empty directory is closed; one that holds files and is open to others may be somebody's, and is left as it is. */
+  private def closeToOthers(root: Path): Unit = {
+    val closed = PosixFilePermissions.fromString("rwx------")
+    if (Files.getPosixFilePermissions(root) != closed) {
+      if (Using.resource(Files.newDirectoryStream(root))(_.iterator().hasNext))
+        throw new IOException("it holds files and is open to other users; name an empty directory, or close it (chmod 700)")
+      Files.setPosixFilePermissions(root, closed)
+    }
+  }
 
   def checksum(file: Path): Long = Using.resource(FileChannel.open(file, StandardOpenOption.READ)) { channel =>
     val crc = new CRC32C

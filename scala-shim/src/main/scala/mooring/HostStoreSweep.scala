@@ -1,10 +1,11 @@
 package io.mooring
 
+import java.io.IOException
 import java.nio.channels.{FileChannel, OverlappingFileLockException}
 import java.nio.file._
+import java.nio.file.attribute.{BasicFileAttributes, FileTime}
 import java.util.concurrent.TimeUnit
 
-import scala.jdk.CollectionConverters._
 import scala.util.Using
 import scala.util.control.NonFatal
 
@@ -39,11 +40,26 @@ final class HostStoreSweep(store: HostStore, maxBytes: Option[Long]) {
     }
 
   private[mooring] def sweep(): Unit = {
-    val files = Using.resource(Files.walk(store.root))(_.iterator().asScala.filter(Files.isRegularFile(_)).toVector)
-    val longAgo = System.currentTimeMillis() - HostStoreSweep.AbandonedMs
-    files.filter(_.getFileName.toString.startsWith(HostStore.TemporaryPrefix))
-      .filter(f => HostStore.mtime(f) < TimeUnit.MILLISECONDS.toNanos(longAgo)).foreach(Files.deleteIfExists)
-    maxBytes.foreach(limit => shrink(files.flatMap(f => KeptFile.parse(f.getFileName.toString).map(f -> _)), limit))
+    val files = filesThatStay()
+    val longAgo = FileTime.fromMillis(System.currentTimeMillis() - HostStoreSweep.AbandonedMs)
+    files.collect { case (f, changed) if isTemporary(f) && changed.compareTo(longAgo) < 0 => Files.deleteIfExists(f) }
+    maxBytes.foreach(limit => shrink(files.map(_._1).flatMap(f => KeptFile.parse(f.getFileName.toString).map(f -> _)), limit))
+  }
+
+  private def isTemporary(file: Path) = file.getFileName.toString.startsWith(HostStore.TemporaryPrefix)
+
+  /** Every file with its time of change. Executors write and remove files meanwhile; what vanishes is not listed. */
+  private def filesThatStay(): Vector[(Path, FileTime)] = {
+    val found = Vector.newBuilder[(Path, FileTime)]
+    Files.walkFileTree(store.root, new SimpleFileVisitor[Path] {
+      override def visitFile(file: Path, attributes: BasicFileAttributes): FileVisitResult = {
+        if (attributes.isRegularFile) found += file -> attributes.lastModifiedTime()
+        FileVisitResult.CONTINUE
+      }
+      override def visitFileFailed(file: Path, e: IOException): FileVisitResult = FileVisitResult.CONTINUE
+      override def postVisitDirectory(dir: Path, e: IOException): FileVisitResult = FileVisitResult.CONTINUE
+    })
+    found.result()
   }
 
   private def shrink(kept: Vector[(Path, KeptFile)], limit: Long): Unit = {
@@ -58,7 +74,8 @@ final class HostStoreSweep(store: HostStore, maxBytes: Option[Long]) {
 
   private def usedAt(dir: Path): Long = {
     val mark = dir.resolve(HostStore.UsedMark)
-    if (Files.exists(mark)) HostStore.mtime(mark) else HostStore.mtime(dir)
+    try if (Files.exists(mark)) HostStore.mtime(mark) else HostStore.mtime(dir)
+    catch { case _: NoSuchFileException => 0 } // a store that is gone by now
   }
 
   private def inUse(path: Path): Boolean =

@@ -148,11 +148,15 @@ private final class KeptStream(
 /** The host's copy while it is written. A failure here must not reach the writer: the copy is then not whole. */
 private final class LocalCopy(file: LocalPath) {
   private var broken = false
-  private val out = Files.newOutputStream(file)
+  private var out: OutputStream = OutputStream.nullOutputStream()
+  guarded { out = Files.newOutputStream(file) }
 
   def isWhole: Boolean = !broken
   def write(bytes: Array[Byte], offset: Int, length: Int): Unit = guarded(out.write(bytes, offset, length))
-  def close(): Unit = guarded(out.close())
+
+  def close(): Unit =
+    try out.close()
+    catch { case NonFatal(_) => broken = true } // said when the write failed
 
   private def guarded(body: => Unit): Unit = if (!broken) {
     try body

@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
-import org.apache.spark.sql.execution.streaming.state.mooring.{ListenerDoor, WarmUp}
+import org.apache.spark.sql.execution.streaming.state.mooring.{ListenerDoor, StreamDoors, WarmUp}
 
 /** The one switch: `spark.plugins=io.mooring.MooringPlugin`. */
 final class MooringPlugin extends SparkPlugin {
@@ -56,9 +56,9 @@ private final class MooringDriverPlugin extends DriverPlugin {
     settings.check()
     if (settings.isOn("spark.mooring.enabled")) Aside.otherwise("driver part", ()) {
       val driver = new Driver(conf, settings, context)
+      Driver.set(Some(driver))
       TakeOver.amend(conf)
       Metrics.register(pluginContext.metricRegistry())
-      Driver.set(Some(driver))
     }
     Collections.emptyMap()
   }
@@ -97,7 +97,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
   }
 
   /** On a thread of its own, which ends by itself: the executor is ready for tasks meanwhile. */
-  private def warmUp(conf: SparkConf): Unit = {
+  private def warmUp(conf: SparkConf): Unit = if (conf.get(StreamDoors.ProviderKey, "") == Names.Provider) {
     val thread = new Thread(() => Aside.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)), "mooring-warm-up")
     thread.setDaemon(true)
     thread.start()
@@ -133,7 +133,7 @@ object Aside {
   def otherwise[T](part: String, instead: => T)(body: => T): T =
     try body
     catch {
-      case NonFatal(e) =>
+      case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // a missing class or library is no less our own fault
         Say.once(s"aside-$part", s"its $part failed ($e): Spark goes on without it")
         instead
     }

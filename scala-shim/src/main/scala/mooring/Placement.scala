@@ -34,16 +34,13 @@ private object PlacementRule extends Rule[SparkPlan] {
     val operators = plan.collect(Function.unlift(StreamDoors.statefulOperator))
     if (operators.isEmpty || !StreamDoors.onStreamThread) plan
     else Driver.current.fold(plan) { driver =>
-      try {
-        val query = plan.session.sparkContext.getLocalProperty(Names.QueryIdProperty)
-        driver.queries.planned(query, operators)
-        place(plan, query, stageHasOne = false)
-      } catch {
-        case e: InterruptedException => throw e // the query is being stopped
-        case NonFatal(e) =>
-          Say.once("placement-rule", s"a batch could not be placed ($e): it runs where Spark puts it")
-          plan
+      val query = plan.session.sparkContext.getLocalProperty(Names.QueryIdProperty)
+      try driver.queries.planned(query, operators)
+      catch {
+        case NonFatal(e) => // an interruption is not: the query is being stopped
+          Say.once("placement-rule", s"a query could not be told to the agent ($e): it runs where Spark puts it")
       }
+      place(plan, query, stageHasOne = false)
     }
   }
 

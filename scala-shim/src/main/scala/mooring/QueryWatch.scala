@@ -15,7 +15,7 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
 /** Registered by name in every session; Spark calls `onQueryStarted` in the stream's thread, before its first batch. */
 final class QueryStartWatch extends StreamingQueryListener {
   override def onQueryStarted(event: QueryStartedEvent): Unit =
-    Driver.current.foreach(driver => StreamDoors.query(event.id.toString).foreach(TakeOver.atStart(_, driver.conf)))
+    Driver.current.foreach(_ => StreamDoors.query(event.id.toString).foreach(TakeOver.atStart))
   override def onQueryProgress(event: QueryProgressEvent): Unit = ()
   override def onQueryTerminated(event: QueryTerminatedEvent): Unit = ()
 }

@@ -8,9 +8,10 @@ import org.apache.hadoop.fs.{FileSystem, FilterFileSystem, FSDataInputStream, Pa
  * Stands before the checkpoint's file system for the SST and log files of one state store: what is uploaded is kept
  * on the host as well, and what the host has is not downloaded.
  *
- * @param readLocalFiles whether local copies must prove their checksum before use
+ * @param doubts how often in a row the store failed after it was loaded: from 1 on a local copy must prove its
+ *               checksum, from 2 on it is dropped, as it may have been kept damaged
  */
-final class SharedFileSystem(stock: FileSystem, shelf: HostShelf, reads: StoreReads, readLocalFiles: () => Boolean)
+final class SharedFileSystem(stock: FileSystem, shelf: HostShelf, reads: StoreReads, doubts: () => Int)
   extends FilterFileSystem(stock) {
 
   override def copyFromLocalFile(source: Path, target: Path): Unit = {
@@ -20,8 +21,9 @@ final class SharedFileSystem(stock: FileSystem, shelf: HostShelf, reads: StoreRe
 
   override def copyToLocalFile(source: Path, target: Path): Unit = {
     val local = new File(target.toUri.getPath).toPath
+    if (doubts() > 1) shelf.forget(source.getName)
     val adopted =
-      if (HostStore.isUniqueName(source.getName)) shelf.adopt(source.getName, local, readLocalFiles()) else None
+      if (HostStore.isUniqueName(source.getName)) shelf.adopt(source.getName, local, readIt = doubts() > 0) else None
     adopted match {
       case Some(bytes) => reads.local(bytes)
       case None =>

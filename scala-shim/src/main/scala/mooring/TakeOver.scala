@@ -21,20 +21,19 @@ object TakeOver {
   }
 
   /** In the stream's own thread before its first batch: the job may have chosen in its session, or long ago. */
-  def atStart(query: StreamDoor, conf: SparkConf): Unit = if (query.isStateful) {
+  def atStart(query: StreamDoor): Unit =
     try {
       val fileManager = query.setting(StreamDoors.FileManagerKey)
-      if (fileManager != conf.getOption(Names.UsersFileManager) && !fileManager.contains(Names.FileManager))
+      if (!fileManager.contains(Names.FileManager)) {
+        // The query's logs are written without our door already, so they must not learn our provider's name.
+        if (query.setting(StreamDoors.ProviderKey).contains(Names.Provider))
+          query.set(StreamDoors.ProviderKey, StreamDoors.StockRocksDB)
         leaveAlone(s"checkpoint file manager ${fileManager.getOrElse("none")}")
-      else {
-        query.set(StreamDoors.FileManagerKey, Names.FileManager)
-        takeOverProvider(query)
-      }
+      } else if (query.isStateful) takeOverProvider(query)
     } catch {
       case NonFatal(e) =>
         Say.once("take-over", s"the state store of a query could not be looked at ($e): it runs as it is set")
     }
-  }
 
   private def takeOverProvider(query: StreamDoor): Unit =
     query.providerInCheckpoint.orElse(query.setting(StreamDoors.ProviderKey)) match {
