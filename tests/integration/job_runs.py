@@ -1,7 +1,5 @@
 """The jobs of `jobs/`, each with its offline answer, and what a test does to one on its way."""
 
-import json
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +8,7 @@ from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.submission import Submission
 from tests.integration import answers
-from tests.integration.outputs import Row, read_batches, read_sink
+from tests.integration.outputs import Row, counted, read_batches, read_sink
 
 JOBS = Path(__file__).parent / "jobs"
 FILES = 10
@@ -102,14 +100,10 @@ class JobRun:
         """Row for row: nothing missing, nothing too much, nothing twice."""
         for output, rows in self.answer.items():
             assert rows, "an empty answer shows nothing"
-            wanted, found = _counted(rows), _counted(self.job.read(self.outputs / output))
+            wanted, found = counted(rows), counted(self.job.read(self.outputs / output))
             missing, surplus = wanted - found, found - wanted
             assert not missing and not surplus, (
                 f"{self.job.name}, output {output}: of {len(rows)} rows {sum(missing.values())} are missing, "
                 f"{sum(surplus.values())} are too much\nmissing: {missing.most_common(5)}\n"
                 f"too much: {surplus.most_common(5)}"
             )
-
-
-def _counted(rows: list[Row]) -> Counter[str]:
-    return Counter(json.dumps(row, sort_keys=True) for row in rows)

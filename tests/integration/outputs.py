@@ -1,10 +1,17 @@
 """What a job has written, read without Spark: rows as parsed JSON, in no order."""
 
 import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
+
+
+def counted(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """The rows as a multiset, to be compared row for row in no order."""
+    return Counter(json.dumps(row, sort_keys=True) for row in rows)
 
 
 def read_sink(directory: Path) -> list[Row]:

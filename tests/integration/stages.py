@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from mooring.jar import jar_path
 from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.servers import ChildProcess
 from mooring.testing.spark_home import spark_environment, spark_home
 from tests.integration import answers
-from tests.integration.outputs import read_sink
+from tests.integration.outputs import counted, read_sink
 
 JOBS = Path(__file__).parent / "jobs"
 STOCK_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -85,8 +82,8 @@ class Stages:
 
     def assert_right(self, answer: Callable[[Path], answers.Answer] = answers.windowed_aggregation) -> None:
         """The output equals the answer computed offline from the whole input, row for row."""
-        expected = _counted(answer(self.input)[self._output])
-        found = _counted(read_sink(self.outputs / self._output))
+        expected = counted(answer(self.input)[self._output])
+        found = counted(read_sink(self.outputs / self._output))
         assert expected, "an empty answer shows nothing"
         assert found == expected, f"missing {(expected - found).total()}, too much {(found - expected).total()} rows"
 
@@ -114,7 +111,3 @@ def opened(log: str) -> list[dict[str, int]]:
 def said(log: str, words: str) -> int:
     """In how many lines of the log Mooring says that."""
     return sum("Mooring: " in line and words in line for line in log.splitlines())
-
-
-def _counted(rows: list[dict[str, Any]]) -> Counter[str]:
-    return Counter(json.dumps(row, sort_keys=True) for row in rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from mooring.metadata import open_metadata_store
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, write_events
 from tests.integration import answers
-from tests.integration.outputs import read_sink
+from tests.integration.outputs import counted, read_sink
 
 JOB = Path(__file__).parent / "jobs" / "until_told.py"
 PARTITIONS = 8
@@ -65,14 +64,10 @@ def test_two_hosts_three_hosts_two_hosts(tmp_path: Path) -> None:
         assert counters["placed-as-planned"] <= counters["preferred-host-requests"]
 
     expected = answers.windowed_aggregation(events)["counts"]
-    assert _counted(read_sink(tmp_path / "outputs" / "counts")) == _counted(expected)
+    assert counted(read_sink(tmp_path / "outputs" / "counts")) == counted(expected)
 
 
 def _status(metadata: Path) -> dict[str, Any]:
     with open_metadata_store(str(metadata)) as store:
         record = store.get(STATUS)
     return json.loads(record) if record else {}
-
-
-def _counted(rows: list[dict[str, Any]]) -> Counter[str]:
-    return Counter(json.dumps(row, sort_keys=True) for row in rows)
