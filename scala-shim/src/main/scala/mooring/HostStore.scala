@@ -50,7 +50,7 @@ final class HostShelf(checkpoint: String, ownerDir: Path, dir: Path) {
     val temporary = dir.resolve(TemporaryPrefix + UUID.randomUUID())
     try {
       linkOrCopy(temporary, file)
-      publish(name, temporary)
+      publish(name, temporary, checksum(temporary))
     } finally Files.deleteIfExists(temporary)
   }
 
@@ -60,9 +60,9 @@ final class HostShelf(checkpoint: String, ownerDir: Path, dir: Path) {
     Some(Files.createFile(dir.resolve(TemporaryPrefix + UUID.randomUUID()), OwnerOnlyFile))
   }
 
-  /** Gives `temporary` its lasting name in one step; a file that had the name goes. */
-  def publish(name: String, temporary: Path): Unit = attempt(s"keep $name") {
-    val kept = KeptFile(name, Files.size(temporary), checksum(temporary), mtime(temporary))
+  /** Gives `temporary`, whose CRC32C is `crc`, its lasting name in one step; a file that had the name goes. */
+  def publish(name: String, temporary: Path, crc: Long): Unit = attempt(s"keep $name") {
+    val kept = KeptFile(name, Files.size(temporary), crc, mtime(temporary))
     val (same, other) = find(name).partition { case (_, there) => there.length == kept.length && there.crc == kept.crc }
     // Another executor of the host may have kept the same content a moment ago: one of the two is enough.
     if (same.isEmpty) Files.move(temporary, dir.resolve(kept.fileName), StandardCopyOption.ATOMIC_MOVE)
@@ -190,9 +190,12 @@ object HostStore {
     }
   }
 
+  // Memory outside of the heap is dear to get and late to be given back: each thread has one piece, for good.
+  private val readBuffer = ThreadLocal.withInitial(() => ByteBuffer.allocateDirect(1 << 17))
+
   def checksum(file: Path): Long = Using.resource(FileChannel.open(file, StandardOpenOption.READ)) { channel =>
     val crc = new CRC32C
-    val buffer = ByteBuffer.allocateDirect(1 << 20)
+    val buffer = readBuffer.get().clear()
     while (channel.read(buffer) >= 0) {
       buffer.flip()
       crc.update(buffer)

@@ -1,8 +1,9 @@
 package io.mooring
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, OutputStream}
+import java.io.{BufferedOutputStream, ByteArrayInputStream, ByteArrayOutputStream, OutputStream}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path => LocalPath}
+import java.util.zip.CRC32C
 
 import scala.util.Using
 import scala.util.control.NonFatal
@@ -128,7 +129,7 @@ private final class KeptStream(
       closed = true
       try {
         super.close()
-        if (copy.isWhole) shelf.publish(name, temporary)
+        if (copy.isWhole) shelf.publish(name, temporary, copy.crc)
       } finally discard()
     }
   }
@@ -149,14 +150,23 @@ private final class KeptStream(
 private final class LocalCopy(file: LocalPath) {
   private var broken = false
   private var out: OutputStream = OutputStream.nullOutputStream()
-  guarded { out = Files.newOutputStream(file) }
+  private val written = new CRC32C
+  guarded { out = new BufferedOutputStream(Files.newOutputStream(file)) }
 
+  /** Of all that was written, also where a disk kept something else. */
+  def crc: Long = written.getValue
   def isWhole: Boolean = !broken
-  def write(bytes: Array[Byte], offset: Int, length: Int): Unit = guarded(out.write(bytes, offset, length))
 
-  def close(): Unit =
+  def write(bytes: Array[Byte], offset: Int, length: Int): Unit = guarded {
+    out.write(bytes, offset, length)
+    written.update(bytes, offset, length)
+  }
+
+  def close(): Unit = {
+    guarded(out.flush())
     try out.close()
     catch { case NonFatal(_) => broken = true } // said when the write failed
+  }
 
   private def guarded(body: => Unit): Unit = if (!broken) {
     try body
