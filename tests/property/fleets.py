@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from mooring.grouping import HostAwareGrouper
+from mooring.grouping import GrouperFactory, HostAwareGrouper
 from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, TaskName, named_place
 
 PROCESSORS = ("2", "10", "01", "b-7", "b-30")
@@ -26,6 +26,7 @@ class Fleet:
     previous: JobModel | None = None
     weights: Mapping[str, int] | None = None
     load: Mapping[str, int] = field(default_factory=dict)
+    make_grouper: GrouperFactory = HostAwareGrouper
 
     def __repr__(self) -> str:
         homes, weights, last = self.homes(), self.weights or {}, self.task_locality
@@ -53,7 +54,7 @@ class Fleet:
         return last if named_place(last) in self.processor_locality.values() else None
 
     def group(self) -> frozenset[ContainerModel]:
-        return HostAwareGrouper(self.weights, self.load).group(
+        return self.make_grouper(self.weights, self.load).group(
             self.tasks, self.task_locality, self.processor_locality, self.previous
         )
 

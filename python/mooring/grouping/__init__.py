@@ -2,15 +2,25 @@
 
 from mooring.grouping.check import check_grouping, check_job_model
 from mooring.grouping.contract import TaskNameGrouper
-from mooring.grouping.host_aware import HostAwareGrouper
+from mooring.grouping.host_aware import (
+    GroupByContainerCount,
+    GroupByContainerIds,
+    HostAwareGrouper,
+    SingleContainerGrouper,
+)
 from mooring.grouping.job import GrouperFactory, plan_job
 from mooring.grouping.moves import Move, MovePlan, plan_moves
+from mooring.grouping.older_forms import GrouperMetadata
 
 __all__ = [
+    "GroupByContainerCount",
+    "GroupByContainerIds",
     "GrouperFactory",
+    "GrouperMetadata",
     "HostAwareGrouper",
     "Move",
     "MovePlan",
+    "SingleContainerGrouper",
     "TaskNameGrouper",
     "check_grouping",
     "check_job_model",

@@ -18,12 +18,13 @@ def check_job_model(
     task_locality: Mapping[str, str] | None = None,
     previous: JobModel | None = None,
     weights: Mapping[str, int] | None = None,
+    most_processors: int | None = None,
 ) -> None:
     """Raise `InvalidGroupingError` unless the job model lists every processor and keeps the promises for each query.
 
     The promises on movement are checked when `task_locality` is given (it may be empty); the rest follows from the
-    other arguments. Where remainders of several queries go depends on the order in which they were planned, and is not
-    checked here.
+    other arguments. With `most_processors` a query is to be on so many, or on all when fewer are there. Where
+    remainders of several queries go depends on the order in which they were planned, and is not checked here.
     """
     if set(model.containers) != set(processor_locality):
         odd = min(set(model.containers) ^ set(processor_locality), key=natural_order)
@@ -44,7 +45,8 @@ def check_job_model(
             parts[query].append(ContainerModel.of(container.processor_id, tasks, container.location_id))
     for query, given in queries.items():
         try:
-            check_grouping(parts[query], given, processor_locality, task_locality, previous, weights)
+            used = _used(parts[query], given, processor_locality, most_processors)
+            check_grouping(parts[query], given, used, task_locality, previous, weights)
         except InvalidGroupingError as e:
             raise InvalidGroupingError(f'query "{query}": {e}') from e
 
@@ -79,6 +81,22 @@ def check_grouping(
         _check_exchanges(strangers, owner, sizes, processor_locality)
         if load is not None:
             _check_remainders(strangers, owner, sizes, load)
+
+
+def _used(
+    containers: Iterable[ContainerModel],
+    tasks: Collection[TaskModel],
+    processor_locality: Mapping[str, str],
+    most: int | None,
+) -> Mapping[str, str]:
+    """The processors to be looked at: all, or as many as the grouper uses."""
+    if most is None:
+        return processor_locality
+    used = {held.processor_id for held in containers if held.tasks}
+    expected = min(most, len(tasks), len(processor_locality))
+    if len(used) != expected:
+        raise InvalidGroupingError(f"it is on {len(used)} processors; it should be on {expected}")
+    return {id: location for id, location in processor_locality.items() if id in used}
 
 
 def _check_each_task_once(

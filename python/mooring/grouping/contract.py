@@ -2,7 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
 
+from mooring.grouping.older_forms import (
+    GrouperMetadata,
+    processors_of_older_form,
+    taking_older_forms,
+    warn_of_older_form,
+)
 from mooring.model import ContainerModel, JobModel, TaskModel
 
 
@@ -10,8 +17,23 @@ class TaskNameGrouper(ABC):
     """Decides which processor holds which task.
 
     What a grouper must know besides its input is given to it when it is made. A grouper is a pure function: it holds no
-    live object, reads no clock, and gives the same output for the same input in any iteration order.
+    live object, reads no clock, and gives the same output for the same input in any iteration order. Grouping its own
+    output again changes nothing.
+
+    `moves_fewest` says that among even plans it finds one with the fewest moves, and brings movers to their last
+    location; only then is that checked. `most_processors` is how many processors it uses at most, None for as many as
+    there are tasks. `container_ids` are the processors of the older form `group(tasks)`.
     """
+
+    moves_fewest: ClassVar[bool] = False
+    most_processors: int | None = None
+    container_ids: Collection[str] = ("0",)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let every `group`, a user's as well, understand the older forms: Python has no overloads to inherit."""
+        super().__init_subclass__(**options)
+        if "group" in vars(cls):
+            cls.group = taking_older_forms(cls.group)  # type: ignore[method-assign]
 
     @abstractmethod
     def group(
@@ -29,4 +51,24 @@ class TaskNameGrouper(ABC):
 
         Returns one container for each processor that gets tasks: min(tasks, processors) of them. Each task is in
         exactly one. Raises `InvalidGroupingError` for no tasks, no processors, and two tasks of one name.
+
+        Deprecated, and answered by calling this: `group(tasks)`, `group(tasks, container_ids)`, `group(tasks,
+        metadata)`.
         """
+
+    def balance(
+        self, task_models: Collection[TaskModel], before: GrouperMetadata | JobModel
+    ) -> frozenset[ContainerModel]:
+        """Group anew, starting from an earlier mapping. Deprecated: call `group` with `previous`.
+
+        A job model alone says also which processors there are: those that it lists. A grouper of a fixed count adds its
+        own ids to them.
+        """
+        warn_of_older_form("balance(tasks, before)")
+        if isinstance(before, GrouperMetadata):
+            return self.group(task_models, before.task_locality, before.processor_locality, before.previous)
+        return self.group(task_models, {}, self._processors_to_balance(before), before)
+
+    def _processors_to_balance(self, before: JobModel) -> Mapping[str, str]:
+        listed = {id: container.location_id or "" for id, container in before.containers.items()}
+        return listed or processors_of_older_form(self.container_ids)

@@ -1,12 +1,14 @@
-"""The grouper that keeps tasks where their state is."""
+"""The groupers that keep tasks where their state is: one way of grouping, on all processors or on some."""
 
 from collections.abc import Collection, Mapping
+from typing import ClassVar
 
 from mooring.errors import InvalidGroupingError
 from mooring.grouping.contract import TaskNameGrouper
 from mooring.grouping.even import spread_evenly
-from mooring.grouping.problem import containers_of, pose
-from mooring.grouping.refusals import refuse_impossible
+from mooring.grouping.fewer import the_fittest
+from mooring.grouping.problem import Problem, containers_of, pose
+from mooring.grouping.refusals import refuse_bad_count, refuse_impossible, refuse_too_few_tasks, refuse_unknown
 from mooring.grouping.weighted import spread_by_weight, weigh
 from mooring.model import ContainerModel, JobModel, TaskModel
 
@@ -23,6 +25,8 @@ class HostAwareGrouper(TaskNameGrouper):
 
     Grouping its own output again changes nothing. 100,000 tasks on 10,000 processors take seconds on one core.
     """
+
+    moves_fewest: ClassVar[bool] = True
 
     def __init__(self, weights: Mapping[str, int] | None = None, load: Mapping[str, int] | None = None) -> None:
         for name, weight in (weights or {}).items():
@@ -42,5 +46,81 @@ class HostAwareGrouper(TaskNameGrouper):
         refuse_impossible(task_models, list(processor_locality))
         problem = pose(task_models, task_locality, processor_locality, previous, self._load)
         weights = weigh(problem, self._weights)
+        chosen = self._choose(problem, weights)
+        if len(chosen) < len(processor_locality):
+            processor_locality = {id: processor_locality[id] for id in chosen}
+            problem = pose(task_models, task_locality, processor_locality, previous, self._load)
         owner = spread_by_weight(problem, weights) if any(weights) else spread_evenly(problem)
         return containers_of(problem, owner, processor_locality)
+
+    def _choose(self, problem: Problem, weights: list[int]) -> Collection[str]:
+        """The processors among which the tasks are spread; a refusal where they can not be."""
+        most = self.most_processors
+        return problem.processors if most is None else the_fittest(problem, weights, most)
+
+
+class GroupByContainerIds(HostAwareGrouper):
+    """Groups on all processors that there are, whatever their ids; the grouper of a fleet that comes and goes.
+
+    It plans as `HostAwareGrouper` does. `container_count` is for the older form `group(tasks)`: so many containers, "0"
+    to "container_count - 1", or one for each task if tasks are fewer.
+    """
+
+    def __init__(
+        self,
+        container_count: int = 1,
+        weights: Mapping[str, int] | None = None,
+        load: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__(weights, load)
+        refuse_bad_count(container_count)
+        self.container_ids = [str(number) for number in range(container_count)]
+
+
+class GroupByContainerCount(HostAwareGrouper):
+    """Groups on a fixed number of processors, or on all when fewer are there; each gets a task at least.
+
+    Those that hold most stay, then come those at the last location of most tasks, then the smallest ids. When the count
+    has changed since the previous mapping, only the tasks that evenness demands move. `InvalidGroupingError` for a
+    count below 1, and for fewer tasks than the count.
+    """
+
+    def __init__(
+        self, container_count: int, weights: Mapping[str, int] | None = None, load: Mapping[str, int] | None = None
+    ) -> None:
+        super().__init__(weights, load)
+        refuse_bad_count(container_count)
+        self.most_processors: int = container_count
+        self.container_ids = [str(number) for number in range(container_count)]
+
+    def _choose(self, problem: Problem, weights: list[int]) -> Collection[str]:
+        refuse_too_few_tasks(self.most_processors, len(problem.tasks))
+        return super()._choose(problem, weights)
+
+    def _processors_to_balance(self, before: JobModel) -> Mapping[str, str]:
+        return {**dict.fromkeys(self.container_ids, ""), **super()._processors_to_balance(before)}
+
+
+class SingleContainerGrouper(HostAwareGrouper):
+    """Puts all tasks on one processor: the one that holds most, else where most were last, else the smallest id.
+
+    With a `container_id` it is that one; `InvalidGroupingError` when that is not among the processors.
+    """
+
+    most_processors = 1
+
+    def __init__(
+        self,
+        container_id: str | None = None,
+        weights: Mapping[str, int] | None = None,
+        load: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__(weights, load)
+        self._container_id = container_id
+        self.container_ids = [container_id or "0"]
+
+    def _choose(self, problem: Problem, weights: list[int]) -> Collection[str]:
+        if self._container_id is None:
+            return super()._choose(problem, weights)
+        refuse_unknown(self._container_id, problem.processors)
+        return [self._container_id]

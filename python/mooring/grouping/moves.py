@@ -52,7 +52,7 @@ class MovePlan:
 def plan_moves(before: JobModel | None, after: JobModel, state_bytes: Mapping[str, int] | None = None) -> MovePlan:
     """List what moves when `after` replaces `before`; tasks that are gone are not listed.
 
-    None before means that every task is new.     `state_bytes` maps task name to bytes, for tasks where that is known.
+    None before means that every task is new. `state_bytes` maps task name to bytes, for tasks where that is known.
     """
     sources = _whereabouts(before) if before else {}
     known_bytes = state_bytes or {}

@@ -16,14 +16,22 @@ def refuse_impossible(task_models: Collection[TaskModel], processor_ids: Sequenc
     _refuse_duplicates("processor id", processor_ids)
 
 
-def refuse_bad_count(count: int, task_models: Collection[TaskModel]) -> None:
-    """Raise `InvalidGroupingError` for a fixed number of containers that is not positive, or above that of tasks."""
+def refuse_bad_count(count: int) -> None:
+    """Raise `InvalidGroupingError` for a fixed number of containers that is not positive."""
     if count <= 0:
         raise InvalidGroupingError(f"the number of containers is {count}; it must be at least 1")
-    if len(task_models) < count:
-        raise InvalidGroupingError(
-            f"there are {len(task_models)} tasks for {count} containers; each container needs one at least"
-        )
+
+
+def refuse_too_few_tasks(count: int, tasks: int) -> None:
+    """Raise `InvalidGroupingError` for fewer tasks than a fixed number of containers."""
+    if tasks < count:
+        raise InvalidGroupingError(f"there are {tasks} tasks for {count} containers; each container needs one at least")
+
+
+def refuse_unknown(processor_id: str, processor_ids: Sequence[str]) -> None:
+    """Raise `InvalidGroupingError` for a processor that is asked for and not there."""
+    if processor_id not in processor_ids:
+        raise InvalidGroupingError(f'there is no processor "{processor_id}"; there are: {", ".join(processor_ids)}')
 
 
 def _refuse_duplicates(what: str, names: Sequence[str]) -> None:

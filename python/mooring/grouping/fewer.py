@@ -1,0 +1,45 @@
+"""Which processors to use when not all of them are to be used."""
+
+from collections import Counter
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+from mooring.grouping.problem import NOWHERE, Problem
+
+
+def the_fittest(problem: Problem, weights: Sequence[int], count: int) -> list[str]:
+    """Up to `count` processors: those that hold most, then those where most tasks were last, then the smallest ids.
+
+    Taking those that hold most moves the fewest tasks: however large the groups will be, more can stay on a processor
+    that holds more. With weights it is the most bytes. The choice by location is greedy, one processor at a time.
+    """
+    held = problem.held()
+    weight_held = [sum(weights[t] for t in tasks) for tasks in held]
+    holders = [p for p, tasks in enumerate(held) if tasks]
+    chosen = sorted(holders, key=lambda p: (-weight_held[p], -len(held[p]), p))[:count]
+    chosen += _by_location(problem, chosen, count - len(chosen))
+    return [problem.processors[p] for p in sorted(chosen)]
+
+
+def _by_location(problem: Problem, chosen: Sequence[int], count: int) -> list[int]:
+    """The next ones: each takes its share of the tasks that were last at its location and are still without a place."""
+    share = -(-len(problem.tasks) // (len(chosen) + count)) if count else 0
+    taken = set(chosen)
+    waiting = Counter(wish for t, wish in enumerate(problem.wish) if wish != NOWHERE and problem.home[t] not in taken)
+    for p in chosen:
+        waiting[problem.place[p]] -= share
+    left = [p for p in range(len(problem.processors)) if p not in taken]
+    # The first of each location; when it is chosen, the next one takes its place in the queue, and less is waiting.
+    at_place: dict[int, list[int]] = {}
+    for p in reversed(left):
+        at_place.setdefault(problem.place[p], []).append(p)
+    queue = [(-max(waiting[place], 0), there.pop(), place) for place, there in at_place.items()]
+    heapify(queue)
+    found: list[int] = []
+    while queue and len(found) < count:
+        _, p, place = heappop(queue)
+        found.append(p)
+        waiting[place] -= share
+        if at_place[place]:
+            heappush(queue, (-max(waiting[place], 0), at_place[place].pop(), place))
+    return found
