@@ -131,7 +131,8 @@ def _regroup_when_due(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[Order]]:
     for query in released:
         fleet = fleet.with_query(query)
     try:
-        return regrouped(fleet), []
+        fleet, told = regrouped(fleet)
+        return fleet, [Say(message) for message in told]
     except InvalidGroupingError as refusal:
         # A plan that breaks a promise is not published: the tasks stay where they are.
         return replace(fleet, regroup_at_ms=None), [Say(f"a plan was refused: {refusal}; the last one stays in force")]

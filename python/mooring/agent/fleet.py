@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from mooring.grouping import DEFAULT_GROUPER, GrouperChoice
 from mooring.model import JobModel, SystemStreamPartition, TaskModel, TaskName
 
 
@@ -89,6 +90,7 @@ class Fleet:
     """Everything the core decides from."""
 
     timing: Timing = Timing()
+    grouping: GrouperChoice = DEFAULT_GROUPER
     application: str = ""
     executors: Mapping[str, Executor] = field(default_factory=dict)
     processors: Mapping[str, Processor] = field(default_factory=dict)
@@ -109,6 +111,10 @@ class Fleet:
     def with_query(self, query: Query) -> Fleet:
         """With one query added or replaced."""
         return replace(self, queries={**self.queries, query.id: query})
+
+    def state_bytes(self) -> dict[str, int]:
+        """Task name to the bytes of its state, for tasks whose stores have been measured."""
+        return {}
 
     def processor_of_task(self) -> dict[str, str]:
         """Task name to processor id, as the job model in force has it."""

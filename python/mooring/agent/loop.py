@@ -17,7 +17,8 @@ from mooring.agent.core import Mind, decide, next_deadline_ms
 from mooring.agent.fleet import Timing
 from mooring.agent.memory import Memory
 from mooring.agent.status import Tally, status_of
-from mooring.grouping import plan_moves
+from mooring.errors import InvalidSettingError
+from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
 from mooring.model import events, orders
 from mooring.settings import Settings
 
@@ -101,7 +102,16 @@ class Agent:
         self._application = event
         settings = Settings.from_conf(event.settings)
         timing = Timing(settings.debounce_ms, settings.processor_rebind_timeout_ms, settings.host_affinity_wait_ms)
-        self._mind = replace(self._mind, fleet=replace(self._mind.fleet, timing=timing))
+        grouping = self._choose_grouper(settings)
+        self._mind = replace(self._mind, fleet=replace(self._mind.fleet, timing=timing, grouping=grouping))
+
+    def _choose_grouper(self, settings: Settings) -> GrouperChoice:
+        try:
+            return choose_grouper(settings.grouper, settings.grouper_weights)
+        except InvalidSettingError as fault:
+            default = replace(DEFAULT_GROUPER, by_bytes=settings.grouper_weights == "bytes")
+            self._bridge.say(f"spark.mooring.{fault}; {default.name} is used instead")
+            return default
 
     def _remember(self, query: events.QueryPlanned) -> None:
         """Open the store, whose default place is known with the first query, and start from what is in it."""

@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mooring.cli.exits import BadUsage, nearest
+from mooring.cli.exits import BadUsage, CommandFailed, nearest
 from mooring.cli.output import counted, print_json, size, table
 from mooring.cli.records import Records
-from mooring.grouping import MovePlan, plan_job, plan_moves
+from mooring.errors import InvalidSettingError
+from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, MovePlan, choose_grouper, plan_job, plan_moves
 from mooring.model import JobModel, TaskMode, TaskModel, natural_order
 
 
@@ -66,11 +67,22 @@ def forecast(
     BadUsage for a host to remove that is not there, and when no host would be left.
     """
     places = _places(before, add, remove)
-    after = plan_job(queries_of(before), places, locality, before)
     sizes = {
         task["name"]: task["local-bytes"] for task in status.get("tasks", []) if task.get("local-bytes") is not None
     }
+    choice = _grouper_of(before)
+    weights = sizes or None if choice.by_bytes else None
+    after = plan_job(queries_of(before), places, locality, before, weights, choice.make)
     return Forecast(before, after, plan_moves(before, after, sizes), _measured_rate(status.get("counters", {})))
+
+
+def _grouper_of(model: JobModel) -> GrouperChoice:
+    """The grouper that made the model. CommandFailed for a class of the user's that can not be loaded here."""
+    name = model.config.get("spark.mooring.grouper", DEFAULT_GROUPER.name)
+    try:
+        return choose_grouper(name, model.config.get("spark.mooring.grouper.weights", "tasks"))
+    except InvalidSettingError as fault:
+        raise CommandFailed(f"the job's grouper is needed to plan as it does: {fault}") from fault
 
 
 def queries_of(model: JobModel) -> dict[str, frozenset[TaskModel]]:

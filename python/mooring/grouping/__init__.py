@@ -1,6 +1,7 @@
 """Pure planning: from tasks and where they were to the processors that hold them. No input, no output, no clock."""
 
 from mooring.grouping.check import check_grouping, check_job_model
+from mooring.grouping.choice import DEFAULT_GROUPER, GrouperChoice, choose_grouper
 from mooring.grouping.contract import TaskNameGrouper
 from mooring.grouping.host_aware import (
     GroupByContainerCount,
@@ -13,8 +14,10 @@ from mooring.grouping.moves import Move, MovePlan, plan_moves
 from mooring.grouping.older_forms import GrouperMetadata
 
 __all__ = [
+    "DEFAULT_GROUPER",
     "GroupByContainerCount",
     "GroupByContainerIds",
+    "GrouperChoice",
     "GrouperFactory",
     "GrouperMetadata",
     "HostAwareGrouper",
@@ -24,6 +27,7 @@ __all__ = [
     "TaskNameGrouper",
     "check_grouping",
     "check_job_model",
+    "choose_grouper",
     "plan_job",
     "plan_moves",
 ]

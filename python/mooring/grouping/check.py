@@ -5,7 +5,8 @@ other.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from mooring.errors import InvalidGroupingError
 from mooring.model import ANY_HOST, ContainerModel, JobModel, TaskModel, natural_order
@@ -67,20 +68,35 @@ def check_grouping(
     `load` as well: remainders where it is least. With `weights` and more tasks than processors the planner does not
     promise the last three, so they are not checked.
     """
-    owner = _check_each_task_once(containers, task_models, processor_locality)
+    with _promise("each task exactly once, on a living processor"):
+        owner = _check_each_task_once(containers, task_models, processor_locality)
     if len(owner) > len(processor_locality) and any((weights or {}).get(name) for name in owner):
-        _check_weights(owner, processor_locality, weights or {})
+        with _promise("even weights"):
+            _check_weights(owner, processor_locality, weights or {})
         return
     sizes = Counter(dict.fromkeys(processor_locality, 0))
     sizes.update(owner.values())
-    _check_sizes(sizes)
+    with _promise("even sizes"):
+        _check_sizes(sizes)
     if task_locality is not None:
         now_at = {name: processor_locality[processor] for name, processor in owner.items()}
-        movers = _check_fewest_moves(owner, sizes, previous)
+        with _promise("fewest moves"):
+            movers = _check_fewest_moves(owner, sizes, previous)
         strangers = _strangers(movers, now_at, task_locality, previous, set(processor_locality.values()))
-        _check_exchanges(strangers, owner, sizes, processor_locality)
+        with _promise("last location before any"):
+            _check_exchanges(strangers, owner, sizes, processor_locality)
         if load is not None:
-            _check_remainders(strangers, owner, sizes, load)
+            with _promise("remainders where the load is least"):
+                _check_remainders(strangers, owner, sizes, load)
+
+
+@contextmanager
+def _promise(name: str) -> Iterator[None]:
+    """Let a refusal say which promise is broken."""
+    try:
+        yield
+    except InvalidGroupingError as e:
+        raise InvalidGroupingError(f"{e} (the promise: {name})") from e
 
 
 def _used(
@@ -95,7 +111,8 @@ def _used(
     used = {held.processor_id for held in containers if held.tasks}
     expected = min(most, len(tasks), len(processor_locality))
     if len(used) != expected:
-        raise InvalidGroupingError(f"it is on {len(used)} processors; it should be on {expected}")
+        with _promise("as many processors as can be used"):
+            raise InvalidGroupingError(f"it is on {len(used)} processors; it should be on {expected}")
     return {id: location for id, location in processor_locality.items() if id in used}
 
 

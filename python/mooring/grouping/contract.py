@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from mooring.grouping.older_forms import (
     GrouperMetadata,
@@ -25,7 +25,7 @@ class TaskNameGrouper(ABC):
     there are tasks. `container_ids` are the processors of the older form `group(tasks)`.
     """
 
-    moves_fewest: ClassVar[bool] = False
+    moves_fewest: bool = False
     most_processors: int | None = None
     container_ids: Collection[str] = ("0",)
 

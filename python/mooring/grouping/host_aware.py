@@ -1,7 +1,6 @@
 """The groupers that keep tasks where their state is: one way of grouping, on all processors or on some."""
 
 from collections.abc import Collection, Mapping
-from typing import ClassVar
 
 from mooring.errors import InvalidGroupingError
 from mooring.grouping.contract import TaskNameGrouper
@@ -26,7 +25,7 @@ class HostAwareGrouper(TaskNameGrouper):
     Grouping its own output again changes nothing. 100,000 tasks on 10,000 processors take seconds on one core.
     """
 
-    moves_fewest: ClassVar[bool] = True
+    moves_fewest = True
 
     def __init__(self, weights: Mapping[str, int] | None = None, load: Mapping[str, int] | None = None) -> None:
         for name, weight in (weights or {}).items():

@@ -97,9 +97,23 @@ def _group_one(
     before: JobModel | None,
 ) -> frozenset[ContainerModel]:
     try:
-        return grouper.group(tasks, task_locality, processor_locality, before)
+        containers = grouper.group(tasks, task_locality, processor_locality, before)
+        _refuse_strangers(containers, tasks, processor_locality)
+        return containers
     except InvalidGroupingError as e:
         raise InvalidGroupingError(f'query "{query}": {e}') from e
+
+
+def _refuse_strangers(
+    containers: frozenset[ContainerModel], tasks: frozenset[TaskModel], processor_locality: Mapping[str, str]
+) -> None:
+    """What could not even be merged with the other queries' groups; the rest is for the checker."""
+    names = {task.task_name for task in tasks}
+    for container in containers:
+        if container.processor_id not in processor_locality:
+            raise InvalidGroupingError(f'there is no processor "{container.processor_id}"')
+        for name in container.tasks.keys() - names:
+            raise InvalidGroupingError(f'task "{name}" on processor "{container.processor_id}" was not given')
 
 
 def _next_version(

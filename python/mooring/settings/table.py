@@ -10,6 +10,8 @@ from mooring.settings.notation import parse_count, parse_duration_ms, parse_size
 
 PREFIX = "spark.mooring."
 LATER = "later"
+PYTHON_CLASS = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
+"""A `module:Class`, in the dialect that Python and Java share."""
 
 SettingType = Literal["boolean", "integer", "duration", "size", "enum", "string"]
 
@@ -121,19 +123,25 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting(
         "grouper",
-        "enum",
+        "string",
         "host-aware",
-        "Who spreads tasks over processors.",
-        values=("host-aware",),
-        later_values=("module:Class",),
+        "Who spreads tasks over processors; a class of your own extends mooring.grouping.TaskNameGrouper.",
+        values=(
+            "host-aware",
+            "group-by-container-ids",
+            "group-by-container-count:N",
+            "single-container",
+            "module:Class",
+        ),
+        pattern="host-aware|group-by-container-ids|group-by-container-count:[1-9][0-9]{0,6}|single-container|"
+        + PYTHON_CLASS,
     ),
     Setting(
         "grouper.weights",
         "enum",
         "tasks",
-        "What the grouper evens out.",
-        values=("tasks",),
-        later_values=("bytes",),
+        "What the grouper evens out: the number of tasks, or the bytes of their state.",
+        values=("tasks", "bytes"),
     ),
     Setting(
         "metadata",

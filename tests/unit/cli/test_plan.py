@@ -136,3 +136,30 @@ def test_the_newest_job_model_counts(tmp_path, capsys):
     place = records.write(tmp_path, records.job_model(hosts=("x", "y"), version=10))
     outlook = planned(place, capsys)
     assert (outlook["version"], outlook["hosts-before"]) == (10, ["x", "y"])
+
+
+def test_it_plans_with_the_grouper_that_the_job_uses():
+    model = records.job_model()
+    config = {"spark.mooring.grouper": "group-by-container-count:3"}
+    fixed = JobModel.of(model.containers.values(), model.version, config)
+    assert forecast(fixed, {}, records.status(model), ["10.0.0.5"], []).plan.moves == ()
+    assert forecast(model, {}, records.status(model), ["10.0.0.5"], []).plan.moves != ()
+
+
+def test_it_weighs_tasks_where_the_job_does():
+    model = records.job_model()
+    config = {"spark.mooring.grouper": "host-aware", "spark.mooring.grouper.weights": "bytes"}
+    status = records.status(model)
+    for task in status["tasks"]:
+        task["local-bytes"] = 8_000_000_000 if task["name"] == "clicks/Partition 0" else 1_000_000
+    weighed = JobModel.of(model.containers.values(), model.version, config)
+    after = forecast(weighed, {}, status, ["10.0.0.5"], []).after
+    assert sorted(len(container.tasks) for container in after.containers.values())[0] == 1
+
+
+def test_a_grouper_that_is_not_to_be_had_here_is_said(tmp_path, capsys):
+    model = records.job_model()
+    config = {"spark.mooring.grouper": "no.such.module:Grouper"}
+    place = records.write(tmp_path, JobModel.of(model.containers.values(), model.version, config))
+    assert main(["plan", "--metadata", place]) == 1
+    assert "no.such.module:Grouper" in capsys.readouterr().err

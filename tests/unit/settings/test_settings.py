@@ -113,8 +113,9 @@ def test_what_may_be_a_password_is_not_shown():
         ("local.store.max.bytes", "1.5g", "a size of at least 1m", "1536m"),
         ("local.store.max.bytes", "100", "a size of at least 1m", "1m"),
         ("grouper", "host-awear", "host-aware", "host-aware"),
-        ("grouper", "my.module:Grouper", "module:Class: not in this version yet", "host-aware"),
-        ("grouper.weights", "bytes", "bytes: not in this version yet", "tasks"),
+        ("grouper", "group-by-container-count:0", "group-by-container-count:N", "host-aware"),
+        ("grouper", "my-module:Grouper", "module:Class", "host-aware"),
+        ("grouper.weights", "byte", "tasks or bytes", "bytes"),
         ("location.provider", "kubernetes", "host or env:NAME", "host"),
         ("location.provider", "env:", "host or env:NAME", "host"),
     ],
@@ -124,6 +125,13 @@ def test_a_wrong_value_names_key_value_what_is_expected_and_the_nearest_valid_va
     assert problem.startswith(f"spark.mooring.{name}={value}: expected ")
     assert expected in problem
     assert problem.endswith(f"nearest valid value: {nearest}")
+
+
+@pytest.mark.parametrize(
+    "value", ["single-container", "group-by-container-ids", "group-by-container-count:12", "my.module_2:_Grouper"]
+)
+def test_a_grouper_has_a_short_name_or_is_a_class_of_a_module(value):
+    assert Settings.from_conf({"spark.mooring.grouper": value}).grouper == value
 
 
 @pytest.mark.parametrize("value", ["zk://host:2181/root", "kafka://host/topic", "ZK:/x", ""])

@@ -1,0 +1,81 @@
+"""The agent's loop between a bridge and a store that the test holds in its hands."""
+
+from __future__ import annotations
+
+import pytest
+
+from mooring.agent.loop import Agent
+from mooring.agent.memory import Memory
+from mooring.errors import AgentError
+from mooring.metadata import MemoryMetadataStore
+from mooring.model import events
+from mooring.model.orders import Rows
+
+
+class Bridge:
+    """A JVM that tells a list of events at each poll and is gone after the last."""
+
+    def __init__(self, *news: list[events.Event]) -> None:
+        self.news = list(news)
+        self.plans: list[Rows] = []
+        self.said: list[str] = []
+
+    def hello(self) -> list[events.Event]:
+        return self.news.pop(0)
+
+    def poll(self, timeout_ms: int) -> list[events.Event]:
+        if not self.news:
+            raise AgentError("the driver is gone")
+        return self.news.pop(0)
+
+    def publish(self, version: int, rows: Rows) -> bool:
+        self.plans.append(rows)
+        return True
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
+
+    def metrics(self, values: dict[str, float]) -> None:
+        pass
+
+
+def run(bridge: Bridge, store: MemoryMetadataStore | None = None, from_ms: int = 0) -> MemoryMetadataStore:
+    """Until the driver is gone; each look at the clock finds it four seconds later."""
+    kept = MemoryMetadataStore() if store is None else store
+    ticks = iter(range(from_ms, 10**9, 4_000))
+    with pytest.raises(AgentError, match="gone"):
+        Agent(bridge, lambda *_: Memory(kept, bridge.said.append), now_ms=lambda: next(ticks)).run()
+    return kept
+
+
+def started(**settings: str) -> events.Event:
+    keys = {f"spark.mooring.{name.replace('_', '.')}": value for name, value in settings.items()}
+    return events.ApplicationStarted(0, "app-1", "clicks", keys, "file:/ck")
+
+
+def executors(*hosts: str) -> list[events.Event]:
+    return [events.ExecutorRegistered(0, str(number), host, 1) for number, host in enumerate(hosts)]
+
+
+def planned(partitions: int = 6) -> events.Event:
+    return events.QueryPlanned(0, "q", "run", "q", "file:/ck/q", 0, {0: partitions})
+
+
+def sizes(rows: Rows) -> list[int]:
+    chosen = [row[0] for row in rows["q"].values()]
+    return sorted(chosen.count(executor) for executor in set(chosen))
+
+
+def test_the_grouper_of_the_settings_plans() -> None:
+    bridge = Bridge([started(grouper="single-container"), *executors("a", "b")], [planned()], [], [])
+    run(bridge)
+    assert sizes(bridge.plans[-1]) == [6]
+    assert bridge.said == []
+
+
+def test_a_grouper_that_can_not_be_loaded_is_said_once_and_the_default_one_goes_on() -> None:
+    bridge = Bridge([started(grouper="no.such.module:Grouper"), *executors("a", "b")], [planned()], [], [])
+    run(bridge)
+    assert sizes(bridge.plans[-1]) == [3, 3]
+    assert len(bridge.said) == 1
+    assert "spark.mooring.grouper=no.such.module:Grouper" in bridge.said[0] and "host-aware" in bridge.said[0]
