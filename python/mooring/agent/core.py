@@ -34,6 +34,8 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
 
     The orders are to be carried out in their order.
     """
+    if isinstance(event, events.StateMeasured):  # it weighs in the next plan, and is no reason for one
+        return replace(mind, fleet=mind.fleet.with_measure(event.store, event.state_bytes)), []
     fleet = drop_expired(_react(mind.fleet, event), event.at_ms)
     fleet, said = _regroup_when_due(fleet, event.at_ms)
     return _difference(replace(mind, fleet=fleet), said)

@@ -70,7 +70,12 @@ class Query:
     @property
     def tasks(self) -> frozenset[TaskModel]:
         """One task for each state partition; it takes in that partition of all operators."""
-        return frozenset(self._task(partition) for partition in range(max(self.partitions.values(), default=0)))
+        return frozenset(self._task(partition) for partition in range(self.task_count))
+
+    @property
+    def task_count(self) -> int:
+        """How many tasks it has: the greatest number of partitions of its operators."""
+        return max(self.partitions.values(), default=0)
 
     def task_name(self, partition: int) -> TaskName:
         """The name of the task of a state partition."""
@@ -87,7 +92,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Everything the core decides from."""
+    """Everything the core decides from.
+
+    `store_bytes` maps checkpoint and partition to the measured bytes of each of its stores; it outlives a query's run,
+    as executors do not repeat themselves. `remembered_bytes` maps task name to bytes, as the last run left them.
+    """
 
     timing: Timing = Timing()
     grouping: GrouperChoice = DEFAULT_GROUPER
@@ -97,6 +106,8 @@ class Fleet:
     queries: Mapping[str, Query] = field(default_factory=dict)
     model: JobModel = field(default_factory=lambda: JobModel.of([]))
     task_locality: Mapping[str, str] = field(default_factory=dict)
+    store_bytes: Mapping[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
+    remembered_bytes: Mapping[str, int] = field(default_factory=dict)
     wanted_by_jvm: Mapping[tuple[str, int], str] = field(default_factory=dict)
     regroup_at_ms: int | None = None
 
@@ -108,13 +119,32 @@ class Fleet:
         """With one processor added or replaced."""
         return replace(self, processors={**self.processors, processor.id: processor})
 
+    def with_measure(self, store: str, state_bytes: int) -> Fleet:
+        """With the bytes of one store known; a directory that is no store's is passed over."""
+        checkpoint, _, place = store.rpartition("/state/")
+        partition = place.split("/")[1] if "/" in place else ""
+        if not checkpoint or not partition.isdecimal():
+            return self
+        task = (checkpoint, int(partition))
+        stores = {**self.store_bytes.get(task, {}), place: state_bytes}
+        return replace(self, store_bytes={**self.store_bytes, task: stores})
+
     def with_query(self, query: Query) -> Fleet:
         """With one query added or replaced."""
         return replace(self, queries={**self.queries, query.id: query})
 
     def state_bytes(self) -> dict[str, int]:
-        """Task name to the bytes of its state, for tasks whose stores have been measured."""
-        return {}
+        """Task name to the bytes of its state: as measured, else as the last run left them; others are left out."""
+        found: dict[str, int] = {}
+        for query in self.queries.values():
+            for partition in range(query.task_count):
+                name = query.task_name(partition)
+                stores = self.store_bytes.get((query.checkpoint.rstrip("/"), partition))
+                if stores:
+                    found[name] = sum(stores.values())
+                elif name in self.remembered_bytes:
+                    found[name] = self.remembered_bytes[name]
+        return found
 
     def processor_of_task(self) -> dict[str, str]:
         """Task name to processor id, as the job model in force has it."""

@@ -124,6 +124,7 @@ class Agent:
         known, _ = decide(self._mind, query)  # its name is needed to read the JVM's plan by
         start = binding.remember(known.fleet, model, locality, self._now_ms())
         saved = model.version if model else -1
+        start = replace(start, remembered_bytes=self._memory.state_bytes())
         self._mind = replace(self._mind, fleet=start, saved_version=saved, saved_locality=start.task_locality)
 
     def _carry_out(self, order: orders.Order) -> None:

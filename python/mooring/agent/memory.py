@@ -50,6 +50,16 @@ class Memory:
         records = self._quietly("read where tasks were", self._tasks.all) or {}
         return {key: value.decode("utf-8", "replace") for key, value in records.items()}
 
+    def state_bytes(self) -> dict[str, int]:
+        """Task name to the bytes of its state, from the last status that was shown."""
+        text = self._quietly("read how large the tasks were", lambda: self._store.get(STATUS))
+        try:
+            tasks = json.loads(text)["tasks"] if text else []
+            return {task["name"]: task["local-bytes"] for task in tasks if isinstance(task["local-bytes"], int)}
+        except (ValueError, KeyError, TypeError) as damage:
+            self._say_once(f"the status of the last run is ignored, and with it how large the tasks were: {damage!r}")
+            return {}
+
     def save_job_model(self, model: JobModel) -> None:
         """Keep a new version, and remove all but the newest few."""
 

@@ -46,7 +46,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
 
 
 def _rows_of_query(query: Query, wanted: Mapping[str, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
-    names = {partition: query.task_name(partition) for partition in range(max(query.partitions.values(), default=0))}
+    names = {partition: query.task_name(partition) for partition in range(query.task_count)}
     return {partition: wanted[name] for partition, name in names.items() if wanted.get(name)}
 
 

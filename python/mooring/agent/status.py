@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.agent.fleet import Fleet, Processor
-from mooring.model import TaskName, events, natural_order
+from mooring.model import events, natural_order
 
 
 @dataclass
@@ -60,6 +60,7 @@ class Tally:
 def status_of(fleet: Fleet, tally: Tally, at_ms: int) -> dict[str, Any]:
     """The status as JSON, in the form of the command line's contract; every list in natural order."""
     processors = sorted(fleet.processors.values(), key=lambda processor: natural_order(processor.id))
+    sizes = _sizes(fleet)
     return {
         "application": fleet.application,
         "leader": fleet.application,
@@ -78,7 +79,7 @@ def status_of(fleet: Fleet, tally: Tally, at_ms: int) -> dict[str, Any]:
             }
             for query in sorted(fleet.queries.values(), key=lambda query: natural_order(query.label))
         ],
-        "tasks": [row for processor in processors for row in _tasks(fleet, processor)],
+        "tasks": [row for processor in processors for row in _tasks(fleet, processor, sizes)],
         "counters": tally.counters(),
     }
 
@@ -101,19 +102,24 @@ def _processor(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
     }
 
 
-def _tasks(fleet: Fleet, processor: Processor) -> list[Mapping[str, Any]]:
-    share = {
-        task.task_name: query.state_bytes // max(len(query.tasks), 1)
+def _sizes(fleet: Fleet) -> dict[str, int]:
+    """Task name to bytes: as measured, else an even share of what the query's last batch counted."""
+    shares = {
+        str(task.task_name): query.state_bytes // max(query.task_count, 1)
         for query in fleet.queries.values()
         for task in query.tasks
     }
+    return {**shares, **fleet.state_bytes()}
+
+
+def _tasks(fleet: Fleet, processor: Processor, sizes: Mapping[str, int]) -> list[Mapping[str, Any]]:
     return [
         {
             "name": name,
             "mode": "Active",
             "processor": processor.id,
             "location": fleet.task_locality.get(name, processor.location),
-            "local-bytes": share.get(TaskName(name)),
+            "local-bytes": sizes.get(name),
             "lag-versions": 0,
             "estimated-recovery-seconds": None,
         }

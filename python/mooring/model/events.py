@@ -118,6 +118,18 @@ class StoreOpened(Event):
     remote_changelogs: int
 
 
+@dataclass(frozen=True, slots=True)
+class StateMeasured(Event):
+    """A state store has committed and weighs so much; told when that has changed by more than a tenth.
+
+    `store` is its directory in the checkpoint: `<checkpoint>/state/<operator>/<partition>`, or a store's name below.
+    """
+
+    executor: str
+    store: str
+    state_bytes: int
+
+
 def read_event(form: Mapping[str, Any]) -> Event | None:
     """The event of one JSON object; None for a kind that this version does not know.
 
@@ -188,4 +200,5 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
     "BatchEnded": _batch_ended,
     "QueryEnded": lambda form: QueryEnded(form["at"], form["query"], form["run"], form["error"]),
     "StoreOpened": _store_opened,
+    "StateMeasured": lambda form: StateMeasured(form["at"], form["executor"], form["store"], form["bytes"]),
 }
