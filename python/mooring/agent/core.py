@@ -72,7 +72,7 @@ def _react(fleet: Fleet, event: events.Event) -> Fleet:
 
 
 def _executor_registered(fleet: Fleet, event: events.ExecutorRegistered) -> Fleet:
-    executor = Executor(event.executor, event.location, event.cores)
+    executor = Executor(event.executor, event.location, event.cores, event.zone)
     known = fleet.with_executor(executor)
     if any(processor.executor == executor.id for processor in fleet.processors.values()):
         return known

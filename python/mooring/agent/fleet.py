@@ -23,11 +23,12 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """A living executor."""
+    """A living executor; its zone is empty where nobody knows it."""
 
     id: str
     location: str
     cores: int
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)

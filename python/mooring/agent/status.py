@@ -66,7 +66,7 @@ def status_of(fleet: Fleet, tally: Tally, at_ms: int) -> dict[str, Any]:
         "leader": fleet.application,
         "version": fleet.model.version,
         "at": at_ms,
-        "hosts": [{"location": location, "executors": ids} for location, ids in _hosts(fleet)],
+        "hosts": _hosts(fleet),
         "processors": [_processor(fleet, processor) for processor in processors],
         "queries": [
             {
@@ -84,11 +84,22 @@ def status_of(fleet: Fleet, tally: Tally, at_ms: int) -> dict[str, Any]:
     }
 
 
-def _hosts(fleet: Fleet) -> list[tuple[str, list[str]]]:
+def _hosts(fleet: Fleet) -> list[Mapping[str, Any]]:
+    """Locations with their executors, and with their zone where that is known."""
     hosts: dict[str, list[str]] = {}
+    zones: dict[str, str] = {}
     for executor in fleet.executors.values():
         hosts.setdefault(executor.location, []).append(executor.id)
-    return [(location, sorted(hosts[location], key=natural_order)) for location in sorted(hosts, key=natural_order)]
+        if executor.zone:
+            zones[executor.location] = executor.zone
+    return [
+        {
+            "location": location,
+            "executors": sorted(hosts[location], key=natural_order),
+            **({"zone": zones[location]} if location in zones else {}),
+        }
+        for location in sorted(hosts, key=natural_order)
+    ]
 
 
 def _processor(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:

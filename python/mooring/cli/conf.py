@@ -50,7 +50,10 @@ platforms' own documentation and have not been run there by us. What each needs 
   container a temporary directory that it wipes, so the default of `local.store.dir` keeps nothing there.
 - `databricks.conf`: lines for the cluster's Spark configuration, and an init script that copies the jar to
   `/databricks/jars`, as a plugin is loaded before the cluster's libraries are.
-- `kubernetes.conf`: an image with the jar in it, and a pod template for the executors that says on which node they are:
+- `kubernetes.conf`: an image with the jar in it, and a pod template for the executors that says on which node they are
+  and, for `spark.mooring.zone.provider=kubernetes`, in which zone. A pod has its node's zone as a label from Kubernetes
+  1.35 on (in 1.33 and 1.34 behind the feature gate `PodTopologyLabelsAdmission`). Where `NODE_ZONE` is not set, the
+  label is looked for in `/etc/podinfo/labels`, a volume of the downward API with `metadata.labels`:
 
       apiVersion: v1
       kind: Pod
@@ -60,6 +63,8 @@ platforms' own documentation and have not been run there by us. What each needs 
           env:
           - name: NODE_NAME
             valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+          - name: NODE_ZONE
+            valueFrom: {fieldRef: {fieldPath: "metadata.labels['topology.kubernetes.io/zone']"}}
 """
 
 
@@ -121,7 +126,7 @@ def _kubernetes(jar: str | None) -> str:
             f"{volume}.options.type": "DirectoryOrCreate",
             f"{volume}.mount.path": "/var/lib/mooring",
             "spark.mooring.local.store.dir": "/var/lib/mooring",
-            "spark.mooring.location.provider": "env:NODE_NAME",
+            "spark.mooring.location.provider": "kubernetes",
         },
     )
 

@@ -46,11 +46,15 @@ class ApplicationStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ExecutorRegistered(Event):
-    """An executor can take tasks."""
+    """An executor can take tasks.
+
+    It may be told again, once its `zone` is known; empty until then, and where nobody knows it.
+    """
 
     executor: str
     location: str
     cores: int
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +197,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
     "PlanInForce": _plan_in_force,
     "ApplicationStarted": _application,
     "ExecutorRegistered": lambda form: ExecutorRegistered(
-        form["at"], form["executor"], form["location"], form["cores"]
+        form["at"], form["executor"], form["location"], form["cores"], form.get("zone", "")
     ),
     "ExecutorLost": lambda form: ExecutorLost(form["at"], form["executor"], form["reason"]),
     "QueryPlanned": _query_planned,

@@ -27,6 +27,7 @@ class Settings:
     host_affinity_wait_ms: int
     processor_rebind_timeout_ms: int
     location_provider: str
+    zone_provider: str | None
     grouper: str
     grouper_weights: str
     metadata: str | None

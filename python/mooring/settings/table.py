@@ -56,6 +56,9 @@ class Setting:
         return parse_size_bytes(text) if self.type == "size" else parse_count(text)
 
 
+_ENV = "env:[A-Za-z_][A-Za-z0-9_]*"
+_PLACE = f"(?:host|kubernetes|{_ENV})"
+
 TABLE: tuple[Setting, ...] = (
     Setting("enabled", "boolean", "true", "Whether Mooring does anything; false gives stock Spark behaviour."),
     Setting(
@@ -109,17 +112,18 @@ TABLE: tuple[Setting, ...] = (
         "location.provider",
         "string",
         "host",
-        "Where executors can share a local store: their host, or what an environment variable of the executor says.",
-        values=("host", "env:NAME"),
-        pattern="host|env:[A-Za-z_][A-Za-z0-9_]*",
-        later_values=("kubernetes", "module:Class"),
+        "Where executors can share a local store: their host, what an environment variable of theirs says, their"
+        " Kubernetes node, several of these joined by slashes, or what a Python class of your own answers.",
+        values=("host", "env:NAME", "kubernetes", "env:NAME/env:NAME", "module:Class"),
+        pattern=f"{_PLACE}(/{_PLACE})*|(?!env:){PYTHON_CLASS}",
     ),
     Setting(
         "zone.provider",
         "string",
         None,
-        "Who knows the zone of a location, so that copies of one task are kept in different zones; none by default.",
-        since=LATER,
+        "Who knows the zone of an executor, which mooring status shows; none by default.",
+        values=("env:NAME", "kubernetes", "module:Class"),
+        pattern=f"{_ENV}|kubernetes|(?!env:){PYTHON_CLASS}",
     ),
     Setting(
         "grouper",

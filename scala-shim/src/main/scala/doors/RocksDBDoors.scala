@@ -55,6 +55,9 @@ trait SnapshotLoadWatcher {
 
   /** The store stands at `version` after `milliseconds`, whether or not anything had to be loaded. */
   def loaded(version: Long, milliseconds: Long): Unit
+
+  /** A version was committed; the store's SST files weigh `bytes`, by the figures that RocksDB takes at each commit. */
+  def committed(bytes: Long): Unit
 }
 
 private class RocksDBDoor(
@@ -100,6 +103,7 @@ private class RocksDBDoor(
   override def commit(forceSnapshot: Boolean): (Long, StateStoreCheckpointInfo) = {
     val committed = super.commit(forceSnapshot)
     doubts.settled()
+    metricsOpt.foreach(metrics => watcher.committed(metrics.totalSSTFilesBytes))
     committed
   }
 

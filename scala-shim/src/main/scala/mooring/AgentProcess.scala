@@ -1,7 +1,8 @@
 package io.mooring
 
 import java.io.{BufferedReader, File, IOException, InputStreamReader}
-import java.nio.file.{Files, Path}
+import java.net.URI
+import java.nio.file.Path
 import java.util.concurrent.{ConcurrentLinkedDeque, TimeUnit}
 
 import scala.jdk.CollectionConverters._
@@ -16,7 +17,7 @@ import org.apache.spark.sql.execution.streaming.state.mooring.GatewayDoor
  */
 final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String], silenceSeconds: Long) {
   private val gateway = new GatewayDoor(conf)
-  private val code: Path = unpackCode()
+  private val code: Path = AgentCode.unpack()
   private val lastWords = new ConcurrentLinkedDeque[String]()
   @volatile private var stopping = false
   @volatile private var hopeless = false
@@ -34,9 +35,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     watcher.interrupt()
     watcher.join(TimeUnit.SECONDS.toMillis(5))
     gateway.close()
-    Files.deleteIfExists(code)
-    Files.deleteIfExists(code.getParent)
-    ()
+    AgentCode.delete(code)
   }
 
   private def watch(): Unit = {
@@ -95,13 +94,19 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     val builder = new ProcessBuilder(interpreter, "-m", "mooring.agent").redirectErrorStream(true)
     builder.directory(code.getParent.toFile) // `-m` looks into the working directory first: this one holds only our code
     val env = builder.environment()
-    val paths = Seq(code.toString, GatewayDoor.sparkPythonPath, Option(env.get("PYTHONPATH")).getOrElse(""))
+    val paths = Seq(code.toString, GatewayDoor.sparkPythonPath) ++ usersFiles ++ Option(env.get("PYTHONPATH"))
     env.put("PYTHONPATH", paths.filter(_.nonEmpty).mkString(File.pathSeparator))
     env.put("PYTHONUNBUFFERED", "YES")
     env.put("PYSPARK_GATEWAY_PORT", gateway.port.toString)
     env.put("PYSPARK_GATEWAY_SECRET", gateway.secret) // in the environment, as Spark's PythonRunner does
     builder.start()
   }
+
+  /** What the user gave as `--py-files`, where it lies on this host: a grouper of the user's may be in it. */
+  private def usersFiles: Seq[String] = conf.get("spark.submit.pyFiles", "").split(',').toSeq.map(_.trim).collect {
+    case path if path.startsWith("file:") => URI.create(path).getPath
+    case path if path.startsWith("/") => path
+  }.map(path => if (path.endsWith(".py")) new File(path).getParent else path).distinct
 
   /** As Spark chooses the Python of a driver. */
   private def interpreter: String = {
@@ -132,15 +137,6 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     Thread.interrupted() // the wait below must not be cut short
     if (!child.waitFor(3, TimeUnit.SECONDS)) child.destroyForcibly()
     ()
-  }
-
-  private def unpackCode(): Path = {
-    val zip = Files.createTempDirectory("mooring-agent-").resolve("mooring-agent.zip") // 0700
-    val stream = getClass.getClassLoader.getResourceAsStream("mooring-agent.zip")
-    try Files.copy(stream, zip)
-    finally stream.close()
-    zip.toFile.deleteOnExit()
-    zip
   }
 }
 

@@ -12,7 +12,11 @@ object ExecutorReports {
 
   private[mooring] def through(pluginContext: Option[PluginContext]): Unit = context = pluginContext
 
-  def hello(location: String): Unit = send(Map("report" -> "hello", "location" -> location))
+  def hello(location: String, zone: String): Unit =
+    send(Map("report" -> "hello", "location" -> location, "zone" -> zone))
+
+  def stateMeasured(storeDir: Path, bytes: Long): Unit =
+    send(Map("report" -> "state-measured", "store" -> storeDir.toString, "bytes" -> bytes))
 
   def storeOpened(storeDir: Path, version: Long, milliseconds: Long, counts: ReadCounts): Unit = {
     Say.info(s"opened $storeDir at version $version in $milliseconds ms: $counts")

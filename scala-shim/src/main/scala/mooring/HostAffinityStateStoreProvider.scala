@@ -13,6 +13,7 @@ final class HostAffinityStateStoreProvider extends RocksDBProviderDoor {
 private final class StoreWatcher(storeDir: Path) extends SnapshotLoadWatcher {
   private val shelf = HostStores.ofThisExecutor.flatMap(_.shelf(storeDir))
   private val reads = StoreReads.of(storeDir)
+  private val size = new StateSize
   @volatile private var doubts = 0
 
   override def fileSystem(stock: FileSystem): FileSystem = shelf match {
@@ -34,4 +35,25 @@ private final class StoreWatcher(storeDir: Path) extends SnapshotLoadWatcher {
     shelf.foreach(_.touch())
     ExecutorReports.storeOpened(storeDir, version, milliseconds, counts)
   }
+
+  override def committed(bytes: Long): Unit =
+    if (size.isNews(bytes, System.nanoTime())) ExecutorReports.stateMeasured(storeDir, bytes)
+}
+
+/** How large a store was said to be, and when: what is worth saying anew. */
+private final class StateSize {
+  private var told: Option[(Long, Long)] = None // bytes, and when
+
+  /** The first size is news; later ones when they differ by more than a tenth, and not more often than every 30 s. */
+  def isNews(bytes: Long, nanoTime: Long): Boolean = {
+    val isNew = told.forall { case (before, at) =>
+      math.abs(bytes - before) * 10 > before && nanoTime - at >= StateSize.SilenceNanos
+    }
+    if (isNew) told = Some((bytes, nanoTime))
+    isNew
+  }
+}
+
+private object StateSize {
+  private val SilenceNanos = java.util.concurrent.TimeUnit.SECONDS.toNanos(30)
 }

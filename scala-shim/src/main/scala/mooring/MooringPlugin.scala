@@ -90,7 +90,8 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       val directory = HostStores.directory(settings.text("spark.mooring.local.store.dir"), System.getenv().asScala.get)
       val store = HostStore.open(directory)
       HostStores.use(store)
-      ExecutorReports.hello(Location.of(settings.text(Location.Key), System.getenv().asScala.get))
+      val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()))
+      ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
       warmUp(context.conf())
       sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes")))
     }
@@ -107,24 +108,6 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
     sweep.foreach(_.stop())
     HostStores.use(None)
     ExecutorReports.through(None)
-  }
-}
-
-/** Where an executor is, as `spark.mooring.location.provider` says. */
-object Location {
-  val Key = "spark.mooring.location.provider"
-  private val FromEnvironment = "env:(.+)".r
-
-  def isHost(provider: Option[String]): Boolean = provider.forall(_ == "host")
-
-  /** The location as the executor knows it; empty, and said once, where that is the host after all. */
-  def of(provider: Option[String], environment: String => Option[String]): String = provider match {
-    case Some(FromEnvironment(name)) =>
-      environment(name).filter(_.nonEmpty).getOrElse {
-        Say.once("location", s"the variable $name of $Key is not set here: the host is the location")
-        ""
-      }
-    case _ => ""
   }
 }
 

@@ -120,6 +120,7 @@ final class ClusterWatch(bridge: Bridge, table: PlacementTable, queries: QueryWa
 final class Census(bridge: Bridge, locationIsHost: Boolean) {
   private val added = scala.collection.mutable.Map[String, (String, Int)]()
   private val located = scala.collection.mutable.Map[String, String]()
+  private val zones = scala.collection.mutable.Map[String, String]()
 
   def added(executor: String, host: String, cores: Int): Unit = synchronized {
     added(executor) = (host, cores)
@@ -127,25 +128,25 @@ final class Census(bridge: Bridge, locationIsHost: Boolean) {
     tell(executor)
   }
 
-  def located(executor: String, location: String): Unit = synchronized {
-    if (!locationIsHost) {
-      located(executor) = location
-      tell(executor)
-    }
+  def located(executor: String, location: String, zone: String): Unit = synchronized {
+    if (zone.nonEmpty) zones(executor) = zone
+    if (!locationIsHost) located(executor) = location
+    if (!locationIsHost || zone.nonEmpty) tell(executor)
   }
 
   def removed(executor: String, reason: String): Unit = synchronized {
     added.remove(executor)
     located.remove(executor)
+    zones.remove(executor)
     bridge.over(s"executor $executor")
     bridge.tell(Map("event" -> "ExecutorLost", "executor" -> executor, "reason" -> reason))
   }
 
   private def tell(executor: String): Unit =
     for ((host, cores) <- added.get(executor); location <- located.get(executor)) {
-      val place = if (location.isEmpty) host else location
+      val place = if (location.isEmpty) host else location.replace(Location.Host, host)
       bridge.tell(Map("event" -> "ExecutorRegistered", "executor" -> executor, "host" -> host, "location" -> place,
-        "cores" -> cores), about = Some(s"executor $executor"))
+        "zone" -> zones.getOrElse(executor, ""), "cores" -> cores), about = Some(s"executor $executor"))
     }
 }
 
@@ -156,8 +157,10 @@ final class ReportDesk(bridge: Bridge, census: Census) {
   def receive(json: String): Unit = {
     val report = Json.read(json)
     report.get("report").asText() match {
-      case "hello" => census.located(report.get("executor").asText(), report.get("location").asText())
+      case "hello" =>
+        census.located(report.get("executor").asText(), report.get("location").asText(), report.get("zone").asText())
       case "store-opened" => storeOpened(report)
+      case "state-measured" => pass(report, "StateMeasured")
       case other => Say.once(s"report-$other", s"an executor sent a report of an unknown kind, $other: ignored")
     }
   }
@@ -165,9 +168,13 @@ final class ReportDesk(bridge: Bridge, census: Census) {
   private def storeOpened(report: JsonNode): Unit = {
     Metrics.set("restore-bytes-local", localBytes.addAndGet(report.get("local-bytes").asLong()).toDouble)
     Metrics.set("restore-bytes-remote", remoteBytes.addAndGet(report.get("remote-bytes").asLong()).toDouble)
+    pass(report, "StoreOpened")
+  }
+
+  private def pass(report: JsonNode, event: String): Unit = {
     val fields = report.properties().asScala.map { field =>
       field.getKey -> (if (field.getValue.isNumber) field.getValue.asLong() else field.getValue.asText())
     }
-    bridge.tell(fields.toMap - "report" + ("event" -> "StoreOpened"))
+    bridge.tell(fields.toMap - "report" + ("event" -> event))
   }
 }
