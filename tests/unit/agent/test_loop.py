@@ -79,3 +79,15 @@ def test_a_grouper_that_can_not_be_loaded_is_said_once_and_the_default_one_goes_
     assert sizes(bridge.plans[-1]) == [3, 3]
     assert len(bridge.said) == 1
     assert "spark.mooring.grouper=no.such.module:Grouper" in bridge.said[0] and "host-aware" in bridge.said[0]
+
+
+@pytest.mark.parametrize("damaged", [b"", b"{", b'{"uuid": "88b0"}', b"\xff\xfe", b'{"containers": {"0": {}}}'])
+def test_a_job_model_that_can_not_be_read_is_said_and_the_one_before_it_counts(damaged: bytes) -> None:
+    store = run(Bridge([started(), *executors("a", "b")], [planned()], [], []))
+    before = store.get("job-models/1") or store.get("job-models/2")
+    assert before is not None
+    store.put("job-models/99", damaged)
+    bridge = Bridge([started(), *executors("a", "b")], [planned()], [], [])
+    run(bridge, store)
+    assert sizes(bridge.plans[-1]) == [3, 3]
+    assert len([line for line in bridge.said if "job model 99 of the last run is ignored" in line]) == 1

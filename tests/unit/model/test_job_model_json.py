@@ -102,6 +102,14 @@ def test_unknown_keys_are_ignored_and_the_processor_id_wins_over_the_container_i
     assert model == JobModel.of([ContainerModel.of("7", [task], LocationId("10.0.0.7"))], version=3)
 
 
+def test_a_job_model_of_another_framework_is_read():
+    model = job_model_from_json(golden("another_frameworks"))
+    assert list(model.containers) == ["0", "container-b"]
+    assert model.containers["container-b"].tasks == {} and model.containers["0"].location_id is None
+    assert json.loads(model.config["config"])["job.container.count"] == "2"
+    assert job_model_from_json(job_model_to_json(model)) == model
+
+
 def test_the_owner_of_a_standby_is_never_guessed_from_its_name():
     (task,) = job_model_from_json(golden("standby_of_another_tool")).containers["a-1"].tasks.values()
     assert task.task_mode is TaskMode.STANDBY
@@ -160,6 +168,28 @@ def test_a_broken_task_is_named_with_its_container(changes):
 def test_what_is_not_a_job_model_is_refused(text):
     with pytest.raises(InvalidJobModelError, match="job model"):
         job_model_from_json(text)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        {"version": 12, "queries": {"3f0c": {"0": ["7", "9"]}}},
+        {"uuid": "88b0", "deploymentId": "app-1", "processorId": "4", "subType": "ContainerPlacementRequestMessage"},
+        {"uuid": "88b0", "runId": "app-1", "drainMode": "DEFAULT"},
+        {"application": "app-1", "processors": [], "tasks": []},
+        {"containers": {"0": "10.0.0.7"}},
+        {"containers": None},
+    ],
+)
+def test_another_message_is_refused(foreign):
+    with pytest.raises(InvalidJobModelError, match="container"):
+        job_model_from_json(json.dumps(foreign))
+
+
+@pytest.mark.parametrize("version", ["12", None, 1.5, True])
+def test_a_version_that_is_no_number_is_refused(version):
+    with pytest.raises(InvalidJobModelError, match="version"):
+        job_model_from_json(json.dumps({"version": version, "containers": {}}))
 
 
 def test_two_containers_of_one_processor_are_refused():
