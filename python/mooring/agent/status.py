@@ -116,9 +116,9 @@ def _processor(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
 def _sizes(fleet: Fleet) -> dict[str, int]:
     """Task name to bytes: as measured, else an even share of what the query's last batch counted."""
     shares = {
-        str(task.task_name): query.state_bytes // max(query.task_count, 1)
+        str(query.task_name(partition)): query.state_bytes // query.task_count
         for query in fleet.queries.values()
-        for task in query.tasks
+        for partition in range(query.task_count)
     }
     return {**shares, **fleet.state_bytes()}
 
