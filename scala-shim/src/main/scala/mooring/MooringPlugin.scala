@@ -92,7 +92,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       HostStores.use(store)
       ExecutorReports.hello(Location.of(settings.text(Location.Key), System.getenv().asScala.get))
       warmUp(context.conf())
-      sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes")))
+      sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes").getOrElse(Long.MaxValue)))
     }
   }
 
