@@ -29,10 +29,18 @@ object RestoreMetrics {
   /** Metrics by operator id and name, for the operators of one stage. */
   type OfStage = Map[Long, Map[String, SQLMetric]]
 
-  /** The metrics of the stateful operators among `operators`; empty where the provider is not ours. */
-  def of(operators: Seq[SparkPlan]): OfStage = operators.collect { case operator: StatefulOperator =>
-    operator.stateInfo.map(_.operatorId -> operator.metrics.filter { case (name, _) => supported.exists(_.name == name) })
-  }.flatten.toMap
+  /**
+   * The metrics of the stateful operators among `operators`, where the provider is ours. Of two nodes of one operator
+   * (an aggregation restores in one and saves in another) the one that writes has them.
+   */
+  def of(operators: Seq[SparkPlan]): OfStage = {
+    val found = for {
+      operator <- operators.collect { case stateful: StatefulOperator => stateful }
+      info <- operator.stateInfo
+      metrics = operator.metrics.filter { case (name, _) => supported.exists(_.name == name) } if metrics.nonEmpty
+    } yield info.operatorId -> metrics
+    found.toMap
+  }
 
   private val ofTask = new ConcurrentHashMap[Long, OfStage]()
 
