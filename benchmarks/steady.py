@@ -58,9 +58,9 @@ class Case:
 QUICK = (Case("raw", False, batches=40, rounds=1), Case("raw", True, batches=40, rounds=1))
 # Many short rounds: a shared machine's speed changes more from one minute to the next than the sides differ.
 FULL = (
-    Case("raw", False, batches=60, rounds=5),
-    Case("raw", True, batches=60, rounds=5),
-    Case("slow", False, batches=40, rounds=2),
+    Case("raw", False, batches=60, rounds=3),
+    Case("raw", True, batches=60, rounds=3),
+    Case("slow", False, batches=40, rounds=1),
 )
 
 

@@ -59,4 +59,7 @@ def _refuse_what_has_no_effect(options: dict[str, Any]) -> None:
         )
     context = getattr(getattr(sys.modules.get("pyspark"), "SparkContext", None), "_active_spark_context", None)
     if context is not None and PLUGIN not in context.getConf().get("spark.plugins", ""):
-        raise MooringError("a Spark context runs already, and takes no plugin any more: stop it first (spark.stop())")
+        raise MooringError(
+            "a Spark context runs already, and its JVM takes no plugin any more: restart this Python process (the"
+            " notebook's kernel), and configure first"
+        )

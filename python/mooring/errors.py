@@ -8,6 +8,9 @@
     |   |-- MetadataStoreUnavailable    it could not be reached, after the configured retries; nothing was written
     |   `-- OutcomeUnknown              a write was sent and no answer came: it may have happened or not
     |-- AgentError                      the agent beside the Spark driver cannot go on
+    |-- CommandFailed                   the command did not do what was asked (`mooring.cli.exits`); exit code 1
+    |-- BadUsage                        it was asked in a way that makes no sense; exit code 2
+    |-- CommandTimedOut                 it waited as long as it was told to; exit code 4
     `-- ClusterError                    the testing kit's cluster, or a server in it, did not do what a test needs
 
 No error of a foreign library leaves Mooring: each is translated into one of these where it is first met, and kept as

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -106,6 +107,11 @@ def opened(log: str) -> list[dict[str, int]]:
         dict(zip(names, map(int, line.rpartition("ReadCounts(")[2].rstrip(")").split(",")), strict=True))
         for line in lines
     ]
+
+
+def in_progress(log: str, metric: str) -> list[int]:
+    """A custom metric of the stateful operators, from each progress report in the log."""
+    return [int(value) for value in re.findall(rf'"{re.escape(metric)}" : (\d+)', log)]
 
 
 def said(log: str, words: str) -> int:

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.integration import answers
-from tests.integration.stages import FORMAT_KEY, PROVIDER_KEY, STOCK_HDFS, STOCK_ROCKSDB, Stages, opened, said
+from tests.integration.stages import (
+    FORMAT_KEY,
+    PROVIDER_KEY,
+    STOCK_HDFS,
+    STOCK_ROCKSDB,
+    Stages,
+    in_progress,
+    opened,
+    said,
+)
 
 CHOSEN = {PROVIDER_KEY: STOCK_ROCKSDB}
 
@@ -65,8 +74,12 @@ def test_a_restart_reads_no_snapshot_from_the_checkpoint(tmp_path: Path, changel
     stages = Stages(tmp_path)
     conf = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": changelog}
     stages.run(0.5, conf)
-    openings = opened(stages.run(1.0, conf))
+    log = stages.run(1.0, conf)
+    openings = opened(log)
     assert len(openings) >= 3, "each of the three partitions was opened from files"
     assert sum(opening["remote-files"] + opening["remote-bytes"] for opening in openings) == 0
     assert sum(opening["local-files"] + opening["local-changelogs"] for opening in openings) > 0
+    local_bytes = sum(opening["local-bytes"] for opening in openings)
+    assert sum(in_progress(log, "mooring.restore-bytes-local")) == local_bytes
+    assert sum(in_progress(log, "mooring.restore-bytes-remote")) == 0
     stages.assert_right()

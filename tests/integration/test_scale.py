@@ -1,73 +1,136 @@
-"""From two hosts to three and back, under load: only what evenness asks for moves, and the answer stays right."""
+"""Executors come and go, under load: only what evenness asks for moves, and the answer stays right."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.memory import STATUS
+import pytest
+
+from mooring.agent.records import STATUS
 from mooring.jar import jar_path
 from mooring.metadata import open_metadata_store
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, write_events
+from mooring.testing.submission import Submission
 from tests.integration import answers
 from tests.integration.outputs import counted, read_sink
 
 JOB = Path(__file__).parent / "jobs" / "until_told.py"
 PARTITIONS = 8
+CONF = {
+    "spark.plugins": "io.mooring.MooringPlugin",
+    "spark.mooring.processor.rebind.timeout": "3s",
+    "spark.sql.shuffle.partitions": str(PARTITIONS),
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+class Load:
+    """One job on a cluster, fed file by file, and what its agent says of it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.events, self.metadata, self._directory = directory / "events", directory / "metadata", directory
+        self._files = list(AuctionHouse(seed=3).bid_files())
+        self._written = 0
+
+    def submit(self, cluster: SparkCluster, conf: Mapping[str, str] | None = None) -> Submission:
+        own = {"spark.jars": str(jar_path()), "spark.mooring.metadata": str(self.metadata)}
+        arguments = [self.events, self._directory / "checkpoints", self._directory / "outputs"]
+        return cluster.submit(JOB, arguments, conf={**CONF, **own, **(conf or {})})
+
+    def offer(self, files: int) -> None:
+        """So many files more."""
+        for number in range(self._written, self._written + files):
+            write_events(self._files[number], self.events / "bids", number, modified=START_MS / 1000 + number)
+        self._written += files
+
+    def offer_the_rest_and_finish(self, job: Submission) -> None:
+        self.offer(len(self._files) - self._written)
+        (self.events / "STOP").touch()
+        job.finish(240)
+
+    def status(self) -> dict[str, Any]:
+        with open_metadata_store(str(self.metadata)) as store:
+            record = store.get(STATUS)
+        return json.loads(record) if record else {}
+
+    def counter(self, name: str) -> int:
+        return int(self.status().get("counters", {}).get(name, 0))
+
+    def sizes(self) -> list[int]:
+        """How many tasks each processor has."""
+        return sorted(len(processor["tasks"]) for processor in self.status().get("processors", []))
+
+    def assert_right(self) -> None:
+        expected = answers.windowed_aggregation(self.events)["counts"]
+        assert counted(read_sink(self._directory / "outputs" / "counts")) == counted(expected)
 
 
 def test_two_hosts_three_hosts_two_hosts(tmp_path: Path) -> None:
-    events, metadata = tmp_path / "events", tmp_path / "metadata"
-    files = list(AuctionHouse(seed=3).bid_files())
-    conf = {
-        "spark.plugins": "io.mooring.MooringPlugin",
-        "spark.jars": str(jar_path()),
-        "spark.mooring.metadata": str(metadata),
-        "spark.mooring.processor.rebind.timeout": "3s",
-        "spark.sql.shuffle.partitions": str(PARTITIONS),
-        "spark.sql.session.timeZone": "UTC",
-    }
+    load = Load(tmp_path)
     with SparkCluster(hosts=3, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
         cluster.kill_host("127.0.0.4")
-        for number, rows in enumerate(files[:2]):
-            write_events(rows, events / "bids", number, modified=START_MS / 1000 + number)
-        job = cluster.submit(JOB, [events, tmp_path / "checkpoints", tmp_path / "outputs"], conf=conf)
+        load.offer(2)
+        job = load.submit(cluster)
 
-        def sizes() -> list[int]:
-            return sorted(len(processor["tasks"]) for processor in _status(metadata).get("processors", []))
+        def feed() -> None:
+            committed = load.counter("batches")
+            load.offer(1)
+            job.wait_until(lambda: load.counter("batches") > committed, "a batch", 120)
 
-        def feed(number: int) -> None:
-            committed = _status(metadata)["counters"]["batches"]
-            write_events(files[number], events / "bids", number, modified=START_MS / 1000 + number)
-            job.wait_until(lambda: _status(metadata)["counters"]["batches"] > committed, "a batch", 120)
-
-        job.wait_until(lambda: sizes() == [4, 4], "an even plan on two hosts", 120)
-        job.wait_until(lambda: _status(metadata)["counters"]["batches"] >= 2, "two batches", 120)
-        assert _status(metadata)["counters"]["moves"] == 0
+        job.wait_until(lambda: load.sizes() == [4, 4], "an even plan on two hosts", 120)
+        job.wait_until(lambda: load.counter("batches") >= 2, "two batches", 120)
+        assert load.counter("moves") == 0
 
         cluster.revive_host("127.0.0.4")
-        job.wait_until(lambda: sizes() == [2, 3, 3], "an even plan on three hosts", 120)
-        assert _status(metadata)["counters"]["moves"] == 2, "the third host takes two tasks, and no other task moves"
-        feed(2)
-        feed(3)
+        job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan on three hosts", 120)
+        assert load.counter("moves") == 2, "the third host takes two tasks, and no other task moves"
+        feed()
+        feed()
 
         cluster.kill_host("127.0.0.4")
-        job.wait_until(lambda: sizes() == [4, 4], "an even plan on two hosts again", 120)
-        assert _status(metadata)["counters"]["moves"] == 4, "its two tasks go back, and no other task moves"
-        for number in range(4, len(files)):
-            write_events(files[number], events / "bids", number, modified=START_MS / 1000 + number)
-        (events / "STOP").touch()
-        job.finish(180)
-        counters = _status(metadata)["counters"]
-        assert counters["placed-as-planned"] <= counters["preferred-host-requests"]
-
-    expected = answers.windowed_aggregation(events)["counts"]
-    assert counted(read_sink(tmp_path / "outputs" / "counts")) == counted(expected)
+        job.wait_until(lambda: load.sizes() == [4, 4], "an even plan on two hosts again", 120)
+        assert load.counter("moves") == 4, "its two tasks go back, and no other task moves"
+        load.offer_the_rest_and_finish(job)
+        assert load.counter("placed-as-planned") <= load.counter("preferred-host-requests")
+    load.assert_right()
 
 
-def _status(metadata: Path) -> dict[str, Any]:
-    with open_metadata_store(str(metadata)) as store:
-        record = store.get(STATUS)
-    return json.loads(record) if record else {}
+@pytest.mark.heavy
+def test_dynamic_allocation_adds_executors_and_removes_them(tmp_path: Path) -> None:
+    load = Load(tmp_path)
+    dynamic = {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.timeout": "3s",
+        "spark.dynamicAllocation.minExecutors": "1",
+        "spark.dynamicAllocation.executorIdleTimeout": "3s",
+        "spark.executor.cores": "1",
+    }
+    with SparkCluster(hosts=3, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
+        load.offer(3)
+        job = load.submit(cluster, dynamic)
+        job.wait_until(lambda: load.sizes() == [2, 3, 3], "the backlog to bring three executors", 180)
+        job.wait_until(lambda: load.sizes() == [8], "idle executors to go", 180)
+        load.offer_the_rest_and_finish(job)
+    load.assert_right()
+
+
+@pytest.mark.heavy
+def test_two_executors_on_each_host_share_its_store(tmp_path: Path) -> None:
+    load = Load(tmp_path)
+    two_each = {"spark.executor.cores": "1"}
+    with SparkCluster(hosts=2, cores_per_host=2, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
+        load.offer(3)
+        job = load.submit(cluster, two_each)
+        job.wait_until(lambda: load.sizes() == [2, 2, 2, 2], "an even plan on four executors", 180)
+        job.wait_until(lambda: load.counter("batches") >= 3, "three batches", 180)
+        job.terminate()
+        job = load.submit(cluster, two_each)
+        load.offer_the_rest_and_finish(job)
+        assert load.counter("local-opens") >= PARTITIONS
+        assert load.counter("remote-opens") == load.counter("restore-bytes-remote") == 0
+    load.assert_right()

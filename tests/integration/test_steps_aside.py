@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,32 @@ def test_a_local_store_on_another_file_system(tmp_path: Path) -> None:
         assert oct(other.stat().st_mode & 0o777) == "0o700"
     finally:
         shutil.rmtree(other, ignore_errors=True)
+    stages.assert_right()
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte with nothing free but room for directories."""
+    disk = tmp_path / "full disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", disk], capture_output=True).returncode:
+        pytest.skip("only a superuser can make a file system that is full")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+@pytest.mark.parametrize("free", [16 * 1024, 128 * 1024], ids=["from_the_start", "soon"])
+def test_a_local_store_that_is_full(tmp_path: Path, full_disk: Path, free: int) -> None:
+    stages = Stages(tmp_path)
+    (full_disk / "of somebody else").write_bytes(b"\0" * (1024 * 1024 - free))
+    env = {"MOORING_LOCAL_STORE_DIR": str(full_disk / "store")}
+    logs = [stages.run(part, env=env) for part in (0.5, 1.0)]
+    for log in logs:
+        assert said(log, "nothing more is kept until there is room") + said(log, "No space left on device") >= 1
+    assert said(logs[0], "nothing more is kept until there is room") <= 1
+    assert (full_disk / "of somebody else").exists()
     stages.assert_right()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mooring.agent.loop import Agent
 from mooring.agent.memory import Memory
@@ -15,17 +15,22 @@ from mooring.settings import Settings
 from mooring.spark.bridge import JvmBridge
 from mooring.spark.hadoop_tree import open_tree
 
+LAST_WRITES_SECONDS = 1.5
+"""Less than the driver waits for the agent's end."""
+
 
 def main() -> int:
     """Run until the driver is gone.
 
     Exit code 0 then; anything else is a fault whose last words the driver logs.
     """
-    threading.Thread(target=_end_with_the_driver, name="mooring-driver-watch", daemon=True).start()
+    memories: list[Memory] = []
+    threading.Thread(target=_end_with_the_driver, args=(memories,), name="mooring-driver-watch", daemon=True).start()
     bridge = JvmBridge()
 
     def open_memory(settings: Settings, place: str, application: str, say: Callable[[str], None]) -> Memory:
-        return Memory(_open_store(bridge, settings, place, say), say)
+        memories.append(Memory(_open_store(bridge, settings, place, say), say))
+        return memories[-1]
 
     try:
         Agent(bridge, open_memory).run()
@@ -46,10 +51,12 @@ def _open_store(bridge: JvmBridge, settings: Settings, place: str, say: Callable
         return MemoryMetadataStore(report=say)
 
 
-def _end_with_the_driver() -> None:
+def _end_with_the_driver(memories: Sequence[Memory]) -> None:
     """The driver holds the other end of standard input: its end is the sign to go, whatever the main thread does."""
     while os.read(0, 4096):
         pass
+    for memory in memories:
+        memory.drain(LAST_WRITES_SECONDS)
     os._exit(0)
 
 

@@ -6,6 +6,7 @@ executor for which no processor waits gets a new one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mooring.agent.fleet import Executor, Fleet, Processor
@@ -53,7 +54,7 @@ def ask_for_regrouping(fleet: Fleet, now_ms: int) -> Fleet:
     return replace(fleet, regroup_at_ms=now_ms + fleet.timing.debounce_ms)
 
 
-def remember(fleet: Fleet, model: JobModel | None, task_locality: dict[str, str], now_ms: int) -> Fleet:
+def remember(fleet: Fleet, model: JobModel | None, task_locality: Mapping[str, str], now_ms: int) -> Fleet:
     """Start from what the last run, or an agent before this one, left in the metadata store.
 
     Its processors are there again and wait for executors; the executors that are known already are bound to them.

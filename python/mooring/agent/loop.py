@@ -16,6 +16,7 @@ from mooring.agent import binding
 from mooring.agent.core import Mind, decide, next_deadline_ms
 from mooring.agent.fleet import Timing
 from mooring.agent.memory import Memory
+from mooring.agent.records import Remembered
 from mooring.agent.status import Tally, status_of
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
@@ -72,6 +73,7 @@ class Agent:
         self._take_all(self._bridge.hello())
         while True:
             self._take_all(self._bridge.poll(self._patience_ms()))
+            self._recall_late()
             self._take(events.ClockTicked(self._now_ms()))
             self._show_status()
 
@@ -120,12 +122,23 @@ class Agent:
         settings = Settings.from_conf(self._application.settings)
         place = settings.metadata or default_place(self._application, query)
         self._memory = self._open_memory(settings, place, self._application.application, self._bridge.say)
-        model, locality = self._memory.job_model(), self._memory.task_locality()
+        found = self._memory.recall(settings.host_affinity_wait_ms / 2 / 1000) or Remembered()
         known, _ = decide(self._mind, query)  # its name is needed to read the JVM's plan by
-        start = binding.remember(known.fleet, model, locality, self._now_ms())
-        saved = model.version if model else -1
-        start = replace(start, remembered_bytes=self._memory.state_bytes())
+        start = binding.remember(known.fleet, found.model, found.task_locality, self._now_ms())
+        start = replace(start, remembered_bytes=found.state_bytes)
+        saved = found.model.version if found.model else -1
         self._mind = replace(self._mind, fleet=start, saved_version=saved, saved_locality=start.task_locality)
+
+    def _recall_late(self) -> None:
+        """When the store answers for the first time after the agent went on without it: what runs stays where it is."""
+        found = self._memory.recall(0) if self._memory is not None else None
+        if found is not None:
+            fleet = self._mind.fleet
+            version = max(fleet.model.version, found.model.version + 1 if found.model else 0)
+            places = {**found.task_locality, **fleet.task_locality}
+            model = replace(fleet.model, version=version)
+            fleet = replace(fleet, model=model, task_locality=places, remembered_bytes=found.state_bytes)
+            self._mind = replace(self._mind, fleet=fleet, saved_version=-1, saved_locality=found.task_locality)
 
     def _carry_out(self, order: orders.Order) -> None:
         match order:

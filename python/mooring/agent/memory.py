@@ -1,106 +1,157 @@
-"""What the agent keeps in the metadata store, so that places survive the application.
+"""What the agent remembers beyond its life and the application's, kept by a thread of its own.
 
-Every record is one small JSON text. A record that can not be read counts as none, and is said once; so does a store
-that can not be reached: the agent then decides without memory, and tries again with the next write.
+The agent never waits for the store, but for a moment at its start. What it wants kept is noted, newer notes replace
+older ones, and the thread writes them. While the store does not answer, that is said once, notes wait, and the thread
+tries again; when it answers, it is first read, then written.
 """
 
 from __future__ import annotations
 
-import json
+import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from mooring.errors import InvalidJobModelError, MetadataStoreError
-from mooring.metadata import MetadataStore, NamespacedMetadataStore
-from mooring.model import JobModel, job_model_from_json, job_model_to_json, natural_order
+from mooring.agent.records import Records, Remembered
+from mooring.metadata import MetadataStore
+from mooring.model import JobModel
 
-KEPT_JOB_MODELS = 10
-"""The newest job models that stay; older ones are removed."""
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 10.0
 
-JOB_MODELS, TASK_LOCALITY, PROCESSOR_LOCALITY, STATUS = "job-models", "task-locality", "processor-locality", "status"
+
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    """What is to be written."""
+
+    model: JobModel | None = None
+    task_locality: Mapping[str, str] = field(default_factory=dict)
+    status: Mapping[str, object] | None = None
+
+    def then(self, newer: _Notes) -> _Notes:
+        return _Notes(
+            newer.model or self.model, {**self.task_locality, **newer.task_locality}, newer.status or self.status
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.model or self.task_locality or self.status)
 
 
 class Memory:
-    """The agent's records in one metadata store.
+    """The agent's records in one metadata store, read and written by one daemon thread, from the start to `close`.
 
-    `say` hears, once each, what could not be read or written.
+    `say` hears once of each trouble, and when it is over.
     """
 
     def __init__(self, store: MetadataStore, say: Callable[[str], None]) -> None:
-        self._store = store
-        self._models = NamespacedMetadataStore(store, JOB_MODELS)
-        self._tasks = NamespacedMetadataStore(store, TASK_LOCALITY)
-        self._processors = NamespacedMetadataStore(store, PROCESSOR_LOCALITY)
         self._say = say
         self._said: set[str] = set()
+        self._records = Records(store, self._say_once)
+        self._change = threading.Condition()
+        self._notes = _Notes()
+        self._writing = False
+        self._stopping = False
+        self._remembered: Remembered | None = None
+        self._taken = False
+        self._thread = threading.Thread(target=self._run, name="mooring-memory", daemon=True)
+        self._thread.start()
 
-    def job_model(self) -> JobModel | None:
-        """The newest job model that can be read, or None."""
-        for version in reversed(self._versions()):
-            text = self._quietly("read the job model", lambda key=version: self._models.get(key))  # type: ignore[misc]
-            if text is None:
-                continue
-            try:
-                return job_model_from_json(text)
-            except InvalidJobModelError as damage:
-                self._say_once(f"job model {version} of the last run is ignored: {damage}")
-        return None
+    def recall(self, timeout: float) -> Remembered | None:
+        """What the last run left, once the store has answered; None while it has not, after `timeout` seconds.
 
-    def task_locality(self) -> dict[str, str]:
-        """Task name to the location where it ran last."""
-        records = self._quietly("read where tasks were", self._tasks.all) or {}
-        return {key: value.decode("utf-8", "replace") for key, value in records.items()}
-
-    def state_bytes(self) -> dict[str, int]:
-        """Task name to the bytes of its state, from the last status that was shown."""
-        text = self._quietly("read how large the tasks were", lambda: self._store.get(STATUS))
-        try:
-            tasks = json.loads(text)["tasks"] if text else []
-            return {task["name"]: task["local-bytes"] for task in tasks if isinstance(task["local-bytes"], int)}
-        except (ValueError, KeyError, TypeError) as damage:
-            self._say_once(f"the status of the last run is ignored, and with it how large the tasks were: {damage!r}")
-            return {}
+        It is given out once: whoever gets None may ask again later, with no timeout.
+        """
+        with self._change:
+            self._change.wait_for(lambda: self._remembered is not None, timeout)
+            if self._remembered is None or self._taken:
+                return None
+            self._taken = True
+            return self._remembered
 
     def save_job_model(self, model: JobModel) -> None:
-        """Keep a new version, and remove all but the newest few."""
-
-        def write() -> None:
-            self._models.put(str(model.version), job_model_to_json(model).encode())
-            places = {id: container.location_id or "" for id, container in model.containers.items()}
-            self._processors.put_all({id: place.encode() for id, place in places.items()})
-            for version in self._versions()[:-KEPT_JOB_MODELS]:
-                self._models.delete(version)
-            for gone in self._processors.all().keys() - places.keys():
-                self._processors.delete(gone)
-
-        self._quietly("keep the job model", write)
+        """Keep a new version."""
+        self._note(_Notes(model=model))
 
     def save_task_locality(self, changed: Mapping[str, str]) -> None:
         """Keep where tasks are now."""
-        records = {task: location.encode() for task, location in changed.items()}
-        self._quietly("keep where tasks are", lambda: self._tasks.put_all(records))
+        self._note(_Notes(task_locality=changed))
 
     def save_status(self, status: Mapping[str, object]) -> None:
         """Keep what `mooring status` shows."""
-        self._quietly("keep the status", lambda: self._store.put(STATUS, json.dumps(status).encode()))
+        self._note(_Notes(status=status))
 
-    def close(self) -> None:
-        """Let go of the store."""
-        self._quietly("finish", self._store.flush)
-        self._store.close()
+    def drain(self, timeout: float) -> bool:
+        """Return when all is written, or after `timeout` seconds with False."""
+        with self._change:
+            return self._change.wait_for(lambda: not self._notes and not self._writing, timeout)
 
-    def _versions(self) -> list[str]:
-        records = self._quietly("list job models", self._models.all) or {}
-        return sorted((key for key in records if key.isdigit()), key=natural_order)
+    def close(self, timeout: float = 2.0) -> None:
+        """Write what is noted, if the store answers in time, and let go of the store."""
+        self.drain(timeout)
+        with self._change:
+            self._stopping = True
+            self._change.notify_all()
+        self._thread.join(timeout)
+        self._records.close()
 
-    def _quietly(self, what: str, action: Callable[[], object]):  # type: ignore[no-untyped-def]
-        """Do it, or say once why it can not be done: no query may suffer from a store."""
+    def _note(self, newer: _Notes) -> None:
+        with self._change:
+            self._notes = self._notes.then(newer)
+            self._change.notify_all()
+
+    def _run(self) -> None:
+        pause = 0.0
+        while self._wait_for_work(pause):
+            try:
+                self._work()
+            except Exception as error:  # whatever is wrong with a store, the thread goes on, and so do queries
+                self._say_once(
+                    f"can not read or write the metadata store ({error}): it is tried again; until then a restart may"
+                    " not find its state's places; queries are not affected"
+                )
+                pause = min(max(2 * pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+            else:
+                if pause:
+                    self._said.clear()
+                    self._say("the metadata store answers again")
+                pause = 0.0
+
+    def _wait_for_work(self, pause: float) -> bool:
+        """True when there is something to do; False at the end."""
+        with self._change:
+            self._change.wait_for(lambda: self._stopping, pause)
+            self._change.wait_for(lambda: self._stopping or self._remembered is None or bool(self._notes))
+            return not self._stopping
+
+    def _work(self) -> None:
+        if self._remembered is None:
+            found = self._records.read()
+            with self._change:
+                self._remembered = found
+                self._change.notify_all()
+        with self._change:
+            if not self._taken:  # a version may only follow the newest one that is there: the agent must know of it
+                self._change.wait_for(lambda: self._taken or self._stopping, FIRST_PAUSE_SECONDS)
+            if not self._taken:
+                return
+            notes, self._notes, self._writing = self._notes, _Notes(), True
         try:
-            return action()
-        except MetadataStoreError as error:
-            self._say_once(
-                f"can not {what} ({error}): a restart may not find its state's places; queries are not affected"
-            )
-            return None
+            self._write(notes)
+        except BaseException:
+            with self._change:
+                self._notes = notes.then(self._notes)
+            raise
+        finally:
+            with self._change:
+                self._writing = False
+                self._change.notify_all()
+
+    def _write(self, notes: _Notes) -> None:
+        if notes.model:
+            self._records.write_job_model(notes.model)
+        if notes.task_locality:
+            self._records.write_task_locality(notes.task_locality)
+        if notes.status:
+            self._records.write_status(notes.status)
 
     def _say_once(self, message: str) -> None:
         if message not in self._said:

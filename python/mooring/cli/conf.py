@@ -50,10 +50,12 @@ platforms' own documentation and have not been run there by us. What each needs 
   container a temporary directory that it wipes, so the default of `local.store.dir` keeps nothing there.
 - `databricks.conf`: lines for the cluster's Spark configuration, and an init script that copies the jar to
   `/databricks/jars`, as a plugin is loaded before the cluster's libraries are.
-- `kubernetes.conf`: an image with the jar in it, and a pod template for the executors that says on which node they are
-  and, for `spark.mooring.zone.provider=kubernetes`, in which zone. A pod has its node's zone as a label from Kubernetes
-  1.35 on (in 1.33 and 1.34 behind the feature gate `PodTopologyLabelsAdmission`). Where `NODE_ZONE` is not set, the
-  label is looked for in `/etc/podinfo/labels`, a volume of the downward API with `metadata.labels`:
+- `kubernetes.conf`: an image with the jar in it; on each node a directory `/var/lib/mooring` that belongs to the user
+  of the image (185 in Spark's own; `DirectoryOrCreate` alone makes it root's), which is Spark's local directory as
+  well, so that files are shared by link; and a pod template for the executors that says on which node they are and, for
+  `spark.mooring.zone.provider=kubernetes`, in which zone. A pod has its node's zone as a label from Kubernetes 1.35 on
+  (in 1.33 and 1.34 behind the feature gate `PodTopologyLabelsAdmission`). Where `NODE_ZONE` is not set, the label is
+  looked for in `/etc/podinfo/labels`, a volume of the downward API with `metadata.labels`:
 
       apiVersion: v1
       kind: Pod
@@ -70,7 +72,9 @@ platforms' own documentation and have not been run there by us. What each needs 
 
 def run(arguments: argparse.Namespace) -> None:
     """`mooring conf`: print the sample configuration for a target, for spark-submit with the jar that is here."""
+    # What is printed is the user's to change; only the files of conf/ are made again.
     text = render(arguments.target, _jar_here() if arguments.target == "spark-submit" else None)
+    text = text.replace(f"# {MADE_FROM}\n", "")
     if arguments.json:
         text = json.dumps({"target": arguments.target, "text": text}, indent=1) + "\n"
     sys.stdout.write(text)
@@ -110,12 +114,17 @@ def render_all() -> dict[str, str]:
 def _spark_submit(jar: str | None) -> str:
     return _properties(
         "For spark-submit: --properties-file, or a part of conf/spark-defaults.conf.",
-        {"spark.plugins": PLUGIN, "spark.jars": jar or "/path/to/mooring.jar"},
+        {
+            "spark.plugins": PLUGIN,
+            "spark.jars": jar or "/path/to/mooring.jar",
+            "spark.mooring.local.store.dir": "/data/mooring",
+        },
     )
 
 
 def _kubernetes(jar: str | None) -> str:
-    volume = "spark.kubernetes.executor.volumes.hostPath.mooring"
+    # A volume whose name begins so is one of Spark's local directories: state files can be linked into the store.
+    volume = "spark.kubernetes.executor.volumes.hostPath.spark-local-dir-mooring"
     return _properties(
         "For spark-submit --master k8s://…: the local store lies on the node, and the node is the location.",
         {
@@ -125,7 +134,7 @@ def _kubernetes(jar: str | None) -> str:
             f"{volume}.options.path": "/var/lib/mooring",
             f"{volume}.options.type": "DirectoryOrCreate",
             f"{volume}.mount.path": "/var/lib/mooring",
-            "spark.mooring.local.store.dir": "/var/lib/mooring",
+            "spark.mooring.local.store.dir": "/var/lib/mooring/store",
             "spark.mooring.location.provider": "kubernetes",
         },
     )

@@ -117,6 +117,8 @@ def as_text(root: Path, shelves: list[Shelf], dry_run: bool) -> str:
     verb = "would be removed" if dry_run else "removed"
     directories = counted(len(shelves), "directory", "directories")
     lines.append(f"{root}: {directories}, {len(gone)} {verb}, {size(_bytes(shelves, 'removed'))}")
+    if not root.exists():
+        lines.append("there is no such directory: name the one of spark.mooring.local.store.dir with --local-store")
     return "\n".join(lines)
 
 

@@ -41,6 +41,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     _refuse_unknown_command(arguments, list(commands))
     parsed, unknown = parser.parse_known_args(list(arguments))
     if unknown:
+        if unknown[0] in {"--json", "--metadata"}:
+            raise BadUsage(
+                f"{unknown[0]} stands before {parsed.command}; options go behind: mooring {parsed.command} {unknown[0]}"
+            )
         options = sorted(commands[parsed.command]._option_string_actions)
         expected = f"expected one of {', '.join(options)}{nearest(unknown[0], options)}"
         raise BadUsage(f"{parsed.command}: unknown argument {unknown[0]}; {expected}")

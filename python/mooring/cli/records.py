@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.memory import JOB_MODELS, STATUS, TASK_LOCALITY
+from mooring.agent.records import JOB_MODELS, STATUS, TASK_LOCALITY
 from mooring.cli.exits import BadUsage, CommandFailed, nearest
 from mooring.errors import InvalidJobModelError, MetadataStoreError
 from mooring.metadata import MetadataStore, NamespacedMetadataStore, open_metadata_store

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.memory import STATUS
+from mooring.agent.records import STATUS
 from mooring.metadata import FileMetadataStore
 
 _PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent"

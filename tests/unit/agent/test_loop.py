@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from mooring.agent.loop import Agent
@@ -39,13 +41,15 @@ class Bridge:
         pass
 
 
-def run(bridge: Bridge, store: MemoryMetadataStore | None = None, from_ms: int = 0) -> MemoryMetadataStore:
-    """Until the driver is gone; each look at the clock finds it four seconds later."""
-    kept = MemoryMetadataStore() if store is None else store
-    ticks = iter(range(from_ms, 10**9, 4_000))
+def run(bridge: Bridge, name: str | None = None) -> str:
+    """Until the driver is gone; each look at the clock finds it four seconds later. Answers with the store's name."""
+    name = name or uuid.uuid4().hex
+    memory = Memory(MemoryMetadataStore(name), bridge.said.append)
+    ticks = iter(range(0, 10**9, 4_000))
     with pytest.raises(AgentError, match="gone"):
-        Agent(bridge, lambda *_: Memory(kept, bridge.said.append), now_ms=lambda: next(ticks)).run()
-    return kept
+        Agent(bridge, lambda *_: memory, now_ms=lambda: next(ticks)).run()
+    memory.close()
+    return name
 
 
 def started(**settings: str) -> events.Event:
@@ -83,11 +87,11 @@ def test_a_grouper_that_can_not_be_loaded_is_said_once_and_the_default_one_goes_
 
 @pytest.mark.parametrize("damaged", [b"", b"{", b'{"uuid": "88b0"}', b"\xff\xfe", b'{"containers": {"0": {}}}'])
 def test_a_job_model_that_can_not_be_read_is_said_and_the_one_before_it_counts(damaged: bytes) -> None:
-    store = run(Bridge([started(), *executors("a", "b")], [planned()], [], []))
-    before = store.get("job-models/1") or store.get("job-models/2")
-    assert before is not None
+    name = run(Bridge([started(), *executors("a", "b")], [planned()], [], []))
+    store = MemoryMetadataStore(name)
+    assert store.all("job-models/")
     store.put("job-models/99", damaged)
     bridge = Bridge([started(), *executors("a", "b")], [planned()], [], [])
-    run(bridge, store)
+    run(bridge, name)
     assert sizes(bridge.plans[-1]) == [3, 3]
     assert len([line for line in bridge.said if "job model 99 of the last run is ignored" in line]) == 1

@@ -8,7 +8,6 @@ from mooring.agent.core import Mind
 from mooring.agent.fleet import Fleet
 from mooring.agent.status import Tally, status_of
 from mooring.grouping import choose_grouper
-from mooring.metadata import MemoryMetadataStore
 from mooring.model import events
 from tests.unit.agent.builders import TIMING, Story
 from tests.unit.agent.test_loop import Bridge, executors, planned, run, started
@@ -94,19 +93,10 @@ def test_a_restart_weighs_tasks_as_the_last_run_left_them() -> None:
         [],
         [],
     )
-    store = run(first)
+    name = run(first)
     second = Bridge([started(grouper_weights="bytes"), *executors("a", "b", "c")], [planned()], [], [])
-    run(second, store)
+    run(second, name)
     hosts = {"0": "a", "1": "b", "2": "c", "7": "c"}
     last = {partition: hosts[row[0]] for partition, row in first.plans[-1]["q"].items()}
     assert sorted(list(last.values()).count(host) for host in "abc") == [1, 2, 3]
     assert {partition: hosts[row[0]] for partition, row in second.plans[-1]["q"].items()} == last
-
-
-def test_a_damaged_status_is_said_and_weighs_nothing() -> None:
-    store = MemoryMetadataStore()
-    store.put("status", b'{"tasks": [{"name": 3}]}')
-    bridge = Bridge([started(grouper_weights="bytes"), *executors("a", "b")], [planned()], [], [])
-    run(bridge, store)
-    assert len(bridge.plans[-1]["q"]) == 6
-    assert "the status of the last run is ignored" in bridge.said[0]

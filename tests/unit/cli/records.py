@@ -1,8 +1,8 @@
-"""A directory of records as the agent leaves it, written with the agent's own memory."""
+"""A directory of records as the agent leaves it, written by the agent's own code."""
 
 import json
 
-from mooring.agent.memory import Memory
+from mooring.agent.records import Records
 from mooring.metadata import FileMetadataStore
 from mooring.model import ContainerModel, JobModel, LocationId, SystemStreamPartition, TaskModel, TaskName
 
@@ -79,10 +79,10 @@ def write(directory, model=None, record=None):
     """Leave a job model, its localities and a status in a directory; its path as text."""
     model = model or job_model()
     with FileMetadataStore(str(directory)) as store:
-        memory = Memory(store, print)
-        memory.save_job_model(model)
-        memory.save_task_locality({name: c.location_id for c in model.containers.values() for name in c.tasks})
-        memory.save_status(status(model) if record is None else record)
+        records = Records(store, print)
+        records.write_job_model(model)
+        records.write_task_locality({name: c.location_id for c in model.containers.values() for name in c.tasks})
+        records.write_status(status(model) if record is None else record)
     return str(directory)
 
 

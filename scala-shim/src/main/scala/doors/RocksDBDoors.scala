@@ -20,6 +20,9 @@ abstract class RocksDBProviderDoor extends RocksDBStateStoreProvider {
   /** Makes the watcher of one store; `storeDir` is where the checkpoint keeps the store's files. */
   protected def watch(storeDir: Path): SnapshotLoadWatcher
 
+  override def supportedCustomMetrics: Seq[StateStoreCustomMetric] =
+    super.supportedCustomMetrics ++ RestoreMetrics.supported
+
   override protected def createRocksDB(
       dfsRootDir: String,
       conf: RocksDBConf,

@@ -1,7 +1,7 @@
 package io.mooring
 
 import org.apache.hadoop.fs.{FileSystem, Path}
-import org.apache.spark.sql.execution.streaming.state.mooring.{RocksDBProviderDoor, SnapshotLoadWatcher}
+import org.apache.spark.sql.execution.streaming.state.mooring.{RestoreMetrics, RocksDBProviderDoor, SnapshotLoadWatcher}
 
 /**
  * Stock RocksDB's provider, whose files the host keeps. Its checkpoints are those of the stock provider to the byte.
@@ -33,6 +33,7 @@ private final class StoreWatcher(storeDir: Path) extends SnapshotLoadWatcher {
 
   override def loaded(version: Long, milliseconds: Long): Unit = reads.take().foreach { counts =>
     shelf.foreach(_.touch())
+    RestoreMetrics.opened(storeDir, counts.localBytes, counts.remoteBytes, milliseconds)
     ExecutorReports.storeOpened(storeDir, version, milliseconds, counts)
   }
 

@@ -31,21 +31,28 @@ import org.apache.hadoop.fs.{Path => RemotePath}
 final class HostStore(val root: Path) {
   import HostStore._
 
+  /** What the store leaves free on its disk, in bytes, for those who share the disk: 1 GiB, or a twentieth if less. */
+  lazy val floor: Long = math.min(1L << 30, root.toFile.getTotalSpace / 20)
+
+  /** How far the disk's free space lies below the floor, in bytes; 0 when all is well. */
+  def lackOfRoom(): Long = math.max(0, floor - root.toFile.getUsableSpace)
+
   /** The place of one state store's files, or None where `storeDir` is not one that Spark lays out. */
   def shelf(storeDir: RemotePath): Option[HostShelf] = storeDir.toUri.toString match {
     case StoreDir(checkpoint, operator, partition, store) =>
       val owner = root.resolve(keyOf(checkpoint))
-      Some(new HostShelf(checkpoint, owner, owner.resolve(s"$operator/$partition/${Option(store).getOrElse("default")}")))
+      val dir = owner.resolve(s"$operator/$partition/${Option(store).getOrElse("default")}")
+      Some(new HostShelf(this, checkpoint, owner, dir))
     case _ => None
   }
 }
 
 /** The kept files of one state store. Safe for several executors of one host at once. */
-final class HostShelf(checkpoint: String, ownerDir: Path, dir: Path) {
+final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, dir: Path) {
   import HostStore._
 
   /** Keeps `file` under `name`: a hard link, or a copy where the store lies on another file system. */
-  def keep(name: String, file: Path): Unit = attempt(s"keep $name") {
+  def keep(name: String, file: Path): Unit = if (hasRoom) attempt(s"keep $name") {
     prepare()
     val temporary = dir.resolve(TemporaryPrefix + UUID.randomUUID())
     try {
@@ -55,9 +62,15 @@ final class HostShelf(checkpoint: String, ownerDir: Path, dir: Path) {
   }
 
   /** A new file to be filled and then kept by `publish`; None when the store can not be written. */
-  def temporary(): Option[Path] = attemptOr[Option[Path]]("write", None) {
+  def temporary(): Option[Path] = if (!hasRoom) None else attemptOr[Option[Path]]("write", None) {
     prepare()
     Some(Files.createFile(dir.resolve(TemporaryPrefix + UUID.randomUUID()), OwnerOnlyFile))
+  }
+
+  private def hasRoom: Boolean = hostStore.lackOfRoom() == 0 || {
+    Say.once("local-store-full", s"the disk of the local store ${hostStore.root} has less than ${hostStore.floor >> 20} " +
+      "MiB free: nothing more is kept until there is room; state that is not kept is fetched from the checkpoint")
+    false
   }
 
   /** Gives `temporary`, whose CRC32C is `crc`, its lasting name in one step; a file that had the name goes. */

@@ -10,12 +10,13 @@ import scala.util.Using
 import scala.util.control.NonFatal
 
 /**
- * Keeps a host's store within its size, and clean of what a killed executor left half written.
+ * Keeps a host's store within `limit` bytes, its disk above the store's floor of free space, and both clean of what a
+ * killed executor left half written.
  *
  * What was not opened for longest goes first; within one state store the oldest file does. A file that some executor
  * has open (it has a second link) stays. One executor of the host sweeps at a time; a daemon thread does it.
  */
-final class HostStoreSweep(store: HostStore, maxBytes: Option[Long]) {
+final class HostStoreSweep(store: HostStore, limit: Long) {
   private val thread = new Thread(() => run(), "mooring-host-store-sweep")
   thread.setDaemon(true)
   thread.start()
@@ -39,11 +40,12 @@ final class HostStoreSweep(store: HostStore, maxBytes: Option[Long]) {
         lock.foreach(l => try body finally l.release())
     }
 
-  private[mooring] def sweep(): Unit = {
+  /** Sweeps once, now. */
+  def sweep(): Unit = {
     val files = filesThatStay()
     val longAgo = FileTime.fromMillis(System.currentTimeMillis() - HostStoreSweep.AbandonedMs)
     files.collect { case (f, changed) if isTemporary(f) && changed.compareTo(longAgo) < 0 => Files.deleteIfExists(f) }
-    maxBytes.foreach(limit => shrink(files.map(_._1).flatMap(f => KeptFile.parse(f.getFileName.toString).map(f -> _)), limit))
+    shrink(files.map(_._1).flatMap(f => KeptFile.parse(f.getFileName.toString).map(f -> _)))
   }
 
   private def isTemporary(file: Path) = file.getFileName.toString.startsWith(HostStore.TemporaryPrefix)
@@ -62,8 +64,8 @@ final class HostStoreSweep(store: HostStore, maxBytes: Option[Long]) {
     found.result()
   }
 
-  private def shrink(kept: Vector[(Path, KeptFile)], limit: Long): Unit = {
-    var excess = kept.map(_._2.length).sum - limit
+  private def shrink(kept: Vector[(Path, KeptFile)]): Unit = {
+    var excess = math.max(kept.map(_._2.length).sum - limit, store.lackOfRoom())
     if (excess > 0) {
       val lastUse = kept.map(_._1.getParent).distinct.map(dir => dir -> usedAt(dir)).toMap
       kept.sortBy { case (path, file) => (lastUse(path.getParent), file.mtimeNanos) }

@@ -93,7 +93,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()))
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
       warmUp(context.conf())
-      sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes")))
+      sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes").getOrElse(Long.MaxValue)))
     }
   }
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.exchange.Exchange
-import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, RestoreMetrics, StreamDoors}
 
 /** Appended to `spark.sql.extensions` by the driver part. */
 final class MooringExtensions extends (SparkSessionExtensions => Unit) {
@@ -62,19 +62,26 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
 
   override protected def doExecute(): RDD[InternalRow] = {
     StreamDoors.allowProvider(child, Names.Provider)
-    new PlacedRDD(child.execute(), query, operator.batch)
+    new PlacedRDD(child.execute(), query, operator.batch, RestoreMetrics.of(operatorsOfStage(child)))
   }
+
+  private def operatorsOfStage(plan: SparkPlan): Seq[SparkPlan] =
+    if (plan.isInstanceOf[Exchange]) Nil else plan +: plan.children.flatMap(operatorsOfStage)
 
   override protected def withNewChildInternal(newChild: SparkPlan): PlacedExec = copy(child = newChild)
 }
 
 /** The scheduler asks the first RDD of a stage that has a preference; this one stands before the state store's own. */
-final class PlacedRDD[T: ClassTag](parent: RDD[T], query: String, batch: Long) extends RDD[T](parent) {
+final class PlacedRDD[T: ClassTag](
+    parent: RDD[T], query: String, batch: Long, restoreMetrics: RestoreMetrics.OfStage) extends RDD[T](parent) {
   setName(s"mooring $query batch $batch")
 
   override protected def getPartitions: Array[Partition] = parent.partitions
 
-  override def compute(split: Partition, context: TaskContext): Iterator[T] = parent.iterator(split, context)
+  override def compute(split: Partition, context: TaskContext): Iterator[T] = {
+    RestoreMetrics.duringTask(context, restoreMetrics)
+    parent.iterator(split, context)
+  }
 
   override protected def getPreferredLocations(split: Partition): Seq[String] =
     Driver.current.flatMap(_.table.preferred(query, split.index)) match {

@@ -56,12 +56,17 @@ final class SettingsTable(rows: Seq[Setting], conf: Map[String, String]) {
       case _ =>
         val valid = row.pattern.fold(row.values.isEmpty || row.values.contains(value))(value.matches)
         if (value.isEmpty || !valid)
-          refuse(row.values.mkString(" or "), SettingsTable.nearest(value, row.default.toSeq ++ row.values))
+          refuse(row.values.mkString(" or "), SettingsTable.nearestText(row, value))
     }
   }
 }
 
 object SettingsTable {
+  /** For texts `values` may describe what is valid, rather than list it: then only the default is sure to be. */
+  private def nearestText(row: Setting, value: String): String =
+    if (row.kind == "enum") nearest(value, row.default.toSeq ++ row.values)
+    else row.default.getOrElse("none, leave the key out")
+
   def read(conf: Map[String, String]): SettingsTable = {
     val stream = getClass.getClassLoader.getResourceAsStream("settings.json")
     val rows = try Json.read(new String(stream.readAllBytes(), "UTF-8")).elements().asScala.map(row).toSeq

@@ -1,0 +1,91 @@
+"""The agent's records in the metadata store: one small text for each, read and written by one thread.
+
+A record that can not be read counts as none, and is said; a store that does not do what it is asked raises
+MetadataStoreError.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from mooring.errors import InvalidJobModelError
+from mooring.metadata import MetadataStore, NamespacedMetadataStore
+from mooring.model import JobModel, job_model_from_json, job_model_to_json, natural_order
+
+KEPT_JOB_MODELS = 10
+"""The newest job models that stay; older ones are removed."""
+
+JOB_MODELS, TASK_LOCALITY, PROCESSOR_LOCALITY, STATUS = "job-models", "task-locality", "processor-locality", "status"
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What the last run left: its newest job model, the location of each task, the bytes of each task's state."""
+
+    model: JobModel | None = None
+    task_locality: Mapping[str, str] = field(default_factory=dict)
+    state_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+class Records:
+    """What is where in the store; `say` hears of records that are ignored."""
+
+    def __init__(self, store: MetadataStore, say: Callable[[str], None]) -> None:
+        self._store = store
+        self._models = NamespacedMetadataStore(store, JOB_MODELS)
+        self._tasks = NamespacedMetadataStore(store, TASK_LOCALITY)
+        self._processors = NamespacedMetadataStore(store, PROCESSOR_LOCALITY)
+        self._say = say
+
+    def read(self) -> Remembered:
+        """Everything that a start needs."""
+        places = {task: place.decode("utf-8", "replace") for task, place in self._tasks.all().items()}
+        return Remembered(self._newest_model(), places, self._state_bytes())
+
+    def write_job_model(self, model: JobModel) -> None:
+        """Keep a new version, and remove all but the newest few."""
+        self._models.put(str(model.version), job_model_to_json(model).encode())
+        places = {id: container.location_id or "" for id, container in model.containers.items()}
+        self._processors.put_all({id: place.encode() for id, place in places.items()})
+        for version in self._versions()[:-KEPT_JOB_MODELS]:
+            self._models.delete(version)
+        for gone in self._processors.all().keys() - places.keys():
+            self._processors.delete(gone)
+
+    def write_task_locality(self, changed: Mapping[str, str]) -> None:
+        """Keep where these tasks are now."""
+        self._tasks.put_all({task: location.encode() for task, location in changed.items()})
+
+    def write_status(self, status: Mapping[str, object]) -> None:
+        """Keep what `mooring status` shows."""
+        self._store.put(STATUS, json.dumps(status).encode())
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
+
+    def _newest_model(self) -> JobModel | None:
+        for version in reversed(self._versions()):
+            text = self._models.get(version)
+            if text is None:  # removed in this moment, as an old one
+                continue
+            try:
+                return job_model_from_json(text)
+            except InvalidJobModelError as damage:
+                self._say(f"job model {version} of the last run is ignored: {damage}")
+        return None
+
+    def _state_bytes(self) -> dict[str, int]:
+        """From the last status that was shown."""
+        text = self._store.get(STATUS)
+        try:
+            tasks = json.loads(text)["tasks"] if text else []
+            return {task["name"]: task["local-bytes"] for task in tasks if isinstance(task["local-bytes"], int)}
+        except (ValueError, KeyError, TypeError) as damage:
+            self._say(f"the status of the last run is ignored, and with it how large the tasks were: {damage!r}")
+            return {}
+
+    def _versions(self) -> list[str]:
+        return sorted((key for key in self._models.all() if key.isdigit()), key=natural_order)

@@ -1,0 +1,102 @@
+"""Executors, hosts and the agent killed or silenced at random moments of a drawn order: the answer is right.
+
+MOORING_CHAOS_SEED=7 repeats one run; each test prints its seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.jar import jar_path
+from mooring.testing.cluster import SparkCluster
+from mooring.testing.processes import descendants
+from mooring.testing.submission import Submission
+from tests.integration import answers
+from tests.integration.job_runs import JOB_CONF, JOBS, Job, JobRun, write_input
+
+HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
+# A task fails for each executor that dies under it; with Spark's defaults the faults themselves would end the job.
+PATIENT = {"spark.task.maxFailures": "40", "spark.stage.maxConsecutiveAttempts": "40", "spark.network.timeout": "40s"}
+
+
+@pytest.fixture(scope="module")
+def spark_hosts_options() -> dict[str, Any]:
+    return {"executor_memory": "768m", "conf": {**JOB_CONF, **PATIENT}}
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        Job("windowed_aggregation", answers.windowed_aggregation),
+        Job("transform_with_state", answers.transform_with_state),
+        Job("left_outer_join", answers.left_outer_join),
+    ],
+    ids=lambda job: job.name,
+)
+def test_a_job_gives_the_right_answer_through_random_faults(
+    job: Job, spark_hosts: SparkCluster, tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("MOORING_CHAOS_SEED") or random.randrange(10_000))
+    print(f"MOORING_CHAOS_SEED={seed}")
+    run = JobRun(job, write_input(tmp_path / "events"), tmp_path)
+    conf = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path())}
+    submission = spark_hosts.submit(JOBS / f"{job.name}.py", run.arguments, conf=conf)
+    submission.wait_until(lambda: run.committed() >= 1, "the first batch", timeout=180)
+    faults = Faults(random.Random(seed), spark_hosts, submission)
+    while submission.is_running and len(faults.done) < 8:
+        faults.strike()
+    faults.heal()
+    submission.finish(300)
+    print(", ".join(faults.done))
+    assert faults.done, "the job ended before anything happened to it"
+    run.assert_right()
+
+
+class Faults:
+    """One fault after the other, with a pause of a drawn length after each; at most one host is down at a time."""
+
+    def __init__(self, draw: random.Random, cluster: SparkCluster, submission: Submission) -> None:
+        self._draw = draw
+        self._cluster = cluster
+        self._submission = submission
+        self._down: str | None = None
+        self.done: list[str] = []
+
+    def strike(self) -> None:
+        """Let one thing go wrong."""
+        self.heal()
+        host = self._draw.choice(HOSTS)
+        fault = self._draw.choice([self._kill_executor, self._kill_host, self._pause_host, self._kill_agent])
+        fault(host)
+        self.done.append(f"{fault.__name__.strip('_')} {host}")
+        time.sleep(self._draw.uniform(0.5, 6))
+
+    def heal(self) -> None:
+        """Bring back the host that is down, if one is."""
+        if self._down is not None:
+            self._cluster.revive_host(self._down)
+            self._down = None
+
+    def _kill_executor(self, host: str) -> None:
+        for executor in self._cluster.hosts[host].executors():
+            executor.kill()
+
+    def _kill_host(self, host: str) -> None:
+        self._cluster.kill_host(host)
+        self._down = host
+
+    def _pause_host(self, host: str) -> None:
+        self._cluster.pause_host(host)
+        time.sleep(self._draw.uniform(0.5, 5))
+        self._cluster.resume_host(host)
+
+    def _kill_agent(self, host: str) -> None:
+        for child in descendants(self._submission.process.pid):
+            if child.option("-m") == "mooring.agent":
+                os.kill(child.pid, 9)

@@ -1,0 +1,144 @@
+"""A host's store in its own JVM: what goes first when room is needed, and what never does."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.java_gateway import JavaGateway
+from pyspark import SparkConf
+from pyspark.java_gateway import launch_gateway
+
+from mooring.jar import jar_path
+
+UNLIMITED = 2**62
+HOUR = 3600.0
+
+
+@pytest.fixture(scope="module")
+def jvm() -> Iterator[Any]:
+    gateway: JavaGateway = launch_gateway(SparkConf(False).set("spark.driver.extraClassPath", str(jar_path())))
+    yield gateway.jvm
+    gateway.shutdown()
+
+
+class Kept:
+    """A store in a directory, and the working directory of an executor that shares its files."""
+
+    def __init__(self, jvm: Any, directory: Path) -> None:
+        self._jvm = jvm
+        self.root, self.working = directory / "store", directory / "working"
+        self.working.mkdir()
+        self.store = jvm.io.mooring.HostStore.open(self._path(self.root)).get()
+
+    def shelf(self, partition: int) -> Any:
+        return self.store.shelf(self._jvm.org.apache.hadoop.fs.Path(f"file:/checkpoint/state/0/{partition}")).get()
+
+    def keep(self, partition: int, number: int, kilobytes: int = 100) -> str:
+        """Keep a file that an executor has written, and let the executor go on without it."""
+        name = f"{number:06}-00000000-0000-0000-0000-{partition:012}.sst"
+        written = self.working / name
+        written.write_bytes(os.urandom(kilobytes * 1024))
+        self.shelf(partition).keep(name, self._path(written))
+        written.unlink()
+        return name
+
+    def used(self, partition: int, ago: float) -> None:
+        """Let an executor have opened the store so many seconds ago."""
+        self.shelf(partition).touch()
+        mark = next(self.root.rglob(f"{partition}/*/.used"))
+        os.utime(mark, (time.time() - ago,) * 2)
+
+    def sweep(self, limit: int = UNLIMITED) -> None:
+        sweep = self._jvm.io.mooring.HostStoreSweep(self.store, limit)
+        try:
+            sweep.sweep()
+        finally:
+            sweep.stop()
+
+    def partitions(self) -> list[int]:
+        """The partition of each file that is kept."""
+        return sorted(int(path.parts[-3]) for path in self.root.rglob("*.sst~*"))
+
+    def adopt(self, partition: int, name: str, target: Path) -> bool:
+        return bool(self.shelf(partition).adopt(name, self._path(target), False).isDefined())
+
+    def _path(self, path: Path) -> Any:
+        return self._jvm.java.io.File(str(path)).toPath()
+
+
+@pytest.fixture
+def kept(jvm: Any, tmp_path: Path) -> Kept:
+    return Kept(jvm, tmp_path)
+
+
+def test_what_was_not_opened_for_longest_goes_first(kept: Kept) -> None:
+    for partition in range(4):
+        kept.keep(partition, 1)
+        kept.used(partition, ago=HOUR * [2, 4, 1, 3][partition])
+    kept.sweep(limit=250 * 1024)
+    assert kept.partitions() == [0, 2]
+
+
+def test_within_the_limit_nothing_goes(kept: Kept) -> None:
+    for partition in range(3):
+        kept.keep(partition, 1)
+    kept.sweep(limit=300 * 1024)
+    assert kept.partitions() == [0, 1, 2]
+
+
+def test_a_file_in_use_stays(kept: Kept, tmp_path: Path) -> None:
+    name = kept.keep(0, 1)
+    kept.keep(1, 1)
+    kept.used(0, ago=HOUR)
+    assert kept.adopt(0, name, tmp_path / "opened.sst")
+    kept.sweep(limit=1024)
+    assert kept.partitions() == [0]
+    (tmp_path / "opened.sst").unlink()
+    kept.sweep(limit=1024)
+    assert kept.partitions() == []
+
+
+def test_what_a_killed_executor_left_half_written_goes_after_an_hour(kept: Kept) -> None:
+    kept.keep(0, 1)
+    directory = next(kept.root.rglob("*.sst~*")).parent
+    young, old = directory / ".writing-young", directory / ".writing-old"
+    for path in (young, old):
+        path.write_bytes(b"half")
+    os.utime(old, (time.time() - 2 * HOUR,) * 2)
+    kept.sweep()
+    assert young.exists() and not old.exists() and kept.partitions() == [0]
+
+
+def test_a_file_of_somebody_else_is_left_alone(kept: Kept) -> None:
+    kept.keep(0, 1)
+    foreign = next(kept.root.rglob("*.sst~*")).parent / "notes.txt"
+    foreign.write_text("mine")
+    kept.sweep(limit=1)
+    assert foreign.read_text() == "mine"
+
+
+def _flip_the_last_bit(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def _cut_in_half(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+@pytest.mark.parametrize("damage", [_flip_the_last_bit, _cut_in_half], ids=lambda damage: damage.__name__.strip("_"))
+def test_a_damaged_file_is_a_miss_and_goes(kept: Kept, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    name = kept.keep(0, 1)
+    damage(next(kept.root.rglob("*.sst~*")))
+    assert not kept.adopt(0, name, tmp_path / "opened.sst")
+    assert kept.partitions() == []
+
+
+def test_the_same_file_kept_twice_is_kept_once(kept: Kept) -> None:
+    assert kept.keep(0, 1) == kept.keep(0, 1)
+    assert kept.partitions() == [0]

@@ -1,0 +1,155 @@
+"""The agent's memory over a store that comes and goes."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from mooring.agent.memory import Memory
+from mooring.agent.records import JOB_MODELS, KEPT_JOB_MODELS, STATUS, TASK_LOCALITY
+from mooring.errors import MetadataStoreUnavailable
+from mooring.metadata import MemoryMetadataStore
+from mooring.model import ContainerModel, JobModel, LocationId, job_model_from_json
+
+
+class Unsteady(MemoryMetadataStore):
+    """A store that can be away."""
+
+    is_away = False
+
+    def get(self, key: str) -> bytes | None:
+        self._answer()
+        return super().get(key)
+
+    def all(self, prefix: str = "") -> dict[str, bytes]:
+        self._answer()
+        return super().all(prefix)
+
+    def put_all(self, values: Mapping[str, bytes]) -> None:
+        self._answer()
+        super().put_all(values)
+
+    def _answer(self) -> None:
+        if self.is_away:
+            raise MetadataStoreUnavailable("nobody is there")
+
+
+@pytest.fixture
+def store() -> Unsteady:
+    return Unsteady(uuid.uuid4().hex)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def remember(store: Unsteady, said: list[str]) -> Iterator[Callable[[], Memory]]:
+    opened: list[Memory] = []
+
+    def open_memory() -> Memory:
+        opened.append(Memory(store, said.append))
+        return opened[-1]
+
+    yield open_memory
+    for memory in opened:
+        memory.close(timeout=0.1)
+
+
+def model(version: int, place: str = "h1") -> JobModel:
+    return JobModel.of([ContainerModel.of("0", [], LocationId(place))], version)
+
+
+def soon(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_what_is_kept_is_recalled_by_the_next(remember: Callable[[], Memory]) -> None:
+    first = remember()
+    assert first.recall(5) is not None
+    first.save_job_model(model(7))
+    first.save_task_locality({"q/Partition 0": "h1"})
+    first.save_status({"tasks": [{"name": "q/Partition 0", "local-bytes": 12}]})
+    assert first.drain(5)
+    found = remember().recall(5)
+    assert found is not None and found.model == model(7)
+    assert found.task_locality == {"q/Partition 0": "h1"} and found.state_bytes == {"q/Partition 0": 12}
+
+
+def test_nothing_is_written_before_the_last_run_was_recalled(store: Unsteady, remember: Callable[[], Memory]) -> None:
+    memory = remember()
+    memory.save_status({"tasks": []})
+    assert not memory.drain(0.3) and store.get(STATUS) is None
+    memory.recall(5)
+    assert memory.drain(5) and store.get(STATUS) is not None
+
+
+def test_a_store_that_is_away_at_the_start_is_recalled_late(
+    store: Unsteady, remember: Callable[[], Memory], said: list[str]
+) -> None:
+    store.is_away = True
+    memory = remember()
+    assert memory.recall(0.1) is None
+    memory.save_task_locality({"a": "h1", "b": "h1"})
+    memory.save_task_locality({"b": "h2"})
+    store.is_away = False
+    assert soon(lambda: memory.recall(0) is not None)
+    assert memory.drain(5)
+    assert store.all(TASK_LOCALITY) == {f"{TASK_LOCALITY}/a": b"h1", f"{TASK_LOCALITY}/b": b"h2"}
+    assert len(said) == 2 and "queries are not affected" in said[0] and said[1] == "the metadata store answers again"
+
+
+def test_the_newest_notes_wait_for_a_store_that_goes_away(store: Unsteady, remember: Callable[[], Memory]) -> None:
+    memory = remember()
+    memory.recall(5)
+    store.is_away = True
+    memory.save_job_model(model(1))
+    memory.save_task_locality({"a": "h1"})
+    assert not memory.drain(0.2)
+    memory.save_job_model(model(2, "h2"))
+    store.is_away = False
+    assert memory.drain(20)
+    assert job_model_from_json(store.get(f"{JOB_MODELS}/2") or b"") == model(2, "h2")
+    assert store.get(f"{JOB_MODELS}/1") is None and store.get(f"{TASK_LOCALITY}/a") == b"h1"
+
+
+def test_a_trouble_is_said_once_each_time_it_comes(
+    store: Unsteady, remember: Callable[[], Memory], said: list[str]
+) -> None:
+    memory = remember()
+    memory.recall(5)
+    for _ in range(2):
+        store.is_away = True
+        memory.save_status({"tasks": []})
+        time.sleep(1.2)
+        store.is_away = False
+        assert memory.drain(20)
+        assert soon(lambda: said[-1:] == ["the metadata store answers again"])
+    assert len(said) == 4
+
+
+def test_only_the_newest_job_models_stay(store: Unsteady, remember: Callable[[], Memory]) -> None:
+    memory = remember()
+    memory.recall(5)
+    for version in range(1, 15):
+        memory.save_job_model(model(version))
+        assert memory.drain(5)
+    assert len(store.all(JOB_MODELS)) == KEPT_JOB_MODELS
+
+
+def test_damaged_records_count_as_none_and_are_said(
+    store: Unsteady, remember: Callable[[], Memory], said: list[str]
+) -> None:
+    store.put_all({f"{JOB_MODELS}/3": b"{", STATUS: b"[]"})
+    found = remember().recall(5)
+    assert found is not None and found.model is None and not found.state_bytes
+    assert len(said) == 2 and all("ignored" in line for line in said)
