@@ -45,10 +45,10 @@ private final class StoreWatcher(storeDir: Path) extends SnapshotLoadWatcher {
 private final class StateSize {
   private var told: Option[(Long, Long)] = None // bytes, and when
 
-  /** The first size is news; later ones when they differ by more than a tenth, and not more often than every 30 s. */
+  /** The first sizes are news, of nothing and of something; then a change by a tenth, at most every 30 s. */
   def isNews(bytes: Long, nanoTime: Long): Boolean = {
     val isNew = told.forall { case (before, at) =>
-      math.abs(bytes - before) * 10 > before && nanoTime - at >= StateSize.SilenceNanos
+      math.abs(bytes - before) * 10 > before && (before == 0 || nanoTime - at >= StateSize.SilenceNanos)
     }
     if (isNew) told = Some((bytes, nanoTime))
     isNew
