@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mooring.cli.records import Records
 from mooring.errors import MooringError
 from mooring.testing.probes import wait_until
@@ -76,6 +78,7 @@ def test_a_users_grouper_location_and_zone_and_measured_stores(tmp_path: Path) -
     assert said(log, "my_choices") == 0
 
 
+@pytest.mark.heavy
 def test_a_grouper_that_fails_and_a_location_without_an_answer_cost_the_query_nothing(tmp_path: Path) -> None:
     log = run(
         tmp_path,

@@ -117,7 +117,9 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-@pytest.mark.parametrize("free", [16 * 1024, 128 * 1024], ids=["from_the_start", "soon"])
+@pytest.mark.parametrize(
+    "free", [16 * 1024, pytest.param(128 * 1024, marks=pytest.mark.heavy)], ids=["from_the_start", "soon"]
+)
 def test_a_local_store_that_is_full(tmp_path: Path, full_disk: Path, free: int) -> None:
     stages = Stages(tmp_path)
     (full_disk / "of somebody else").write_bytes(b"\0" * (1024 * 1024 - free))
