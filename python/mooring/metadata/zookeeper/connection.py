@@ -230,6 +230,8 @@ class ZkConnection:
         if refused:
             self._discard(client)
             raise MetadataStoreUnavailable(self._refusal())
+        if not connected and client.client_state == KeeperState.CLOSED:
+            self._discard(client)  # its thread died of an error, which it has logged
         if self._closed or not connected:
             raise self.unavailable(f"no connection within {self.settings.deadline_seconds:g} s")
         return client
@@ -306,8 +308,8 @@ def _as_kazoo(entry: Acl) -> ACL:
 
 
 def _quiet_logger() -> logging.Logger:
-    """Kazoo's log without its debug lines, which hold credentials and values."""
+    """Kazoo's errors alone: debug lines hold credentials and values, warnings repeat ours."""
     logger = logging.getLogger("mooring.metadata.zookeeper.kazoo")
     if not logger.filters:
-        logger.addFilter(lambda record: record.levelno > logging.DEBUG)
+        logger.addFilter(lambda record: record.levelno >= logging.ERROR)
     return logger

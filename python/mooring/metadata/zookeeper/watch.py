@@ -34,7 +34,6 @@ class ChangeWatch:
         self._woken, self._stopped = threading.Event(), threading.Event()
         self._watchers: dict[object, Watcher] = {}
         self._thread: threading.Thread | None = None
-        self._stop_listening: Callable[[], None] = lambda: None
         self._known: frozenset[str] = frozenset()
         self._last = _NOTHING_YET
         self._in_trouble = False
@@ -54,7 +53,6 @@ class ChangeWatch:
 
     def stop(self) -> None:
         """End the thread and wait for it, unless it is the one that calls. Close the connection first."""
-        self._stop_listening()
         self._stopped.set()
         self._woken.set()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -64,7 +62,6 @@ class ChangeWatch:
         writes = self._arm()
         self._last = writes[-1].number if writes else _NOTHING_YET
         self._known = self._keys()
-        self._stop_listening = self._connection.listen(self._on_session)
         self._thread = threading.Thread(target=self._run, name="mooring-zookeeper-watch", daemon=True)
         self._thread.start()
 
@@ -122,10 +119,5 @@ class ChangeWatch:
                 return []
 
     def _on_event(self, event: object) -> None:
-        """On kazoo's thread: a write, or the end of the watch with its connection."""
+        """On kazoo's thread: a write, or the loss of the connection, which ends the watch; `_look` waits for a new one."""
         self._woken.set()
-
-    def _on_session(self, connected: bool) -> None:
-        """On kazoo's thread."""
-        if connected:
-            self._woken.set()
