@@ -23,8 +23,10 @@ from mooring.metadata.envelope import DamagedRecord
 from mooring.metadata.zookeeper.connection import Lost, Patience, ZkConnection
 from mooring.metadata.zookeeper.nodes import GENERATIONS, Split, unpack
 
-# A server keeps the last 500 writes in memory besides the values themselves, so parts are far below its limit of 1 MB.
-PART_BYTES = 128 * 1024
+# Far below a server's limit of 1 MB: it keeps the last 500 writes in memory, twice, besides the values themselves. Seen
+# with a heap of 128 MB while 3 MB were written over and over: 96 % of the old generation in use with parts of 128 KiB,
+# 47 % with these.
+PART_BYTES = 64 * 1024
 _WRITE_WINDOW = 16
 _READ_WINDOW = 32
 _WRITER = "writer"

@@ -18,7 +18,7 @@ from mooring.metadata.zookeeper.nodes import Head, Split, unpack
 from mooring.metadata.zookeeper.parts import PART_BYTES, Generations
 
 _BATCH_COUNT = 50
-_BATCH_BYTES = 256 * 1024
+_BATCH_BYTES = 128 * 1024
 
 
 class ZkValues:

@@ -119,5 +119,5 @@ class ChangeWatch:
                 return []
 
     def _on_event(self, event: object) -> None:
-        """On kazoo's thread: a write, or the loss of the connection, which ends the watch; `_look` waits for a new one."""
+        """On kazoo's thread: a write, or the end of the watch with its connection; `_look` waits for a new one."""
         self._woken.set()
