@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 
+from mooring.metadata.escape import escape, unescape
+
 # 143 bytes is what encrypted home directories (eCryptfs) leave of the usual 255.
 MAX_NAME_BYTES = 143
 
@@ -20,7 +22,7 @@ def file_name(key: str) -> str:
     A key too long for that gets `h-<its beginning>-<its SHA-256>.v1`; the key is then known from the file only. Two
     keys never share a name.
     """
-    escaped = "".join(chr(byte) if byte in _PLAIN else f"={byte:02x}" for byte in key.encode("utf-8"))
+    escaped = escape(key, _PLAIN)
     name = f"k-{escaped}{_SUFFIX}"
     if len(name) <= MAX_NAME_BYTES:
         return name
@@ -38,9 +40,7 @@ def key_of(name: str) -> str | None:
     if match is None or len(name) > MAX_NAME_BYTES:
         return None
     try:
-        key = re.sub(rb"=([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), match[1].encode("ascii")).decode(
-            "utf-8"
-        )
+        key = unescape(match[1])
     except UnicodeDecodeError:
         return None
     return key if file_name(key) == name else None

@@ -17,9 +17,10 @@ Opener = Callable[[str, Report, Mapping[str, str]], MetadataStore]
 
 
 def open_metadata_store(uri: str, *, report: Report = report_to_log, **options: str) -> MetadataStore:
-    """Open the store that a text names: a directory, a `file:` URI, or `memory://name` within one process.
+    """Open the store that a text names: a directory, a `file:` URI, `zk://host:port/root`, or `memory://name`.
 
-    `options` are those of `spark.mooring.metadata.*`; the file store knows `poll.interval`. `report` hears, once each,
+    `options` are those of `spark.mooring.metadata.*`; the file store knows `poll.interval`, that of ZooKeeper what
+    `mooring.metadata.zookeeper.options` lists. `report` hears, once each,
     of records that are ignored. A text that names no store here raises MetadataStoreError that says what to use
     instead; an option that the store does not have raises InvalidSettingError. Nothing is read or written yet.
     """
@@ -48,7 +49,24 @@ def _open_memory(uri: str, report: Report, options: Mapping[str, str]) -> Metada
     return MemoryMetadataStore(uri.partition(":")[2].strip("/"), report=report)
 
 
-_OPENERS: Mapping[str, Opener] = {"": _open_directory, "file": _open_directory, "memory": _open_memory}
+def _open_zookeeper(uri: str, report: Report, options: Mapping[str, str]) -> MetadataStore:
+    try:
+        from mooring.metadata.zookeeper import ZkMetadataStore, settings_from
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] != "kazoo":
+            raise
+        raise MetadataStoreError(
+            f"{uri.partition(':')[0]}: stores need the package kazoo: pip install 'mooring[zookeeper]'"
+        ) from missing
+    return ZkMetadataStore(settings_from(uri, options), report=report)
+
+
+_OPENERS: Mapping[str, Opener] = {
+    "": _open_directory,
+    "file": _open_directory,
+    "memory": _open_memory,
+    "zk": _open_zookeeper,
+}
 
 
 def _directory_of(uri: str) -> str:
@@ -69,8 +87,10 @@ def _directory_of(uri: str) -> str:
 
 
 def _instead_of(scheme: str, uri: str) -> str:
-    if scheme in ("zk", "zookeeper", "kafka"):
-        return f"{uri}: ZooKeeper and Kafka come in a later version; use a directory that driver and clients share"
+    if scheme == "zookeeper":
+        return f"{uri}: write zk://host:port,host:port/root"
+    if scheme == "kafka":
+        return f"{uri}: Kafka comes in a later version; use a directory that driver and clients share"
     return (
         f"{uri}: only the agent beside the Spark driver reaches {scheme}: storage, with the application's own"
         " credentials; a client needs a store that it reaches by itself: set spark.mooring.metadata to a directory"

@@ -1,0 +1,109 @@
+"""A log of what was written, as nodes: how watchers learn what changed, and writers whether a lost write was done.
+
+Each write makes `=writes/<its own token>-<number>` in the transaction that changes the values; the node's data are the
+keys, as a JSON array. The numbers only grow, so a watcher needs one watch on the directory, however many keys there
+are, and after any break it asks for what came after the last number that it saw. The newest few hundred are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import ZookeeperError
+
+from mooring.errors import MetadataStoreError
+from mooring.metadata.zookeeper.connection import Patience, ZkConnection
+from mooring.metadata.zookeeper.nodes import CHANGES
+
+KEPT = 500
+_PRUNED_EVERY = 50
+_NUMBER_DIGITS = 10
+
+
+@dataclass(frozen=True)
+class Write:
+    """One node of the log."""
+
+    number: int
+    name: str
+
+
+class ChangeLog:
+    """The log of one directory `base`."""
+
+    def __init__(self, connection: ZkConnection, base: str) -> None:
+        self._connection = connection
+        self.directory = f"{base}/{CHANGES}"
+
+    @staticmethod
+    def new_token() -> str:
+        """What a writer finds its own write by."""
+        return uuid.uuid4().hex
+
+    def add(self, transaction: Any, token: str, keys: Iterable[str]) -> None:
+        """Put the note into a transaction that changes values."""
+        data = json.dumps(sorted(keys), ensure_ascii=False).encode("utf-8")
+        transaction.create(f"{self.directory}/{token}-", data, sequence=True)
+
+    def writes_so_far(self, patience: Patience) -> int:
+        """A number that grows with every write: for `was_done`."""
+        (stat,) = self._connection.ask([lambda client: client.exists_async(self.directory)], patience)
+        return 0 if stat is None else int(stat.cversion)
+
+    def was_done(self, token: str, writes_before: int, patience: Patience) -> bool | None:
+        """Whether the write of a token, sent after `writes_so_far` said so much, was done; None: too long ago."""
+        requests = [
+            lambda client: client.sync_async(self.directory),
+            lambda client: client.get_children_async(self.directory, include_data=True),
+        ]
+        answer = self._connection.ask(requests, patience)[1]
+        if isinstance(answer, ZookeeperError):
+            return False
+        names, stat = answer
+        if any(name.startswith(token) for name in names):
+            return True
+        return False if int(stat.cversion) - writes_before < KEPT else None
+
+    def prune_after(self, created: str) -> None:
+        """Every now and then, remove what is older than the newest few hundred; `created` is what a write has made."""
+        if parse(created.rpartition("/")[2]).number % _PRUNED_EVERY == 0:
+            with suppress(MetadataStoreError):  # a courtesy, left to a later writer
+                patience = self._connection.patience()
+                (names,) = self._connection.ask([lambda client: client.get_children_async(self.directory)], patience)
+                old = in_order(() if isinstance(names, ZookeeperError) else names)[:-KEPT]
+                self._connection.ask([partial(_delete, path=f"{self.directory}/{one.name}") for one in old], patience)
+
+    def keys_of(self, writes: Sequence[Write], patience: Patience) -> frozenset[str] | None:
+        """The keys that were written; None when one of the notes is gone by now."""
+        asked = [partial(_get, path=f"{self.directory}/{one.name}") for one in writes]
+        keys: set[str] = set()
+        for answer in self._connection.ask(asked, patience):
+            if isinstance(answer, ZookeeperError):
+                return None
+            keys.update(json.loads(answer[0]))
+        return frozenset(keys)
+
+
+def in_order(names: Iterable[str]) -> list[Write]:
+    """The writes that nodes' names tell of, oldest first."""
+    return sorted(map(parse, names), key=lambda write: write.number)
+
+
+def parse(name: str) -> Write:
+    """One name; what is not a write of ours counts as older than all."""
+    digits = name[-_NUMBER_DIGITS:]
+    return Write(int(digits) if digits.isdecimal() else -1, name)
+
+
+def _get(client: Any, path: str) -> Any:
+    return client.get_async(path)
+
+
+def _delete(client: Any, path: str) -> Any:
+    return client.delete_async(path)

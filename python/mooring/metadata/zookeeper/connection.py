@@ -1,0 +1,315 @@
+"""One session with ZooKeeper: requests sent many at once, their errors made ours, and the session watched.
+
+Here, and nowhere else in the store, errors of kazoo become Mooring's. Kazoo's own threads only set flags: nothing that
+waits for ZooKeeper runs on them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    InvalidACLError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    OperationTimeoutError,
+    RequestTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+    SessionMovedError,
+    ZookeeperError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.retry import KazooRetry
+from kazoo.security import ACL, Id, Permissions
+
+from mooring.errors import MetadataStoreError, MetadataStoreUnavailable
+from mooring.metadata.zookeeper.diagnosis import why_unreachable
+from mooring.metadata.zookeeper.options import Acl, ZkSettings
+
+Request = Callable[[Any], Any]
+"""Sends one request through a KazooClient, and returns kazoo's AsyncResult."""
+
+SessionListener = Callable[[bool], None]
+"""Called on kazoo's thread with whether there is a live connection: set a flag, and no more."""
+
+_LOST = (
+    ConnectionLoss,
+    SessionExpiredError,
+    ConnectionClosedError,
+    OperationTimeoutError,
+    RequestTimeoutError,
+    SessionMovedError,
+)
+_TO_BE_EXPECTED = (
+    NoNodeError,
+    NodeExistsError,
+    NotEmptyError,
+    BadVersionError,
+    RolledBackError,  # what the other operations of a refused transaction say
+    RuntimeInconsistency,
+)
+_WINDOW = 100
+_PERMISSION_BITS = {
+    "c": Permissions.CREATE,
+    "d": Permissions.DELETE,
+    "r": Permissions.READ,
+    "w": Permissions.WRITE,
+    "a": Permissions.ADMIN,
+}
+
+
+class Lost(Exception):
+    """The connection broke, or no answer came: what was sent may have been done. Never leaves this package."""
+
+
+class Patience:
+    """How long to go on trying. It begins anew with every answer: a long list of requests may take its time."""
+
+    def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._now = seconds, now
+        self.renew()
+
+    def renew(self) -> None:
+        """Something was answered."""
+        self._end = self._now() + self._seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds; 0 when it is at its end."""
+        return max(0.0, self._end - self._now())
+
+
+class ZkConnection:
+    """A session that is begun with the first request and begun anew when it was lost, until `close`."""
+
+    def __init__(self, settings: ZkSettings) -> None:
+        self.settings = settings
+        self.place = settings.place
+        self._lock = threading.Lock()
+        self._news = threading.Condition()
+        self._client: KazooClient | None = None
+        self._connected = False
+        self._refused = False
+        self._closed = False
+        self._listeners: list[SessionListener] = []
+
+    def patience(self) -> Patience:
+        """A new span of `retry.deadline`."""
+        return Patience(self.settings.deadline_seconds)
+
+    def listen(self, listener: SessionListener) -> Callable[[], None]:
+        """Tell `listener` when the connection is there and when it is not; returns how to end that."""
+        self._listeners.append(listener)
+
+        def end() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return end
+
+    @property
+    def session(self) -> int | None:
+        """The number of the session; None without a live connection."""
+        client = self._client
+        found = client.client_id if client is not None else None
+        return None if found is None else int(found[0])
+
+    def attempt(self, requests: Sequence[Request], patience: Patience, window: int = _WINDOW) -> list[Any]:
+        """Send once, `window` at a time, and wait for all.
+
+        An answer that a node is there, is not there or has another version is in its place, as kazoo's error. Any other
+        refusal (no permission) raises MetadataStoreUnavailable, and so does the lack of a connection: then nothing was
+        sent. `Lost` when something was sent and not answered.
+        """
+        answers: list[Any] = []
+        for start in range(0, len(requests), window):
+            client = self._wait_until_connected(patience)
+            sent = [request(client) for request in requests[start : start + window]]
+            answers += [self._answer(one, patience) for one in sent]
+        return answers
+
+    def ask(self, requests: Sequence[Request], patience: Patience | None = None, window: int = _WINDOW) -> list[Any]:
+        """`attempt`, again and again: for requests that may be repeated. MetadataStoreUnavailable in the end."""
+        patience = patience or self.patience()
+        while True:
+            try:
+                return self.attempt(requests, patience, window)
+            except Lost as lost:
+                self.pause(patience, lost)
+
+    def pause(self, patience: Patience, lost: Lost) -> None:
+        """Wait a moment before another try; MetadataStoreUnavailable when patience is at its end."""
+        if self._closed or not patience.left:
+            raise self.unavailable(str(lost)) from lost
+        time.sleep(min(self.settings.retry_delay_seconds, patience.left))
+
+    def unavailable(self, what: str) -> MetadataStoreError:
+        """The error for a connection that is not there, with what can be found out about the servers."""
+        if self._closed:
+            return MetadataStoreError(f"this connection to {self.place} is closed")
+        tls = bool(self.settings.tls.get("use_ssl"))
+        return MetadataStoreUnavailable(f"{self.place}: {what}; {why_unreachable(self.settings.hosts, tls)}")
+
+    def make_sure_of(self, paths: Sequence[str], patience: Patience) -> None:
+        """Make nodes that are missing, each after its parents."""
+        for path in paths:
+            names = path.strip("/").split("/")
+            for depth in range(1, len(names) + 1):
+                at = "/" + "/".join(names[:depth])
+                self.ask([partial(_create_empty, path=at)], patience)
+
+    def close(self) -> None:
+        """End the session, and with it what lives only as long: its ephemeral nodes."""
+        with self._lock:
+            self._closed = True
+            client, self._client = self._client, None
+        with self._news:
+            self._connected = False
+            self._news.notify_all()
+        if client is not None:
+            _end(client, wait_seconds=2.0)
+
+    def _answer(self, sent: Any, patience: Patience) -> Any:
+        try:
+            answer = sent.get(timeout=max(patience.left, 0.001))
+        except KazooTimeoutError:
+            raise Lost("no answer came in time") from None
+        except _LOST as error:
+            raise Lost(f"the connection was lost ({type(error).__name__})") from error
+        except ZookeeperError as error:
+            self._raise_if_final(error)
+            answer = error
+        except KazooException as error:
+            raise Lost(f"the client failed ({type(error).__name__})") from error
+        for part in answer if isinstance(answer, list) else ():
+            self._raise_if_final(part)
+        patience.renew()
+        return answer
+
+    def _raise_if_final(self, answer: Any) -> None:
+        if isinstance(answer, AuthFailedError):
+            raise MetadataStoreUnavailable(self._refusal()) from answer
+        if isinstance(answer, NoAuthError):
+            raise MetadataStoreUnavailable(
+                f"{self.place}: no permission: the nodes there belong to somebody else (their ACL does not name"
+                " us); check spark.mooring.metadata.auth, its password, and spark.mooring.metadata.acl"
+            ) from answer
+        if isinstance(answer, InvalidACLError):
+            raise MetadataStoreUnavailable(
+                f"{self.place}: the servers refuse spark.mooring.metadata.acl; `auth` and `creator` need credentials"
+            ) from answer
+        if isinstance(answer, ZookeeperError) and not isinstance(answer, _TO_BE_EXPECTED):
+            raise MetadataStoreUnavailable(f"{self.place} refuses: {type(answer).__name__}") from answer
+
+    def _refusal(self) -> str:
+        return (
+            f"{self.place}: authentication failed: check spark.mooring.metadata.auth or spark.mooring.metadata.sasl.*"
+        )
+
+    def _wait_until_connected(self, patience: Patience) -> KazooClient:
+        client = self._running_client()
+        with self._news:
+            self._news.wait_for(lambda: self._connected or self._refused or self._closed, patience.left)
+            refused, connected = self._refused, self._connected
+        if refused:
+            self._discard(client)
+            raise MetadataStoreUnavailable(self._refusal())
+        if not connected and client.client_state == KeeperState.CLOSED:
+            self._discard(client)  # its thread died of an error, which it has logged
+        if self._closed or not connected:
+            raise self.unavailable(f"no connection within {self.settings.deadline_seconds:g} s")
+        return client
+
+    def _running_client(self) -> KazooClient:
+        with self._lock:
+            if self._closed:
+                raise self.unavailable("closed")
+            if self._client is None:
+                self._client = self._new_client()
+                self._client.start_async()
+            return self._client
+
+    def _new_client(self) -> KazooClient:
+        settings = self.settings
+        retry = {"max_tries": -1, "delay": settings.retry_delay_seconds, "max_delay": settings.retry_max_delay_seconds}
+        client = KazooClient(
+            hosts=settings.hosts,
+            timeout=settings.session_timeout_seconds,
+            connection_retry=KazooRetry(**retry),
+            default_acl=[_as_kazoo(entry) for entry in settings.acl] if settings.acl else None,
+            auth_data=list(settings.auth),
+            sasl_options=dict(settings.sasl) or None,
+            logger=_quiet_logger(),
+            **settings.tls,
+        )
+        client.add_listener(partial(self._on_state, client))
+        return client
+
+    def _on_state(self, client: KazooClient, state: str) -> None:
+        """On kazoo's thread: set flags."""
+        connected = state == KazooState.CONNECTED
+        with self._news:
+            if client is not self._client:
+                return
+            self._connected = connected
+            self._refused = client is not None and client.client_state == KeeperState.AUTH_FAILED
+            self._news.notify_all()
+        for listener in list(self._listeners):
+            listener(connected)
+
+    def _discard(self, client: KazooClient) -> None:
+        """Let go of a client that was refused: the next request begins with a new one."""
+        with self._lock:
+            if self._client is not client:
+                return
+            self._client = None
+        with self._news:
+            self._connected = self._refused = False
+        _end(client, wait_seconds=0.0)
+
+
+def _create_empty(client: Any, path: str) -> Any:
+    return client.create_async(path, b"")
+
+
+def _end(client: KazooClient, wait_seconds: float) -> None:
+    """Stop a client; in the background when that takes longer, as it does while a server is silent."""
+
+    def stop() -> None:
+        try:
+            client.stop()
+            client.close()
+        except Exception as error:  # it is given up in any case; the session ends by itself
+            logging.getLogger("mooring.metadata").debug("a ZooKeeper session did not end well: %r", error)
+
+    ending = threading.Thread(target=stop, name="mooring-zookeeper-end", daemon=True)
+    ending.start()
+    ending.join(wait_seconds)
+
+
+def _as_kazoo(entry: Acl) -> ACL:
+    return ACL(sum(_PERMISSION_BITS[letter] for letter in set(entry.permissions)), Id(entry.scheme, entry.id))
+
+
+def _quiet_logger() -> logging.Logger:
+    """Kazoo's errors alone: debug lines hold credentials and values, warnings repeat ours."""
+    logger = logging.getLogger("mooring.metadata.zookeeper.kazoo")
+    if not logger.filters:
+        logger.addFilter(lambda record: record.levelno >= logging.ERROR)
+    return logger

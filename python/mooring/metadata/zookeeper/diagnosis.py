@@ -1,0 +1,47 @@
+"""Why there is no session: each server asked for itself, in words for a message."""
+
+from __future__ import annotations
+
+import socket
+
+_PORT = 2181
+_SECONDS = 1.0
+
+
+def why_unreachable(hosts: str, tls: bool = False) -> str:
+    """One clause for each server of "host:port,host:port"; takes a second for each that is silent."""
+    return ", ".join(f"{host} {_state_of(host, tls)}" for host in hosts.split(","))
+
+
+def _state_of(address: str, tls: bool) -> str:
+    try:
+        with socket.create_connection(_host_and_port(address), timeout=_SECONDS) as connection:
+            if tls:
+                return "accepts connections but gives no session: no quorum, or TLS was not agreed upon"
+            connection.sendall(b"srvr")
+            answer = _all_of(connection)
+    except socket.gaierror as error:
+        return f"cannot be resolved ({error.strerror})"
+    except TimeoutError:
+        return "does not answer"
+    except OSError as error:
+        return f"cannot be reached ({error.strerror or error})"
+    if b"Mode: " in answer:
+        return "serves others, and answered us too late or not at all"
+    if b"not currently serving" in answer:
+        return "is up but serves nobody: the ensemble has no quorum"
+    return "accepts connections but gives no session: no quorum, or it expects TLS or SASL"
+
+
+def _all_of(connection: socket.socket) -> bytes:
+    answer = b""
+    while block := connection.recv(4096):
+        answer += block
+    return answer
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or address.endswith("]"):
+        return address.strip("[]"), _PORT
+    return host.strip("[]"), int(port)

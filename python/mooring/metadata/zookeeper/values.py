@@ -1,0 +1,154 @@
+"""Values of any size at the nodes below one directory: read whole, and switched by one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import ZookeeperError
+
+from mooring.errors import MetadataStoreError, OutcomeUnknown
+from mooring.metadata.envelope import DamagedRecord
+from mooring.metadata.store import Report
+from mooring.metadata.zookeeper.changes import ChangeLog
+from mooring.metadata.zookeeper.commit import AlreadyThere, Batch, Change, Commit, Guard, GuardFailed, StagedPartsLost
+from mooring.metadata.zookeeper.connection import Patience, ZkConnection
+from mooring.metadata.zookeeper.nodes import Head, Split, unpack
+from mooring.metadata.zookeeper.parts import PART_BYTES, Generations
+
+_BATCH_COUNT = 50
+_BATCH_BYTES = 128 * 1024
+
+
+class ZkValues:
+    """The values below `base`. Any number of processes may write them; of two writes of one value, one comes later."""
+
+    def __init__(self, connection: ZkConnection, base: str, report: Report, part_bytes: int = PART_BYTES) -> None:
+        self._connection = connection
+        self._base = base
+        self._report = report
+        self._part_bytes = part_bytes
+        self._reported: set[str] = set()
+        self._generations = Generations(connection, base, part_bytes)
+        self.log = ChangeLog(connection, base)
+
+    def read(self, paths: Sequence[str]) -> dict[str, tuple[bytes, str | None]]:
+        """Value, and key if the node holds it, at each path that has one; what is damaged is left out and reported.
+
+        It is what was there at the time of the call, or later.
+        """
+        patience = self._connection.patience()
+        found: dict[str, tuple[bytes, str | None]] = {}
+        seen_without_parts: dict[str, int] = {}
+        asked = list(paths)
+        while asked:
+            heads = self._heads(asked, patience)
+            asked = []
+            for path, (head, written) in heads.items():
+                value = self._value(path, head, patience)
+                if value is not None:
+                    found[path] = (value, head.key)
+                    self._reported.discard(path)
+                elif seen_without_parts.get(path) == written:
+                    self._report_once(path, "a part of its value is missing")
+                elif path not in self._reported:  # it was replaced while we read its parts
+                    seen_without_parts[path] = written
+                    asked.append(path)
+        return found
+
+    def children(self, relative: str = "") -> list[str]:
+        """The names below a directory, as they are now; none when it is missing."""
+        at = f"{self._base}/{relative}".rstrip("/")
+        asked = [lambda client: client.sync_async(at), lambda client: client.get_children_async(at)]
+        names = self._connection.ask(asked)[1]
+        return [] if isinstance(names, ZookeeperError) else list(names)
+
+    def write(self, changes: Iterable[Change], guards: Sequence[Guard] = ()) -> None:
+        """Make changes in their order, each whole, in as few transactions as they fit into.
+
+        MetadataStoreUnavailable when the next one was not made, OutcomeUnknown when nobody can tell; GuardFailed and
+        AlreadyThere for what the caller asked for.
+        """
+        for batch in _batches(changes, self._part_bytes):
+            self._write_batch(batch, tuple(guards))
+
+    def _write_batch(self, changes: tuple[Change, ...], guards: tuple[Guard, ...]) -> None:
+        patience = self._connection.patience()
+        while True:
+            staged = self._stage(changes, patience)
+            writers = tuple(self._generations.writer_of(split.generation) for split in staged.values())
+            batch = Batch(changes, guards, staged, writers)
+            try:
+                replaced = Commit(self._connection, self._base, self.log, batch, patience).run()
+            except StagedPartsLost:
+                self._generations.remove(split.generation for split in staged.values())
+            except OutcomeUnknown:  # its value may point to them
+                raise
+            except (MetadataStoreError, GuardFailed, AlreadyThere):
+                self._generations.remove(split.generation for split in staged.values())
+                raise
+            else:
+                self._generations.remove(replaced)
+                if staged:
+                    self._generations.sweep()
+                return
+
+    def _stage(self, changes: Iterable[Change], patience: Patience) -> dict[str, Split]:
+        return {
+            change.path: self._generations.stage(change.path, change.value, patience)
+            for change in changes
+            if change.value is not None and len(change.value) > self._part_bytes
+        }
+
+    def _heads(self, paths: Sequence[str], patience: Patience) -> dict[str, tuple[Head, int]]:
+        """What each node says, and the number of the transaction that wrote it."""
+        asked: list[Any] = [lambda client: client.sync_async(self._base)]
+        asked += [partial(_get, path=f"{self._base}/{path}") for path in paths]
+        found = {}
+        for path, answer in zip(paths, self._connection.ask(asked, patience)[1:], strict=True):
+            if isinstance(answer, ZookeeperError):
+                continue
+            try:
+                found[path] = (unpack(answer[0]), int(answer[1].mzxid))
+            except DamagedRecord as damage:
+                self._report_once(path, str(damage))
+        return found
+
+    def _value(self, path: str, head: Head, patience: Patience) -> bytes | None:
+        """The value; None when its parts are gone or wrong."""
+        if isinstance(head.content, bytes):
+            return head.content
+        try:
+            return self._generations.read(head.content, patience)
+        except DamagedRecord as damage:
+            self._report_once(path, str(damage))
+            return None
+
+    def _report_once(self, path: str, why: str) -> None:
+        if path not in self._reported:
+            self._reported.add(path)
+            self._report(f"{path} in {self._connection.place} is ignored: {why}")
+
+
+def _batches(changes: Iterable[Change], part_bytes: int) -> Iterator[tuple[Change, ...]]:
+    """Changes in their order, cut so that each transaction is far below what a server takes; a large value ends one."""
+    batch: list[Change] = []
+    room = _BATCH_BYTES
+    for change in changes:
+        size = len(change.value or b"")
+        needed = 3 * len(change.key.encode("utf-8")) + min(size, part_bytes)
+        if batch and (len(batch) == _BATCH_COUNT or needed > room):
+            yield tuple(batch)
+            batch, room = [], _BATCH_BYTES
+        batch.append(change)
+        room -= needed
+        if size > part_bytes:
+            yield tuple(batch)
+            batch, room = [], _BATCH_BYTES
+    if batch:
+        yield tuple(batch)
+
+
+def _get(client: Any, path: str) -> Any:
+    return client.get_async(path)

@@ -1,0 +1,210 @@
+"""A real ZooKeeper ensemble from PySpark's own jars, for tests that kill and pause its nodes.
+
+    with ZooKeeperEnsemble(nodes=3, work_dir=tmp_path) as ensemble:
+        store = open_metadata_store(f"zk://{ensemble.hosts}/mooring")
+        ensemble.nodes[0].kill()        # kill -9; two of three go on
+        ensemble.nodes[0].revive()      # the same node again, with the same disk
+        ensemble.nodes[1].pause()       # SIGSTOP: it keeps its connections and says nothing
+        ensemble.nodes[1].resume()
+
+All nodes are on 127.0.0.1. Needs Java, as Spark does, and no ZooKeeper client.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from mooring.errors import ClusterError
+from mooring.testing.probes import free_port, wait_until
+from mooring.testing.servers import ChildProcess
+from mooring.testing.spark_home import spark_home
+
+_HOST = "127.0.0.1"
+_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_JARS = (
+    "zookeeper",
+    "slf4j-api",
+    "log4j-api",
+    "log4j-core",
+    "log4j-slf4j2-impl",
+    "metrics-core",
+    "netty",
+    "snappy-java",
+    "commons-io",
+    "audience-annotations",
+)
+# The log file is not synced: kill -9 loses nothing of what a process has written, only a power cut does.
+_JVM = (
+    "-Xmx128m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dzookeeper.forceSync=no",
+    "-Dzookeeper.preAllocSize=1024",
+    "-Djava.awt.headless=true",
+)
+_LOGGING = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n%ex{5}
+"""
+
+
+class ZooKeeperNode:
+    """One server of an ensemble, with an address and a disk of its own."""
+
+    def __init__(self, name: str, port: int, directory: Path, java_options: tuple[str, ...]) -> None:
+        """Nothing is started; `directory` holds its configuration already."""
+        self.port = port
+        self.address = f"{_HOST}:{port}"
+        classpath = os.pathsep.join(str(jar) for jar in _server_jars())
+        logging = f"-Dlog4j2.configurationFile={directory / 'log4j2.properties'}"
+        command = ["java", *_JVM, logging, *java_options, "-cp", classpath, _MAIN, str(directory / "zoo.cfg")]
+        self.process = ChildProcess(name, command, directory / "server.log", cwd=directory)
+
+    def mode(self) -> str:
+        """What it is: "leader", "follower", "standalone"; "" while it serves nobody. `OSError` when it is not there."""
+        for line in _ask(self.port, b"srvr").splitlines():
+            if line.startswith("Mode: "):
+                return line.removeprefix("Mode: ")
+        return ""
+
+    def serves(self) -> bool:
+        """Whether it answers requests: it is up and the ensemble has a quorum. `OSError` when it is not there."""
+        return bool(self.mode())
+
+    def kill(self) -> None:
+        """Kill -9."""
+        self.process.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: silent, and still connected."""
+        self.process.pause()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.process.resume()
+
+    def revive(self, wait: bool = True, timeout: float = 60.0) -> None:
+        """Start a node that was killed, with what is on its disk. `wait`: until it serves, which needs a quorum."""
+        self.process.start(self.serves if wait else None, timeout)
+
+
+class ZooKeeperEnsemble:
+    """One node, or several that keep a quorum; a context manager."""
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        work_dir: Path | None = None,
+        tick_ms: int = 200,
+        settings: Mapping[str, str] | None = None,
+        java_options: tuple[str, ...] = (),
+    ) -> None:
+        """Nothing is started before the with-block.
+
+        Clients may have sessions from 2 to 100 ticks. `settings` are further lines of `zoo.cfg`, `java_options`
+        further options of each node's JVM. Disks and logs are under `work_dir`; without one, a temporary directory
+        is used and removed at the end.
+        """
+        if nodes < 1:
+            raise ClusterError(f"nodes={nodes}: at least one")
+        self._temporary = work_dir is None
+        self.work_dir = Path(work_dir or tempfile.mkdtemp(prefix="mooring-zookeeper-")).resolve()
+        self._peers = [(free_port(_HOST), free_port(_HOST)) for _ in range(nodes)] if nodes > 1 else []
+        self._common = _common_settings(tick_ms) | dict(settings or {})
+        self.nodes = [self._new_node(number, java_options) for number in range(1, nodes + 1)]
+
+    @property
+    def hosts(self) -> str:
+        """The addresses of all nodes, as clients take them: "127.0.0.1:12345,127.0.0.1:12346"."""
+        return ",".join(node.address for node in self.nodes)
+
+    def __enter__(self) -> ZooKeeperEnsemble:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self, timeout: float = 60.0) -> None:
+        """Start all nodes; return when each of them answers requests."""
+        for node in self.nodes:
+            node.revive(wait=False)
+        self.wait_until_served(timeout)
+
+    def wait_until_served(self, timeout: float = 60.0) -> None:
+        """Return when every node that runs answers requests. `ClusterError` with their logs when they do not."""
+        for node in self.nodes:
+            if node.process.is_running:
+                wait_until(node.serves, f"{node.process.name} to answer", timeout, story=node.process.story)
+
+    def leader(self) -> ZooKeeperNode:
+        """The node that leads the others, or the only one. `ClusterError` while there is none."""
+        for node in self.nodes:
+            if node.process.is_running and node.mode() in ("leader", "standalone"):
+                return node
+        raise ClusterError("no ZooKeeper node leads")
+
+    def stop(self) -> None:
+        """Kill all nodes; remove the directory if it was a temporary one."""
+        for node in self.nodes:
+            node.kill()
+        if self._temporary:
+            shutil.rmtree(self.work_dir, ignore_errors=True)
+
+    def _new_node(self, number: int, java_options: tuple[str, ...]) -> ZooKeeperNode:
+        directory = self.work_dir / f"zookeeper-{number}"
+        (directory / "data").mkdir(parents=True, exist_ok=True)
+        port = free_port(_HOST)
+        own = {"dataDir": str(directory / "data"), "clientPort": str(port), "clientPortAddress": _HOST}
+        peers = {
+            f"server.{peer}": f"{_HOST}:{quorum}:{election}"
+            for peer, (quorum, election) in enumerate(self._peers, start=1)
+        }
+        lines = [f"{key}={value}\n" for key, value in {**self._common, **own, **peers}.items()]
+        (directory / "zoo.cfg").write_text("".join(lines))
+        (directory / "data" / "myid").write_text(f"{number}\n")
+        (directory / "log4j2.properties").write_text(_LOGGING)
+        return ZooKeeperNode(f"zookeeper {number}", port, directory, java_options)
+
+
+def _common_settings(tick_ms: int) -> dict[str, str]:
+    return {
+        "tickTime": str(tick_ms),
+        "initLimit": str(max(10, 30_000 // tick_ms)),
+        "syncLimit": str(max(5, 10_000 // tick_ms)),
+        "maxSessionTimeout": str(100 * tick_ms),
+        "maxClientCnxns": "0",
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": "srvr,ruok,mntr",
+    }
+
+
+def _server_jars() -> list[Path]:
+    """What a server needs of the hundreds that Spark brings: it starts in half the time."""
+    return sorted(jar for jar in (spark_home() / "jars").glob("*.jar") if jar.name.startswith(_JARS))
+
+
+def _ask(port: int, word: bytes) -> str:
+    """The answer to one of ZooKeeper's four-letter words."""
+    with socket.create_connection((_HOST, port), timeout=1.0) as connection:
+        connection.sendall(word)
+        answer = b""
+        while block := connection.recv(4096):
+            answer += block
+    return answer.decode(errors="replace")

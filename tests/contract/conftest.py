@@ -1,0 +1,19 @@
+"""Servers that start once for all contract tests."""
+
+import uuid
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory):
+    from mooring.testing.zookeeper import ZooKeeperEnsemble
+
+    with ZooKeeperEnsemble(work_dir=tmp_path_factory.mktemp("zookeeper")) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def zookeeper_root(zookeeper):
+    """The address of a root that nobody has used."""
+    return f"zk://{zookeeper.hosts}/test-{uuid.uuid4().hex}"

@@ -1,0 +1,39 @@
+"""The contract of metadata stores, over a real ZooKeeper."""
+
+import pytest
+
+from mooring.metadata import NamespacedMetadataStore, ZkMetadataStore, open_metadata_store
+from mooring.metadata.zookeeper import settings_from
+from mooring.testing import MetadataStoreContract
+
+pytestmark = pytest.mark.integration
+
+
+class TestZooKeeper(MetadataStoreContract):
+    @pytest.fixture
+    def store_factory(self, zookeeper_root):
+        return lambda: open_metadata_store(zookeeper_root)
+
+
+class TestZooKeeperInSmallParts(MetadataStoreContract):
+    """So that ordinary values are split as well."""
+
+    @pytest.fixture
+    def store_factory(self, zookeeper_root):
+        return lambda: ZkMetadataStore(settings_from(zookeeper_root, {}), part_bytes=20_000)
+
+    test_the_largest_value_comes_back = None
+
+
+class TestNamespaceOfAZooKeeperStore(MetadataStoreContract):
+    @pytest.fixture
+    def store_factory(self, zookeeper_root):
+        def namespaced():
+            under = open_metadata_store(zookeeper_root)
+            opened.append(under)
+            return NamespacedMetadataStore(under, "ours")
+
+        opened = []
+        yield namespaced
+        for under in opened:
+            under.close()
