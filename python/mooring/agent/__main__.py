@@ -45,6 +45,8 @@ def _open_store(bridge: JvmBridge, settings: Settings, place: str, say: Callable
     try:
         if "://" in place and place.split("://")[0] in ("zk", "kafka", "memory"):
             return open_metadata_store(place, report=say, **settings.metadata_options)
+        for name in sorted(settings.metadata_options):
+            say(f"spark.mooring.metadata.{name} has no effect on {place}: only zk:// and kafka:// have options")
         return FileMetadataStore(open_tree(bridge.jvm, place), report=say)
     except (MetadataStoreError, InvalidSettingError) as error:
         say(f"the metadata store {place} can not be opened ({error}): places are not kept beyond this application")

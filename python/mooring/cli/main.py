@@ -107,9 +107,9 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
 def _add_metadata(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metadata",
-        metavar="DIR",
-        help="where the agent keeps its records: spark.mooring.metadata, else _mooring/<application> beside the query's"
-        " checkpoint (without the option: the variable MOORING_METADATA)",
+        metavar="PLACE",
+        help="where the agent keeps its records: spark.mooring.metadata (a directory, zk://…, kafka://…), else"
+        " _mooring/<application> beside the query's checkpoint (without the option: the variable MOORING_METADATA)",
     )
 
 

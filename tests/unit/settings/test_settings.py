@@ -137,8 +137,15 @@ def test_a_grouper_has_a_short_name_or_is_a_class_of_a_module(value):
     assert Settings.from_conf({"spark.mooring.grouper": value}).grouper == value
 
 
-@pytest.mark.parametrize("value", ["zk://host:2181/root", "kafka://host/topic", "ZK:/x", ""])
-def test_a_metadata_store_that_this_version_does_not_have_is_refused(value):
+@pytest.mark.parametrize(
+    "value", ["zk://a:2181,b:2181/root/job", "kafka://host/topic", "s3a://bucket/_mooring", "/dir"]
+)
+def test_a_metadata_store_is_a_place_or_a_service(value):
+    assert Settings.from_conf({"spark.mooring.metadata": value}).metadata == value
+
+
+@pytest.mark.parametrize("value", ["zookeeper://host/root", "zk://host:2181", "kafka://host/", "ZK:/x", ""])
+def test_a_metadata_store_that_is_none_is_refused(value):
     assert "expected a directory or a URI that Hadoop can write" in problem_of("spark.mooring.metadata", value)
 
 

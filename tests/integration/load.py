@@ -1,0 +1,72 @@
+"""A job that goes on until it is told to end, fed file by file, and what its agent says of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mooring.agent.records import STATUS
+from mooring.jar import jar_path
+from mooring.metadata import open_metadata_store
+from mooring.testing.cluster import SparkCluster
+from mooring.testing.events import START_MS, AuctionHouse, write_events
+from mooring.testing.submission import Submission
+from tests.integration import answers
+from tests.integration.outputs import counted, read_sink
+
+JOB = Path(__file__).parent / "jobs" / "until_told.py"
+PARTITIONS = 8
+CONF = {
+    "spark.plugins": "io.mooring.MooringPlugin",
+    "spark.mooring.processor.rebind.timeout": "3s",
+    "spark.sql.shuffle.partitions": str(PARTITIONS),
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+class Load:
+    """One job on a cluster, its input and its answer."""
+
+    def __init__(self, directory: Path, metadata: str = "") -> None:
+        self.events, self._directory = directory / "events", directory
+        self.metadata = metadata or str(directory / "metadata")
+        self._files = list(AuctionHouse(seed=3).bid_files())
+        self._written = 0
+
+    def submit(self, cluster: SparkCluster, conf: Mapping[str, str] | None = None) -> Submission:
+        own = {"spark.jars": str(jar_path()), "spark.mooring.metadata": self.metadata}
+        arguments = [self.events, self._directory / "checkpoints", self._directory / "outputs"]
+        return cluster.submit(JOB, arguments, conf={**CONF, **own, **(conf or {})})
+
+    def offer(self, files: int) -> None:
+        """So many files more."""
+        for number in range(self._written, self._written + files):
+            write_events(self._files[number], self.events / "bids", number, modified=START_MS / 1000 + number)
+        self._written += files
+
+    def offer_the_rest_and_finish(self, job: Submission) -> None:
+        self.offer(len(self._files) - self._written)
+        (self.events / "STOP").touch()
+        job.finish(240)
+
+    def status(self) -> dict[str, Any]:
+        with open_metadata_store(self.metadata) as store:
+            record = store.get(STATUS)
+        return json.loads(record) if record else {}
+
+    def committed(self) -> int:
+        """The batches in the checkpoint."""
+        return sum(entry.name.isdigit() for entry in (self._directory / "checkpoints/counts/commits").glob("*"))
+
+    def counter(self, name: str) -> int:
+        return int(self.status().get("counters", {}).get(name, 0))
+
+    def sizes(self) -> list[int]:
+        """How many tasks each processor has."""
+        return sorted(len(processor["tasks"]) for processor in self.status().get("processors", []))
+
+    def assert_right(self) -> None:
+        expected = answers.windowed_aggregation(self.events)["counts"]
+        assert counted(read_sink(self._directory / "outputs" / "counts")) == counted(expected)

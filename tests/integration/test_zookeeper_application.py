@@ -1,0 +1,50 @@
+"""An application whose placement knowledge is in a real ZooKeeper, which goes away and comes back under load."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mooring.testing.cluster import SparkCluster
+from mooring.testing.zookeeper import ZooKeeperEnsemble
+from tests.integration.load import PARTITIONS, Load
+
+
+@pytest.fixture
+def ensemble(tmp_path: Path) -> Iterator[ZooKeeperEnsemble]:
+    with ZooKeeperEnsemble(nodes=3, work_dir=tmp_path / "zookeeper") as ensemble:
+        yield ensemble
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("away", [60.0])
+def test_a_query_goes_on_without_a_quorum(tmp_path: Path, ensemble: ZooKeeperEnsemble, away: float) -> None:
+    load = Load(tmp_path, f"zk://{ensemble.hosts}/job")
+    with SparkCluster(hosts=2, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
+        load.offer(2)
+        job = load.submit(cluster)
+        job.wait_until(lambda: load.sizes() == [4, 4], "an even plan", 180)
+        job.wait_until(lambda: load.counter("batches") >= 2, "two batches", 120)
+        ensemble.nodes[0].kill()
+        load.offer(1)
+        job.wait_until(lambda: load.counter("batches") >= 3, "a batch beside a dead node", 120)
+        ensemble.nodes[1].kill()
+        gone = time.monotonic()
+        committed = load.committed()
+        load.offer(1)
+        job.wait_until(lambda: load.committed() > committed, "a batch without a quorum", 60)
+        time.sleep(max(0.0, away - (time.monotonic() - gone)))
+        ensemble.nodes[0].revive()
+        ensemble.nodes[1].revive()
+        ensemble.wait_until_served()
+        load.offer(1)
+        job.wait_until(lambda: load.counter("batches") >= 5, "the status to be kept again", 60)
+        assert load.counter("moves") == 0
+        job.terminate()
+        job = load.submit(cluster)
+        load.offer_the_rest_and_finish(job)
+        assert load.counter("local-opens") >= PARTITIONS and load.counter("remote-opens") == 0
+    load.assert_right()
