@@ -109,12 +109,13 @@ def candidate(place, *arguments):
 
 
 def lines_until(process, found):
-    """What it says, up to the first line that is looked for."""
-    seen = []
+    """What it says, up to the first line that is looked for, which has to come within 30 s."""
+    seen, end = [], time.monotonic() + 30
     for line in process.stdout:
         seen.append(json.loads(line))
         if found(seen[-1]):
             return seen
+        assert time.monotonic() < end, seen[-20:]
     raise AssertionError("the process ended")
 
 
@@ -177,6 +178,20 @@ def test_a_leader_that_was_stopped_finds_its_term_over_before_it_acts(client, pl
         seen = lines_until(child, lambda line: line == {"told": None})
         seen += lines_until(child, lambda line: line.get("asked", 0) > taken_over + SESSION)
         assert [line for line in seen if line.get("leads") and line["asked"] > taken_over] == []
+
+
+def test_a_term_is_over_by_the_clock_alone(place):
+    slept = [0.0]
+    settings = settings_from(place, OPTIONS)
+    connection = ZkConnection(settings)
+    lock = ZkLeaderLock(connection, settings.root, "sleeper", now=lambda: clock() + slept[0])
+    lock.campaign()
+    first = lock.wait(10)
+    slept[0] += SESSION
+    assert not lock.is_leader
+    assert lock.wait(10).generation > first.generation
+    lock.resign()
+    connection.close()
 
 
 def test_what_a_leader_does_on_a_stale_view_is_refused(client, place):
