@@ -169,11 +169,12 @@ class ZkConnection:
         return MetadataStoreUnavailable(f"{self.place}: {what}; {why_unreachable(self.settings.hosts, tls)}")
 
     def make_sure_of(self, paths: Sequence[str], patience: Patience) -> None:
-        """Make nodes that are missing, each after its parents."""
-        for path in paths:
-            names = path.strip("/").split("/")
-            for depth in range(1, len(names) + 1):
-                at = "/" + "/".join(names[:depth])
+        """Make nodes that are missing, each after its parents; what is there may be under anybody's control."""
+        above = {at for path in paths for at in _and_its_parents(path)}
+        wanted = sorted(above)  # a parent sorts before what is below it
+        there = self.ask([partial(_exists, path=at) for at in wanted], patience)
+        for at, stat in zip(wanted, there, strict=True):
+            if stat is None:
                 self.ask([partial(_create_empty, path=at)], patience)
 
     def close(self) -> None:
@@ -272,6 +273,15 @@ class ZkConnection:
         with self._news:
             self._connected = self._refused = False
         end_client(client, wait_seconds=0.0)
+
+
+def _and_its_parents(path: str) -> list[str]:
+    names = path.strip("/").split("/")
+    return ["/" + "/".join(names[:depth]) for depth in range(1, len(names) + 1)]
+
+
+def _exists(client: Any, path: str) -> Any:
+    return client.exists_async(path)
 
 
 def _create_empty(client: Any, path: str) -> Any:
