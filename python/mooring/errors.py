@@ -7,6 +7,7 @@
     |-- MetadataStoreError              the metadata store did not do what it was asked
     |   |-- MetadataStoreUnavailable    it could not be reached, after the configured retries; nothing was written
     |   `-- OutcomeUnknown              a write was sent and no answer came: it may have happened or not
+    |-- LeadershipLost                  an act of a leader was refused: its term is over
     |-- AgentError                      the agent beside the Spark driver cannot go on
     |-- CommandFailed                   the command did not do what was asked (`mooring.cli.exits`); exit code 1
     |-- BadUsage                        it was asked in a way that makes no sense; exit code 2
@@ -44,6 +45,10 @@ class MetadataStoreUnavailable(MetadataStoreError):
 
 class OutcomeUnknown(MetadataStoreError):
     """A write was sent and its fate is not known. Read before writing again."""
+
+
+class LeadershipLost(MooringError):
+    """An act that only the leader may do was refused, and not done: its term is over, and another may lead."""
 
 
 class AgentError(MooringError):

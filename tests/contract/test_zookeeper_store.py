@@ -3,7 +3,6 @@
 import pytest
 
 from mooring.metadata import NamespacedMetadataStore, ZkMetadataStore, open_metadata_store
-from mooring.metadata.zookeeper import settings_from
 from mooring.testing import MetadataStoreContract
 
 pytestmark = pytest.mark.integration
@@ -20,7 +19,7 @@ class TestZooKeeperInSmallParts(MetadataStoreContract):
 
     @pytest.fixture
     def store_factory(self, zookeeper_root):
-        return lambda: ZkMetadataStore(settings_from(zookeeper_root, {}), part_bytes=20_000)
+        return lambda: ZkMetadataStore(zookeeper_root, part_bytes=20_000)
 
     test_the_largest_value_comes_back = None
 

@@ -43,7 +43,7 @@ def check(puts):
 def test_a_server_that_is_killed_and_comes_back_loses_nothing(one):
     (node,) = one.nodes
     with stream(one, **{"retry.deadline": "20s"}) as puts:
-        for _ in range(3):
+        for _ in range(2):
             puts.wait_for_more()
             node.kill()
             time.sleep(0.5)
@@ -99,7 +99,7 @@ def test_a_lost_quorum_is_said_and_nothing_is_lost_when_it_is_back(three):
         first, second, _ = three.nodes
         first.kill()
         second.kill()
-        time.sleep(8)
+        time.sleep(5)
         first.revive()
         puts.wait_for_more()
     check(puts)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import make_acl
 
 import mooring
 from mooring.errors import MetadataStoreUnavailable, OutcomeUnknown
@@ -346,6 +347,15 @@ def test_an_acl_that_the_servers_refuse_is_named(place):
         pytest.raises(MetadataStoreUnavailable, match=r"metadata\.acl"),
     ):
         store.put("key", b"1")
+
+
+def test_the_parents_of_a_root_may_be_somebody_elses(place, direct):
+    direct.create(root(place), acl=[make_acl("world", "anyone", all=True)])
+    direct.create(f"{root(place)}/ours", acl=[make_acl("world", "anyone", all=True)])
+    direct.set_acls(root(place), [make_acl("world", "anyone", read=True)])
+    with open_metadata_store(f"{place}/ours/prices") as store:
+        store.put("key", b"1")
+        assert store.get("key") == b"1"
 
 
 def test_readers_may_be_allowed_to_read_only(place):

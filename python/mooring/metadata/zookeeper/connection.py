@@ -6,7 +6,6 @@ waits for ZooKeeper runs on them.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -35,12 +34,11 @@ from kazoo.exceptions import (
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, KeeperState
-from kazoo.retry import KazooRetry
-from kazoo.security import ACL, Id, Permissions
 
 from mooring.errors import MetadataStoreError, MetadataStoreUnavailable
+from mooring.metadata.zookeeper.client import end_client, new_client
 from mooring.metadata.zookeeper.diagnosis import why_unreachable
-from mooring.metadata.zookeeper.options import Acl, ZkSettings
+from mooring.metadata.zookeeper.options import ZkSettings
 
 Request = Callable[[Any], Any]
 """Sends one request through a KazooClient, and returns kazoo's AsyncResult."""
@@ -65,13 +63,6 @@ _TO_BE_EXPECTED = (
     RuntimeInconsistency,
 )
 _WINDOW = 100
-_PERMISSION_BITS = {
-    "c": Permissions.CREATE,
-    "d": Permissions.DELETE,
-    "r": Permissions.READ,
-    "w": Permissions.WRITE,
-    "a": Permissions.ADMIN,
-}
 
 
 class Lost(Exception):
@@ -108,6 +99,7 @@ class ZkConnection:
         self._refused = False
         self._closed = False
         self._listeners: list[SessionListener] = []
+        self._session_seconds = settings.session_timeout_seconds
 
     def patience(self) -> Patience:
         """A new span of `retry.deadline`."""
@@ -129,6 +121,16 @@ class ZkConnection:
         client = self._client
         found = client.client_id if client is not None else None
         return None if found is None else int(found[0])
+
+    @property
+    def session_seconds(self) -> float:
+        """How long the servers keep the session of a client that is silent: what they granted, not what was asked."""
+        return self._session_seconds
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a live connection, as far as is known."""
+        return self._connected
 
     def attempt(self, requests: Sequence[Request], patience: Patience, window: int = _WINDOW) -> list[Any]:
         """Send once, `window` at a time, and wait for all.
@@ -167,11 +169,12 @@ class ZkConnection:
         return MetadataStoreUnavailable(f"{self.place}: {what}; {why_unreachable(self.settings.hosts, tls)}")
 
     def make_sure_of(self, paths: Sequence[str], patience: Patience) -> None:
-        """Make nodes that are missing, each after its parents."""
-        for path in paths:
-            names = path.strip("/").split("/")
-            for depth in range(1, len(names) + 1):
-                at = "/" + "/".join(names[:depth])
+        """Make nodes that are missing, each after its parents; what is there may be under anybody's control."""
+        above = {at for path in paths for at in _and_its_parents(path)}
+        wanted = sorted(above)  # a parent sorts before what is below it
+        there = self.ask([partial(_exists, path=at) for at in wanted], patience)
+        for at, stat in zip(wanted, there, strict=True):
+            if stat is None:
                 self.ask([partial(_create_empty, path=at)], patience)
 
     def close(self) -> None:
@@ -183,7 +186,7 @@ class ZkConnection:
             self._connected = False
             self._news.notify_all()
         if client is not None:
-            _end(client, wait_seconds=2.0)
+            end_client(client, wait_seconds=2.0)
 
     def _answer(self, sent: Any, patience: Patience) -> Any:
         try:
@@ -241,25 +244,13 @@ class ZkConnection:
             if self._closed:
                 raise self.unavailable("closed")
             if self._client is None:
-                self._client = self._new_client()
+                self._client = new_client(self.settings, self._on_session_seconds)
+                self._client.add_listener(partial(self._on_state, self._client))
                 self._client.start_async()
             return self._client
 
-    def _new_client(self) -> KazooClient:
-        settings = self.settings
-        retry = {"max_tries": -1, "delay": settings.retry_delay_seconds, "max_delay": settings.retry_max_delay_seconds}
-        client = KazooClient(
-            hosts=settings.hosts,
-            timeout=settings.session_timeout_seconds,
-            connection_retry=KazooRetry(**retry),
-            default_acl=[_as_kazoo(entry) for entry in settings.acl] if settings.acl else None,
-            auth_data=list(settings.auth),
-            sasl_options=dict(settings.sasl) or None,
-            logger=_quiet_logger(),
-            **settings.tls,
-        )
-        client.add_listener(partial(self._on_state, client))
-        return client
+    def _on_session_seconds(self, seconds: float) -> None:
+        self._session_seconds = seconds
 
     def _on_state(self, client: KazooClient, state: str) -> None:
         """On kazoo's thread: set flags."""
@@ -281,35 +272,17 @@ class ZkConnection:
             self._client = None
         with self._news:
             self._connected = self._refused = False
-        _end(client, wait_seconds=0.0)
+        end_client(client, wait_seconds=0.0)
+
+
+def _and_its_parents(path: str) -> list[str]:
+    names = path.strip("/").split("/")
+    return ["/" + "/".join(names[:depth]) for depth in range(1, len(names) + 1)]
+
+
+def _exists(client: Any, path: str) -> Any:
+    return client.exists_async(path)
 
 
 def _create_empty(client: Any, path: str) -> Any:
     return client.create_async(path, b"")
-
-
-def _end(client: KazooClient, wait_seconds: float) -> None:
-    """Stop a client; in the background when that takes longer, as it does while a server is silent."""
-
-    def stop() -> None:
-        try:
-            client.stop()
-            client.close()
-        except Exception as error:  # it is given up in any case; the session ends by itself
-            logging.getLogger("mooring.metadata").debug("a ZooKeeper session did not end well: %r", error)
-
-    ending = threading.Thread(target=stop, name="mooring-zookeeper-end", daemon=True)
-    ending.start()
-    ending.join(wait_seconds)
-
-
-def _as_kazoo(entry: Acl) -> ACL:
-    return ACL(sum(_PERMISSION_BITS[letter] for letter in set(entry.permissions)), Id(entry.scheme, entry.id))
-
-
-def _quiet_logger() -> logging.Logger:
-    """Kazoo's errors alone: debug lines hold credentials and values, warnings repeat ours."""
-    logger = logging.getLogger("mooring.metadata.zookeeper.kazoo")
-    if not logger.filters:
-        logger.addFilter(lambda record: record.levelno >= logging.ERROR)
-    return logger

@@ -23,7 +23,7 @@ from mooring.metadata.zookeeper.nodes import (
     node_name,
     path_of_key,
 )
-from mooring.metadata.zookeeper.options import ZkSettings
+from mooring.metadata.zookeeper.options import ZkSettings, settings_from
 from mooring.metadata.zookeeper.parts import PART_BYTES
 from mooring.metadata.zookeeper.values import ZkValues
 from mooring.metadata.zookeeper.watch import ChangeWatch
@@ -37,8 +37,11 @@ class ZkMetadataStore(MetadataStore):
     watch for each client.
     """
 
-    def __init__(self, settings: ZkSettings, *, report: Report = report_to_log, part_bytes: int = PART_BYTES) -> None:
-        """Nothing is read or written yet. Values of more than `part_bytes` are split."""
+    def __init__(
+        self, settings: ZkSettings | str, *, report: Report = report_to_log, part_bytes: int = PART_BYTES
+    ) -> None:
+        """`settings` or a `zk://` address; nothing is read or written yet. Values above `part_bytes` are split."""
+        settings = settings_from(settings, {}) if isinstance(settings, str) else settings
         self._connection = ZkConnection(settings)
         self._values = ZkValues(self._connection, f"{settings.root}/metadata", report, part_bytes)
         self._watch = ChangeWatch(self._connection, self._values.log, self._all_keys, report)

@@ -1,0 +1,16 @@
+from mooring.coordination.barrier import Barriers, BarrierState, verdict
+from mooring.coordination.job_models import KEPT_VERSIONS, JobModels
+from mooring.coordination.leadership import LeaderListener, LeaderLock, Leadership
+from mooring.coordination.processors import Processors
+
+__all__ = [
+    "KEPT_VERSIONS",
+    "BarrierState",
+    "Barriers",
+    "JobModels",
+    "LeaderListener",
+    "LeaderLock",
+    "Leadership",
+    "Processors",
+    "verdict",
+]

@@ -1,0 +1,53 @@
+"""The published job models: immutable, each of a version of its own, the newest ten kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from mooring.coordination.leadership import Leadership
+from mooring.metadata.store import Cancel
+from mooring.model import JobModel
+
+KEPT_VERSIONS = 10
+
+
+class JobModels(ABC):
+    """What leaders have published."""
+
+    @abstractmethod
+    def publish(self, model: JobModel, leadership: Leadership) -> None:
+        """Write a model under its version.
+
+        LeadershipLost when that term is over: nothing was written. MetadataStoreError when the version is there, or is
+        older than the newest.
+        """
+
+    @abstractmethod
+    def versions(self) -> list[int]:
+        """The versions that are kept, oldest first."""
+
+    @abstractmethod
+    def read(self, version: int) -> JobModel | None:
+        """A model; None when that version is not kept. InvalidJobModelError when it is damaged."""
+
+    def newest(self) -> JobModel | None:
+        """The model that was published last, or None."""
+        for version in reversed(self.versions()):
+            model = self.read(version)
+            if model is not None:  # else removed since `versions`
+                return model
+        return None
+
+    @abstractmethod
+    def watch(self, watcher: Callable[[], None]) -> Cancel:
+        """Call `watcher` after a model was published."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the watches."""
+
+
+def to_remove(versions: list[int]) -> list[int]:
+    """The versions beyond the newest ten."""
+    return sorted(versions)[:-KEPT_VERSIONS]

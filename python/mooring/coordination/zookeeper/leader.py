@@ -1,0 +1,285 @@
+"""Leader election with ephemeral nodes: `leader/candidate-<token>-<number>`, the smallest number leads.
+
+Each candidate watches the one before it only. The leader renews its term by a transaction that holds only while its
+node is there and nobody has led since; the term lasts, by a clock that runs on while the process is stopped, for two
+thirds of the session timeout from the moment at which the last renewal was *sent*. ZooKeeper cannot end the session
+earlier: a follower tells the leader of its clients every half tick, and a session has two ticks at least.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import ZookeeperError
+
+from mooring.coordination.leadership import LeaderListener, LeaderLock, Leadership
+from mooring.coordination.zookeeper.term import GENERATION, ZkTerm, guards_of, lost
+from mooring.errors import MetadataStoreError
+from mooring.metadata.store import Cancel, Report, report_to_log
+from mooring.metadata.zookeeper.connection import Lost, ZkConnection
+
+_PREFIX = "candidate-"
+_RETRY_SECONDS = 0.5
+_TERM, _RENEWAL = 2 / 3, 1 / 4
+"""Of the session timeout: how long a term lasts, and when it is renewed."""
+
+
+class _End:
+    """The last of a lock's news."""
+
+
+def clock() -> float:
+    """Seconds, also those in which this process or its host slept."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class ZkLeaderLock(LeaderLock):
+    """One candidate at `<root>/leader`."""
+
+    def __init__(
+        self,
+        connection: ZkConnection,
+        root: str,
+        name: str,
+        report: Report = report_to_log,
+        now: Callable[[], float] = clock,
+    ) -> None:
+        """`name` is for people. The connection is the caller's, who closes it after `resign`."""
+        self._connection, self._name, self._report, self._now = connection, name, report, now
+        self._directory = f"{root}/leader"
+        self._token = uuid.uuid4().hex
+        self._changed = threading.Condition()
+        self._term: ZkTerm | None = None
+        self._term_ends = 0.0
+        self._woken, self._stopped = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._listeners: list[LeaderListener] = []
+        self._news: queue.SimpleQueue[Leadership | _End | None] = queue.SimpleQueue()
+        self._stop_listening: Callable[[], None] = lambda: None
+
+    def campaign(self) -> None:
+        """Take part; the election runs on a thread of this lock."""
+        if self._thread is None:
+            self._stop_listening = self._connection.listen(self._on_session)
+            self._thread = threading.Thread(target=self._run, name="mooring-leader-lock", daemon=True)
+            self._thread.start()
+            threading.Thread(target=self._tell, name="mooring-leader-news", daemon=True).start()
+
+    @property
+    def leadership(self) -> Leadership | None:
+        """The term, unless it may be over by the clock."""
+        with self._changed:
+            return self._term if self._now() < self._term_ends else None
+
+    def wait(self, timeout: float) -> Leadership | None:
+        """The term, as soon as it begins."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._now() < self._term_ends, timeout)
+        return self.leadership
+
+    def on_change(self, listener: LeaderListener) -> Cancel:
+        """Tell of each beginning and end from now on."""
+        self._listeners.append(listener)
+
+        def cancel() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return cancel
+
+    def confirm(self, leadership: Leadership) -> None:
+        """A transaction that changes nothing, and holds only in this term."""
+        request = partial(_check_only, guards=guards_of(leadership))
+        (answers,) = self._connection.ask([request])
+        if any(isinstance(answer, ZookeeperError) for answer in answers):
+            raise lost(leadership)
+
+    def leader(self) -> str | None:
+        """The name of the first candidate."""
+        for candidate in self._candidates():
+            (found,) = self._connection.ask([partial(_get, path=f"{self._directory}/{candidate}")])
+            if not isinstance(found, ZookeeperError):
+                return str(found[0].decode("utf-8", "replace"))
+        return None
+
+    def resign(self) -> None:
+        """End the term at once, then remove the candidate; without a connection its session's end removes it."""
+        self._stop_listening()
+        self._stopped.set()
+        self._end_term()
+        self._woken.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    # On this lock's thread
+
+    def _run(self) -> None:
+        said = False
+        while not self._stopped.is_set():
+            self._woken.clear()
+            try:
+                seconds, said = self._step(), False
+            except (MetadataStoreError, Lost) as error:
+                self._end_term()
+                if not said and not self._stopped.is_set():
+                    self._report(f"{self._name} takes no part in the election for now: {error}")
+                seconds, said = _RETRY_SECONDS, True
+            self._woken.wait(seconds)
+        self._withdraw()
+        self._news.put(_End())
+
+    def _step(self) -> float:
+        """One look at the election; returns after how many seconds to look again if nothing happens."""
+        if self._term is not None and self.leadership is None:
+            self._end_term()  # we slept too long
+        candidates = self._candidates()
+        own = next((name for name in candidates if self._is_mine(name)), None)
+        if own is None:
+            self._end_term()
+            self._stand()
+            return 0.0
+        place = candidates.index(own)
+        if place:
+            self._end_term()
+            before = f"{self._directory}/{candidates[place - 1]}"
+            (there,) = self._connection.ask([lambda client: client.exists_async(before, self._on_event)])
+            return 0.0 if there is None else self._connection.session_seconds
+        self._lead(own)
+        return self._connection.session_seconds * _RENEWAL
+
+    def _stand(self) -> None:
+        """Make the candidate's node. After an interruption `_step` finds it, or makes another."""
+        patience = self._connection.patience()
+        self._connection.make_sure_of([f"{self._directory}/{GENERATION}"], patience)
+        request = partial(_stand, path=f"{self._directory}/{_PREFIX}{self._token}-", name=self._name.encode("utf-8"))
+        self._connection.attempt([request], patience)
+
+    def _is_mine(self, candidate: str) -> bool:
+        """Whether it is this client's, of the session it has now; what an earlier session left is removed."""
+        if not candidate.startswith(_PREFIX + self._token):
+            return False
+        path = f"{self._directory}/{candidate}"
+        (stat,) = self._connection.ask([lambda client: client.exists_async(path)])
+        session = self._connection.session
+        if session is None:
+            raise Lost("the connection was lost")
+        if stat is not None and stat.ephemeralOwner == session:
+            return True
+        self._connection.ask([lambda client: client.delete_async(path)])
+        return False
+
+    def _lead(self, candidate: str) -> None:
+        """Begin a term, or renew it."""
+        sent, held = self._now(), self._term
+        term = self._new_term(candidate) if held is None else self._renewed(held)
+        if term is None:
+            self._end_term()
+            self._woken.set()
+        else:
+            self._set_term(term, sent + self._connection.session_seconds * _TERM)
+
+    def _renewed(self, term: ZkTerm) -> ZkTerm | None:
+        """The same term; None when it is over."""
+        request = partial(_check_only, guards=guards_of(term))
+        (answers,) = self._connection.attempt([request], self._connection.patience())
+        return None if any(isinstance(answer, ZookeeperError) for answer in answers) else term
+
+    def _new_term(self, candidate: str) -> ZkTerm | None:
+        """Write the generation; None when somebody was faster, or our node is gone."""
+        at, generation = f"{self._directory}/{candidate}", f"{self._directory}/{GENERATION}"
+        patience = self._connection.patience()
+        (stat,) = self._connection.ask([lambda client: client.exists_async(generation)], patience)
+        request = partial(_begin, candidate=at, generation=generation, version=stat.version, name=self._name)
+        (answers,) = self._connection.attempt([request], patience)
+        if any(isinstance(answer, ZookeeperError) for answer in answers):
+            return None
+        return ZkTerm(answers[1].version, self._name, self._directory, candidate)
+
+    def _withdraw(self) -> None:
+        try:
+            for candidate in self._candidates():
+                if candidate.startswith(_PREFIX + self._token):
+                    path = f"{self._directory}/{candidate}"
+                    self._connection.ask([partial(_delete, path=path)])
+        except MetadataStoreError as error:
+            self._report(f"{self._name} could not say that it resigns; its session's end will: {error}")
+
+    def _candidates(self) -> list[str]:
+        """All candidates, the one that leads first."""
+        asked: list[Callable[[Any], Any]] = [
+            lambda client: client.sync_async(self._directory),
+            lambda client: client.get_children_async(self._directory),
+        ]
+        names = self._connection.ask(asked)[1]
+        found = [] if isinstance(names, ZookeeperError) else [name for name in names if name.startswith(_PREFIX)]
+        return sorted(found, key=lambda name: name.rpartition("-")[2])
+
+    # The term
+
+    def _set_term(self, term: ZkTerm, ends: float) -> None:
+        with self._changed:
+            if self._stopped.is_set() or not self._connection.is_connected:
+                return
+            if self._term is None:
+                self._news.put(term)
+            elif self._now() >= self._term_ends:
+                self._woken.set()
+                return  # renewed too late: whoever asked meanwhile was told that it is over, so it is
+            self._term, self._term_ends = term, ends
+            self._changed.notify_all()
+
+    def _end_term(self) -> None:
+        with self._changed:
+            if self._term is not None:
+                self._news.put(None)
+            self._term, self._term_ends = None, 0.0
+
+    def _tell(self) -> None:
+        while not isinstance(news := self._news.get(), _End):
+            for listener in list(self._listeners):
+                try:
+                    listener(news)
+                except Exception as error:  # a listener's mistake is no reason to lead or not to lead
+                    self._report(f"a listener of the leader lock failed: {error!r}")
+
+    # On kazoo's threads
+
+    def _on_session(self, connected: bool) -> None:
+        if not connected:
+            self._end_term()
+        self._woken.set()
+
+    def _on_event(self, event: object) -> None:
+        self._woken.set()
+
+
+def _get(client: Any, path: str) -> Any:
+    return client.get_async(path)
+
+
+def _delete(client: Any, path: str) -> Any:
+    return client.delete_async(path)
+
+
+def _stand(client: Any, path: str, name: bytes) -> Any:
+    return client.create_async(path, name, ephemeral=True, sequence=True)
+
+
+def _begin(client: Any, candidate: str, generation: str, version: int, name: str) -> Any:
+    transaction = client.transaction()
+    transaction.check(candidate, -1)
+    transaction.set_data(generation, name.encode("utf-8"), version)
+    return transaction.commit_async()
+
+
+def _check_only(client: Any, guards: Any) -> Any:
+    transaction = client.transaction()
+    for guard in guards:
+        transaction.check(guard.path, guard.version)
+    return transaction.commit_async()
