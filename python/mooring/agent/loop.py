@@ -49,17 +49,20 @@ class Bridge(Protocol):
 class Agent:
     """One agent.
 
-    `open_memory` opens the store of `spark.mooring.metadata`, or of the default place.
+    `open_memory` opens the store of `spark.mooring.metadata`, or of the default place. `take_helm` takes part in the
+    election of the job's driver; it is called before anything else, where the store is one that drivers share.
     """
 
     def __init__(
         self,
         bridge: Bridge,
         open_memory: Callable[[Settings, str, str, Callable[[str], None]], Memory],
+        take_helm: Callable[[events.DriverStarting], object] = lambda starting: None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._bridge = bridge
         self._open_memory = open_memory
+        self._take_helm = take_helm
         self._now_ms = now_ms
         self._mind = Mind()
         self._tally = Tally()
@@ -83,6 +86,8 @@ class Agent:
 
     def _take_all(self, news: Iterable[events.Event]) -> None:
         for event in news:
+            if isinstance(event, events.DriverStarting):
+                self._take_helm(event)
             if isinstance(event, events.ApplicationStarted):
                 self._learn(event)
             if isinstance(event, events.QueryPlanned) and self._memory is None:

@@ -36,14 +36,22 @@ class _Notes:
         return bool(self.model or self.task_locality or self.status)
 
 
+class NotLeading(Exception):
+    """What is noted has to wait; never leaves this module."""
+
+
 class Memory:
     """The agent's records in one metadata store, read and written by one daemon thread, from the start to `close`.
 
     `say` hears once of each trouble, and when it is over.
     """
 
-    def __init__(self, store: MetadataStore, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, store: MetadataStore, say: Callable[[str], None], may_write: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Notes wait while `may_write` says no: another driver leads, and the records are its own."""
         self._say = say
+        self._may_write = may_write
         self._said: set[str] = set()
         self._records = Records(store, self._say_once)
         self._change = threading.Condition()
@@ -99,21 +107,23 @@ class Memory:
             self._change.notify_all()
 
     def _run(self) -> None:
-        pause = 0.0
+        pause, in_trouble = 0.0, False
         while self._wait_for_work(pause):
             try:
                 self._work()
+            except NotLeading:
+                pause = FIRST_PAUSE_SECONDS
             except Exception as error:  # whatever is wrong with a store, the thread goes on, and so do queries
                 self._say_once(
                     f"can not read or write the metadata store ({error}): it is tried again; until then a restart may"
                     " not find its state's places; queries are not affected"
                 )
-                pause = min(max(2 * pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+                pause, in_trouble = min(max(2 * pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS), True
             else:
-                if pause:
+                if in_trouble:
                     self._said.clear()
                     self._say("the metadata store answers again")
-                pause = 0.0
+                pause, in_trouble = 0.0, False
 
     def _wait_for_work(self, pause: float) -> bool:
         """True when there is something to do; False at the end."""
@@ -128,6 +138,8 @@ class Memory:
             with self._change:
                 self._remembered = found
                 self._change.notify_all()
+        if not self._may_write():
+            raise NotLeading("another driver leads, or it is not known who does")
         with self._change:
             if not self._taken:  # a version may only follow the newest one that is there: the agent must know of it
                 self._change.wait_for(lambda: self._taken or self._stopping, FIRST_PAUSE_SECONDS)

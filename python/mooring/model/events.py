@@ -32,6 +32,15 @@ class PlanInForce(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class DriverStarting(Event):
+    """A driver with a shared metadata store wants to know whether it leads; its Spark context waits for the answer."""
+
+    name: str
+    driver_host: str
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ApplicationStarted(Event):
     """The application has its id.
 
@@ -143,6 +152,10 @@ def read_event(form: Mapping[str, Any]) -> Event | None:
     return None if reader is None else reader(form)
 
 
+def _driver_starting(form: Mapping[str, Any]) -> Event:
+    return DriverStarting(form["at"], form["name"], form["driver-host"], dict(form["settings"]))
+
+
 def _application(form: Mapping[str, Any]) -> Event:
     return ApplicationStarted(
         form["at"], form["application"], form["name"], dict(form["settings"]), form["checkpoint-location"]
@@ -195,6 +208,7 @@ def _store_opened(form: Mapping[str, Any]) -> Event:
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
     "PlanInForce": _plan_in_force,
+    "DriverStarting": _driver_starting,
     "ApplicationStarted": _application,
     "ExecutorRegistered": lambda form: ExecutorRegistered(
         form["at"], form["executor"], form["location"], form["cores"], form.get("zone", "")

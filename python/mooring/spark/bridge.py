@@ -54,6 +54,18 @@ class JvmBridge:
         """Write a line into the driver's log."""
         self._call("say", message)
 
+    def lead(self, state: str, leader: str) -> None:
+        """Tell whether this driver leads: `waiting`, `leading` or `unknown`, and who leads."""
+        self._call("lead", json.dumps({"state": state, "leader": leader}))
+
+    def leave(self, text: str) -> None:
+        """Leave a text for the next agent of this driver."""
+        self._call("leave", text)
+
+    def inherit(self) -> str:
+        """The text that an agent before this one left; empty for the first."""
+        return str(self._call("inherit"))
+
     def metrics(self, values: Mapping[str, float]) -> None:
         """Set gauges of Spark's metrics system."""
         self._call("metrics", json.dumps(values))

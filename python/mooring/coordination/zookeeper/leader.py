@@ -49,11 +49,16 @@ class ZkLeaderLock(LeaderLock):
         name: str,
         report: Report = report_to_log,
         now: Callable[[], float] = clock,
+        token: str | None = None,
     ) -> None:
-        """`name` is for people. The connection is the caller's, who closes it after `resign`."""
+        """`name` is for people. The connection is the caller's, who closes it after `resign`.
+
+        `token` tells this candidate from others: who comes with the token and the session of a candidate whose process
+        died takes its place.
+        """
         self._connection, self._name, self._report, self._now = connection, name, report, now
         self._directory = f"{root}/leader"
-        self._token = uuid.uuid4().hex
+        self._token = token or uuid.uuid4().hex
         self._changed = threading.Condition()
         self._term: ZkTerm | None = None
         self._term_ends = 0.0

@@ -22,12 +22,22 @@ _PERMISSION_BITS = {
 }
 
 
-def new_client(settings: ZkSettings, on_session_seconds: Callable[[float], None]) -> KazooClient:
-    """A client that is not started yet; it will try to connect for as long as it is there."""
+Credentials = tuple[int, bytes]
+"""A session's number and password: who has them can go on with the session. A secret."""
+
+
+def new_client(
+    settings: ZkSettings, on_session_seconds: Callable[[float], None], resume: Credentials | None = None
+) -> KazooClient:
+    """A client that is not started yet; it will try to connect for as long as it is there.
+
+    With `resume` it goes on with a session that a dead process left, if that has not expired.
+    """
     retry = {"max_tries": -1, "delay": settings.retry_delay_seconds, "max_delay": settings.retry_max_delay_seconds}
     client = KazooClient(
         hosts=settings.hosts,
         timeout=settings.session_timeout_seconds,
+        client_id=resume,
         connection_retry=KazooRetry(**retry),
         default_acl=[_as_kazoo(entry) for entry in settings.acl] if settings.acl else None,
         auth_data=list(settings.auth),

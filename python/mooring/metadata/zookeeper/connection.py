@@ -36,7 +36,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, KeeperState
 
 from mooring.errors import MetadataStoreError, MetadataStoreUnavailable
-from mooring.metadata.zookeeper.client import end_client, new_client
+from mooring.metadata.zookeeper.client import Credentials, end_client, new_client
 from mooring.metadata.zookeeper.diagnosis import why_unreachable
 from mooring.metadata.zookeeper.options import ZkSettings
 
@@ -89,8 +89,10 @@ class Patience:
 class ZkConnection:
     """A session that is begun with the first request and begun anew when it was lost, until `close`."""
 
-    def __init__(self, settings: ZkSettings) -> None:
+    def __init__(self, settings: ZkSettings, resume: Credentials | None = None) -> None:
+        """`resume`: the session of a process that is dead, to go on with if it has not expired."""
         self.settings = settings
+        self._resume = resume
         self.place = settings.place
         self._lock = threading.Lock()
         self._news = threading.Condition()
@@ -121,6 +123,13 @@ class ZkConnection:
         client = self._client
         found = client.client_id if client is not None else None
         return None if found is None else int(found[0])
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """What another process needs to go on with the session when this one is dead; a secret."""
+        client = self._client
+        found = client.client_id if client is not None and self._connected else None
+        return None if found is None else (int(found[0]), bytes(found[1]))
 
     @property
     def session_seconds(self) -> float:
@@ -244,7 +253,8 @@ class ZkConnection:
             if self._closed:
                 raise self.unavailable("closed")
             if self._client is None:
-                self._client = new_client(self.settings, self._on_session_seconds)
+                resume, self._resume = self._resume, None
+                self._client = new_client(self.settings, self._on_session_seconds, resume)
                 self._client.add_listener(partial(self._on_state, self._client))
                 self._client.start_async()
             return self._client

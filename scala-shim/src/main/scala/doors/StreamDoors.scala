@@ -79,6 +79,10 @@ object StreamDoors {
       .flatMap(s => Option(s.sharedState.activeStreamingQueries.get(UUID.fromString(id))))
       .map(new StreamDoor(_))
 
+  /** Stops every query of the application; returns when all have stopped. */
+  def stopAll(): Unit = SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession)
+    .foreach(_.sharedState.activeStreamingQueries.values().forEach(_.stop()))
+
   /** Whether the caller is a running stream's own thread (as opposed to a batch reader of its logs). */
   def onStreamThread: Boolean = Thread.currentThread().isInstanceOf[QueryExecutionThread]
 

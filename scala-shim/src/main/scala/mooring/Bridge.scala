@@ -5,12 +5,17 @@ import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.execution.streaming.state.mooring.StreamDoors
+
 /**
  * What passes between the JVM and the agent, as JSON strings (docs/internals.md). The agent calls `hello` once, then
  * `pollEvents` in a loop; each poll is also its heartbeat. Nothing here waits for the agent.
  */
 final class Bridge(table: PlacementTable) {
   private type Event = Map[String, Any]
+
+  /** What one agent leaves for the next one in memory, such as its session with ZooKeeper; nobody else sees it. */
+  @volatile private var legacy = ""
 
   private val news = new LinkedBlockingQueue[Event](Bridge.MostEventsKept)
   private val lastPoll = new AtomicLong(System.nanoTime())
@@ -56,6 +61,26 @@ final class Bridge(table: PlacementTable) {
     if (accepted) lastPlan = planJson
     accepted
   }
+
+  /** What the agent knows of the election among the drivers of this job: `{"state": …, "leader": …}`. */
+  def lead(json: String): Unit = {
+    val news = Json.read(json)
+    Driver.current.flatMap(_.leadership).foreach { election =>
+      val lostBefore = election.isLost
+      election.told(Leadership.state(news.get("state").asText()), news.get("leader").asText())
+      if (election.isLost && !lostBefore) stopQueries(news.get("leader").asText())
+    }
+  }
+
+  private def stopQueries(leader: String): Unit = {
+    Say.warn(s"another driver of this job, $leader, leads since: this one stops its queries before they commit")
+    val thread = new Thread(() => Aside.otherwise("stopping of queries", ())(StreamDoors.stopAll()), "mooring-leadership-lost")
+    thread.setDaemon(true)
+    thread.start()
+  }
+
+  def leave(text: String): Unit = legacy = text
+  def inherit(): String = legacy
 
   /** A line of the agent's for the driver's log. */
   def say(message: String): Unit = Say.warn(message)

@@ -32,6 +32,7 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
   private lazy val localFiles = FileSystem.getLocal(conf).getRaw
 
   override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
+    if (!overwriteIfPossible && isLogEntry(file)) Driver.current.foreach(_.checkLeads(file.toString))
     val out = stock.createAtomic(file, overwriteIfPossible)
     if (isOffsets(file)) new StockNameStream(out)
     else keptOnHost(file).flatMap(s => s.temporary().map(new KeptStream(out, s, file.getName, _))).getOrElse(out)
@@ -53,6 +54,9 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
   override def isLocal: Boolean = stock.isLocal
   override def createCheckpointDirectory(): Path = stock.createCheckpointDirectory()
   override def close(): Unit = stock.close()
+
+  /** Of the offsets, the commits, a source or a file sink: what makes a batch count, written once and for all. */
+  private def isLogEntry(file: Path) = file.getName.stripSuffix(".compact").forall(_.isDigit)
 
   private def isOffsets(file: Path) = file.getParent != null && file.getParent.getName == "offsets"
 

@@ -22,6 +22,11 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private val census = new Census(bridge, Location.isHost(settings.text(Location.Key)))
   val reports = new ReportDesk(bridge, census)
   private val placing = settings.isOn("spark.mooring.host.affinity.enabled")
+
+  /** None where the metadata store is this driver's alone. */
+  val leadership: Option[Leadership] =
+    Option.when(placing && Leadership.isShared(settings.text("spark.mooring.metadata")))(new Leadership(Driver.FreshWordMs))
+
   val queries = new QueryWatch(bridge, table, settings.milliseconds("spark.mooring.host.affinity.wait"),
     () => agent.exists(_.isComing))
 
@@ -31,15 +36,31 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000))
   else None
 
+  /** A standby waits here, before any executor is asked for. */
+  def awaitTurn(): Unit = leadership.foreach { election =>
+    bridge.tell(Map("event" -> "DriverStarting", "name" -> conf.get("spark.app.name", ""),
+      "driver-host" -> conf.get("spark.driver.host", ""), "settings" -> mooringSettings), about = Some("driver"))
+    election.awaitTurn(Driver.FirstWordMs)(agent.exists(_.isComing))
+  }
+
+  /** Before an entry of a log of the checkpoint, or of a sink, is written. */
+  def checkLeads(what: String): Unit = leadership.foreach(_.check(what, Driver.RenewedWordMs))
+
+  private def mooringSettings = conf.getAll.toMap.filter(_._1.startsWith(Names.Prefix))
+
   def applicationStarted(id: String): Unit = bridge.tell(Map("event" -> "ApplicationStarted", "application" -> id,
     "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
     "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
-    "settings" -> conf.getAll.toMap.filter(_._1.startsWith(Names.Prefix))), about = Some("application"))
+    "settings" -> mooringSettings), about = Some("application"))
 
   def stop(): Unit = agent.foreach(_.stop())
 }
 
 object Driver {
+  private val FirstWordMs = 30000L
+  private val FreshWordMs = 3000L
+  private val RenewedWordMs = 10000L
+
   @volatile private var running: Option[Driver] = None
 
   /** The driver part of this JVM's application; None in executors, and where Mooring is switched off. */
@@ -59,6 +80,7 @@ private final class MooringDriverPlugin extends DriverPlugin {
       Driver.set(Some(driver))
       TakeOver.amend(conf)
       Metrics.register(pluginContext.metricRegistry())
+      driver.awaitTurn()
     }
     Collections.emptyMap()
   }

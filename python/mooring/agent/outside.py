@@ -1,0 +1,66 @@
+"""What the agent opens outside of itself: the metadata store, and the election where drivers share the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mooring.agent.leadership import Helm
+from mooring.agent.memory import Memory
+from mooring.errors import InvalidSettingError, MetadataStoreError
+from mooring.metadata import FileMetadataStore, MemoryMetadataStore, MetadataStore, open_metadata_store
+from mooring.model import events
+from mooring.settings import Settings
+from mooring.spark.bridge import JvmBridge
+from mooring.spark.hadoop_tree import open_tree
+
+LAST_WRITES_SECONDS = 1.5
+"""Less than the driver waits for the agent's end."""
+
+
+class Outside:
+    """Opens each once, and lets go of all of it at the end."""
+
+    def __init__(self, bridge: JvmBridge) -> None:
+        self._bridge = bridge
+        self._memory: Memory | None = None
+        self._helm: Helm | None = None
+
+    def open_memory(self, settings: Settings, place: str, application: str, say: Callable[[str], None]) -> Memory:
+        """The records in the store; with an election, written only while this driver leads."""
+        store = self._open_store(settings, place, say)
+        self._memory = Memory(store, say, self._helm.may_write) if self._helm else Memory(store, say)
+        return self._memory
+
+    def take_helm(self, starting: events.DriverStarting) -> None:
+        """Take part in the election; where that is not possible the JVM is told that nothing is known."""
+        settings = Settings.from_conf(starting.settings)
+        place = settings.metadata or ""
+        try:
+            from mooring.agent.zookeeper_election import ZkElection
+
+            name = f"{starting.name} on {starting.driver_host}"
+            election = ZkElection(place, settings.metadata_options, name, self._bridge.inherit(), self._bridge.say)
+        except (ModuleNotFoundError, MetadataStoreError, InvalidSettingError) as error:
+            self._bridge.say(f"this driver takes part in no election ({error})")
+            self._bridge.lead("unknown", "")
+            return
+        self._helm = Helm(election, self._bridge)
+
+    def end(self) -> None:
+        """Write what is to be kept, in a moment, and stand down."""
+        if self._memory is not None:
+            self._memory.drain(LAST_WRITES_SECONDS)
+        if self._helm is not None:
+            self._helm.close()
+
+    def _open_store(self, settings: Settings, place: str, say: Callable[[str], None]) -> MetadataStore:
+        """The store that the settings name; one that can not even be opened is replaced by none, said once."""
+        try:
+            if place.split("://")[0] in ("zk", "kafka", "memory"):
+                return open_metadata_store(place, report=say, **settings.metadata_options)
+            for name in sorted(settings.metadata_options):
+                say(f"spark.mooring.metadata.{name} has no effect on {place}: only zk:// and kafka:// have options")
+            return FileMetadataStore(open_tree(self._bridge.jvm, place), report=say)
+        except (MetadataStoreError, InvalidSettingError) as error:
+            say(f"the metadata store {place} can not be opened ({error}): places are not kept beyond this application")
+            return MemoryMetadataStore(report=say)

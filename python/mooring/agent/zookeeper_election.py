@@ -1,0 +1,58 @@
+"""The election of a job's driver in ZooKeeper: see `mooring.coordination`.
+
+An agent that dies does not cost its driver the lead: the next agent of the driver goes on with the session, if it comes
+within the session timeout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from mooring.agent.leadership import LEADING, UNKNOWN, WAITING
+from mooring.coordination.zookeeper import ZkLeaderLock
+from mooring.errors import MetadataStoreError
+from mooring.metadata.store import Report
+from mooring.metadata.zookeeper.connection import ZkConnection
+from mooring.metadata.zookeeper.options import settings_from
+
+
+class ZkElection:
+    """One candidate, with a connection of its own."""
+
+    def __init__(self, place: str, options: Mapping[str, str], name: str, legacy: str, report: Report) -> None:
+        """Takes part from now on; `legacy` is empty, or what a candidate of the same driver left."""
+        settings = settings_from(place, options)
+        inherited: dict[str, Any] = json.loads(legacy) if legacy else {}
+        session = inherited.get("session")
+        resume = (int(session[0]), bytes.fromhex(session[1])) if session else None
+        self._token: str = inherited.get("token") or os.urandom(16).hex()
+        self._name = f"{name} ({self._token[:8]})"
+        self._connection = ZkConnection(settings, resume)
+        self._lock = ZkLeaderLock(self._connection, settings.root, self._name, report, token=self._token)
+        self._lock.campaign()
+
+    def standing(self) -> tuple[str, str]:
+        """Nobody is asked while there is no connection."""
+        if self._lock.is_leader:
+            return LEADING, self._name
+        if not self._connection.is_connected:
+            return UNKNOWN, ""
+        try:
+            leader = self._lock.leader()
+        except MetadataStoreError:  # the connection broke in this moment
+            return UNKNOWN, ""
+        # About to lead, or nobody is: what comes next is known in a moment.
+        return (UNKNOWN, "") if leader in (None, self._name) else (WAITING, str(leader))
+
+    def legacy(self) -> str:
+        """The session's number and password."""
+        session = self._connection.credentials
+        return json.dumps({"token": self._token, "session": session and [session[0], session[1].hex()]})
+
+    def close(self) -> None:
+        """Resign, and end the session."""
+        self._lock.resign()
+        self._connection.close()

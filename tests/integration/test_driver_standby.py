@@ -1,0 +1,74 @@
+"""Two submissions of one job with a shared store: one leads, the other waits, and takes over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mooring.testing.cluster import SparkCluster
+from mooring.testing.probes import wait_until
+from mooring.testing.submission import Submission
+from mooring.testing.zookeeper import ZooKeeperEnsemble
+from tests.integration.load import PARTITIONS, Load
+from tests.integration.stages import said
+
+SESSION_SECONDS = 6
+CONF = {"spark.mooring.metadata.timeout": f"{SESSION_SECONDS}s"}
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+    with ZooKeeperEnsemble(nodes=1, work_dir=tmp_path_factory.mktemp("zookeeper")) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def load(tmp_path: Path, ensemble: ZooKeeperEnsemble) -> Load:
+    return Load(tmp_path, f"zk://{ensemble.hosts}/{tmp_path.name}")
+
+
+def start_both(load: Load, cluster: SparkCluster) -> tuple[Submission, Submission]:
+    """A driver that has committed two batches, and one that waits for its end."""
+    load.offer(2)
+    first = load.submit(cluster, CONF)
+    first.wait_until(lambda: load.committed() >= 2, "two batches", 180)
+    first.wait_until(lambda: load.sizes() == [4, 4], "an even plan", 60)
+    second = load.submit(cluster, CONF)
+    second.wait_until(lambda: said(second.log, "this driver is a standby") == 1, "the standby to wait", 120)
+    time.sleep(2)
+    assert {executor.application for executor in cluster.executors()} == {first.application}
+    return first, second
+
+
+def test_a_standby_takes_over_when_the_driver_dies(tmp_path: Path, load: Load) -> None:
+    with SparkCluster(hosts=2, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
+        first, second = start_both(load, cluster)
+        first.kill()
+        died, committed = time.monotonic(), load.committed()
+        load.offer(1)
+        second.wait_until(lambda: said(second.log, "this driver takes over") == 1, "the standby to lead", 60)
+        leads = time.monotonic() - died
+        second.wait_until(lambda: load.committed() > committed, "the standby's first commit", 180)
+        print(f"leads after {leads:.1f} s, first commit after {time.monotonic() - died:.1f} s")
+        load.offer_the_rest_and_finish(second)
+        assert load.counter("local-opens") >= PARTITIONS and load.counter("remote-opens") == 0
+    load.assert_right()
+
+
+@pytest.mark.heavy
+def test_a_driver_that_slept_writes_no_second_answer(tmp_path: Path, load: Load) -> None:
+    with SparkCluster(hosts=2, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
+        first, second = start_both(load, cluster)
+        first.process.pause()
+        committed = load.committed()
+        load.offer(1)
+        second.wait_until(lambda: load.committed() > committed, "the standby's first commit", 180)
+        first.process.resume()
+        load.offer(1)
+        wait_until(lambda: said(first.log, "this one stops its queries") == 1, "the sleeper to stop", 60)
+        load.offer_the_rest_and_finish(second)
+        assert not first.is_running or first.log.count("committed offsets") == 0
+    load.assert_right()
