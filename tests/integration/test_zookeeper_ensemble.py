@@ -26,7 +26,7 @@ def test_a_paused_node_is_silent_until_it_is_resumed(tmp_path):
         with pytest.raises(OSError):
             node.serves()
         node.resume()
-        assert node.serves()
+        wait_until(node.serves, "the node to answer again", timeout=20)
 
 
 def test_two_of_three_serve_and_one_does_not(tmp_path):

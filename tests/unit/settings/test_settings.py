@@ -126,9 +126,11 @@ def test_a_wrong_value_names_key_value_what_is_expected_and_the_nearest_valid_va
     assert problem.endswith(f"nearest valid value: {nearest}")
 
 
-@pytest.mark.parametrize("value", ["zk://host:2181/root", "kafka://host/topic", "ZK:/x", ""])
+@pytest.mark.parametrize("value", ["zookeeper://host:2181/root", "kafka://host/topic", "KAFKA:/x", ""])
 def test_a_metadata_store_that_this_version_does_not_have_is_refused(value):
-    assert "expected a directory or a URI that Hadoop can write" in problem_of("spark.mooring.metadata", value)
+    assert "expected a directory or a URI that Hadoop can write or zk://host:port/root" in problem_of(
+        "spark.mooring.metadata", value
+    )
 
 
 def test_a_relative_local_store_is_refused():
