@@ -99,7 +99,7 @@ def test_a_lost_quorum_is_said_and_nothing_is_lost_when_it_is_back(three):
         first, second, _ = three.nodes
         first.kill()
         second.kill()
-        time.sleep(5)
+        time.sleep(4)
         first.revive()
         puts.wait_for_more()
     check(puts)

@@ -81,6 +81,13 @@ class ZooKeeperNode:
         """Whether it answers requests: it is up and the ensemble has a quorum. `OSError` when it is not there."""
         return bool(self.mode())
 
+    def leads(self) -> bool:
+        """Whether it leads the others, or is alone; a silent one does not."""
+        try:
+            return self.mode() in ("leader", "standalone")
+        except OSError:
+            return False
+
     def kill(self) -> None:
         """Kill -9."""
         self.process.kill()
@@ -153,12 +160,16 @@ class ZooKeeperEnsemble:
             if node.process.is_running:
                 wait_until(node.serves, f"{node.process.name} to answer", timeout, story=node.process.story)
 
-    def leader(self) -> ZooKeeperNode:
-        """The node that leads the others, or the only one. `ClusterError` while there is none."""
-        for node in self.nodes:
-            if node.process.is_running and node.mode() in ("leader", "standalone"):
-                return node
-        raise ClusterError("no ZooKeeper node leads")
+    def leader(self, timeout: float = 30.0) -> ZooKeeperNode:
+        """The node that leads the others, or the only one; after a loss, once they agreed. `ClusterError` if never."""
+        found: list[ZooKeeperNode] = []
+
+        def look() -> bool:
+            found.extend(node for node in self.nodes if node.process.is_running and node.leads())
+            return bool(found)
+
+        wait_until(look, "a ZooKeeper node to lead", timeout)
+        return found[0]
 
     def stop(self) -> None:
         """Kill all nodes; remove the directory if it was a temporary one."""

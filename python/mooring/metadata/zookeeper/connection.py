@@ -19,7 +19,6 @@ from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionLoss,
     InvalidACLError,
-    KazooException,
     NoAuthError,
     NodeExistsError,
     NoNodeError,
@@ -207,7 +206,7 @@ class ZkConnection:
         except ZookeeperError as error:
             self._raise_if_final(error)
             answer = error
-        except KazooException as error:
+        except Exception as error:  # whatever else kazoo's threads put there: an answer that they did not understand
             raise Lost(f"the client failed ({type(error).__name__})") from error
         for part in answer if isinstance(answer, list) else ():
             self._raise_if_final(part)

@@ -6,6 +6,7 @@ import socket
 
 _PORT = 2181
 _SECONDS = 1.0
+_SILENCE = b"silence"
 
 
 def why_unreachable(hosts: str, tls: bool = False) -> str:
@@ -18,14 +19,15 @@ def _state_of(address: str, tls: bool) -> str:
         with socket.create_connection(_host_and_port(address), timeout=_SECONDS) as connection:
             if tls:
                 return "accepts connections but gives no session: no quorum, or TLS was not agreed upon"
-            connection.sendall(b"srvr")
-            answer = _all_of(connection)
+            answer = _answer(connection)
     except socket.gaierror as error:
         return f"cannot be resolved ({error.strerror})"
     except TimeoutError:
         return "does not answer"
     except OSError as error:
         return f"cannot be reached ({error.strerror or error})"
+    if answer == _SILENCE:
+        return "accepts connections and does not answer: it hangs, or it expects TLS"
     if b"Mode: " in answer:
         return "serves others, and answered us too late or not at all"
     if b"not currently serving" in answer:
@@ -33,10 +35,15 @@ def _state_of(address: str, tls: bool) -> str:
     return "accepts connections but gives no session: no quorum, or it expects TLS or SASL"
 
 
-def _all_of(connection: socket.socket) -> bytes:
-    answer = b""
-    while block := connection.recv(4096):
-        answer += block
+def _answer(connection: socket.socket) -> bytes:
+    """What the server says of itself; nothing when it closes the connection."""
+    try:
+        connection.sendall(b"srvr")
+        answer = b""
+        while block := connection.recv(4096):
+            answer += block
+    except TimeoutError:
+        return _SILENCE
     return answer
 
 
