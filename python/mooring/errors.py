@@ -6,7 +6,8 @@
     |-- InvalidSettingError             a spark.mooring.* key or value is wrong
     |-- MetadataStoreError              the metadata store did not do what it was asked
     |   |-- MetadataStoreUnavailable    it could not be reached, after the configured retries; nothing was written
-    |   `-- OutcomeUnknown              a write was sent and no answer came: it may have happened or not
+    |   |-- OutcomeUnknown              a write was sent and no answer came: it may have happened or not
+    |   `-- WriterReplaced              another client has taken this one's role of the only writer; nothing was written
     |-- AgentError                      the agent beside the Spark driver cannot go on
     `-- ClusterError                    the testing kit's cluster, or a server in it, did not do what a test needs
 
@@ -41,6 +42,10 @@ class MetadataStoreUnavailable(MetadataStoreError):
 
 class OutcomeUnknown(MetadataStoreError):
     """A write was sent and its fate is not known. Read before writing again."""
+
+
+class WriterReplaced(MetadataStoreError):
+    """Another client has taken over this one's role of the only writer. Nothing was written, and nothing will be."""
 
 
 class AgentError(MooringError):

@@ -1,4 +1,5 @@
 from mooring.metadata.file import FileMetadataStore
+from mooring.metadata.kafka import KafkaMetadataStore
 from mooring.metadata.local_tree import LocalFileTree
 from mooring.metadata.memory import MemoryMetadataStore
 from mooring.metadata.namespaced import NamespacedMetadataStore
@@ -11,6 +12,7 @@ __all__ = [
     "FileEntry",
     "FileMetadataStore",
     "FileTree",
+    "KafkaMetadataStore",
     "LocalFileTree",
     "MemoryMetadataStore",
     "MetadataStore",

@@ -141,9 +141,9 @@ TABLE: tuple[Setting, ...] = (
         None,
         "Where placement knowledge survives restarts; by default _mooring in spark.sql.streaming.checkpointLocation,"
         " else _mooring/<application name> beside the checkpoint of the first stateful query.",
-        values=("a directory", "a URI that Hadoop can write"),
-        pattern="(?!(?i:zk|zookeeper|kafka):).+",
-        later_values=("zk://host:port/root", "kafka://host:port/topic"),
+        values=("a directory", "a URI that Hadoop can write", "kafka://host:port/topic"),
+        pattern="(?!(?i:zk|zookeeper):).+",
+        later_values=("zk://host:port/root",),
     ),
     Setting(
         "metadata.",

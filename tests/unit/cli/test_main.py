@@ -83,7 +83,7 @@ def test_the_variable_names_the_place_and_the_option_comes_first(tmp_path, monke
     assert str(tmp_path / "empty") in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("place", ["s3://bucket/_mooring", "zk://host:2181/root", "kafka://host:9092/topic"])
+@pytest.mark.parametrize("place", ["s3://bucket/_mooring", "zk://host:2181/root"])
 def test_a_store_that_a_client_does_not_reach_is_bad_usage_that_says_what_to_use(place, capsys):
     assert main(["status", "--metadata", place]) == 2
     said = capsys.readouterr().err

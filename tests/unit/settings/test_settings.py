@@ -126,7 +126,7 @@ def test_a_wrong_value_names_key_value_what_is_expected_and_the_nearest_valid_va
     assert problem.endswith(f"nearest valid value: {nearest}")
 
 
-@pytest.mark.parametrize("value", ["zk://host:2181/root", "kafka://host/topic", "ZK:/x", ""])
+@pytest.mark.parametrize("value", ["zk://host:2181/root", "ZK:/x", ""])
 def test_a_metadata_store_that_this_version_does_not_have_is_refused(value):
     assert "expected a directory or a URI that Hadoop can write" in problem_of("spark.mooring.metadata", value)
 
