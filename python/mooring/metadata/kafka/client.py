@@ -67,11 +67,9 @@ class KafkaClient:
         """Connects to nobody yet. InvalidSettingError for an option that librdkafka does not know or want."""
         self.kafka = library()
         self.servers, self.topic, self.options = servers, topic, options
-        self._admin_module = self.kafka.admin
         self._trouble = ""
         self._denied = threading.Event()
-        with self.settings_checked():
-            self._admin = self._admin_module.AdminClient(self.with_error_callback(options.asking()))
+        self._admin = self._fresh_admin()
 
     @property
     def partition(self) -> Any:
@@ -112,52 +110,56 @@ class KafkaClient:
 
     def end_offset(self, deadline: float) -> int:
         """The end of what is committed, now: a reader that has come so far has seen every flushed write."""
-        return self._offset(self._admin_module.OffsetSpec.latest(), deadline)
+        return self._offset(self.kafka.admin.OffsetSpec.latest(), deadline)
 
     def first_offset(self, deadline: float) -> int:
         """Where the topic begins."""
-        return self._offset(self._admin_module.OffsetSpec.earliest(), deadline)
+        return self._offset(self.kafka.admin.OffsetSpec.earliest(), deadline)
 
     def partitions(self, deadline: float) -> int:
         """How many partitions the topic has. Refused (UNKNOWN_TOPIC_OR_PART) when there is none; makes none."""
         topics = self.kafka.TopicCollection([self.topic])
-        found = self.ask(lambda seconds: self._admin.describe_topics(topics, request_timeout=seconds), deadline)
+        found = self.ask(lambda admin, seconds: admin.describe_topics(topics, request_timeout=seconds), deadline)
         return len(found.partitions)
 
     def topic_configuration(self, deadline: float) -> dict[str, str]:
         """The topic's settings."""
-        resource = self._admin_module.ConfigResource("topic", self.topic)
-        found = self.ask(lambda seconds: self._admin.describe_configs([resource], request_timeout=seconds), deadline)
+        resource = self.kafka.admin.ConfigResource("topic", self.topic)
+        found = self.ask(lambda admin, seconds: admin.describe_configs([resource], request_timeout=seconds), deadline)
         return {name: str(entry.value) for name, entry in found.items()}
 
     def brokers(self, deadline: float) -> int:
         """How many brokers there are."""
-        found = self.ask(lambda seconds: {"": self._admin.describe_cluster(request_timeout=seconds)}, deadline)
+        found = self.ask(lambda admin, seconds: {"": admin.describe_cluster(request_timeout=seconds)}, deadline)
         return len(found.nodes)
 
     def create_topic(self, replication: int, configuration: dict[str, str], deadline: float) -> None:
         """Make the topic. Refused (TOPIC_ALREADY_EXISTS) when somebody was faster."""
-        new = self._admin_module.NewTopic(
+        new = self.kafka.admin.NewTopic(
             self.topic, num_partitions=1, replication_factor=replication, config=configuration
         )
-        self.ask(lambda seconds: self._admin.create_topics([new], request_timeout=seconds), deadline)
+        self.ask(lambda admin, seconds: admin.create_topics([new], request_timeout=seconds), deadline)
 
-    def ask(self, question: Callable[[float], dict[Any, Future[Answer]]], deadline: float) -> Answer:
+    def ask(self, question: Callable[[Any, float], dict[Any, Future[Answer]]], deadline: float) -> Answer:
         """Ask one thing, again and again until the deadline; MetadataStoreUnavailable then. `Refused` for a no."""
         self._denied.clear()
         while True:
             left = deadline - time.monotonic()
             if left <= 0 or self._denied.is_set():
                 raise self.unavailable()
+            admin = self._admin
             try:
-                (answer,) = question(max(left, 0.1)).values()
-                return self._wait(answer, deadline)
+                (answer,) = question(admin, max(left, 0.1)).values()
+                return self._wait(admin, answer, deadline)
             except self.kafka.KafkaException as failure:
                 error = self.error_of(failure)
                 if not self._is_passing(error):
                     raise Refused(error.name(), self.text_of(error)) from failure
                 if error.name() not in ("_TIMED_OUT", "_ALL_BROKERS_DOWN"):
                     self._trouble = self.text_of(error)
+                if error.name() in _BROKER_BUSY and admin is self._admin:
+                    # It would ask for ever with the leader's epoch that it knows: it never looks for a new one.
+                    self._admin = self._fresh_admin()
             time.sleep(min(_AGAIN_SECONDS, max(left, 0)))
 
     def unavailable(self, what: str = "no answer in time") -> MetadataStoreUnavailable:
@@ -165,13 +167,17 @@ class KafkaClient:
         last = f"; last heard: {self._trouble}" if self._trouble else ""
         return MetadataStoreUnavailable(f"topic {self.topic} of Kafka at {self.servers}: {what}{last}")
 
-    def _wait(self, answer: Future[Answer], deadline: float) -> Answer:
+    def _fresh_admin(self) -> Any:
+        with self.settings_checked():
+            return self.kafka.admin.AdminClient(self.with_error_callback(self.options.asking()))
+
+    def _wait(self, admin: Any, answer: Future[Answer], deadline: float) -> Answer:
         """The answer; KafkaException with its error. Looks up now and then, to see a refused login at once."""
         while not self._denied.is_set() and time.monotonic() < deadline + 1:
             try:
                 return answer.result(0.2)
             except FutureTimeout:
-                self._admin.poll(0)  # so that it tells of its troubles
+                admin.poll(0)  # so that it tells of its troubles
         raise self.unavailable()
 
     def _offset(self, where: Any, deadline: float) -> int:
@@ -179,13 +185,15 @@ class KafkaClient:
         partition = self.partition
         try:
             found: Any = self.ask(
-                lambda seconds: self._admin.list_offsets(
+                lambda admin, seconds: admin.list_offsets(
                     {partition: where}, isolation_level=committed, request_timeout=seconds
                 ),
                 deadline,
             )
         except Refused as refusal:
             raise self.unavailable(f"its offsets cannot be read ({refusal})") from refusal
+        if found.offset < 0:  # librdkafka's answer when its time is over and the broker has said nothing
+            raise self.unavailable()
         return int(found.offset)
 
     def _is_passing(self, error: Any) -> bool:

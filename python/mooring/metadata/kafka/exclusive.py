@@ -116,8 +116,9 @@ class ExclusiveWriter:
             if self._break_off():
                 raise _Fenced
             refusal = outcome(self._client, deliveries)
-            # It is not committed, so nobody will ever see it: nothing is unknown.
-            raise self._client.unavailable(str(refusal)) if isinstance(refusal, OutcomeUnknown) else refusal
+            if isinstance(refusal, OutcomeUnknown):  # not committed, so nobody will ever see it: it is known
+                refusal = self._client.unavailable(f"a transaction of {deliveries.count} came to nothing")
+            raise refusal
         self._commit(producer, deadline)
         return deliveries.end
 
