@@ -70,6 +70,11 @@ def test_an_option_that_makes_no_sense_is_refused_by_name(name, value):
     assert f"spark.mooring.metadata.{name}" in str(raised.value)
 
 
+def test_options_that_do_not_fit_together_are_refused_at_once():
+    with pytest.raises(InvalidSettingError, match=r"fetch\.max\.bytes"):
+        open_metadata_store(ADDRESS, **{"receive.message.max.bytes": "2000", "fetch.max.bytes": "100000"})
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -70,6 +70,8 @@ class KafkaClient:
         self._trouble = ""
         self._denied = threading.Event()
         self._admin = self._fresh_admin()
+        with self.settings_checked():
+            self.kafka.Consumer(options.reading()).close()  # what does not fit together is said now, not by a thread
 
     @property
     def partition(self) -> Any:

@@ -105,7 +105,7 @@ class Reader:
             except MetadataStoreError as error:
                 self._say_trouble(str(error))
                 self._stopping.wait(_AGAIN_SECONDS)
-            except self._client.kafka.KafkaException as error:
+            except (self._client.kafka.KafkaException, self._client.kafka.KafkaError) as error:
                 self._say_trouble(self._client.text_of(self._client.error_of(error)))
                 self._stopping.wait(_AGAIN_SECONDS)
 
