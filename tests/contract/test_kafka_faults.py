@@ -72,7 +72,12 @@ def check(address, stream):
 @pytest.mark.parametrize("writer", WRITERS, ids=["plain", "exclusive"])
 def test_a_broker_that_is_killed_amid_writes_loses_none_that_was_acknowledged(broker, writer):
     address = f"kafka://{broker.servers}/killed"
-    with open_metadata_store(address) as reader, Stream(address, {"timeout": "3s", **writer}) as stream:
+    reports = []
+    with (
+        open_metadata_store(address, report=reports.append) as reader,
+        Stream(address, {"timeout": "3s", **writer}) as stream,
+    ):
+        reader.watch(lambda keys: None)
         for _ in range(2):
             stream.wait_for_more()
             broker.kill()
@@ -84,6 +89,7 @@ def test_a_broker_that_is_killed_amid_writes_loses_none_that_was_acknowledged(br
             assert reader.get("last") is not None
     print(len(stream.acknowledged), "acknowledged,", stream.unknown, "unknown,", stream.refused, "refused")
     assert stream.refused or stream.unknown
+    assert len(reports) == 2 and "changes in the metadata store are not seen for now" in reports[0]
     check(address, stream)
 
 

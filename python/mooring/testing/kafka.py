@@ -55,10 +55,16 @@ _SETTINGS = {
 class KafkaBroker:
     """One broker. Use it in a with-block, or call `start` and `stop`; it may be started again after it ended."""
 
-    def __init__(self, work_dir: Path, settings: Mapping[str, str] | None = None, version: str = KAFKA_VERSION) -> None:
+    def __init__(
+        self,
+        work_dir: Path,
+        settings: Mapping[str, str] | None = None,
+        port: int | None = None,
+        version: str = KAFKA_VERSION,
+    ) -> None:
         """Nothing is started yet. `settings` go into server.properties, over those that are there by default."""
         self._directory = Path(work_dir)
-        self._port, self._controller_port = free_port(), free_port()
+        self._port, self._controller_port = port or free_port(), free_port()
         self._classpath = kafka_classpath(version)
         self._settings = {**_SETTINGS, **self._places(), **(settings or {})}
         properties = self._directory / "server.properties"

@@ -84,7 +84,8 @@ class KafkaClient:
         """The configuration of a client whose troubles are kept for messages here; `also` hears the error's name."""
 
         def heard(error: Any) -> None:
-            self._trouble = self.text_of(error)
+            if not self._trouble or error.name() != "_ALL_BROKERS_DOWN":  # which says least of all
+                self._trouble = self.text_of(error)
             if error.name() in ("_AUTHENTICATION", "_SSL"):
                 self._denied.set()
             if also is not None:
@@ -152,7 +153,9 @@ class KafkaClient:
             admin = self._admin
             try:
                 (answer,) = question(admin, max(left, 0.1)).values()
-                return self._wait(admin, answer, deadline)
+                found = self._wait(admin, answer, deadline)
+                self._trouble = ""
+                return found
             except self.kafka.KafkaException as failure:
                 error = self.error_of(failure)
                 if not self._is_passing(error):

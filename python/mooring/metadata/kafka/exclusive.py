@@ -70,7 +70,7 @@ class ExclusiveWriter:
 
     def close(self) -> None:
         """Leave the role to the next one; a transaction that is open comes to nothing."""
-        close_producer(self._producer)
+        close_producer(self._client, self._producer)
         self._producer = None
 
     def _fresh_producer(self, deadline: float) -> Any:
@@ -111,7 +111,7 @@ class ExclusiveWriter:
             self._break_off()
             raise self._client.unavailable(str(aborted)) from aborted
         deliveries = send(self._client, producer, records, headers, deadline)
-        wait_for(producer, deliveries, time.monotonic() + self._transaction_seconds)
+        wait_for(self._client, producer, deliveries, time.monotonic() + self._transaction_seconds)
         if not deliveries.are_acknowledged:
             if self._break_off():
                 raise _Fenced

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -98,14 +99,14 @@ class PlainWriter:
         self._client.end_offset(deadline)
         producer = self._open(deadline)
         deliveries = send(self._client, producer, records, [], deadline)
-        wait_for(producer, deliveries, time.monotonic() + self._timeout + _GRACE_SECONDS)
+        wait_for(self._client, producer, deliveries, time.monotonic() + self._timeout + _GRACE_SECONDS)
         if not deliveries.are_acknowledged:
             raise self._outcome(deliveries)
         return deliveries.end
 
     def close(self) -> None:
         """Forget what is not acknowledged."""
-        close_producer(self._producer)
+        close_producer(self._client, self._producer)
         self._producer = None
 
     def _open(self, deadline: float) -> Any:
@@ -168,12 +169,14 @@ def _produce(
             return None
         except BufferError:
             deliveries.unexpect()
-            if time.monotonic() >= deadline:
-                return codes(codes._QUEUE_FULL)
-            producer.poll(_POLL_SECONDS)
         except (client.kafka.KafkaException, client.kafka.KafkaError) as error:
             deliveries.unexpect()
             return client.error_of(error)
+        if time.monotonic() >= deadline:
+            return codes(codes._QUEUE_FULL)
+        fatal = _serve(client, producer)
+        if fatal is not None:
+            return fatal
 
 
 def outcome(client: KafkaClient, deliveries: Deliveries) -> MetadataStoreError:
@@ -188,14 +191,27 @@ def outcome(client: KafkaClient, deliveries: Deliveries) -> MetadataStoreError:
     )
 
 
-def wait_for(producer: Any, deliveries: Deliveries, deadline: float) -> None:
-    """Return when the fate of each record was told, or at the deadline."""
+def wait_for(client: KafkaClient, producer: Any, deliveries: Deliveries, deadline: float) -> None:
+    """Return when the fate of each record was told, at the deadline, or when the producer can do nothing any more."""
     while not deliveries.are_complete and time.monotonic() < deadline:
+        fatal = _serve(client, producer)
+        if fatal is not None:
+            deliveries.give_up(fatal)
+            return
+
+
+def _serve(client: KafkaClient, producer: Any) -> Any:
+    """Let the producer call back; the error for which it can do nothing any more, or None."""
+    try:
         producer.poll(_POLL_SECONDS)
+    except (client.kafka.KafkaException, client.kafka.KafkaError) as fatal:
+        return client.error_of(fatal)
+    return None
 
 
-def close_producer(producer: Any) -> None:
+def close_producer(client: KafkaClient, producer: Any) -> None:
     """End a producer, without waiting for what it has not sent."""
     if producer is not None:
-        producer.purge()
-        producer.poll(0)
+        with contextlib.suppress(client.kafka.KafkaException, client.kafka.KafkaError):  # what was fatal was told
+            producer.purge()
+            producer.poll(0)
