@@ -123,6 +123,52 @@ def test_a_broker_that_hangs_for_half_a_minute_amid_writes_loses_none_that_was_a
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("writer", WRITERS, ids=["plain", "exclusive"])
+def test_a_write_that_was_sent_and_not_answered_is_of_unknown_fate(broker, monkeypatch, writer):
+    """The broker hangs at the worst moment: after the last question before the write, or just before the commit."""
+    with (
+        open_metadata_store(f"kafka://{broker.servers}/unknown", timeout="3s", **writer) as store,
+        open_metadata_store(f"kafka://{broker.servers}/unknown") as other,
+    ):
+        store.put("key", b"before")
+        with monkeypatch.context() as worst_moment:
+            part, step = (store._opened.writer, "_commit") if writer else (store._client, "end_offset")
+            done = getattr(part, step)
+
+            def pause_there(*arguments):
+                answer = None if writer else done(*arguments)
+                broker.pause()
+                return done(*arguments) if writer else answer
+
+            worst_moment.setattr(part, step, pause_there)
+            with pytest.raises(OutcomeUnknown):
+                store.put("key", b"unknown")
+        broker.resume()
+        assert other.get("key") in (b"before", b"unknown")
+        store.put("key", b"after")
+        for _ in range(20):
+            assert store.get("key") == other.get("key") == b"after"
+            time.sleep(0.2)
+
+
+@pytest.mark.heavy
+def test_a_writer_that_dies_within_a_transaction_hides_the_writes_of_others_for_seconds_only(broker):
+    address = f"kafka://{broker.servers}/died"
+    with open_metadata_store(address) as plain, open_metadata_store(address, **{"exclusive.writer": "agent"}) as agent:
+        agent.put("key", b"1")
+        writer = agent._opened.writer
+        writer._producer.begin_transaction()
+        writer._producer.produce("died", key=b'[1,"","key"]', value=b"never seen", partition=0)
+        writer._producer.flush(10)
+        writer._producer = None  # as good as dead: nobody ends the transaction
+        plain.put("other", b"2")
+        begin = time.monotonic()
+        plain.flush()
+        print(f"hidden for {time.monotonic() - begin:.1f} s")
+        assert plain.all() == {"key": b"1", "other": b"2"}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("writer", WRITERS, ids=["plain", "exclusive"])
 def test_a_store_that_was_opened_before_its_broker_works_as_soon_as_it_is_there(tmp_path, writer):
     broker = KafkaBroker(tmp_path / "kafka")
     with open_metadata_store(f"kafka://{broker.servers}/early", timeout="1s", **writer) as store:
