@@ -46,8 +46,8 @@ jar: $(VENV)/.ready  ## build/mooring.jar, with the Scala compiler in PySpark's 
 bench: $(VENV)/.ready-dev jar  ## side by side with stock Spark: make bench NAME=restart [ARGS="--quick --json FILE"]
 	$(PY) -m benchmarks $(NAME) $(ARGS)
 
-conformance: $(VENV)/.ready-dev jar  ## the heavy integration tests: every kind of stateful job, killed and restarted, against its offline answer
-	$(PYTEST) -m heavy tests/integration $(ARGS)
+conformance: $(VENV)/.ready-dev jar  ## the heavy tests: stores whose servers fail, every kind of stateful job, killed and restarted, against its offline answer
+	$(PYTEST) -m heavy tests/contract tests/integration $(ARGS)
 
 chaos: $(VENV)/.ready-dev jar  ## seeded faults at random moments [ARGS="..."]
 	$(PYTEST) -m chaos tests/chaos $(ARGS)
@@ -74,5 +74,5 @@ $(VENV)/.ready: pyproject.toml setup.py $(CHECK_TOOLS) | $(PY)
 	@touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready
-	$(PIP) --editable '.[test,dev]'
+	$(PIP) --editable '.[test,dev,kafka]'
 	@touch $@

@@ -6,7 +6,8 @@
     |-- InvalidSettingError             a spark.mooring.* key or value is wrong
     |-- MetadataStoreError              the metadata store did not do what it was asked
     |   |-- MetadataStoreUnavailable    it could not be reached, after the configured retries; nothing was written
-    |   `-- OutcomeUnknown              a write was sent and no answer came: it may have happened or not
+    |   |-- OutcomeUnknown              a write was sent and no answer came: it may have happened or not
+    |   `-- WriterReplaced              another client has taken this one's role of the only writer; nothing was written
     |-- LeadershipLost                  an act of a leader was refused: its term is over
     |-- AgentError                      the agent beside the Spark driver cannot go on
     |-- CommandFailed                   the command did not do what was asked (`mooring.cli.exits`); exit code 1
@@ -49,6 +50,10 @@ class OutcomeUnknown(MetadataStoreError):
 
 class LeadershipLost(MooringError):
     """An act that only the leader may do was refused, and not done: its term is over, and another may lead."""
+
+
+class WriterReplaced(MetadataStoreError):
+    """Another client has taken over this one's role of the only writer. Nothing was written, and nothing will be."""
 
 
 class AgentError(MooringError):

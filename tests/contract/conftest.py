@@ -4,6 +4,8 @@ import uuid
 
 import pytest
 
+from mooring.testing.kafka import KafkaBroker
+
 
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory):
@@ -17,3 +19,10 @@ def zookeeper(tmp_path_factory):
 def zookeeper_root(zookeeper):
     """The address of a root that nobody has used."""
     return f"zk://{zookeeper.hosts}/test-{uuid.uuid4().hex}"
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(tmp_path_factory):
+    """Started once; no test stops it."""
+    with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker

@@ -92,6 +92,8 @@ class Records:
 
     def _why_nothing_is_there(self) -> str:
         """What a user most likely meant: a folder below or beside the one that was named."""
+        if "://" in self.place and not self.place.startswith("file:"):
+            return "has an application whose spark.mooring.metadata says the same run a stateful query?"
         directory = Path(self.place.removeprefix("file://").removeprefix("file:"))
         if not directory.is_dir():
             siblings = [str(directory.parent / name) for name in _folders(directory.parent)]

@@ -2,6 +2,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from mooring.metadata.file import FileMetadataStore
+from mooring.metadata.kafka import KafkaMetadataStore
 from mooring.metadata.local_tree import LocalFileTree
 from mooring.metadata.memory import MemoryMetadataStore
 from mooring.metadata.namespaced import NamespacedMetadataStore
@@ -17,6 +18,7 @@ __all__ = [
     "FileEntry",
     "FileMetadataStore",
     "FileTree",
+    "KafkaMetadataStore",
     "LocalFileTree",
     "MemoryMetadataStore",
     "MetadataStore",

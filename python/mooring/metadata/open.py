@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from mooring.errors import InvalidSettingError, MetadataStoreError
 from mooring.metadata.file import FileMetadataStore
+from mooring.metadata.kafka import open_kafka_store
 from mooring.metadata.memory import MemoryMetadataStore
 from mooring.metadata.store import MetadataStore, Report, report_to_log
 from mooring.settings.notation import parse_duration_ms
@@ -17,11 +18,11 @@ Opener = Callable[[str, Report, Mapping[str, str]], MetadataStore]
 
 
 def open_metadata_store(uri: str, *, report: Report = report_to_log, **options: str) -> MetadataStore:
-    """Open the store that a text names: a directory, a `file:` URI, `zk://host:port/root`, or `memory://name`.
+    """Open the store that a text names: a directory, a `file:` URI, zk://, kafka://, or `memory://name` (one process).
 
-    `options` are those of `spark.mooring.metadata.*`; the file store knows `poll.interval`, that of ZooKeeper what
-    `mooring.metadata.zookeeper.options` lists. `report` hears, once each,
-    of records that are ignored. A text that names no store here raises MetadataStoreError that says what to use
+    `options` are those of `spark.mooring.metadata.*`: the file store knows `poll.interval`, that of ZooKeeper what
+    `mooring.metadata.zookeeper.options` lists, Kafka's passes on what it does not know itself. `report` hears, once
+    each, of records that are ignored. A text that names no store here raises MetadataStoreError that says what to use
     instead; an option that the store does not have raises InvalidSettingError. Nothing is read or written yet.
     """
     if not uri.strip():
@@ -64,6 +65,7 @@ def _open_zookeeper(uri: str, report: Report, options: Mapping[str, str]) -> Met
 _OPENERS: Mapping[str, Opener] = {
     "": _open_directory,
     "file": _open_directory,
+    "kafka": open_kafka_store,
     "memory": _open_memory,
     "zk": _open_zookeeper,
 }
@@ -89,8 +91,6 @@ def _directory_of(uri: str) -> str:
 def _instead_of(scheme: str, uri: str) -> str:
     if scheme == "zookeeper":
         return f"{uri}: write zk://host:port,host:port/root"
-    if scheme == "kafka":
-        return f"{uri}: Kafka comes in a later version; use a directory that driver and clients share"
     return (
         f"{uri}: only the agent beside the Spark driver reaches {scheme}: storage, with the application's own"
         " credentials; a client needs a store that it reaches by itself: set spark.mooring.metadata to a directory"

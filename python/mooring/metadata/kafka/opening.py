@@ -1,0 +1,81 @@
+"""From `kafka://host:port,host:port/topic` and the options of `spark.mooring.metadata.*` to a store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from mooring.errors import InvalidSettingError, MetadataStoreError
+from mooring.metadata.kafka.store import KafkaMetadataStore
+from mooring.metadata.store import Report
+from mooring.settings.notation import parse_duration_ms
+
+_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_ROLE = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_PREFIX = "spark.mooring.metadata."
+
+
+def open_kafka_store(uri: str, report: Report, options: Mapping[str, str]) -> KafkaMetadataStore:
+    """The store in the topic that the address names.
+
+    `timeout`, `replication.factor` and `exclusive.writer` are the store's own options; all others go to librdkafka.
+    MetadataStoreError for an address that names no topic, InvalidSettingError for an option that makes no sense.
+    """
+    servers, topic = _parts(uri)
+    rest = dict(options)
+    return KafkaMetadataStore(
+        servers,
+        topic,
+        timeout_seconds=_timeout(rest.pop("timeout", "30s")),
+        replication_factor=_replication(rest.pop("replication.factor", None)),
+        exclusive_writer=_role(rest.pop("exclusive.writer", None)),
+        options=rest,
+        report=report,
+    )
+
+
+def _parts(uri: str) -> tuple[str, str]:
+    expected = "expected kafka://host:port[,host:port]/topic"
+    address = uri.partition(":")[2]
+    if not address.startswith("//"):
+        raise MetadataStoreError(f"{uri}: {expected}")
+    servers, _, topic = address[2:].partition("/")
+    if "@" in servers:
+        # Not repeated: what stands before the @ may be a password.
+        raise MetadataStoreError(
+            f"an address of Kafka has no user in it ({expected}); use {_PREFIX}sasl.username and {_PREFIX}sasl.password"
+        )
+    if not servers or not all(servers.split(",")):
+        raise MetadataStoreError(f"{uri} names no server; {expected}")
+    if _TOPIC.fullmatch(topic) is None:
+        raise MetadataStoreError(
+            f"{uri}: {topic!r} is not the name of a topic (letters, digits, dot, underscore and dash, at most 249);"
+            f" {expected}"
+        )
+    return servers, topic
+
+
+def _timeout(text: str) -> float:
+    try:
+        seconds = parse_duration_ms(text) / 1000
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 600:
+        raise InvalidSettingError(f"{_PREFIX}timeout={text}: expected a duration from 100ms to 10m, such as 30s")
+    return seconds
+
+
+def _replication(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isdigit() or not 1 <= int(text) <= 100:
+        raise InvalidSettingError(f"{_PREFIX}replication.factor={text}: expected a number from 1 on")
+    return int(text)
+
+
+def _role(text: str | None) -> str | None:
+    if text is not None and _ROLE.fullmatch(text) is None:
+        raise InvalidSettingError(
+            f"{_PREFIX}exclusive.writer={text}: expected letters, digits, dot, underscore or dash, at most 100"
+        )
+    return text

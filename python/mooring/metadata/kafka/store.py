@@ -1,0 +1,187 @@
+"""The metadata store in a compacted Kafka topic."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mooring.errors import MetadataStoreError
+from mooring.metadata.kafka.client import KafkaClient
+from mooring.metadata.kafka.exclusive import ExclusiveWriter
+from mooring.metadata.kafka.news import News
+from mooring.metadata.kafka.options import ClientOptions
+from mooring.metadata.kafka.reader import Reader
+from mooring.metadata.kafka.records import value_key
+from mooring.metadata.kafka.topic import open_topic
+from mooring.metadata.kafka.writer import PlainWriter, Records, Writer
+from mooring.metadata.store import Cancel, MetadataStore, Report, Watcher, check_key, check_values, report_to_log
+
+# What a record takes beside its key and value: the batch that it is in, its lengths, its headers.
+_OVERHEAD_BYTES = 1024
+_CLOSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class _Opened:
+    reader: Reader
+    writer: Writer
+    limit: int
+
+
+class KafkaMetadataStore(MetadataStore):
+    """Records of one topic with one partition, made when missing; any number of processes may share it.
+
+    The whole map is kept in memory by a thread that reads the topic. Every reading asks the broker for the topic's end
+    first and waits until the thread has come so far. A write returns when the broker has acknowledged it; one at a time
+    is under way, and one that waits for its turn gives up after the timeout too.
+
+    Without `exclusive_writer` this is one of many writers, and a later write wins. With it, this client takes the role
+    of that name at its first use, from whoever has it: that one's next write raises WriterReplaced, and nothing of it
+    gets into the topic any more. `options` go to librdkafka.
+    """
+
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        *,
+        exclusive_writer: str | None = None,
+        timeout_seconds: float = 30.0,
+        replication_factor: int | None = None,
+        options: Mapping[str, str] | None = None,
+        report: Report = report_to_log,
+    ) -> None:
+        """Nothing is read, written or made before the first use."""
+        self._client = KafkaClient(servers, topic, ClientOptions(servers, options or {}))
+        self._role = exclusive_writer
+        self._timeout = timeout_seconds
+        self._replication = replication_factor
+        self._report = report
+        self._news = News(f"mooring-kafka-watch-{topic}", report)
+        self._opening = threading.Lock()
+        self._writing = threading.Lock()
+        self._opened: _Opened | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"KafkaMetadataStore({self._client.servers!r}, {self._client.topic!r})"
+
+    def get(self, key: str) -> bytes | None:
+        """The value of a key, or None when there is none."""
+        check_key(key)
+        return self._caught_up().value(key)
+
+    def all(self, prefix: str = "") -> dict[str, bytes]:
+        """Every key that starts with `prefix`, with its value."""
+        return self._caught_up().values(prefix)
+
+    def put_all(self, values: Mapping[str, bytes]) -> None:
+        """Send all, in the order of the mapping, and wait for the acknowledgements.
+
+        An exclusive writer's mapping is one transaction: all of it is seen, or nothing.
+        """
+        self._write({value_key(key): value for key, value in check_values(values).items()})
+
+    def delete(self, key: str) -> None:
+        """Write a tombstone, also for a missing key."""
+        self._write({value_key(check_key(key)): None})
+
+    def watch(self, watcher: Watcher) -> Cancel:
+        """Call `watcher`, on a thread of this store, with the keys that were written or deleted, changed or not."""
+        self._caught_up()
+        return self._news.add(watcher)
+
+    def flush(self) -> None:
+        """Return when what this client wrote can be read: it may be hidden behind another's unfinished transaction."""
+        self._caught_up()
+
+    def close(self) -> None:
+        """End the threads and connections, within seconds also when no broker answers."""
+        self._closed = True
+        self._news.stop()
+        with _held(self._opening, _CLOSE_SECONDS):
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.reader.stop()
+            with _held(self._writing, _CLOSE_SECONDS) as is_ours:
+                if is_ours:  # else the write that is under way does it at its end
+                    opened.writer.close()
+
+    def _caught_up(self) -> Reader:
+        """The reader, once it has read everything that was in the topic at the time of this call."""
+        deadline = time.monotonic() + self._timeout
+        opened = self._open(deadline)
+        opened.reader.catch_up(self._client.end_offset(deadline), deadline)
+        return opened.reader
+
+    def _write(self, records: Records) -> None:
+        deadline = time.monotonic() + self._timeout
+        opened = self._open(deadline)
+        self._check_sizes(records, opened.limit)
+        if not records:
+            return
+        with _held(self._writing, self._timeout) as is_ours:
+            if not is_ours:
+                raise self._client.unavailable("other writes of this client are still waiting for an answer")
+            try:
+                opened.reader.wrote(opened.writer.write(records, max(deadline, time.monotonic() + 1)))
+            finally:
+                if self._closed:
+                    opened.writer.close()
+
+    def _open(self, deadline: float) -> _Opened:
+        """What is needed for reading and writing, made at the first use."""
+        with _held(self._opening, self._timeout) as is_ours:
+            self._refuse_closed()
+            if not is_ours:
+                raise self._client.unavailable()
+            if self._opened is None:
+                self._opened = self._make(deadline)
+            return self._opened
+
+    def _make(self, deadline: float) -> _Opened:
+        limit = min(open_topic(self._client, self._replication, deadline), self._client.options.message_max_bytes)
+        reader = Reader(self._client, self._timeout, self._news, self._report)
+        reader.start()
+        try:
+            writer = self._writer(reader, deadline)
+            self._refuse_closed()
+        except MetadataStoreError:
+            reader.stop()
+            raise
+        return _Opened(reader, writer, limit)
+
+    def _writer(self, reader: Reader, deadline: float) -> Writer:
+        if self._role is None:
+            return PlainWriter(self._client, self._timeout)
+        writer = ExclusiveWriter(self._client, reader, self._role, self._timeout)
+        writer.take_over(deadline)
+        return writer
+
+    def _check_sizes(self, records: Records, limit: int) -> None:
+        for key, value in records.items():
+            size = len(key) + len(value or b"") + _OVERHEAD_BYTES
+            if size > limit:
+                raise MetadataStoreError(
+                    f"a record of {size} bytes ({key[:80].decode(errors='replace')}) does not fit into topic"
+                    f" {self._client.topic}: its max.message.bytes, or this client's message.max.bytes, is {limit};"
+                    " nothing was written"
+                )
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise MetadataStoreError(f"this metadata store (topic {self._client.topic}) is closed")
+
+
+@contextmanager
+def _held(lock: threading.Lock, seconds: float) -> Iterator[bool]:
+    """Whether the lock was had within this time; it is given back at the end."""
+    held = lock.acquire(timeout=seconds)
+    try:
+        yield held
+    finally:
+        if held:
+            lock.release()

@@ -1,0 +1,73 @@
+"""The topic that a store lives in: made when missing, refused when it has another shape."""
+
+from __future__ import annotations
+
+import time
+
+from mooring.errors import MetadataStoreError
+from mooring.metadata.kafka.client import KafkaClient, Refused
+from mooring.metadata.kafka.options import RECORD_BYTES
+
+_REPLICAS = 3
+_LOOK_AGAIN_SECONDS = 0.02
+
+
+def open_topic(client: KafkaClient, replication: int | None, deadline: float) -> int:
+    """Make sure of a compacted topic of one partition; the greatest record in bytes that it takes.
+
+    A missing one is made, with `replication` copies, or as many as there are brokers, at most three. MetadataStoreError
+    for one of another shape: with more partitions records would have no order, and without compaction, or with deletion
+    by age beside it, values would be lost.
+    """
+    try:
+        if not _exists(client, deadline):
+            _create(client, replication, deadline)
+        return _check_shape(client, deadline)
+    except Refused as refusal:
+        raise MetadataStoreError(f"topic {client.topic} of Kafka at {client.servers}: {refusal}") from refusal
+
+
+def _exists(client: KafkaClient, deadline: float) -> bool:
+    try:
+        client.partitions(deadline)
+    except Refused as refusal:
+        if refusal.name == "UNKNOWN_TOPIC_OR_PART":
+            return False
+        raise
+    return True
+
+
+def _create(client: KafkaClient, replication: int | None, deadline: float) -> None:
+    """Make the topic, and wait until the brokers know of it."""
+    replicas = replication or min(_REPLICAS, client.brokers(deadline))
+    configuration = {
+        "cleanup.policy": "compact",
+        "max.message.bytes": str(RECORD_BYTES),
+        # What was acknowledged survives the loss of one broker.
+        "min.insync.replicas": str(2 if replicas >= _REPLICAS else 1),
+    }
+    try:
+        client.create_topic(replicas, configuration, deadline)
+    except Refused as refusal:
+        if refusal.name != "TOPIC_ALREADY_EXISTS":
+            raise
+    while not _exists(client, deadline):
+        time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def _check_shape(client: KafkaClient, deadline: float) -> int:
+    partitions = client.partitions(deadline)
+    configuration = client.topic_configuration(deadline)
+    policy = configuration.get("cleanup.policy", "")
+    where = f"topic {client.topic} of Kafka at {client.servers}"
+    if partitions != 1:
+        raise MetadataStoreError(
+            f"{where} has {partitions} partitions; a metadata store needs a topic of one: name another topic, a missing"
+            " one is made"
+        )
+    if policy != "compact":
+        raise MetadataStoreError(
+            f"{where} has cleanup.policy={policy}; a metadata store needs cleanup.policy=compact: name another topic, a"
+            " missing one is made"
+        )
+    return int(configuration["max.message.bytes"])
