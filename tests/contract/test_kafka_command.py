@@ -2,7 +2,7 @@
 
 import uuid
 
-from mooring.agent.memory import STATUS
+from mooring.agent.records import STATUS
 from mooring.cli.exits import Exit
 from mooring.cli.main import main
 from mooring.metadata import open_metadata_store
