@@ -60,6 +60,7 @@ def run(directory: Path, until: Any, **settings: str) -> str:
     return log
 
 
+@pytest.mark.heavy
 def test_a_users_grouper_location_and_zone_and_measured_stores(tmp_path: Path) -> None:
     def as_chosen(status: dict[str, Any]) -> bool:
         (host,) = status["hosts"]

@@ -43,6 +43,7 @@ def start_both(load: Load, cluster: SparkCluster) -> tuple[Submission, Submissio
     return first, second
 
 
+@pytest.mark.heavy
 def test_a_standby_takes_over_when_the_driver_dies(tmp_path: Path, load: Load) -> None:
     with SparkCluster(hosts=2, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
         first, second = start_both(load, cluster)
