@@ -77,7 +77,8 @@ def test_a_server_that_is_silent_for_longer_than_the_deadline_is_reported_and_us
     check(puts)
     errors = puts.unavailable + puts.unknown
     assert errors
-    assert any("does not answer" in error for error in errors)
+    # The server is asked what is wrong with it when the deadline is over: it may have come back in that moment.
+    assert any("does not answer" in error or "answered us too late or not at all" in error for error in errors)
 
 
 @pytest.mark.heavy

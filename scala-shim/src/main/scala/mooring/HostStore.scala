@@ -1,8 +1,8 @@
 package io.mooring
 
-import java.io.{FileNotFoundException, IOException}
+import java.io.{FileNotFoundException, IOException, OutputStream}
 import java.nio.ByteBuffer
-import java.nio.channels.FileChannel
+import java.nio.channels.{Channels, FileChannel}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file._
 import java.nio.file.attribute.{FileTime, PosixFilePermissions}
@@ -61,10 +61,10 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
     } finally Files.deleteIfExists(temporary)
   }
 
-  /** A new file to be filled and then kept by `publish`; None when the store can not be written. */
+  /** Where a new file is to be made (by `create`), filled and then kept by `publish`; None when that can not be. */
   def temporary(): Option[Path] = if (!hasRoom) None else attemptOr[Option[Path]]("write", None) {
     prepare()
-    Some(Files.createFile(dir.resolve(TemporaryPrefix + UUID.randomUUID()), OwnerOnlyFile))
+    Some(dir.resolve(TemporaryPrefix + UUID.randomUUID()))
   }
 
   private def hasRoom: Boolean = hostStore.lackOfRoom() == 0 || {
@@ -218,6 +218,13 @@ object HostStore {
   }
 
   private[mooring] def mtime(file: Path): Long = Files.getLastModifiedTime(file).to(TimeUnit.NANOSECONDS)
+
+  /**
+   * Makes a file and opens it, in one step: a file that is opened for truncation after it was made counts for ext4 as one
+   * whose content is replaced, and is written to the disk when it is closed.
+   */
+  def create(file: Path): OutputStream = Channels.newOutputStream(
+    Files.newByteChannel(file, java.util.Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE), OwnerOnlyFile))
 
   private[mooring] def linkOrCopy(link: Path, existing: Path): Unit =
     try Files.createLink(link, existing)

@@ -155,7 +155,7 @@ private final class LocalCopy(file: LocalPath) {
   private var broken = false
   private var out: OutputStream = OutputStream.nullOutputStream()
   private val written = new CRC32C
-  guarded { out = new BufferedOutputStream(Files.newOutputStream(file)) }
+  guarded { out = new BufferedOutputStream(HostStore.create(file)) }
 
   /** Of all that was written, also where a disk kept something else. */
   def crc: Long = written.getValue
