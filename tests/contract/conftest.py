@@ -4,7 +4,25 @@ import uuid
 
 import pytest
 
+from mooring.metadata import NamespacedMetadataStore
 from mooring.testing.kafka import KafkaBroker
+
+
+@pytest.fixture
+def namespaced():
+    """Makes the factory of a namespace's stores from that of the stores under it, which are closed at the end."""
+    opened = []
+
+    def factory_over(open_store):
+        def make():
+            opened.append(open_store())
+            return NamespacedMetadataStore(opened[-1], "ours")
+
+        return make
+
+    yield factory_over
+    for under in opened:
+        under.close()
 
 
 @pytest.fixture(scope="session")

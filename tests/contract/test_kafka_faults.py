@@ -41,6 +41,14 @@ class Stream:
         before = len(self.acknowledged)
         wait_until(lambda: len(self.acknowledged) > before + 20, "twenty more writes", seconds)
 
+    def wait_for_a_failure(self, seconds=60.0):
+        before = self.failures
+        wait_until(lambda: self.failures > before, "a write to fail", seconds)
+
+    @property
+    def failures(self):
+        return len(self.refused) + len(self.unknown)
+
     def _run(self):
         with open_metadata_store(self.address, **self.options) as store:
             number = 0
@@ -83,7 +91,7 @@ def test_a_broker_that_is_killed_amid_writes_loses_none_that_was_acknowledged(br
             broker.kill()
             with pytest.raises(MetadataStoreUnavailable):
                 open_metadata_store(address, timeout="1s").get("last")
-            time.sleep(4)
+            stream.wait_for_a_failure()
             broker.start()
             stream.wait_for_more()
             assert reader.get("last") is not None

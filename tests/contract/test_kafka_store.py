@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from mooring.metadata import NamespacedMetadataStore, open_metadata_store
+from mooring.metadata import open_metadata_store
 from mooring.testing import MetadataStoreContract
 
 
@@ -34,13 +34,5 @@ class TestKafkaWithExclusiveWriters(MetadataStoreContract):
 @pytest.mark.heavy
 class TestNamespaceOfAKafkaStore(MetadataStoreContract):
     @pytest.fixture
-    def store_factory(self, address):
-        def namespaced():
-            under = open_metadata_store(address)
-            opened.append(under)
-            return NamespacedMetadataStore(under, "ours")
-
-        opened = []
-        yield namespaced
-        for under in opened:
-            under.close()
+    def store_factory(self, address, namespaced):
+        return namespaced(lambda: open_metadata_store(address))

@@ -46,13 +46,5 @@ class TestNamespaceOfAMemoryStore(MetadataStoreContract):
 
 class TestNamespaceOfAFileStore(MetadataStoreContract):
     @pytest.fixture
-    def store_factory(self, tmp_path):
-        def namespaced():
-            under = FileMetadataStore(LocalFileTree(str(tmp_path)), poll_seconds=0.02)
-            opened.append(under)
-            return NamespacedMetadataStore(under, "ours")
-
-        opened = []
-        yield namespaced
-        for under in opened:
-            under.close()
+    def store_factory(self, tmp_path, namespaced):
+        return namespaced(lambda: FileMetadataStore(LocalFileTree(str(tmp_path)), poll_seconds=0.02))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mooring.metadata import NamespacedMetadataStore, ZkMetadataStore, open_metadata_store
+from mooring.metadata import ZkMetadataStore, open_metadata_store
 from mooring.testing import MetadataStoreContract
 
 pytestmark = pytest.mark.integration
@@ -26,13 +26,5 @@ class TestZooKeeperInSmallParts(MetadataStoreContract):
 
 class TestNamespaceOfAZooKeeperStore(MetadataStoreContract):
     @pytest.fixture
-    def store_factory(self, zookeeper_root):
-        def namespaced():
-            under = open_metadata_store(zookeeper_root)
-            opened.append(under)
-            return NamespacedMetadataStore(under, "ours")
-
-        opened = []
-        yield namespaced
-        for under in opened:
-            under.close()
+    def store_factory(self, zookeeper_root, namespaced):
+        return namespaced(lambda: open_metadata_store(zookeeper_root))

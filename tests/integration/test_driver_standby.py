@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,6 @@ from tests.integration.stages import said
 
 SESSION_SECONDS = 6
 CONF = {"spark.mooring.metadata.timeout": f"{SESSION_SECONDS}s"}
-
-
-@pytest.fixture(scope="module")
-def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
-    with ZooKeeperEnsemble(nodes=1, work_dir=tmp_path_factory.mktemp("zookeeper")) as ensemble:
-        yield ensemble
 
 
 @pytest.fixture

@@ -40,12 +40,6 @@ while True:
 """
 
 
-@pytest.fixture(scope="module")
-def ensemble(tmp_path_factory):
-    with ZooKeeperEnsemble(work_dir=tmp_path_factory.mktemp("zookeeper")) as ensemble:
-        yield ensemble
-
-
 @pytest.fixture
 def place(ensemble):
     return f"zk://{ensemble.hosts}/test-{uuid.uuid4().hex}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from mooring.agent.leadership import Helm
 from mooring.errors import AgentError
+from mooring.testing.probes import wait_until
 
 
 class Polls:
@@ -63,21 +63,12 @@ def helm(polls: Polls, jvm: Jvm) -> Iterator[Helm]:
     helm.close()
 
 
-def soon(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.005)
-    return False
-
-
 def test_the_standing_is_told_again_and_again(helm: Helm, polls: Polls, jvm: Jvm) -> None:
     polls.now = ("waiting", "another")
-    assert soon(lambda: jvm.heard.count(("waiting", "another")) > 3)
+    wait_until(lambda: jvm.heard.count(("waiting", "another")) > 3, "the JVM to hear of it", 5, interval=0.005)
     assert not helm.may_write()
     polls.now = ("leading", "me")
-    assert soon(lambda: ("leading", "me") in jvm.heard)
+    wait_until(lambda: ("leading", "me") in jvm.heard, "the JVM to hear of it", 5, interval=0.005)
     assert helm.may_write()
 
 
@@ -85,7 +76,7 @@ def test_without_a_connection_nothing_is_written_and_nothing_is_lost(helm: Helm,
     for standing in (("leading", "me"), ("unknown", ""), ("leading", "me")):
         polls.now = standing
         jvm.heard.clear()
-        assert soon(lambda heard=standing: heard in jvm.heard)
+        wait_until(lambda heard=standing: heard in jvm.heard, "the JVM to hear of it", 5, interval=0.005)
         assert helm.may_write() == (standing[0] == "leading")
 
 
@@ -93,14 +84,14 @@ def test_who_has_lost_never_writes_again(helm: Helm, polls: Polls, jvm: Jvm) -> 
     for standing in (("leading", "me"), ("waiting", "another"), ("leading", "me")):
         polls.now = standing
         jvm.heard.clear()
-        assert soon(lambda: len(jvm.heard) > 2)
+        wait_until(lambda: len(jvm.heard) > 2, "the JVM to hear of it", 5, interval=0.005)
     assert jvm.heard[-1][0] == "waiting" and not helm.may_write()
 
 
 def test_the_legacy_is_left_once_for_each_change(helm: Helm, polls: Polls, jvm: Jvm) -> None:
-    assert soon(lambda: len(jvm.heard) > 3)
+    wait_until(lambda: len(jvm.heard) > 3, "the JVM to hear of it", 5, interval=0.005)
     polls.left = "another token"
-    assert soon(lambda: jvm.kept == ["token", "another token"])
+    wait_until(lambda: jvm.kept == ["token", "another token"], "the JVM to hear of it", 5, interval=0.005)
 
 
 def test_it_ends_with_the_driver_and_stands_down_when_closed(polls: Polls, jvm: Jvm) -> None:

@@ -13,6 +13,7 @@ from mooring.agent.records import JOB_MODELS, KEPT_JOB_MODELS, STATUS, TASK_LOCA
 from mooring.errors import MetadataStoreUnavailable
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import ContainerModel, JobModel, LocationId, job_model_from_json
+from mooring.testing.probes import wait_until
 
 
 class Unsteady(MemoryMetadataStore):
@@ -64,15 +65,6 @@ def model(version: int, place: str = "h1") -> JobModel:
     return JobModel.of([ContainerModel.of("0", [], LocationId(place))], version)
 
 
-def soon(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
-
-
 def test_what_is_kept_is_recalled_by_the_next(remember: Callable[[], Memory]) -> None:
     first = remember()
     assert first.recall(5) is not None
@@ -102,7 +94,7 @@ def test_a_store_that_is_away_at_the_start_is_recalled_late(
     memory.save_task_locality({"a": "h1", "b": "h1"})
     memory.save_task_locality({"b": "h2"})
     store.is_away = False
-    assert soon(lambda: memory.recall(0) is not None)
+    wait_until(lambda: memory.recall(0) is not None, "the memory", 10, interval=0.005)
     assert memory.drain(5)
     assert store.all(TASK_LOCALITY) == {f"{TASK_LOCALITY}/a": b"h1", f"{TASK_LOCALITY}/b": b"h2"}
     assert len(said) == 2 and "queries are not affected" in said[0] and said[1] == "the metadata store answers again"
@@ -133,7 +125,7 @@ def test_a_trouble_is_said_once_each_time_it_comes(
         time.sleep(1.2)
         store.is_away = False
         assert memory.drain(20)
-        assert soon(lambda: said[-1:] == ["the metadata store answers again"])
+        wait_until(lambda: said[-1:] == ["the metadata store answers again"], "the memory", 10, interval=0.005)
     assert len(said) == 4
 
 
