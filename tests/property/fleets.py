@@ -1,7 +1,9 @@
 """Random fleets for the grouping properties: small, so that they are many and shrink to something one can read."""
 
+import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -62,6 +64,24 @@ class Fleet:
         """The same fleet once the plan is in force and the tasks run where it says."""
         seen = {name: container.location_id or "" for container in containers for name in container.tasks}
         return replace(self, previous=JobModel.of(containers), task_locality=seen)
+
+    def in_another_order(self, seed: int) -> "Fleet":
+        """The same, with whatever can be iterated over shuffled."""
+
+        def shuffled(items: list[Any]) -> list[Any]:
+            return random.Random(seed).sample(items, len(items))
+
+        previous = self.previous and JobModel.of(
+            ContainerModel.of(held.processor_id, shuffled(list(held.tasks.values())), held.location_id)
+            for held in shuffled(list(self.previous.containers.values()))
+        )
+        return replace(
+            self,
+            tasks=shuffled(sorted(self.tasks, key=lambda task: task.task_name)),
+            task_locality=dict(shuffled(list(self.task_locality.items()))),
+            processor_locality=dict(shuffled(list(self.processor_locality.items()))),
+            previous=previous,
+        )
 
 
 def task(name: str) -> TaskModel:

@@ -1,6 +1,5 @@
 """The grouping promises for every grouper that makes them: on all processors, on a fixed number, on one."""
 
-import random
 import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from mooring.grouping import (
     check_job_model,
     plan_job,
 )
-from mooring.model import ContainerModel, JobModel, natural_order
+from mooring.model import JobModel, natural_order
 from tests.property.fleets import Fleet, fleets, owners, task
 
 on_many = settings(max_examples=200)
@@ -117,22 +116,7 @@ def test_holders_are_chosen_first_then_the_last_location_of_a_task_then_small_id
 @on_many
 @given(cases(weighted=None), st.integers(0, 9))
 def test_the_order_of_the_input_does_not_matter(case, seed):
-    def shuffled(items):
-        return random.Random(seed).sample(items, len(items))
-
-    fleet = case.fleet
-    previous = fleet.previous and JobModel.of(
-        ContainerModel.of(held.processor_id, shuffled(list(held.tasks.values())), held.location_id)
-        for held in shuffled(list(fleet.previous.containers.values()))
-    )
-    other = replace(
-        fleet,
-        tasks=shuffled(sorted(fleet.tasks, key=lambda task: task.task_name)),
-        task_locality=dict(shuffled(list(fleet.task_locality.items()))),
-        processor_locality=dict(shuffled(list(fleet.processor_locality.items()))),
-        previous=previous,
-    )
-    assert other.group() == fleet.group()
+    assert case.fleet.in_another_order(seed).group() == case.fleet.group()
 
 
 @on_many
