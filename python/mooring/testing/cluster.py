@@ -19,20 +19,19 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from mooring.errors import ClusterError
 from mooring.testing.hosts import ExecutorProcess, SparkHost
 from mooring.testing.probes import free_port, get_json, wait_until
-from mooring.testing.servers import ChildProcess
+from mooring.testing.servers import ChildProcess, StartedInWith
 from mooring.testing.spark_home import spark_environment, spark_home
 from mooring.testing.submission import Submission
 
 _MASTER_HOST = "127.0.0.1"
 
 
-class SparkCluster:
+class SparkCluster(StartedInWith):
     """One master, a Worker for each host, and the applications that were submitted; a context manager."""
 
     def __init__(
@@ -74,19 +73,6 @@ class SparkCluster:
         directory = self.work_dir / "master"
         ours = {"SPARK_LOCAL_IP": _MASTER_HOST, "SPARK_CONF_DIR": str(directory), "SPARK_DAEMON_MEMORY": "256m"}
         return ChildProcess("master", command, directory / "master.log", spark_environment(ours), cwd=directory)
-
-    def __enter__(self) -> SparkCluster:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self, timeout: float = 90.0) -> None:
         """Start the master and all hosts; return when the master has all of them."""

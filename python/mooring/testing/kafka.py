@@ -18,12 +18,11 @@ import subprocess
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 from mooring.errors import ClusterError
 from mooring.testing.kafka_jars import KAFKA_VERSION, java, kafka_classpath
 from mooring.testing.probes import free_port
-from mooring.testing.servers import ChildProcess
+from mooring.testing.servers import ChildProcess, OneServer, StartedInWith
 
 _HOST = "127.0.0.1"
 
@@ -52,7 +51,7 @@ _SETTINGS = {
 }
 
 
-class KafkaBroker:
+class KafkaBroker(OneServer, StartedInWith):
     """One broker. Use it in a with-block, or call `start` and `stop`; it may be started again after it ended."""
 
     def __init__(
@@ -87,27 +86,6 @@ class KafkaBroker:
     def stop(self) -> None:
         """Ask to end, and kill after ten seconds."""
         self.process.stop()
-
-    def kill(self) -> None:
-        """Kill -9."""
-        self.process.kill()
-
-    def pause(self) -> None:
-        """SIGSTOP: connections stay, answers do not come."""
-        self.process.pause()
-
-    def resume(self) -> None:
-        """SIGCONT."""
-        self.process.resume()
-
-    def __enter__(self) -> KafkaBroker:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _places(self) -> dict[str, str]:
         controller = f"{_HOST}:{self._controller_port}"

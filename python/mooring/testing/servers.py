@@ -21,14 +21,19 @@ import sys
 import threading
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
 
 from mooring.errors import ClusterError
 from mooring.testing import guardian
 from mooring.testing.probes import wait_until
 
 _LOG_TAIL_BYTES = 64 * 1024
+
+Self = TypeVar("Self", bound="StartedInWith")
 
 _started: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
 
@@ -194,6 +199,49 @@ class ChildProcess:
         self._group_may_live = False
         _guard.discard(self.pid)
         _started.discard(self)
+
+
+class StartedInWith(ABC):
+    """Something of servers that a with-block starts and stops; stopped as well when it does not come up."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Return when it answers."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End what runs of it."""
+
+    def __enter__(self: Self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class OneServer:
+    """What is one process: it dies, falls silent and speaks again as that does."""
+
+    process: ChildProcess
+
+    def kill(self) -> None:
+        """Kill -9."""
+        self.process.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay, answers do not come."""
+        self.process.pause()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.process.resume()
 
 
 def started_processes() -> list[ChildProcess]:

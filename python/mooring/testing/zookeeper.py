@@ -18,11 +18,10 @@ import socket
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 from mooring.errors import ClusterError
 from mooring.testing.probes import free_port, wait_until
-from mooring.testing.servers import ChildProcess
+from mooring.testing.servers import ChildProcess, OneServer, StartedInWith
 from mooring.testing.spark_home import spark_home
 
 _HOST = "127.0.0.1"
@@ -58,7 +57,7 @@ appender.console.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n%ex{5}
 """
 
 
-class ZooKeeperNode:
+class ZooKeeperNode(OneServer):
     """One server of an ensemble, with an address and a disk of its own."""
 
     def __init__(self, name: str, port: int, directory: Path, java_options: tuple[str, ...]) -> None:
@@ -88,24 +87,12 @@ class ZooKeeperNode:
         except OSError:
             return False
 
-    def kill(self) -> None:
-        """Kill -9."""
-        self.process.kill()
-
-    def pause(self) -> None:
-        """SIGSTOP: silent, and still connected."""
-        self.process.pause()
-
-    def resume(self) -> None:
-        """SIGCONT."""
-        self.process.resume()
-
     def revive(self, wait: bool = True, timeout: float = 60.0) -> None:
         """Start a node that was killed, with what is on its disk. `wait`: until it serves, which needs a quorum."""
         self.process.start(self.serves if wait else None, timeout)
 
 
-class ZooKeeperEnsemble:
+class ZooKeeperEnsemble(StartedInWith):
     """One node, or several that keep a quorum; a context manager."""
 
     def __init__(
@@ -134,19 +121,6 @@ class ZooKeeperEnsemble:
     def hosts(self) -> str:
         """The addresses of all nodes, as clients take them: "127.0.0.1:12345,127.0.0.1:12346"."""
         return ",".join(node.address for node in self.nodes)
-
-    def __enter__(self) -> ZooKeeperEnsemble:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self, timeout: float = 60.0) -> None:
         """Start all nodes; return when each of them answers requests."""
