@@ -71,6 +71,40 @@ def log_settings(directory: Path) -> Path:
     return file
 
 
+class StartedRun:
+    """One application under way: a job of ours, handed to a cluster.
+
+    The job's last argument is added here: the file for its answer.
+    """
+
+    def __init__(
+        self,
+        cluster: SparkCluster,
+        side: Side,
+        storage: Storage,
+        job: str,
+        args: Sequence[str],
+        conf: Mapping[str, str] | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._answer = cluster.work_dir / f"answer-{time.monotonic_ns()}.json"
+        java = f"-Dlog4j2.configurationFile={log_settings(cluster.work_dir).as_uri()}"
+        settings = {**side.conf, **dict(storage.conf), "spark.executor.extraJavaOptions": java, **(conf or {})}
+        jars = [*side.jars, *storage.jars]
+        self._submitted = time.time()
+        self.submission = cluster.submit(JOBS / job, [*args, str(self._answer)], conf=settings, jars=jars)
+
+    def finish(self, timeout: float) -> Run:
+        """Return when the application and its executors are gone. ClusterError when the job fails."""
+        self.submission.finish(timeout)
+        answer = json.loads(self._answer.read_text())
+        application = answer["application"]
+        wait_until(lambda: not self._cluster.executors(application), "the executors to be gone", timeout=60)
+        files = [host.directory / "work" / application for host in self._cluster.hosts.values()]
+        logs = tuple(sorted(log for directory in files for log in directory.glob("*/stderr")))
+        return Run(self._submitted, answer, tuple(parse_file(log) for log in logs), logs)
+
+
 def run_job(
     cluster: SparkCluster,
     side: Side,
@@ -80,19 +114,5 @@ def run_job(
     conf: Mapping[str, str] | None = None,
     timeout: float = 900.0,
 ) -> Run:
-    """Submit a job and return when the application and its executors are gone. ClusterError when the job fails.
-
-    The job's last argument is added here: the file for its answer.
-    """
-    result = cluster.work_dir / f"answer-{time.monotonic_ns()}.json"
-    java = f"-Dlog4j2.configurationFile={log_settings(cluster.work_dir).as_uri()}"
-    settings = {**side.conf, **dict(storage.conf), "spark.executor.extraJavaOptions": java, **(conf or {})}
-    submitted = time.time()
-    submission = cluster.submit(JOBS / job, [*args, str(result)], conf=settings, jars=[*side.jars, *storage.jars])
-    submission.finish(timeout)
-    answer = json.loads(result.read_text())
-    application = answer["application"]
-    wait_until(lambda: not cluster.executors(application), "the executors to be gone", timeout=60)
-    files = [host.directory / "work" / application for host in cluster.hosts.values()]
-    logs = tuple(sorted(log for directory in files for log in directory.glob("*/stderr")))
-    return Run(submitted, answer, tuple(parse_file(log) for log in logs), logs)
+    """Submit a job and return when the application and its executors are gone. ClusterError when the job fails."""
+    return StartedRun(cluster, side, storage, job, args, conf).finish(timeout)

@@ -1,10 +1,12 @@
 """A stream at full load, for a few hundred batches of a fixed size: is keeping copies, and placing tasks, free?
 
-Each run has a new checkpoint. The sides take turns, and so does who begins. The first batches of a run are left out:
-they compile code. With changelog checkpointing off, every commit uploads the store's new files before the batch can
-end, so copies would be felt there; with it on, commits write changelogs, and a background thread uploads.
+The speed of a shared machine drifts by a tenth within minutes, by more than the sides differ. So both applications are
+up at once, each with executors of its own, and take turns of ten batches: while one works, the driver of the other is
+stopped (SIGSTOP). Only batches that lie whole within a turn count; the first ones of a run, which compile code, do not.
+With changelog checkpointing off, every commit uploads the store's new files before the batch can end, so copies would
+be felt there; with it on, commits write changelogs, and a background thread uploads.
 
-    throughput               rows a second, over the batches of a run
+    throughput               rows a second, of each turn
     batch-p50, batch-p95     time of a batch, of a run's batches
     commit-p50               commit of the state stores in a batch, added up over the partitions
     file-sync-p50            of that, upload (changelog off)
@@ -15,25 +17,28 @@ end, so copies would be felt there; with it on, commits write changelogs, and a 
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Row, percentile, row
 from benchmarks.machine import this_machine
-from benchmarks.sides import Run, Side, mooring, run_job, stock
-from benchmarks.storage.kinds import Storage, storage
+from benchmarks.sides import Run, Side, StartedRun, mooring, stock
+from benchmarks.storage.kinds import storage
+from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+BATCHES_A_TURN = 10
 
-Measured = dict[str, float]
+Measured = dict[str, list[float]]
 
 _METRICS = {
     "file-sync-p50": "rocksdbCommitFileSyncLatencyMs",
@@ -44,24 +49,18 @@ _METRICS = {
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison: how many batches, and how often each side runs them."""
+    """One comparison: how many batches each side runs."""
 
     storage: str
     changelog: bool
     batches: int
-    rounds: int
     rows: int = 40_000
     keys: int = 400_000
-    left_out: int = 10
+    left_out: int = 20
 
 
-QUICK = (Case("raw", False, batches=40, rounds=1), Case("raw", True, batches=40, rounds=1))
-# Many short rounds: a shared machine's speed changes more from one minute to the next than the sides differ.
-FULL = (
-    Case("raw", False, batches=60, rounds=3),
-    Case("raw", True, batches=60, rounds=3),
-    Case("slow", False, batches=40, rounds=1),
-)
+QUICK = (Case("raw", False, batches=60), Case("raw", True, batches=60))
+FULL = (Case("raw", False, batches=260), Case("raw", True, batches=260), Case("slow", False, batches=80))
 
 
 def run(quick: bool) -> dict[str, Any]:
@@ -76,7 +75,7 @@ def measure(cases: Sequence[Case], keep: Path | None = None) -> dict[str, Any]:
     machine = this_machine()
     try:
         work = directory / "cluster"
-        with SparkCluster(hosts=2, executor_memory="1g", work_dir=work, host_memory="2g") as cluster:
+        with SparkCluster(hosts=2, cores_per_host=2, executor_memory="1g", work_dir=work, host_memory="2g") as cluster:
             for case in cases:
                 rows += _compare(cluster, case, directory)
     finally:
@@ -86,54 +85,133 @@ def measure(cases: Sequence[Case], keep: Path | None = None) -> dict[str, Any]:
 
 
 def _compare(cluster: SparkCluster, case: Case, directory: Path) -> list[Row]:
-    where = storage(case.storage)
-    sides = [stock(), mooring()]
-    measured: dict[str, dict[str, list[float]]] = defaultdict(lambda: {"stock": [], "mooring": []})
-    for number in range(case.rounds):
-        for side in sides if number % 2 == 0 else reversed(sides):
-            checkpoint = directory / f"{case.storage}-{case.changelog}-{side.name}-{number}"
-            seen = figures_of(_one_run(cluster, side, where, checkpoint, case), case)
-            told = ", ".join(f"{figure} {value:g}" for figure, value in seen.items())
-            print(f"{where.name} changelog={case.changelog} {side.name}: {told}", file=sys.stderr, flush=True)
-            for figure, value in seen.items():
-                measured[figure][side.name].append(value)
-            shutil.rmtree(checkpoint)
+    sides = [_Working(cluster, side, case, directory) for side in (stock(), mooring())]
+    _take_turns(sides)
+    measured: dict[str, dict[str, list[float]]] = {}
+    for side in sides:
+        seen = figures_of(side.finish(), side.turns, case)
+        told = ", ".join(f"{figure} {percentile(values, 50):g}" for figure, values in seen.items())
+        print(f"{case.storage} changelog={case.changelog} {side.name}: {told}", file=sys.stderr, flush=True)
+        for figure, values in seen.items():
+            measured.setdefault(figure, {})[side.name] = values
     what = {"storage": case.storage, "changelog": case.changelog, "batches": case.batches - case.left_out}
-    complete = {figure: values for figure, values in measured.items() if all(values.values())}
+    complete = {figure: values for figure, values in measured.items() if len(values) == len(sides)}
     return [row(figure, _unit(figure), values, **what) for figure, values in complete.items()]
 
 
-def _one_run(cluster: SparkCluster, side: Side, where: Storage, checkpoint: Path, case: Case) -> Run:
-    args = [where.uri(checkpoint), str(case.rows), str(case.keys), str(case.batches)]
-    conf = {CHANGELOG: str(case.changelog).lower()}
-    return run_job(cluster, side, where, "steady_job.py", args, conf, timeout=3000)
+@dataclass(frozen=True)
+class Turn:
+    """When an application was alone at work; seconds since 1970."""
+
+    start: float
+    end: float
 
 
-def figures_of(finished: Run, case: Case) -> Measured:
-    """The figures of one run. Spark adds a metric up over the partitions, so times of stores can exceed a batch's."""
-    batches = [batch for batch in finished.answer["progress"] if batch["batchId"] >= case.left_out]
-    batches = [batch for batch in batches if batch["batchId"] < case.batches]
-    times = [batch["durationMs"]["triggerExecution"] / 1000 for batch in batches]
-    first, last = (datetime.fromisoformat(batch["timestamp"].rstrip("Z")) for batch in (batches[0], batches[-1]))
-    span = (last - first).total_seconds() + times[-1]
+class _Working:
+    """One side's application: an executor with one core on each host."""
+
+    def __init__(self, cluster: SparkCluster, side: Side, case: Case, directory: Path) -> None:
+        where = storage(case.storage)
+        self.name = side.name
+        self.turns: list[Turn] = []
+        self._checkpoint = directory / f"{case.storage}-{case.changelog}-{side.name}"
+        args = [where.uri(self._checkpoint), str(case.rows), str(case.keys), str(case.batches)]
+        conf = {CHANGELOG: str(case.changelog).lower(), "spark.executor.cores": "1", "spark.cores.max": "2"}
+        self._run = StartedRun(cluster, side, where, "steady_job.py", args, conf)
+
+    @property
+    def is_at_work(self) -> bool:
+        return self._run.submission.is_running
+
+    def committed(self) -> int:
+        """How many batches have been committed; Spark removes the entries of old ones."""
+        commits = self._checkpoint / "commits"
+        entries = commits.iterdir() if commits.is_dir() else ()
+        return 1 + max((int(entry.name) for entry in entries if entry.name.isdigit()), default=-1)
+
+    def work(self, batches: int) -> None:
+        """Let the application commit so many batches more, or come to its end, while the caller lets no other work."""
+        self._run.submission.process.resume()
+        start, goal = time.time(), self.committed() + batches
+        while self.is_at_work and self.committed() < goal:
+            time.sleep(0.02)
+        self.turns.append(Turn(start, time.time()))
+        self.rest()
+
+    def rest(self) -> None:
+        if self.is_at_work:
+            self._run.submission.process.pause()
+
+    def finish(self) -> Run:
+        finished = self._run.finish(timeout=60)
+        shutil.rmtree(self._checkpoint)
+        return finished
+
+
+def _take_turns(sides: Sequence[_Working], most_seconds: float = 3000.0) -> None:
+    """Let both start, then work in turn until both have ended. Who goes first changes: a, b, b, a, a, b."""
+    deadline = time.monotonic() + most_seconds
+    for side in sides:
+        side.work(batches=1)
+    for round_ in itertools.count():
+        for side in sides if round_ % 2 == 0 else reversed(sides):
+            if side.is_at_work:
+                side.work(BATCHES_A_TURN)
+        if not any(side.is_at_work for side in sides):
+            return
+        if time.monotonic() > deadline:
+            raise ClusterError(f"the applications did not end within {most_seconds:g} s")
+
+
+@dataclass(frozen=True)
+class _Batch:
+    start: float
+    seconds: float
+    rows: int
+    progress: Any = field(repr=False)
+
+    @property
+    def end(self) -> float:
+        return self.start + self.seconds
+
+
+def figures_of(finished: Run, turns: Iterable[Turn], case: Case) -> Measured:
+    """The values of each figure. Spark adds times of stores up over the partitions: they can exceed a batch's."""
+    counted = [batch for batch in _batches(finished) if case.left_out <= batch.progress["batchId"] < case.batches]
+    alone = [[b for b in counted if turn.start <= b.start and b.end <= turn.end] for turn in turns]
+    alone = [batches for batches in alone if len(batches) > 1]
+    batches = list(itertools.chain.from_iterable(alone))
+    times = [batch.seconds for batch in batches]
     figures = {
-        "throughput": sum(batch["numInputRows"] for batch in batches) / span,
-        "batch-p50": percentile(times, 50),
-        "batch-p95": percentile(times, 95),
-        "commit-p50": percentile([_operator(batch)["commitTimeMs"] / 1000 for batch in batches], 50),
+        "throughput": [sum(b.rows for b in turn) / (turn[-1].end - turn[0].start) for turn in alone],
+        "batch-p50": [percentile(times, 50)],
+        "batch-p95": [percentile(times, 95)],
+        "commit-p50": [percentile([_operator(batch)["commitTimeMs"] / 1000 for batch in batches], 50)],
     }
     for figure, metric in _METRICS.items():
         values = [_operator(batch)["customMetrics"].get(metric, 0) / 1000 for batch in batches]
         if any(values):
-            figures[figure] = percentile(values, 50)
+            figures[figure] = [percentile(values, 50)]
     uploads = [ms / 1000 for log in finished.logs for ms in log.upload_ms]
     if uploads and case.changelog:
-        figures["upload-p50"] = percentile(uploads, 50)
+        figures["upload-p50"] = [percentile(uploads, 50)]
     return figures
 
 
-def _operator(batch: Any) -> Any:
-    return batch["stateOperators"][0]
+def _batches(finished: Run) -> list[_Batch]:
+    return [
+        _Batch(
+            datetime.fromisoformat(progress["timestamp"].rstrip("Z")).replace(tzinfo=timezone.utc).timestamp(),
+            progress["durationMs"]["triggerExecution"] / 1000,
+            progress["numInputRows"],
+            progress,
+        )
+        for progress in finished.answer["progress"]
+    ]
+
+
+def _operator(batch: _Batch) -> Any:
+    return batch.progress["stateOperators"][0]
 
 
 def _unit(figure: str) -> str:

@@ -45,6 +45,7 @@ class Kept:
         written.write_bytes(os.urandom(kilobytes * 1024))
         self.shelf(partition).keep(name, self._path(written))
         written.unlink()
+        self.store.close()  # waits until it is kept
         return name
 
     def used(self, partition: int, ago: float) -> None:

@@ -5,10 +5,10 @@ import java.nio.ByteBuffer
 import java.nio.channels.{Channels, FileChannel}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file._
-import java.nio.file.attribute.{FileTime, PosixFilePermissions}
+import java.nio.file.attribute.{BasicFileAttributes, FileTime, PosixFilePermissions}
 import java.security.MessageDigest
 import java.util.UUID
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.{ArrayBlockingQueue, ThreadPoolExecutor, TimeUnit}
 import java.util.zip.CRC32C
 
 import scala.jdk.CollectionConverters._
@@ -37,6 +37,21 @@ final class HostStore(val root: Path) {
   /** How far the disk's free space lies below the floor, in bytes; 0 when all is well. */
   def lackOfRoom(): Long = math.max(0, floor - root.toFile.getUsableSpace)
 
+  private val publisher = new ThreadPoolExecutor(1, 1, 10, TimeUnit.SECONDS, new ArrayBlockingQueue(MostWaiting),
+    (work: Runnable) => { val t = new Thread(work, "mooring-host-store-publish"); t.setDaemon(true); t })
+  publisher.allowCoreThreadTimeOut(true)
+  publisher.setRejectedExecutionHandler((work, _) => work.run())
+
+  /** Does `work` beside the caller; in the caller where too much waits already, or the store is closed. */
+  private[mooring] def later(work: => Unit): Unit = publisher.execute(() => work)
+
+  /** Waits for what is still to be done `later`. Files can be kept and read afterwards as well. */
+  def close(): Unit = {
+    publisher.shutdown()
+    if (!publisher.awaitTermination(10, TimeUnit.SECONDS))
+      Say.warn(s"the local store $root is slow: files of the last batches may be missing in it")
+  }
+
   /** The place of one state store's files, or None where `storeDir` is not one that Spark lays out. */
   def shelf(storeDir: RemotePath): Option[HostShelf] = storeDir.toUri.toString match {
     case StoreDir(checkpoint, operator, partition, store) =>
@@ -51,14 +66,21 @@ final class HostStore(val root: Path) {
 final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, dir: Path) {
   import HostStore._
 
-  /** Keeps `file` under `name`: a hard link, or a copy where the store lies on another file system. */
+  /**
+   * Keeps `file` under `name`: a hard link, or a copy where the store lies on another file system. The caller may
+   * remove `file` at once, but not change it; the checksum is taken, and the name given, by a thread of the store's.
+   * Older files of that name go.
+   */
   def keep(name: String, file: Path): Unit = if (hasRoom) attempt(s"keep $name") {
     prepare()
     val temporary = dir.resolve(TemporaryPrefix + UUID.randomUUID())
-    try {
-      linkOrCopy(temporary, file)
-      publish(name, temporary, checksum(temporary))
-    } finally Files.deleteIfExists(temporary)
+    linkOrCopy(temporary, file)
+    hostStore.later(attempt(s"keep $name") {
+      val before = find(name)
+      try publish(name, temporary, checksum(temporary)).foreach { kept =>
+        before.foreach { case (path, _) => if (path != kept) Files.deleteIfExists(path) }
+      } finally Files.deleteIfExists(temporary)
+    })
   }
 
   /** Where a new file is to be made (by `create`), filled and then kept by `publish`; None when that can not be. */
@@ -73,14 +95,11 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
     false
   }
 
-  /** Gives `temporary`, whose CRC32C is `crc`, its lasting name in one step; a file that had the name goes. */
-  def publish(name: String, temporary: Path, crc: Long): Unit = attempt(s"keep $name") {
-    val kept = KeptFile(name, Files.size(temporary), crc, mtime(temporary))
-    val (same, other) = find(name).partition { case (_, there) => there.length == kept.length && there.crc == kept.crc }
-    // Another executor of the host may have kept the same content a moment ago: one of the two is enough.
-    if (same.isEmpty) Files.move(temporary, dir.resolve(kept.fileName), StandardCopyOption.ATOMIC_MOVE)
-    else Files.deleteIfExists(temporary)
-    other.foreach { case (older, _) => Files.deleteIfExists(older) }
+  /** Gives `temporary`, whose CRC32C is `crc`, its lasting name in one step. */
+  def publish(name: String, temporary: Path, crc: Long): Option[Path] = attemptOr[Option[Path]](s"keep $name", None) {
+    val written = Files.readAttributes(temporary, classOf[BasicFileAttributes])
+    val kept = dir.resolve(KeptFile(name, written.size, crc, nanos(written.lastModifiedTime)).fileName)
+    Some(Files.move(temporary, kept, StandardCopyOption.ATOMIC_MOVE))
   }
 
   /**
@@ -161,6 +180,7 @@ object HostStore {
   val TemporaryPrefix = ".writing-"
   val UsedMark = ".used"
   val OwnerFile = "OWNER"
+  private val MostWaiting = 1000 // files of a few batches
   val OwnerOnlyDirectory = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"))
   val OwnerOnlyFile = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"))
 
@@ -217,7 +237,9 @@ object HostStore {
     crc.getValue
   }
 
-  private[mooring] def mtime(file: Path): Long = Files.getLastModifiedTime(file).to(TimeUnit.NANOSECONDS)
+  private[mooring] def mtime(file: Path): Long = nanos(Files.getLastModifiedTime(file))
+
+  private[mooring] def nanos(time: FileTime): Long = time.to(TimeUnit.NANOSECONDS)
 
   /**
    * Makes a file and opens it, in one step: a file that is opened for truncation after it was made counts for ext4 as one

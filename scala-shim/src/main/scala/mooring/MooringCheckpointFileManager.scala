@@ -133,7 +133,7 @@ private final class KeptStream(
       closed = true
       try {
         super.close()
-        if (copy.isWhole) shelf.publish(name, temporary, copy.crc)
+        if (copy.isWhole) shelf.publish(name, temporary, copy.crc) // the name is new: Spark made its id for this file
       } finally discard()
     }
   }
