@@ -26,11 +26,11 @@ def row(figure: str, unit: str, measured: Mapping[str, Sequence[float]], **what:
     """One row: `measured` holds the values of `stock`, `mooring` and perhaps further variants.
 
     `what` is what else varies, such as `storage="slow", state_gb=1.0`; an underscore becomes a dash. A ratio over a
-    stock median of zero is left out.
+    stock median of zero is left out, and so is one where stock has nothing to compare with.
     """
     made: Row = {"figure": figure, "unit": unit, **{name.replace("_", "-"): value for name, value in what.items()}}
     made |= {variant: spread(values) for variant, values in measured.items()}
-    base = made["stock"]["median"]
+    base = made["stock"]["median"] if "stock" in made else 0
     for variant in measured:
         if variant != "stock" and base:
             made["ratio" if variant == "mooring" else f"ratio-{variant}"] = round(made[variant]["median"] / base, 4)

@@ -13,6 +13,8 @@ be felt there; with it on, commits write changelogs, and a background thread upl
     zip-p50                  of that, upload of the snapshot's archive (changelog off)
     changelog-commit-p50     of that, writing changelogs (changelog on)
     upload-p50               upload of one snapshot by the background thread (changelog on)
+    busiest-executor         how many of the eight partitions one of the two executors has: stock leaves that to chance,
+                             and where it is uneven commits have a core for themselves more often
 """
 
 from __future__ import annotations
@@ -49,18 +51,23 @@ _METRICS = {
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison: how many batches each side runs."""
+    """One comparison: how many batches each side runs, and how often, each time with new applications."""
 
     storage: str
     changelog: bool
     batches: int
+    rounds: int = 1
     rows: int = 40_000
     keys: int = 400_000
     left_out: int = 20
 
 
 QUICK = (Case("raw", False, batches=60), Case("raw", True, batches=60))
-FULL = (Case("raw", False, batches=260), Case("raw", True, batches=260), Case("slow", False, batches=80))
+FULL = (
+    Case("raw", False, batches=120, rounds=3),
+    Case("raw", True, batches=120, rounds=3),
+    Case("slow", False, batches=80),
+)
 
 
 def run(quick: bool) -> dict[str, Any]:
@@ -85,17 +92,23 @@ def measure(cases: Sequence[Case], keep: Path | None = None) -> dict[str, Any]:
 
 
 def _compare(cluster: SparkCluster, case: Case, directory: Path) -> list[Row]:
-    sides = [_Working(cluster, side, case, directory) for side in (stock(), mooring())]
-    _take_turns(sides)
     measured: dict[str, dict[str, list[float]]] = {}
-    for side in sides:
-        seen = figures_of(side.finish(), side.turns, case)
-        told = ", ".join(f"{figure} {percentile(values, 50):g}" for figure, values in seen.items())
-        print(f"{case.storage} changelog={case.changelog} {side.name}: {told}", file=sys.stderr, flush=True)
-        for figure, values in seen.items():
-            measured.setdefault(figure, {})[side.name] = values
-    what = {"storage": case.storage, "changelog": case.changelog, "batches": case.batches - case.left_out}
-    complete = {figure: values for figure, values in measured.items() if len(values) == len(sides)}
+    for number in range(case.rounds):
+        order = (stock(), mooring()) if number % 2 == 0 else (mooring(), stock())
+        sides = [_Working(cluster, side, case, directory) for side in order]
+        _take_turns(sides)
+        for side in sides:
+            seen = figures_of(side.finish(), side.turns, case)
+            told = ", ".join(f"{figure} {percentile(values, 50):g}" for figure, values in seen.items())
+            print(f"{case.storage} changelog={case.changelog} {side.name}: {told}", file=sys.stderr, flush=True)
+            for figure, values in seen.items():
+                measured.setdefault(figure, {}).setdefault(side.name, []).extend(values)
+    what = {
+        "storage": case.storage,
+        "changelog": case.changelog,
+        "batches": case.rounds * (case.batches - case.left_out),
+    }
+    complete = {figure: values for figure, values in measured.items() if len(values) == 2}
     return [row(figure, _unit(figure), values, **what) for figure, values in complete.items()]
 
 
@@ -192,6 +205,9 @@ def figures_of(finished: Run, turns: Iterable[Turn], case: Case) -> Measured:
         values = [_operator(batch)["customMetrics"].get(metric, 0) / 1000 for batch in batches]
         if any(values):
             figures[figure] = [percentile(values, 50)]
+    partitions = [len({opening.store for opening in log.openings}) for log in finished.logs]
+    if any(partitions):
+        figures["busiest-executor"] = [float(max(partitions))]
     uploads = [ms / 1000 for log in finished.logs for ms in log.upload_ms]
     if uploads and case.changelog:
         figures["upload-p50"] = [percentile(uploads, 50)]
@@ -215,4 +231,4 @@ def _operator(batch: _Batch) -> Any:
 
 
 def _unit(figure: str) -> str:
-    return "rows/s" if figure == "throughput" else "s"
+    return {"throughput": "rows/s", "busiest-executor": "partitions"}.get(figure, "s")

@@ -49,10 +49,11 @@ class Kept:
         return name
 
     def used(self, partition: int, ago: float) -> None:
-        """Let an executor have opened the store so many seconds ago."""
+        """Let an executor have opened the store so many seconds ago, and have kept nothing since."""
         self.shelf(partition).touch()
         mark = next(self.root.rglob(f"{partition}/*/.used"))
-        os.utime(mark, (time.time() - ago,) * 2)
+        for path in (mark, mark.parent):
+            os.utime(path, (time.time() - ago,) * 2)
 
     def sweep(self, limit: int = UNLIMITED) -> None:
         sweep = self._jvm.io.mooring.HostStoreSweep(self.store, limit)
@@ -83,6 +84,15 @@ def test_what_was_not_opened_for_longest_goes_first(kept: Kept) -> None:
         kept.used(partition, ago=HOUR * [2, 4, 1, 3][partition])
     kept.sweep(limit=250 * 1024)
     assert kept.partitions() == [0, 2]
+
+
+def test_a_store_that_keeps_files_is_in_use_however_long_ago_it_was_opened(kept: Kept) -> None:
+    for partition in range(2):
+        kept.keep(partition, 1)
+        kept.used(partition, ago=HOUR * [2, 1][partition])
+    kept.keep(0, 2)
+    kept.sweep(limit=250 * 1024)
+    assert kept.partitions() == [0, 0]
 
 
 def test_within_the_limit_nothing_goes(kept: Kept) -> None:

@@ -12,6 +12,8 @@ from mooring.agent.outside import Outside
 from mooring.errors import AgentError
 from mooring.spark.bridge import JvmBridge
 
+_LAST_SECONDS = 5.0
+
 
 def main() -> int:
     """Run until the driver is gone.
@@ -19,14 +21,16 @@ def main() -> int:
     Exit code 0 then; anything else is a fault whose last words the driver logs.
     """
     opened: list[Outside] = []
-    threading.Thread(target=_end_with_the_driver, args=(opened,), name="mooring-driver-watch", daemon=True).start()
+    watch = threading.Thread(target=_end_with_the_driver, args=(opened,), name="mooring-driver-watch", daemon=True)
+    watch.start()
     try:
         bridge = JvmBridge()
         outside = Outside(bridge)
         opened.append(outside)
         Agent(bridge, outside.open_memory, outside.take_helm).run()
     except AgentError as end:
-        print(end, file=sys.stderr)
+        print(end, file=sys.stderr, flush=True)
+        watch.join(_LAST_SECONDS)  # a driver that died closes our input as well: then what is open is let go of there
         return 1
     return 0
 

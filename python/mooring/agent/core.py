@@ -9,22 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from mooring.agent.barrier import Gate
 from mooring.agent.binding import bind, drop_expired, rebind_deadline_ms, unbind
 from mooring.agent.fleet import Executor, Fleet, Query
 from mooring.agent.planning import regrouped, without_ended_queries
 from mooring.agent.rows import plan_rows
+from mooring.coordination.barrier import BarrierState
 from mooring.errors import InvalidGroupingError
-from mooring.model import events
-from mooring.model.orders import Order, PublishPlan, Rows, SaveJobModel, SaveTaskLocality, Say
+from mooring.model import events, natural_order
+from mooring.model.orders import OfferPlan, Order, PublishPlan, Rows, SaveBarrier, SaveJobModel, SaveTaskLocality, Say
 
 
 @dataclass(frozen=True, slots=True)
 class Mind:
-    """The fleet, and what was last told to the JVM and to the store."""
+    """The fleet, and what was last told to the JVM and to the store.
+
+    `obeyed_version` is the job model's behind what the JVM holds; a newer one waits at the gate.
+    """
 
     fleet: Fleet = field(default_factory=Fleet)
     published: Rows = field(default_factory=dict)
-    published_version: int = -1
+    obeyed_version: int = -1
+    gate: Gate = field(default_factory=Gate)
     saved_version: int = -1
     saved_locality: Mapping[str, str] = field(default_factory=dict)
 
@@ -38,15 +44,30 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
         return replace(mind, fleet=mind.fleet.with_measure(event.store, event.state_bytes)), []
     fleet = drop_expired(_react(mind.fleet, event), event.at_ms)
     fleet, said = _regroup_when_due(fleet, event.at_ms)
-    return _difference(replace(mind, fleet=fleet), said)
+    mind = replace(mind, fleet=fleet, gate=_at_the_gate(mind.gate, event))
+    if isinstance(event, events.PlanInForce) and event.wanted:
+        mind = replace(mind, obeyed_version=event.version)
+    return _difference(mind, said, event.at_ms)
 
 
-def next_deadline_ms(fleet: Fleet) -> float:
+def next_deadline_ms(mind: Mind) -> float:
     """When `decide` wants to hear of the time, at the latest; infinity when nothing is pending."""
+    fleet, barrier = mind.fleet, mind.gate.barrier
+    gate = [barrier.opened_at_ms + fleet.timing.barrier_timeout_ms] if barrier and mind.gate.is_new else []
     first_plans = [_first_plan_deadline_ms(fleet, query) for query in _waiting(fleet)]
     rebinds = [rebind_deadline_ms(fleet, processor) for processor in fleet.processors.values()]
     regroup = [] if fleet.regroup_at_ms is None else [fleet.regroup_at_ms]
-    return min([*first_plans, *rebinds, *regroup], default=float("inf"))
+    return min([*first_plans, *rebinds, *regroup, *gate], default=float("inf"))
+
+
+def _at_the_gate(gate: Gate, event: events.Event) -> Gate:
+    match event:
+        case events.PlanPickedUp():
+            return gate.picked_up(event.executor, event.version)
+        case events.ExecutorLost():
+            return gate.without(event.executor)
+        case _:
+            return gate
 
 
 def _react(fleet: Fleet, event: events.Event) -> Fleet:
@@ -54,7 +75,7 @@ def _react(fleet: Fleet, event: events.Event) -> Fleet:
         case events.ApplicationStarted():
             return replace(fleet, application=event.application)
         case events.PlanInForce():
-            version = max(fleet.model.version, event.version)
+            version = max(fleet.model.version, event.version, event.offered)
             return replace(fleet, wanted_by_jvm=event.wanted, model=replace(fleet.model, version=version))
         case events.ExecutorRegistered():
             return _executor_registered(fleet, event)
@@ -159,18 +180,48 @@ def _first_plan_deadline_ms(fleet: Fleet, query: Query) -> float:
     return query.planned_at_ms + 0.8 * fleet.timing.first_plan_wait_ms
 
 
-def _difference(mind: Mind, orders: list[Order]) -> tuple[Mind, list[Order]]:
+def _difference(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Mind, list[Order]]:
+    mind, orders = _through_the_gate(mind, orders, now_ms)
     fleet = mind.fleet
-    rows = plan_rows(fleet, mind.published)
     if fleet.model.version != mind.saved_version and fleet.model.containers:
         orders = [*orders, SaveJobModel(fleet.model)]
         mind = replace(mind, saved_version=fleet.model.version)
-    if rows != mind.published:
-        orders = [*orders, PublishPlan(fleet.model.version, rows)]
-        mind = replace(mind, published=rows)
     if fleet.task_locality is not mind.saved_locality:
         changed = {task: place for task, place in fleet.task_locality.items() if mind.saved_locality.get(task) != place}
         if changed:
             orders = [*orders, SaveTaskLocality(changed)]
         mind = replace(mind, saved_locality=fleet.task_locality)
     return mind, orders
+
+
+def _through_the_gate(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Mind, list[Order]]:
+    """Publish what differs: at once under the version that is obeyed, else when its barrier opens."""
+    fleet, gate = mind.fleet, mind.gate
+    rows = plan_rows(fleet, mind.published)
+    version = fleet.model.version
+    # The first plan of all goes through the gate as well; before it there is none.
+    nothing_to_obey = not fleet.model.containers or (not rows and mind.obeyed_version < 0)
+    if version == mind.obeyed_version or nothing_to_obey:
+        return _published(mind, rows, orders)
+    if gate.barrier is None or gate.barrier.version != version:
+        if gate.barrier and gate.is_new:  # a newer version comes before it was obeyed
+            orders = [*orders, SaveBarrier(gate.barrier.version, BarrierState.TIMED_OUT.value)]
+        gate = gate.opened(version, fleet.executors, now_ms)
+        orders = [*orders, OfferPlan(version), SaveBarrier(version, BarrierState.NEW.value)]
+    gate = gate.judged(fleet.executors, now_ms, fleet.timing.barrier_timeout_ms)
+    mind = replace(mind, gate=gate)
+    if gate.is_new or gate.barrier is None:
+        return mind, orders
+    orders = [*orders, SaveBarrier(version, gate.barrier.state.value)]
+    if gate.barrier.state is BarrierState.DONE:
+        return _published(replace(mind, obeyed_version=version), rows, orders)
+    silent = ", ".join(sorted(gate.given_up, key=natural_order))
+    message = f"executors {silent} did not take up placement version {version}: {version + 1} goes on without them"
+    mind = replace(mind, fleet=replace(fleet, model=replace(fleet.model, version=version + 1)))
+    return _through_the_gate(mind, [*orders, Say(message)], now_ms)
+
+
+def _published(mind: Mind, rows: Rows, orders: list[Order]) -> tuple[Mind, list[Order]]:
+    if rows == mind.published:
+        return mind, orders
+    return replace(mind, published=rows), [*orders, PublishPlan(mind.fleet.model.version, rows)]

@@ -14,11 +14,16 @@ from mooring.model import JobModel, SystemStreamPartition, TaskModel, TaskName
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The few settings that the core needs, in milliseconds."""
+    """The few settings that the core needs, in milliseconds.
+
+    `barrier_timeout_ms` is for how long a new version waits for executors to take it up, several times the second in
+    which a living one does.
+    """
 
     debounce_ms: int = 3_000
     rebind_timeout_ms: int = 60_000
     first_plan_wait_ms: int = 10_000
+    barrier_timeout_ms: int = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,7 @@ class Fleet:
 
     `store_bytes` maps checkpoint and partition to the measured bytes of each of its stores; it outlives a query's run,
     as executors do not repeat themselves. `remembered_bytes` maps task name to bytes, as the last run left them.
+    `changed_tasks` are those that the newest job model gives to another processor than the one before, or that are new.
     """
 
     timing: Timing = Timing()
@@ -106,6 +112,7 @@ class Fleet:
     processors: Mapping[str, Processor] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
     model: JobModel = field(default_factory=lambda: JobModel.of([]))
+    changed_tasks: frozenset[str] = frozenset()
     task_locality: Mapping[str, str] = field(default_factory=dict)
     store_bytes: Mapping[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
     remembered_bytes: Mapping[str, int] = field(default_factory=dict)

@@ -1,26 +1,33 @@
 """One driver's part in the election among the drivers of one job, told to the JVM again and again.
 
 The JVM lets a standby wait before its Spark context is ready, and asks for a fresh word before it writes what makes a
-batch count; so the word is repeated while all is well, and never waits for a store that does not answer.
+batch count; so the word is repeated while all is well, says until when it holds, and never waits for a store that does
+not answer.
 """
 
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from typing import Protocol
 
 from mooring.errors import AgentError
+from mooring.model.standing import LEADING, UNKNOWN, WAITING, Standing
 
 TELL_EVERY_SECONDS = 1.0
-
-LEADING, WAITING, UNKNOWN = "leading", "waiting", "unknown"
+_SUCCESSOR = "whose name is not known yet"
 
 
 class Election(Protocol):
     """One candidate of an election; it takes part from the moment it is made until `close`."""
 
-    def standing(self) -> tuple[str, str]:
-        """`leading`, `waiting` or `unknown` (no live connection), and the name of the one who leads, if known."""
+    @property
+    def silence_seconds(self) -> float:
+        """After how long a candidate that is silent loses the lead to another."""
+
+    def standing(self) -> Standing:
+        """What is known now."""
 
     def legacy(self) -> str:
         """What a later candidate of the same driver needs to take this one's place at once; a secret."""
@@ -32,50 +39,97 @@ class Election(Protocol):
 class Listener(Protocol):
     """What is told; `mooring.spark.bridge.JvmBridge` in production."""
 
-    def lead(self, state: str, leader: str) -> None:
-        """Hear the standing."""
+    def lead(self, standing: Standing, said_at: float) -> bool:
+        """Hear the standing, as it was at `said_at` (seconds since 1970); false: this driver has lost for good."""
 
     def leave(self, text: str) -> None:
         """Keep the legacy for the next agent."""
 
+    def say(self, message: str) -> None:
+        """Put a line into the driver's log."""
+
 
 class Helm:
-    """Tells the standing of one candidate, on a daemon thread, until `close` or until the driver does not answer."""
+    """Tells the standing of one candidate until `close`, or until the driver has lost or does not answer.
 
-    def __init__(self, election: Election, listener: Listener, every_seconds: float = TELL_EVERY_SECONDS) -> None:
+    Two daemon threads: one tells, the other sees to it that a driver that hears nothing any more (its JVM hangs) does
+    not keep the lead while another waits for it.
+    """
+
+    def __init__(
+        self,
+        election: Election,
+        listener: Listener,
+        every_seconds: float = TELL_EVERY_SECONDS,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._election = election
         self._listener = listener
-        self._every = every_seconds
-        self._ended = threading.Event()
+        self._every, self._now = every_seconds, now
+        self._ended, self._resigned = threading.Event(), threading.Event()
         self._left = ""
-        self._has_led = self._has_lost = False
-        self._thread = threading.Thread(target=self._run, name="mooring-leadership", daemon=True)
-        self._thread.start()
+        self._said_failure = False
+        self._telling_since: float | None = None
+        self._contested = False
+        self._threads = [
+            threading.Thread(target=self._run, name="mooring-leadership", daemon=True),
+            threading.Thread(target=self._watch, name="mooring-leadership-watch", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def may_write(self) -> bool:
         """Whether what this driver knows may be kept for all: only while it leads, and never after it has lost."""
-        return not self._has_lost and self._election.standing()[0] == LEADING
+        return not self._resigned.is_set() and self._standing().state == LEADING
 
     def close(self) -> None:
         """Stand down, so that a standby takes over at once."""
         self._ended.set()
-        self._thread.join(2 * self._every)
-        self._election.close()
+        for thread in self._threads:
+            thread.join(2 * self._every)
+        self._resign()
+
+    def _resign(self) -> None:
+        if not self._resigned.is_set():
+            self._resigned.set()
+            self._election.close()
 
     def _run(self) -> None:
         while not self._ended.is_set():
             try:
-                self._tell()
+                if not self._tell():
+                    self._resign()
+                    return
             except AgentError:  # the driver is gone; the main thread meets the same and ends the agent
                 return
             self._ended.wait(self._every)
 
-    def _tell(self) -> None:
-        state, leader = self._election.standing()
-        self._has_led |= state == LEADING
-        self._has_lost |= state == WAITING and self._has_led
-        self._listener.lead(WAITING if self._has_lost else state, leader)
+    def _watch(self) -> None:
+        """A JVM that hangs would be led by an agent that lives; whoever waits is worth more."""
+        while not self._ended.wait(self._every):
+            since = self._telling_since
+            if since is not None and self._contested and time.monotonic() - since > self._election.silence_seconds:
+                self._resign()
+                return
+
+    def _tell(self) -> bool:
+        said_at = self._now()
+        standing = Standing(WAITING, _SUCCESSOR) if self._resigned.is_set() else self._standing()
+        self._contested = standing.contested
+        self._telling_since = time.monotonic()
+        takes_part = self._listener.lead(standing, said_at)
+        self._telling_since = None
         legacy = self._election.legacy()
         if legacy != self._left:
             self._listener.leave(legacy)
             self._left = legacy
+        return takes_part
+
+    def _standing(self) -> Standing:
+        try:
+            return self._election.standing()
+        except Exception as error:  # whatever it is: the JVM must hear that nothing is known, and go on to hear
+            if not self._said_failure:
+                self._said_failure = True
+                self._listener.say(f"nothing is known of the election ({error!r})")
+            return Standing(UNKNOWN)

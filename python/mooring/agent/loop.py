@@ -36,6 +36,9 @@ class Bridge(Protocol):
     def poll(self, timeout_ms: int) -> list[events.Event]:
         """The news."""
 
+    def offer(self, version: int) -> None:
+        """Let executors take up a version."""
+
     def publish(self, version: int, rows: orders.Rows) -> bool:
         """Put a plan in force."""
 
@@ -81,7 +84,7 @@ class Agent:
             self._show_status()
 
     def _patience_ms(self) -> int:
-        left = next_deadline_ms(self._mind.fleet) - self._now_ms()
+        left = next_deadline_ms(self._mind) - self._now_ms()
         return int(min(max(left, 0), LONGEST_POLL_MS))
 
     def _take_all(self, news: Iterable[events.Event]) -> None:
@@ -147,6 +150,8 @@ class Agent:
 
     def _carry_out(self, order: orders.Order) -> None:
         match order:
+            case orders.OfferPlan():
+                self._bridge.offer(order.version)
             case orders.PublishPlan():
                 if not self._bridge.publish(order.version, order.rows):
                     self._bridge.say(f"the driver holds a newer plan than version {order.version}")
@@ -154,6 +159,8 @@ class Agent:
                 self._bridge.say(order.message)
             case orders.SaveJobModel() if self._memory is not None:
                 self._memory.save_job_model(order.model)
+            case orders.SaveBarrier() if self._memory is not None:
+                self._memory.save_barrier(order.version, order.state)
             case orders.SaveTaskLocality() if self._memory is not None:
                 self._memory.save_task_locality(order.changed)
         self._changed = True
@@ -161,7 +168,7 @@ class Agent:
     def _show_status(self) -> None:
         now = self._now_ms()
         if self._changed and self._memory is not None and now - self._status_at_ms >= STATUS_EVERY_MS:
-            self._memory.save_status(status_of(self._mind.fleet, self._tally, now))
+            self._memory.save_status(status_of(self._mind.fleet, self._tally, now, self._mind.gate))
             self._bridge.metrics({"moves": float(self._tally.moves)})
             self._status_at_ms, self._changed = now, False
 

@@ -26,14 +26,18 @@ class _Notes:
     model: JobModel | None = None
     task_locality: Mapping[str, str] = field(default_factory=dict)
     status: Mapping[str, object] | None = None
+    barriers: Mapping[int, str] = field(default_factory=dict)
 
     def then(self, newer: _Notes) -> _Notes:
         return _Notes(
-            newer.model or self.model, {**self.task_locality, **newer.task_locality}, newer.status or self.status
+            newer.model or self.model,
+            {**self.task_locality, **newer.task_locality},
+            newer.status or self.status,
+            {**self.barriers, **newer.barriers},
         )
 
     def __bool__(self) -> bool:
-        return bool(self.model or self.task_locality or self.status)
+        return bool(self.model or self.task_locality or self.status or self.barriers)
 
 
 class NotLeading(Exception):
@@ -78,6 +82,10 @@ class Memory:
     def save_job_model(self, model: JobModel) -> None:
         """Keep a new version."""
         self._note(_Notes(model=model))
+
+    def save_barrier(self, version: int, state: str) -> None:
+        """Keep how the barrier of a version stands."""
+        self._note(_Notes(barriers={version: state}))
 
     def save_task_locality(self, changed: Mapping[str, str]) -> None:
         """Keep where tasks are now."""
@@ -160,6 +168,8 @@ class Memory:
     def _write(self, notes: _Notes) -> None:
         if notes.model:
             self._records.write_job_model(notes.model)
+        if notes.barriers:
+            self._records.write_barriers(notes.barriers)
         if notes.task_locality:
             self._records.write_task_locality(notes.task_locality)
         if notes.status:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from mooring.agent.leadership import Helm
@@ -9,6 +10,7 @@ from mooring.agent.memory import Memory
 from mooring.errors import InvalidSettingError, MetadataStoreError
 from mooring.metadata import FileMetadataStore, MemoryMetadataStore, MetadataStore, open_metadata_store
 from mooring.model import events
+from mooring.model.standing import NONE, UNKNOWN, Standing
 from mooring.settings import Settings
 from mooring.spark.bridge import JvmBridge
 from mooring.spark.hadoop_tree import open_tree
@@ -24,15 +26,21 @@ class Outside:
         self._bridge = bridge
         self._memory: Memory | None = None
         self._helm: Helm | None = None
+        self._has_lost = False
 
     def open_memory(self, settings: Settings, place: str, application: str, say: Callable[[str], None]) -> Memory:
         """The records in the store; with an election, written only while this driver leads."""
         store = self._open_store(settings, place, say)
-        self._memory = Memory(store, say, self._helm.may_write) if self._helm else Memory(store, say)
+        self._memory = Memory(store, say, self._may_write)
         return self._memory
 
     def take_helm(self, starting: events.DriverStarting) -> None:
-        """Take part in the election; where that is not possible the JVM is told that nothing is known."""
+        """Take part in the election, once; where that is not possible the JVM is told."""
+        if self._helm is not None or self._has_lost:
+            return
+        if not self._bridge.lead(Standing(UNKNOWN), time.time()):
+            self._has_lost = True  # under an agent before this one
+            return
         settings = Settings.from_conf(starting.settings)
         place = settings.metadata or ""
         try:
@@ -42,9 +50,13 @@ class Outside:
             election = ZkElection(place, settings.metadata_options, name, self._bridge.inherit(), self._bridge.say)
         except (ModuleNotFoundError, MetadataStoreError, InvalidSettingError) as error:
             self._bridge.say(f"this driver takes part in no election ({error})")
-            self._bridge.lead("unknown", "")
+            self._bridge.lead(Standing(NONE), time.time())
             return
         self._helm = Helm(election, self._bridge)
+
+    def _may_write(self) -> bool:
+        """Whether records may be kept for all: always where there is no election."""
+        return not self._has_lost and (self._helm is None or self._helm.may_write())
 
     def end(self) -> None:
         """Write what is to be kept, in a moment, and stand down."""

@@ -80,4 +80,6 @@ def _in_force(fleet: Fleet, containers: list[ContainerModel]) -> Fleet:
     now = JobModel.of(containers, fleet.model.version, fleet.grouping.config)
     if dict(now.containers) == dict(fleet.model.containers):
         return replace(fleet, regroup_at_ms=None)
-    return replace(fleet, model=replace(now, version=now.version + 1), regroup_at_ms=None)
+    before, planned = fleet.processor_of_task(), replace(fleet, model=replace(now, version=now.version + 1))
+    changed = frozenset(task for task, owner in planned.processor_of_task().items() if before.get(task) != owner)
+    return replace(planned, changed_tasks=changed, regroup_at_ms=None)

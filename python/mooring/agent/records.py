@@ -14,10 +14,11 @@ from mooring.errors import InvalidJobModelError
 from mooring.metadata import MetadataStore, NamespacedMetadataStore
 from mooring.model import JobModel, job_model_from_json, job_model_to_json, natural_order
 
-KEPT_JOB_MODELS = 10
-"""The newest job models that stay; older ones are removed."""
+KEPT_VERSIONS = 10
+"""The newest job models, and the newest barriers, that stay; older ones are removed."""
 
-JOB_MODELS, TASK_LOCALITY, PROCESSOR_LOCALITY, STATUS = "job-models", "task-locality", "processor-locality", "status"
+JOB_MODELS, BARRIERS, STATUS = "job-models", "barriers", "status"
+TASK_LOCALITY, PROCESSOR_LOCALITY = "task-locality", "processor-locality"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Records:
     def __init__(self, store: MetadataStore, say: Callable[[str], None]) -> None:
         self._store = store
         self._models = NamespacedMetadataStore(store, JOB_MODELS)
+        self._barriers = NamespacedMetadataStore(store, BARRIERS)
         self._tasks = NamespacedMetadataStore(store, TASK_LOCALITY)
         self._processors = NamespacedMetadataStore(store, PROCESSOR_LOCALITY)
         self._say = say
@@ -49,10 +51,14 @@ class Records:
         self._models.put(str(model.version), job_model_to_json(model).encode())
         places = {id: container.location_id or "" for id, container in model.containers.items()}
         self._processors.put_all({id: place.encode() for id, place in places.items()})
-        for version in self._versions()[:-KEPT_JOB_MODELS]:
-            self._models.delete(version)
+        _keep_the_newest(self._models)
         for gone in self._processors.all().keys() - places.keys():
             self._processors.delete(gone)
+
+    def write_barriers(self, states: Mapping[int, str]) -> None:
+        """Keep how the barriers of these versions stand, and remove all but the newest few."""
+        self._barriers.put_all({str(version): state.encode() for version, state in states.items()})
+        _keep_the_newest(self._barriers)
 
     def write_task_locality(self, changed: Mapping[str, str]) -> None:
         """Keep where these tasks are now."""
@@ -67,7 +73,7 @@ class Records:
         self._store.close()
 
     def _newest_model(self) -> JobModel | None:
-        for version in reversed(self._versions()):
+        for version in reversed(_versions(self._models)):
             text = self._models.get(version)
             if text is None:  # removed in this moment, as an old one
                 continue
@@ -87,5 +93,11 @@ class Records:
             self._say(f"the status of the last run is ignored, and with it how large the tasks were: {damage!r}")
             return {}
 
-    def _versions(self) -> list[str]:
-        return sorted((key for key in self._models.all() if key.isdigit()), key=natural_order)
+
+def _keep_the_newest(store: MetadataStore) -> None:
+    for version in _versions(store)[:-KEPT_VERSIONS]:
+        store.delete(version)
+
+
+def _versions(store: MetadataStore) -> list[str]:
+    return sorted((key for key in store.all() if key.isdigit()), key=natural_order)

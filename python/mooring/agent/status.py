@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mooring.agent.barrier import Gate
 from mooring.agent.fleet import Fleet, Processor
 from mooring.model import events, natural_order
+
+_NO_GATE = Gate()
 
 
 @dataclass
@@ -57,7 +60,7 @@ class Tally:
         }
 
 
-def status_of(fleet: Fleet, tally: Tally, at_ms: int) -> dict[str, Any]:
+def status_of(fleet: Fleet, tally: Tally, at_ms: int, gate: Gate = _NO_GATE) -> dict[str, Any]:
     """The status as JSON, in the form of the command line's contract; every list in natural order."""
     processors = sorted(fleet.processors.values(), key=lambda processor: natural_order(processor.id))
     sizes = _sizes(fleet)
@@ -66,6 +69,7 @@ def status_of(fleet: Fleet, tally: Tally, at_ms: int) -> dict[str, Any]:
         "leader": fleet.application,
         "version": fleet.model.version,
         "at": at_ms,
+        **_barrier(fleet, gate),
         "hosts": _hosts(fleet),
         "processors": [_processor(fleet, processor) for processor in processors],
         "queries": [
@@ -82,6 +86,16 @@ def status_of(fleet: Fleet, tally: Tally, at_ms: int) -> dict[str, Any]:
         "tasks": [row for processor in processors for row in _tasks(fleet, processor, sizes)],
         "counters": tally.counters(),
     }
+
+
+def _barrier(fleet: Fleet, gate: Gate) -> Mapping[str, Any]:
+    """How the newest version stands, and for which executors it waits."""
+    barrier = gate.barrier
+    if barrier is None:
+        return {}
+    waits = barrier.awaits(gate.known, fleet.executors) if gate.is_new else frozenset()
+    waiting = sorted(waits, key=natural_order)
+    return {"barrier": {"version": barrier.version, "state": barrier.state.value, "waiting-for": waiting}}
 
 
 def _hosts(fleet: Fleet) -> list[Mapping[str, Any]]:
@@ -129,6 +143,7 @@ def _tasks(fleet: Fleet, processor: Processor, sizes: Mapping[str, int]) -> list
             "name": name,
             "mode": "Active",
             "processor": processor.id,
+            "changed": name in fleet.changed_tasks,
             "location": fleet.task_locality.get(name, processor.location),
             "local-bytes": sizes.get(name),
             "lag-versions": 0,

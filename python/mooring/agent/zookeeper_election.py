@@ -11,12 +11,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from mooring.agent.leadership import LEADING, UNKNOWN, WAITING
 from mooring.coordination.zookeeper import ZkLeaderLock
 from mooring.errors import MetadataStoreError
 from mooring.metadata.store import Report
 from mooring.metadata.zookeeper.connection import ZkConnection
 from mooring.metadata.zookeeper.options import settings_from
+from mooring.model.standing import LEADING, UNKNOWN, WAITING, Standing
 
 
 class ZkElection:
@@ -27,29 +27,43 @@ class ZkElection:
         settings = settings_from(place, options)
         inherited: dict[str, Any] = json.loads(legacy) if legacy else {}
         session = inherited.get("session")
-        resume = (int(session[0]), bytes.fromhex(session[1])) if session else None
+        self._credentials = (int(session[0]), bytes.fromhex(session[1])) if session else None
         self._token: str = inherited.get("token") or os.urandom(16).hex()
         self._name = f"{name} ({self._token[:8]})"
-        self._connection = ZkConnection(settings, resume)
+        self._connection = ZkConnection(settings, self._credentials)
         self._lock = ZkLeaderLock(self._connection, settings.root, self._name, report, token=self._token)
         self._lock.campaign()
 
-    def standing(self) -> tuple[str, str]:
+    @property
+    def silence_seconds(self) -> float:
+        """The session's timeout."""
+        return self._connection.session_seconds
+
+    def standing(self) -> Standing:
         """Nobody is asked while there is no connection."""
-        if self._lock.is_leader:
-            return LEADING, self._name
+        term = self._lock.term
+        if term is not None:
+            return Standing(
+                LEADING,
+                self._name,
+                self._lock.seconds_left,
+                self._lock.is_contested,
+                term.generation,
+                term.after_another,
+            )
         if not self._connection.is_connected:
-            return UNKNOWN, ""
+            return Standing(UNKNOWN)
         try:
             leader = self._lock.leader()
         except MetadataStoreError:  # the connection broke in this moment
-            return UNKNOWN, ""
+            return Standing(UNKNOWN)
         # About to lead, or nobody is: what comes next is known in a moment.
-        return (UNKNOWN, "") if leader in (None, self._name) else (WAITING, str(leader))
+        return Standing(UNKNOWN) if leader in (None, self._name) else Standing(WAITING, str(leader))
 
     def legacy(self) -> str:
-        """The session's number and password."""
-        session = self._connection.credentials
+        """The session's number and password: the last ones known, as the session outlives its connections."""
+        self._credentials = self._connection.credentials or self._credentials
+        session = self._credentials
         return json.dumps({"token": self._token, "session": session and [session[0], session[1].hex()]})
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     line = ProgressLine(time.monotonic)
     with _sigterm_as_interrupt():
-        measures = acts.run(line.say, line.show)
+        measures = acts.run(line.say, line.show, arguments.metadata, arguments.server)
     if file is not None:
         file.write_text(json.dumps(measures, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     line.say(as_text(measures))
@@ -39,6 +39,7 @@ def as_text(measures: dict[str, Any]) -> str:
     restart = measures["restart"]
     rows = [
         ("hosts, executors", f"{measures['hosts']}, {measures['executors']}"),
+        ("metadata store", measures["metadata"]),
         ("batches", f"{measures['batches']}, median {measures['median-batch-seconds']:.1f} s"),
         ("tasks with state where the plan says", f"{measures['placed-as-planned-percent']} %"),
         ("first commit after the kill", f"{measures['first-commit-after-kill-seconds']:.1f} s"),

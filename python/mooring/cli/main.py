@@ -67,6 +67,16 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
         "demo", help="three hosts on this machine, a real stream, a kill, a restart", allow_abbrev=False
     )
     one.add_argument("--json", metavar="FILE", help="write what was measured into this file")
+    store = one.add_mutually_exclusive_group()
+    store.add_argument(
+        "--with",
+        dest="server",
+        choices=["zookeeper", "kafka"],
+        help="keep the records in a server that the demo starts (Kafka's jars are fetched once, 40 MB)",
+    )
+    store.add_argument(
+        "--metadata", metavar="PLACE", help="keep the records in a store of yours, at a place that no job uses"
+    )
     one.set_defaults(run=demo.run)
 
     one = commands.add_parser("status", help="hosts, executors, processors, tasks, state", allow_abbrev=False)
@@ -110,6 +120,11 @@ def _add_metadata(parser: argparse.ArgumentParser) -> None:
         metavar="PLACE",
         help="where the agent keeps its records: spark.mooring.metadata (a directory, zk://…, kafka://…), else"
         " _mooring/<application> beside the query's checkpoint (without the option: the variable MOORING_METADATA)",
+    )
+    parser.add_argument(
+        "--metadata-conf",
+        metavar="FILE",
+        help="a file such as spark-defaults.conf, whose spark.mooring.metadata.* lines (TLS, passwords) are used",
     )
 
 

@@ -46,7 +46,7 @@ class Forecast:
 
 def run(arguments: argparse.Namespace) -> None:
     """Plan, and show what would move."""
-    records = Records(arguments.metadata)
+    records = Records(arguments.metadata, arguments.metadata_conf)
     before, locality, status = records.job_model(), records.task_locality(), records.status_if_any()
     outlook = forecast(before, locality, status, arguments.add_host, arguments.remove_host)
     if arguments.json:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from mooring.agent.records import JOB_MODELS, STATUS, TASK_LOCALITY
+from mooring.cli.conf_file import read_conf_file
 from mooring.cli.exits import BadUsage, CommandFailed, nearest
 from mooring.errors import InvalidJobModelError, MetadataStoreError
 from mooring.metadata import MetadataStore, NamespacedMetadataStore, open_metadata_store
 from mooring.model import JobModel, job_model_from_json, natural_order
+from mooring.settings import Settings
 
 METADATA_VARIABLE = "MOORING_METADATA"
 _EXPECTED = (
@@ -25,14 +27,20 @@ _EXPECTED = (
 class Records:
     """What is in one metadata store. MetadataStoreUnavailable when it cannot be reached."""
 
-    def __init__(self, place: str | None) -> None:
-        """`place` is what `--metadata` says, None for MOORING_METADATA. BadUsage when neither names a store."""
-        self.place = place or os.environ.get(METADATA_VARIABLE, "")
+    def __init__(self, place: str | None, conf_file: str | None = None) -> None:
+        """`place` is what `--metadata` says, `conf_file` what `--metadata-conf` says, both before MOORING_METADATA.
+
+        BadUsage when none of them names a store.
+        """
+        settings = read_conf_file(Path(conf_file)) if conf_file else Settings.from_conf({})
+        self.place = place or settings.metadata or os.environ.get(METADATA_VARIABLE, "")
         if not self.place:
             raise BadUsage(f"no metadata store is named: give --metadata or set {METADATA_VARIABLE}; {_EXPECTED}")
         self._damage: list[str] = []
         try:
-            self._store: MetadataStore = open_metadata_store(self.place, report=self._damage.append)
+            self._store: MetadataStore = open_metadata_store(
+                self.place, report=self._damage.append, **settings.metadata_options
+            )
         except MetadataStoreError as error:
             raise BadUsage(f"--metadata {self.place}: {error}") from error
 

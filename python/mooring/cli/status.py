@@ -15,7 +15,7 @@ STALE_AFTER_SECONDS = 30.0
 
 def run(arguments: argparse.Namespace) -> None:
     """Show the status record. CommandFailed when there is none or it is damaged."""
-    records = Records(arguments.metadata)
+    records = Records(arguments.metadata, arguments.metadata_conf)
     status = records.status()
     if arguments.json:
         print_json(status)
@@ -50,10 +50,24 @@ def _heading(status: dict[str, Any], now: float) -> str:
     lines = [
         f"{status['application']}: placement version {status['version']}, {', '.join(sizes)}; leader {status['leader']}"
     ]
+    if "barrier" in status:
+        lines.append(_version(status))
     if "at" in status:
         age = max(0.0, now - status["at"] / 1000)
         lines.append(f"as of {_ago(age)}{'' if age < STALE_AFTER_SECONDS else ': the application may have ended'}")
     return "\n".join(lines)
+
+
+def _version(status: dict[str, Any]) -> str:
+    """How the newest version stands, and what it changed."""
+    barrier = status["barrier"]
+    changed = sum(bool(task.get("changed")) for task in status["tasks"])
+    waiting = barrier["waiting-for"]
+    waits = f", waiting for {counted(len(waiting), 'executor')}: {', '.join(waiting)}" if waiting else ""
+    return (
+        f"version {barrier['version']} is {barrier['state']}{waits}; "
+        f"{counted(changed, 'task')} changed, {len(status['tasks']) - changed} unchanged"
+    )
 
 
 def _hosts(status: dict[str, Any]) -> str:

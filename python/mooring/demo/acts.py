@@ -7,12 +7,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from mooring.demo.answer import compare, offline_answer, written_rows
 from mooring.demo.bids import Feed, Stream
-from mooring.demo.evidence import input_rows, progress_reports, state_bytes, state_rows
+from mooring.demo.evidence import StatusRecord, input_rows, progress_reports, state_bytes, state_rows
+from mooring.demo.records_place import records_place
 from mooring.demo.scene import HOSTS, PARTITIONS, Scene, batch_of, need_room
 from mooring.jar import jar_path
 from mooring.testing.cluster import SparkCluster
@@ -27,10 +29,11 @@ Measures = dict[str, Any]
 Tell = Callable[[str], None]
 
 
-def run(say: Tell, progress: Tell) -> Measures:
+def run(say: Tell, progress: Tell, metadata: str | None = None, server: str | None = None) -> Measures:
     """The whole demo, in a temporary directory that is gone at the end, as are all processes, also when interrupted.
 
-    `say` hears each step, `progress` how far a wait is. Returns the measures, named as the command's users know them.
+    `say` hears each step, `progress` how far a wait is. The records are in the store `metadata`, or in a `server` that
+    is started here, else beside the checkpoint. Returns the measures, named as the command's users know them.
     """
     need_room(Path(tempfile.gettempdir()), 6_000 * _MEGABYTE)
     plugin = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path())}
@@ -48,8 +51,15 @@ def run(say: Tell, progress: Tell) -> Measures:
         files = Stream().write(work / "to-come")
         size = sum(file.stat().st_size for file in files)
         show("bids", f"{len(files)} files of bids made, {_mb(size)} in all", files=len(files), bytes=size)
-        with SparkCluster(HOSTS, cores_per_host=1, executor_memory="900m", work_dir=work / "cluster") as cluster:
-            scene = Scene(work, cluster, Feed(files, work / "bids"), plugin, progress)
+        with ExitStack() as stack:
+            place, named = stack.enter_context(records_place(work, metadata, server))
+            status = stack.enter_context(StatusRecord(place))
+            if named:
+                show("store", f"the records are kept in {place}", metadata=place)
+            cluster = stack.enter_context(
+                SparkCluster(HOSTS, cores_per_host=1, executor_memory="900m", work_dir=work / "cluster")
+            )
+            scene = Scene(work, cluster, Feed(files, work / "bids"), {**plugin, **named}, status, progress)
             show(
                 "cluster",
                 f"a Spark cluster of {HOSTS} hosts is up: {', '.join(cluster.hosts)}",
@@ -60,7 +70,8 @@ def run(say: Tell, progress: Tell) -> Measures:
             before_restart = stop(scene, show)
             after_restart = restart(scene, show)
             answer = compare_with_offline_answer(scene, show)
-        return _summary(scene, steps, first, killed, before_restart, after_restart, answer)
+        summary = _summary(scene, steps, first, killed, before_restart, after_restart, answer)
+        return {"metadata": place if named else "files beside the checkpoint", **summary}
 
 
 def build_up_state(scene: Scene, show: Callable[..., Measures]) -> Measures:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mooring.demo import standing_offers
 from mooring.demo.bids import Feed
-from mooring.demo.evidence import Checkpoint, status_record
+from mooring.demo.evidence import Checkpoint, StatusRecord
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.probes import wait_until
@@ -37,7 +37,13 @@ class Scene:
     """What the acts of the demo work with. `progress` hears, often, how far a wait is."""
 
     def __init__(
-        self, work: Path, cluster: SparkCluster, feed: Feed, plugin: dict[str, str], progress: Callable[[str], None]
+        self,
+        work: Path,
+        cluster: SparkCluster,
+        feed: Feed,
+        plugin: dict[str, str],
+        status: StatusRecord,
+        progress: Callable[[str], None],
     ):
         """`plugin` is the switch: the few settings that turn Mooring on."""
         self.cluster = cluster
@@ -45,9 +51,9 @@ class Scene:
         self.checkpoint = Checkpoint(work / "checkpoints" / "offers")
         self.output = work / "offers"
         self.event_logs = work / "event-logs"
-        self.metadata = work / "checkpoints" / "_mooring" / "standing-offers"
         self.input = work / "bids"
         self._plugin = plugin
+        self._status = status
         self._progress = progress
         self._application: Submission | None = None
         self.event_logs.mkdir()
@@ -73,7 +79,7 @@ class Scene:
 
     def status(self) -> dict[str, Any]:
         """The agent's status record, of the application that runs now; empty before there is one."""
-        record = status_record(self.metadata)
+        record = self._status.read()
         return record if record.get("application") == self.application.application else {}
 
     def settled_status(self) -> dict[str, Any]:

@@ -25,10 +25,14 @@ class ClockTicked(Event):
 
 @dataclass(frozen=True, slots=True)
 class PlanInForce(Event):
-    """The plan that the JVM holds when an agent starts: `wanted` maps query id and partition to the first executor."""
+    """The plan that the JVM holds when an agent starts: `wanted` maps query id and partition to the first executor.
+
+    `offered` is the newest version that executors were to take up, -1 for none.
+    """
 
     version: int
     wanted: Mapping[tuple[str, int], str]
+    offered: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,14 @@ class ExecutorLost(Event):
 
     executor: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPickedUp(Event):
+    """An executor knows a version of the job model that was offered."""
+
+    executor: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +182,7 @@ def _plan_in_force(form: Mapping[str, Any]) -> Event:
         for partition, executors in rows.items()
         if executors
     }
-    return PlanInForce(form["at"], plan["version"], wanted)
+    return PlanInForce(form["at"], plan["version"], wanted, form.get("offered", -1))
 
 
 def _query_planned(form: Mapping[str, Any]) -> Event:
@@ -214,6 +226,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
         form["at"], form["executor"], form["location"], form["cores"], form.get("zone", "")
     ),
     "ExecutorLost": lambda form: ExecutorLost(form["at"], form["executor"], form["reason"]),
+    "PlanPickedUp": lambda form: PlanPickedUp(form["at"], form["executor"], form["version"]),
     "QueryPlanned": _query_planned,
     "BatchEnded": _batch_ended,
     "QueryEnded": lambda form: QueryEnded(form["at"], form["query"], form["run"], form["error"]),

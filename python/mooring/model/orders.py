@@ -17,6 +17,21 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
+class OfferPlan(Order):
+    """Let executors take up a version of the job model; nothing is placed by it yet."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaveBarrier(Order):
+    """Keep how the barrier of a version stands: NEW, DONE or TIMED_OUT."""
+
+    version: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class PublishPlan(Order):
     """Give the JVM a plan; it holds from the next batch on."""
 

@@ -9,7 +9,7 @@ from mooring.errors import InvalidSettingError
 from mooring.settings.notation import format_duration, format_size, guess_count, guess_duration_ms, guess_size_bytes
 from mooring.settings.table import PREFIX, TABLE, Setting
 
-_SECRET = re.compile("secret|password|token|access.?key|credential", re.IGNORECASE)
+_SECRET = re.compile("secret|password|passphrase|token|access.?key|credential|auth|jaas|[.]pem", re.IGNORECASE)
 _NOUNS = {"duration": "a duration", "size": "a size", "integer": "a whole number"}
 
 _by_key = {setting.key: setting for setting in TABLE if not setting.is_prefix}

@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 from mooring.errors import AgentError
 from mooring.model.events import Event, read_event
 from mooring.model.orders import Rows
+from mooring.model.standing import Standing
 
 
 class JvmBridge:
@@ -45,6 +46,10 @@ class JvmBridge:
         """
         return _events(self._call("pollEvents", timeout_ms))
 
+    def offer(self, version: int) -> None:
+        """Let executors take up a version; each that has is told of by PlanPickedUp."""
+        self._call("offer", version)
+
     def publish(self, version: int, rows: Rows) -> bool:
         """Put a plan in force from the next batch on; False when the JVM has a newer one."""
         queries = {query: {str(partition): list(row) for partition, row in by.items()} for query, by in rows.items()}
@@ -54,9 +59,9 @@ class JvmBridge:
         """Write a line into the driver's log."""
         self._call("say", message)
 
-    def lead(self, state: str, leader: str) -> None:
-        """Tell whether this driver leads: `waiting`, `leading` or `unknown`, and who leads."""
-        self._call("lead", json.dumps({"state": state, "leader": leader}))
+    def lead(self, standing: Standing, said_at: float) -> bool:
+        """Tell what is known of the election, as of `said_at` (seconds since 1970); false when this driver has lost."""
+        return bool(self._call("lead", json.dumps(standing.as_json(said_at))))
 
     def leave(self, text: str) -> None:
         """Leave a text for the next agent of this driver."""

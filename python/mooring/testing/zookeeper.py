@@ -71,9 +71,17 @@ class ZooKeeperNode(OneServer):
 
     def mode(self) -> str:
         """What it is: "leader", "follower", "standalone"; "" while it serves nobody. `OSError` when it is not there."""
+        return self._told("Mode")
+
+    def received(self) -> int:
+        """How many packets clients have sent it since it started, pings among them. `OSError` when it is not there."""
+        return int(self._told("Received") or 0)
+
+    def _told(self, what: str) -> str:
+        """One line of what it says of itself; "" while it serves nobody."""
         for line in _ask(self.port, b"srvr").splitlines():
-            if line.startswith("Mode: "):
-                return line.removeprefix("Mode: ")
+            if line.startswith(f"{what}: "):
+                return line.removeprefix(f"{what}: ")
         return ""
 
     def serves(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from mooring.agent.core import Mind, decide
 from mooring.agent.fleet import Fleet, Timing
 from mooring.model import events
-from mooring.model.orders import Order, PublishPlan, SaveJobModel
+from mooring.model.orders import OfferPlan, Order, PublishPlan, SaveBarrier, SaveJobModel
 
 TIMING = Timing(debounce_ms=3_000, rebind_timeout_ms=60_000, first_plan_wait_ms=10_000)
 
@@ -19,10 +19,15 @@ class Story:
     mind: Mind = field(default_factory=lambda: Mind(fleet=Fleet(timing=TIMING)))
     now_ms: int = 0
     orders: list[Order] = field(default_factory=list)
+    silent: set[str] = field(default_factory=set)
+    """Executors that live and do not take up new versions; the others do at once."""
 
     def take(self, event: events.Event) -> list[Order]:
         self.mind, wanted = decide(self.mind, event)
         self.orders += wanted
+        for offer in [order for order in wanted if isinstance(order, OfferPlan)]:
+            for executor in sorted(self.mind.fleet.executors.keys() - self.silent):
+                wanted = [*wanted, *self.take(events.PlanPickedUp(self.now_ms, executor, offer.version))]
         return wanted
 
     def after(self, milliseconds: int) -> list[Order]:
@@ -62,6 +67,11 @@ class Story:
         """How many tasks of the query each executor has, the greatest number first."""
         chosen = list(self.first_choice(query).values())
         return sorted((chosen.count(executor) for executor in set(chosen)), reverse=True)
+
+    @property
+    def barriers(self) -> dict[int, str]:
+        """How the barrier of each version stands by the records."""
+        return {order.version: order.state for order in self.orders if isinstance(order, SaveBarrier)}
 
     @property
     def saved(self) -> list[SaveJobModel]:

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from mooring.agent.leadership import Helm
 from mooring.errors import AgentError
+from mooring.model.standing import LEADING, UNKNOWN, WAITING, Standing
 from mooring.testing.probes import wait_until
+
+I_LEAD = Standing(LEADING, "me", 60, term=1)
+ANOTHER_LEADS = Standing(WAITING, "another")
 
 
 class Polls:
     """An election whose course the test decides."""
 
-    now = ("unknown", "")
-    left = "token"
-    is_closed = False
+    silence_seconds = 0.1
 
-    def standing(self) -> tuple[str, str]:
+    def __init__(self) -> None:
+        self.now = Standing(UNKNOWN)
+        self.left = "token"
+        self.is_closed = False
+        self.failure: Exception | None = None
+
+    def standing(self) -> Standing:
+        if self.failure:
+            raise self.failure
         return self.now
 
     def legacy(self) -> str:
@@ -29,21 +40,32 @@ class Polls:
 
 
 class Jvm:
-    """Remembers what it was told."""
-
-    is_gone = False
+    """Remembers what it was told; has lost once it is told so."""
 
     def __init__(self) -> None:
-        self.heard: list[tuple[str, str]] = []
+        self.heard: list[Standing] = []
         self.kept: list[str] = []
+        self.log: list[str] = []
+        self.is_gone = False
+        self.has_lost = False
+        self.hangs = threading.Event()
+        self.goes_on = threading.Event()
 
-    def lead(self, state: str, leader: str) -> None:
+    def lead(self, standing: Standing, said_at: float) -> bool:
         if self.is_gone:
             raise AgentError("gone")
-        self.heard.append((state, leader))
+        if self.hangs.is_set():
+            self.goes_on.wait(10)
+            self.hangs.clear()
+        self.heard.append(standing)
+        self.has_lost |= standing.state == WAITING and I_LEAD in self.heard
+        return not self.has_lost
 
     def leave(self, text: str) -> None:
         self.kept.append(text)
+
+    def say(self, message: str) -> None:
+        self.log.append(message)
 
 
 @pytest.fixture
@@ -63,33 +85,65 @@ def helm(polls: Polls, jvm: Jvm) -> Iterator[Helm]:
     helm.close()
 
 
+def hears(jvm: Jvm, standing: Standing, times: int = 1) -> None:
+    wait_until(lambda: jvm.heard.count(standing) >= times, f"the JVM to hear {standing}", 5, interval=0.005)
+
+
 def test_the_standing_is_told_again_and_again(helm: Helm, polls: Polls, jvm: Jvm) -> None:
-    polls.now = ("waiting", "another")
-    wait_until(lambda: jvm.heard.count(("waiting", "another")) > 3, "the JVM to hear of it", 5, interval=0.005)
+    polls.now = ANOTHER_LEADS
+    hears(jvm, ANOTHER_LEADS, times=3)
     assert not helm.may_write()
-    polls.now = ("leading", "me")
-    wait_until(lambda: ("leading", "me") in jvm.heard, "the JVM to hear of it", 5, interval=0.005)
+    polls.now = I_LEAD
+    hears(jvm, I_LEAD)
     assert helm.may_write()
 
 
 def test_without_a_connection_nothing_is_written_and_nothing_is_lost(helm: Helm, polls: Polls, jvm: Jvm) -> None:
-    for standing in (("leading", "me"), ("unknown", ""), ("leading", "me")):
+    for standing in (I_LEAD, Standing(UNKNOWN), I_LEAD):
         polls.now = standing
         jvm.heard.clear()
-        wait_until(lambda heard=standing: heard in jvm.heard, "the JVM to hear of it", 5, interval=0.005)
-        assert helm.may_write() == (standing[0] == "leading")
+        hears(jvm, standing)
+        assert helm.may_write() == (standing.state == LEADING)
 
 
-def test_who_has_lost_never_writes_again(helm: Helm, polls: Polls, jvm: Jvm) -> None:
-    for standing in (("leading", "me"), ("waiting", "another"), ("leading", "me")):
-        polls.now = standing
-        jvm.heard.clear()
-        wait_until(lambda: len(jvm.heard) > 2, "the JVM to hear of it", 5, interval=0.005)
-    assert jvm.heard[-1][0] == "waiting" and not helm.may_write()
+def test_who_has_lost_stands_down_for_good(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+    polls.now = I_LEAD
+    hears(jvm, I_LEAD)
+    polls.now = ANOTHER_LEADS
+    wait_until(lambda: polls.is_closed, "the candidate to stand down", 5, interval=0.005)
+    polls.now = I_LEAD
+    assert not helm.may_write() and jvm.heard[-1] == ANOTHER_LEADS
+
+
+def test_a_driver_that_hangs_makes_room_for_one_that_waits(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+    polls.now = Standing(LEADING, "me", 60, contested=True, term=1)
+    hears(jvm, polls.now)
+    jvm.hangs.set()
+    wait_until(lambda: polls.is_closed, "the candidate to stand down", 5, interval=0.005)
+    assert not helm.may_write()
+    jvm.goes_on.set()
+    wait_until(lambda: jvm.heard[-1].state == WAITING, "the driver to hear that it has lost", 5, interval=0.005)
+
+
+def test_a_driver_that_hangs_keeps_the_lead_while_nobody_waits(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+    polls.now = I_LEAD
+    hears(jvm, I_LEAD)
+    jvm.hangs.set()
+    assert not jvm.goes_on.wait(3 * polls.silence_seconds)
+    assert not polls.is_closed
+    jvm.goes_on.set()
+
+
+def test_an_election_that_fails_is_told_and_said_once(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+    polls.failure = RuntimeError("can't start new thread")
+    hears(jvm, Standing(UNKNOWN), times=5)
+    polls.now, polls.failure = I_LEAD, None
+    hears(jvm, I_LEAD)
+    assert len(jvm.log) == 1 and "can't start new thread" in jvm.log[0]
 
 
 def test_the_legacy_is_left_once_for_each_change(helm: Helm, polls: Polls, jvm: Jvm) -> None:
-    wait_until(lambda: len(jvm.heard) > 3, "the JVM to hear of it", 5, interval=0.005)
+    hears(jvm, Standing(UNKNOWN), times=3)
     polls.left = "another token"
     wait_until(lambda: jvm.kept == ["token", "another token"], "the JVM to hear of it", 5, interval=0.005)
 

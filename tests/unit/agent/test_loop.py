@@ -15,20 +15,28 @@ from mooring.model.orders import Rows
 
 
 class Bridge:
-    """A JVM that tells a list of events at each poll and is gone after the last."""
+    """A JVM that tells a list of events at each poll and is gone after the last. Its executors take up all versions."""
 
     def __init__(self, *news: list[events.Event]) -> None:
         self.news = list(news)
         self.plans: list[Rows] = []
         self.said: list[str] = []
+        self.executors: set[str] = set()
+        self.picked_up: list[events.Event] = []
 
     def hello(self) -> list[events.Event]:
-        return self.news.pop(0)
+        return self.poll(0)
 
     def poll(self, timeout_ms: int) -> list[events.Event]:
-        if not self.news:
+        if not self.news and not self.picked_up:
             raise AgentError("the driver is gone")
-        return self.news.pop(0)
+        told = [*self.picked_up, *(self.news.pop(0) if self.news else [])]
+        self.picked_up = []
+        self.executors |= {event.executor for event in told if isinstance(event, events.ExecutorRegistered)}
+        return told
+
+    def offer(self, version: int) -> None:
+        self.picked_up = [events.PlanPickedUp(0, executor, version) for executor in sorted(self.executors)]
 
     def publish(self, version: int, rows: Rows) -> bool:
         self.plans.append(rows)

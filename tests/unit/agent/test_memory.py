@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from mooring.agent.memory import Memory
-from mooring.agent.records import JOB_MODELS, KEPT_JOB_MODELS, STATUS, TASK_LOCALITY
+from mooring.agent.records import JOB_MODELS, KEPT_VERSIONS, STATUS, TASK_LOCALITY
 from mooring.errors import MetadataStoreUnavailable
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import ContainerModel, JobModel, LocationId, job_model_from_json
@@ -135,7 +135,7 @@ def test_only_the_newest_job_models_stay(store: Unsteady, remember: Callable[[],
     for version in range(1, 15):
         memory.save_job_model(model(version))
         assert memory.drain(5)
-    assert len(store.all(JOB_MODELS)) == KEPT_JOB_MODELS
+    assert len(store.all(JOB_MODELS)) == KEPT_VERSIONS
 
 
 def test_damaged_records_count_as_none_and_are_said(

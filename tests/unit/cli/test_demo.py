@@ -11,11 +11,13 @@ from mooring.demo import acts, standing_offers
 from mooring.demo.answer import Offer, compare, offline_answer, written_rows
 from mooring.demo.bids import Feed, Stream
 from mooring.demo.evidence import Checkpoint, input_rows, progress_reports, state_bytes
+from mooring.demo.records_place import records_place
 
 SMALL = Stream(files=10, bids_per_file=200, bidders=50)
 MEASURES = {
     "hosts": 3,
     "executors": 3,
+    "metadata": "files beside the checkpoint",
     "batches": 22,
     "placed-as-planned-percent": 100.0,
     "killed": {"executor": "1", "host": "127.0.0.3"},
@@ -117,14 +119,14 @@ def test_the_job_has_not_one_word_of_mooring_in_it():
 def test_rows_that_differ_fail_the_demo(is_equal, code, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("mooring.cli.demo._need_java", lambda: None)
     measures = {**MEASURES, "rows-out-equal-offline-answer": is_equal}
-    monkeypatch.setattr(acts, "run", lambda say, progress: measures)
+    monkeypatch.setattr(acts, "run", lambda *_: measures)
     assert main(["demo", "--json", str(tmp_path / "seen.json")]) == code
     assert json.loads((tmp_path / "seen.json").read_text()) == measures
     assert "9 locally, 0 from the checkpoint" in capsys.readouterr().out
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_the_demo_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(acts, "run", lambda say, progress: pytest.fail("it ran"))
+    monkeypatch.setattr(acts, "run", lambda *_: pytest.fail("it ran"))
     assert main(["demo", "--json", str(tmp_path / "no" / "seen.json")]) == 2
     assert str(tmp_path / "no" / "seen.json") in capsys.readouterr().err
 
@@ -133,3 +135,31 @@ def test_without_java_the_demo_says_so(monkeypatch, capsys):
     monkeypatch.setenv("JAVA_HOME", "/no/such/java")
     assert main(["demo"]) == 1
     assert "/no/such/java" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "store"),
+    [
+        ([], (None, None)),
+        (["--with", "kafka"], (None, "kafka")),
+        (["--metadata", "zk://h:2181/demo"], ("zk://h:2181/demo", None)),
+    ],
+    ids=["default", "a server", "a store"],
+)
+def test_where_the_records_go_is_the_users_choice(arguments, store, monkeypatch, capsys):
+    seen = []
+    monkeypatch.setattr("mooring.cli.demo._need_java", lambda: None)
+    monkeypatch.setattr(acts, "run", lambda say, progress, *place: seen.append(place) or MEASURES)
+    assert main(["demo", *arguments]) == 0
+    assert seen == [store]
+
+
+def test_a_server_and_a_store_at_once_are_refused(monkeypatch, capsys):
+    monkeypatch.setattr(acts, "run", lambda *_: pytest.fail("it ran"))
+    assert main(["demo", "--with", "zookeeper", "--metadata", "zk://h:2181/demo"]) == 2
+    assert "not allowed with" in capsys.readouterr().err
+
+
+def test_the_default_place_is_named_by_no_setting(tmp_path):
+    with records_place(tmp_path, None, None) as (place, settings):
+        assert (place, settings) == (str(tmp_path / "checkpoints" / "_mooring" / "standing-offers"), {})

@@ -62,6 +62,7 @@ class ZkLeaderLock(LeaderLock):
         self._changed = threading.Condition()
         self._term: ZkTerm | None = None
         self._term_ends = 0.0
+        self._contested = False
         self._woken, self._stopped = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._listeners: list[LeaderListener] = []
@@ -79,8 +80,24 @@ class ZkLeaderLock(LeaderLock):
     @property
     def leadership(self) -> Leadership | None:
         """The term, unless it may be over by the clock."""
+        return self.term
+
+    @property
+    def term(self) -> ZkTerm | None:
+        """The same, with what ZooKeeper knows of it."""
         with self._changed:
             return self._term if self._now() < self._term_ends else None
+
+    @property
+    def seconds_left(self) -> float:
+        """For how long this candidate leads at least; 0 when it does not."""
+        with self._changed:
+            return max(0.0, self._term_ends - self._now())
+
+    @property
+    def is_contested(self) -> bool:
+        """Whether there were other candidates when this one looked last."""
+        return self._contested
 
     def wait(self, timeout: float) -> Leadership | None:
         """The term, as soon as it begins."""
@@ -144,6 +161,7 @@ class ZkLeaderLock(LeaderLock):
         if self._term is not None and self.leadership is None:
             self._end_term()  # we slept too long
         candidates = self._candidates()
+        self._contested = len(candidates) > 1
         own = next((name for name in candidates if self._is_mine(name)), None)
         if own is None:
             self._end_term()
@@ -199,12 +217,15 @@ class ZkLeaderLock(LeaderLock):
         """Write the generation; None when somebody was faster, or our node is gone."""
         at, generation = f"{self._directory}/{candidate}", f"{self._directory}/{GENERATION}"
         patience = self._connection.patience()
-        (stat,) = self._connection.ask([lambda client: client.exists_async(generation)], patience)
+        (found,) = self._connection.ask([partial(_get, path=generation)], patience)
+        if isinstance(found, ZookeeperError):
+            return None
+        before, stat = found[0].decode("utf-8", "replace"), found[1]
         request = partial(_begin, candidate=at, generation=generation, version=stat.version, name=self._name)
         (answers,) = self._connection.attempt([request], patience)
         if any(isinstance(answer, ZookeeperError) for answer in answers):
             return None
-        return ZkTerm(answers[1].version, self._name, self._directory, candidate)
+        return ZkTerm(answers[1].version, self._name, self._directory, candidate, before != self._name)
 
     def _withdraw(self) -> None:
         try:

@@ -17,6 +17,8 @@ class ZkTerm(Leadership):
 
     directory: str
     candidate: str
+    after_another: bool = False
+    """Whether the term before this one was another candidate's, as far as the generation tells."""
 
 
 def guards_of(leadership: Leadership) -> tuple[Guard, ...]:

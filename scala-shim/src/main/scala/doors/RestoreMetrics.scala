@@ -46,7 +46,7 @@ object RestoreMetrics {
 
   /** Until the task ends, what its stores read is added to these. */
   def duringTask(context: TaskContext, metrics: OfStage): Unit = if (metrics.nonEmpty) {
-    ofTask.put(context.taskAttemptId(), metrics)
+    ofTask.merge(context.taskAttemptId(), metrics, (before, more) => before ++ more) // a stage may place several operators
     context.addTaskCompletionListener[Unit](_ => { ofTask.remove(context.taskAttemptId()); () })
     ()
   }

@@ -2,6 +2,7 @@ package org.apache.spark.sql.execution.streaming.state.mooring
 
 import java.util.UUID
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
@@ -29,6 +30,9 @@ final class StreamDoor private[mooring] (execution: StreamExecution) {
   def setting(key: String): Option[String] = session.conf.getOption(key)
   def isSet(key: String): Boolean = session.sessionState.conf.contains(key)
   def set(key: String, value: String): Unit = session.sessionState.conf.setConfString(key, value)
+
+  /** Returns when the query has stopped. */
+  def stop(): Unit = execution.stop()
 
   /** As Spark itself decides whether to switch adaptive execution off (MicroBatchExecution). */
   def isStateful: Boolean = execution.analyzedPlan.exists {
@@ -79,9 +83,9 @@ object StreamDoors {
       .flatMap(s => Option(s.sharedState.activeStreamingQueries.get(UUID.fromString(id))))
       .map(new StreamDoor(_))
 
-  /** Stops every query of the application; returns when all have stopped. */
-  def stopAll(): Unit = SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession)
-    .foreach(_.sharedState.activeStreamingQueries.values().forEach(_.stop()))
+  /** Every query of the application that runs. */
+  def running: Seq[StreamDoor] = SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession).toSeq
+    .flatMap(_.sharedState.activeStreamingQueries.values().asScala.map(new StreamDoor(_)))
 
   /** Whether the caller is a running stream's own thread (as opposed to a batch reader of its logs). */
   def onStreamThread: Boolean = Thread.currentThread().isInstanceOf[QueryExecutionThread]

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.streaming.state.mooring.StreamDoors
  * What passes between the JVM and the agent, as JSON strings (docs/internals.md). The agent calls `hello` once, then
  * `pollEvents` in a loop; each poll is also its heartbeat. Nothing here waits for the agent.
  */
-final class Bridge(table: PlacementTable) {
+final class Bridge(table: PlacementTable, leadership: Option[Leadership]) {
   private type Event = Map[String, Any]
 
   /** What one agent leaves for the next one in memory, such as its session with ZooKeeper; nobody else sees it. */
@@ -20,6 +20,7 @@ final class Bridge(table: PlacementTable) {
   private val news = new LinkedBlockingQueue[Event](Bridge.MostEventsKept)
   private val lastPoll = new AtomicLong(System.nanoTime())
   @volatile private var lastPlan = ""
+  @volatile private var offered = -1L
   @volatile private var greeted = false
   // What is true now, to be told to an agent that starts later: one event for each living thing.
   private val living = new ConcurrentHashMap[String, Event]()
@@ -41,7 +42,8 @@ final class Bridge(table: PlacementTable) {
     news.clear()
     val order = Seq("ApplicationStarted", "ExecutorRegistered", "QueryPlanned")
     val now = living.values().asScala.toSeq.sortBy(e => (order.indexOf(e("event").toString), e("at").asInstanceOf[Long]))
-    Json.write(Map("event" -> "PlanInForce", "at" -> System.currentTimeMillis(), "plan" -> lastPlan) +: now)
+    Json.write(Map("event" -> "PlanInForce", "at" -> System.currentTimeMillis(), "plan" -> lastPlan,
+      "offered" -> offered) +: now)
   }
 
   /** The news as a JSON array; waits up to `timeoutMs` for the first. */
@@ -55,6 +57,16 @@ final class Bridge(table: PlacementTable) {
     Json.write(events ++ rest.asScala)
   }
 
+  /** Lets executors take up a version of the job model: they ask for the newest one. */
+  def offer(version: Long): Unit = offered = version
+
+  /** The version that executors should know. */
+  def newest: Long = offered
+
+  /** An executor knows a version. */
+  def pickedUp(executor: String, version: Long): Unit =
+    tell(Map("event" -> "PlanPickedUp", "executor" -> executor, "version" -> version), about = Some(s"version of $executor"))
+
   /** Takes a plan over at the next batch edge; false when a newer one was there already. */
   def publish(planJson: String): Boolean = {
     val accepted = table.accept(Plan.parse(planJson))
@@ -62,21 +74,23 @@ final class Bridge(table: PlacementTable) {
     accepted
   }
 
-  /** What the agent knows of the election among the drivers of this job: `{"state": …, "leader": …}`. */
-  def lead(json: String): Unit = {
-    val news = Json.read(json)
-    Driver.current.flatMap(_.leadership).foreach { election =>
-      val lostBefore = election.isLost
-      election.told(Leadership.state(news.get("state").asText()), news.get("leader").asText())
-      if (election.isLost && !lostBefore) stopQueries(news.get("leader").asText())
-    }
+  /** Hears what the agent knows of the election among the drivers of this job; false when this driver has lost it. */
+  def lead(json: String): Boolean = leadership.forall { election =>
+    val word = Word.parse(json)
+    val lostBefore = election.isLost
+    val takesPart = election.told(word)
+    if (!takesPart && !lostBefore) stopQueries(word.leader)
+    takesPart
   }
 
+  /** Each beside the others: one that does not end must not keep the next from being stopped. */
   private def stopQueries(leader: String): Unit = {
     Say.warn(s"another driver of this job, $leader, leads since: this one stops its queries before they commit")
-    val thread = new Thread(() => Aside.otherwise("stopping of queries", ())(StreamDoors.stopAll()), "mooring-leadership-lost")
-    thread.setDaemon(true)
-    thread.start()
+    StreamDoors.running.foreach { query =>
+      val thread = new Thread(() => Aside.otherwise("stopping of queries", ())(query.stop()), "mooring-leadership-lost")
+      thread.setDaemon(true)
+      thread.start()
+    }
   }
 
   def leave(text: String): Unit = legacy = text

@@ -26,6 +26,14 @@ object ExecutorReports {
       "local-changelogs" -> counts.localChangelogs, "remote-changelogs" -> counts.remoteChangelogs))
   }
 
+  /** Tells which version of the job model this executor knows; the newest there is, and when to ask again. */
+  def version(known: Long): Option[(Long, Long)] = context.flatMap { ctx =>
+    Option(ctx.ask(Json.write(Map("report" -> "version", "executor" -> ctx.executorID(), "version" -> known)))).map { answer =>
+      val said = Json.read(answer.toString)
+      (said.get("version").asLong(), said.get("again-in-ms").asLong())
+    }
+  }
+
   private def send(report: Map[String, Any]): Unit = context.foreach { ctx =>
     try ctx.send(Json.write(report + ("executor" -> ctx.executorID())))
     catch {

@@ -1,8 +1,7 @@
 package io.mooring
 
-import java.io.{FileNotFoundException, IOException, OutputStream}
-import java.nio.ByteBuffer
-import java.nio.channels.{Channels, FileChannel}
+import java.io.{FileInputStream, FileNotFoundException, IOException, OutputStream}
+import java.nio.channels.Channels
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file._
 import java.nio.file.attribute.{BasicFileAttributes, FileTime, PosixFilePermissions}
@@ -223,17 +222,11 @@ object HostStore {
     }
   }
 
-  // Memory outside of the heap is dear to get and late to be given back: each thread has one piece, for good.
-  private val readBuffer = ThreadLocal.withInitial(() => ByteBuffer.allocateDirect(1 << 17))
-
-  def checksum(file: Path): Long = Using.resource(FileChannel.open(file, StandardOpenOption.READ)) { channel =>
+  /** Read in pieces for which Java takes no memory outside of the heap. */
+  def checksum(file: Path): Long = Using.resource(new FileInputStream(file.toFile)) { in =>
     val crc = new CRC32C
-    val buffer = readBuffer.get().clear()
-    while (channel.read(buffer) >= 0) {
-      buffer.flip()
-      crc.update(buffer)
-      buffer.clear()
-    }
+    val buffer = new Array[Byte](8192)
+    Iterator.continually(in.read(buffer)).takeWhile(_ >= 0).foreach(crc.update(buffer, 0, _))
     crc.getValue
   }
 

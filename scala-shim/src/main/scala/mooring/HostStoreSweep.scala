@@ -74,11 +74,11 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
     }
   }
 
-  private def usedAt(dir: Path): Long = {
-    val mark = dir.resolve(HostStore.UsedMark)
-    try if (Files.exists(mark)) HostStore.mtime(mark) else HostStore.mtime(dir)
-    catch { case _: NoSuchFileException => 0 } // a store that is gone by now
-  }
+  /** When the store was opened, or last kept or let go of a file. */
+  private def usedAt(dir: Path): Long = Seq(dir, dir.resolve(HostStore.UsedMark)).map { path =>
+    try HostStore.mtime(path)
+    catch { case _: NoSuchFileException => 0L } // never opened, or gone by now
+  }.max
 
   private def inUse(path: Path): Boolean =
     try Files.getAttribute(path, "unix:nlink").asInstanceOf[Int] > 1

@@ -7,66 +7,121 @@ import java.util.concurrent.locks.ReentrantLock
 final class LeadershipLostException(message: String) extends IllegalStateException(message)
 
 /**
+ * What the agent knows of the election at one moment.
+ *
+ * @param saidAt    milliseconds since 1970 at which it looked; a host that sleeps does not stop that clock
+ * @param goodForMs for how long from then on it holds, whatever others do
+ * @param contested whether another driver waits for its turn
+ * @param term      the number of the leader's term, when this driver leads
+ * @param afterAnother whether another driver had the term before
+ */
+final case class Word(
+    state: Word.State, leader: String, saidAt: Long, goodForMs: Long, contested: Boolean, term: Long, afterAnother: Boolean)
+
+object Word {
+  sealed trait State
+  case object Waiting extends State
+  case object Leading extends State
+  /** No connection to the store at the moment, or no word yet. */
+  case object Unknown extends State
+  /** The agent can take part in no election. */
+  case object NoElection extends State
+
+  val Nothing: Word = Word(Unknown, "", 0, 0, contested = false, 0, afterAnother = false)
+
+  private val byName = Map("waiting" -> Waiting, "leading" -> Leading, "unknown" -> Unknown, "none" -> NoElection)
+
+  def parse(json: String): Word = {
+    val said = Json.read(json)
+    Word(byName.getOrElse(said.get("state").asText(), Unknown), said.get("leader").asText(), said.get("said-at").asLong(),
+      said.get("good-for-ms").asLong(), said.get("contested").asBoolean(), said.get("term").asLong(),
+      said.get("after-another").asBoolean())
+  }
+}
+
+/**
  * Whether this driver may go on, where several submissions of one job share a metadata store. The agent takes part in
  * the election and tells what it knows, again and again; here is what waits for its word. When the agent or the store
  * is silent nobody knows better than Spark's own logs of offsets and commits, and this driver goes on.
  *
- * @param freshMs how old the agent's word may be before it is asked for again: well below the election's time limit
+ * @param firstWordMs   how long a driver that starts waits for a first word
+ * @param renewedWordMs how long a driver under way waits for a fresh word when the last one holds no more
+ * @param contestedMs   the same where another driver waits for its turn, and has it if the agent was silent for long
  */
-final class Leadership(freshMs: Long) {
-  import Leadership._
+final class Leadership(firstWordMs: Long, renewedWordMs: Long, contestedMs: Long) {
+  import Word._
 
   private val lock = new ReentrantLock
   private val changed = lock.newCondition()
-  private var state: State = Silent
-  private var leader = ""
+  private var word = Nothing
   private var heardAt = System.nanoTime()
   private var underWay = false
+  private var lost = false
+  private var term: Option[Long] = None
+  private var waitedInVain = false
 
   /**
-   * What the agent knows now. A driver under way that hears of another leader has lost, and never leads again: it may
-   * have been overtaken in anything.
+   * Hears what the agent knows now; answers whether this driver still takes part. One under way that hears of another
+   * leader, now or between two terms of its own, has lost for good: it may have been overtaken in anything.
    */
-  private[mooring] def told(news: State, who: String): Unit = locked {
+  private[mooring] def told(news: Word): Boolean = locked {
     heardAt = System.nanoTime()
-    leader = who
-    if (state != Lost) state = if (news == Waiting && underWay) Lost else news
+    waitedInVain = false
+    val overtaken = news.state == Leading && news.afterAnother && term.exists(_ != news.term)
+    if (underWay && (news.state == Waiting || overtaken)) lost = true
+    if (news.state == Leading) term = Some(news.term)
+    word = news
     changed.signalAll()
+    !lost
   }
 
-  def isLost: Boolean = locked(state == Lost)
+  def isLost: Boolean = locked(lost)
 
-  /** Returns when this driver leads; also when nobody can tell: after `patienceMs`, or without hope. */
-  def awaitTurn(patienceMs: Long)(mayBeTold: => Boolean): Unit = locked {
-    val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(patienceMs)
+  /**
+   * Returns when this driver leads; also when nobody can tell. That is after the first word's time, but once another
+   * was heard to lead only if there will be no agent any more to hear of its end.
+   */
+  def awaitTurn(mayBeTold: => Boolean): Unit = locked {
+    val began = System.nanoTime()
     var saidWho = ""
-    def mayComeYet = (state == Silent || state == Unknown) && mayBeTold && System.nanoTime() < deadline
-    while (state == Waiting || mayComeYet) {
-      if (state == Waiting && leader != saidWho) {
-        Say.info(s"this driver is a standby: $leader leads. It waits, without executors, and takes over when that one ends")
-        saidWho = leader
+    def patienceFrom(nanos: Long) = System.nanoTime() - nanos < TimeUnit.MILLISECONDS.toNanos(firstWordMs)
+    def isNews = word.state == Waiting && word.leader != saidWho
+    def waits = if (saidWho.nonEmpty) mayBeTold || patienceFrom(heardAt) else mayBeTold && patienceFrom(began)
+    while (word.state != Leading && word.state != NoElection && (isNews || waits)) {
+      if (isNews) {
+        saidWho = word.leader
+        Say.info(s"this driver is a standby: $saidWho leads. It waits, without executors, and takes over when that one ends")
       }
       changed.await(500, TimeUnit.MILLISECONDS)
     }
     underWay = true
-    if (state == Leading) { if (saidWho.nonEmpty) Say.info("this driver takes over: it leads now") }
+    if (word.state == Leading) { if (saidWho.nonEmpty) Say.info("this driver takes over: it leads now") }
     else Say.once("leadership", "it is not known whether another driver of this job leads: this one goes on; only Spark's " +
       "own log of commits keeps two from writing the same batch")
   }
 
   /**
-   * Refuses when another driver leads. An old word (this process may have been stopped for a while) is first renewed,
-   * for at most `patienceMs`.
+   * Refuses when another driver leads. A word that holds no more (this process may have been stopped for a while) is
+   * renewed first; after one wait in vain nothing waits until the agent is heard again.
    */
-  def check(what: String, patienceMs: Long): Unit = locked {
-    val asked = System.nanoTime()
-    if (asked - heardAt > TimeUnit.MILLISECONDS.toNanos(freshMs)) {
-      val deadline = asked + TimeUnit.MILLISECONDS.toNanos(patienceMs)
-      while (heardAt - asked < 0 && state != Lost && System.nanoTime() < deadline)
-        changed.await(deadline - System.nanoTime(), TimeUnit.NANOSECONDS)
+  def check(what: String)(mayBeTold: => Boolean): Unit = locked {
+    if (!holds && !waitedInVain) {
+      val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(if (word.contested) contestedMs else renewedWordMs)
+      while (!holds && !lost && mayBeTold && System.nanoTime() < deadline) changed.await(500, TimeUnit.MILLISECONDS)
+      if (!holds && !lost) {
+        waitedInVain = true
+        Say.once("leadership-unheard", s"nothing was heard of the election before $what was written: this driver goes on; " +
+          "only Spark's own log of commits keeps two from writing the same batch")
+      }
     }
-    if (state == Lost)
-      throw new LeadershipLostException(s"$what is not written: another driver of this job, $leader, has taken over")
+    if (lost)
+      throw new LeadershipLostException(s"$what is not written: another driver of this job, ${word.leader}, has taken over")
+  }
+
+  /** By two clocks: one that goes on while the host sleeps, and one that nobody sets. */
+  private def holds: Boolean = word.state == NoElection || {
+    val age = System.currentTimeMillis() - word.saidAt
+    -1000 < age && age < word.goodForMs && System.nanoTime() - heardAt < TimeUnit.MILLISECONDS.toNanos(word.goodForMs)
   }
 
   private def locked[T](body: => T): T = {
@@ -77,17 +132,6 @@ final class Leadership(freshMs: Long) {
 }
 
 object Leadership {
-  sealed trait State
-  case object Silent extends State
-  case object Waiting extends State
-  case object Leading extends State
-  case object Unknown extends State
-  case object Lost extends State
-
-  private val byName = Map("waiting" -> Waiting, "leading" -> Leading, "unknown" -> Unknown)
-
-  def state(name: String): State = byName.getOrElse(name, Unknown)
-
   /** Whether the store is one that several drivers can share and be elected through. */
   def isShared(metadata: Option[String]): Boolean = metadata.exists(_.startsWith("zk:"))
 }

@@ -1,6 +1,7 @@
 package io.mooring
 
 import java.io.{BufferedOutputStream, ByteArrayInputStream, ByteArrayOutputStream, OutputStream}
+import java.nio.channels.ClosedByInterruptException
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path => LocalPath}
 import java.util.zip.CRC32C
@@ -32,7 +33,7 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
   private lazy val localFiles = FileSystem.getLocal(conf).getRaw
 
   override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
-    if (!overwriteIfPossible && isLogEntry(file)) Driver.current.foreach(_.checkLeads(file.toString))
+    if (!overwriteIfPossible && isLogEntry(file)) Driver.checkLeads(file.toString)
     val out = stock.createAtomic(file, overwriteIfPossible)
     if (isOffsets(file)) new StockNameStream(out)
     else keptOnHost(file).flatMap(s => s.temporary().map(new KeptStream(out, s, file.getName, _))).getOrElse(out)
@@ -175,6 +176,7 @@ private final class LocalCopy(file: LocalPath) {
   private def guarded(body: => Unit): Unit = if (!broken) {
     try body
     catch {
+      case _: ClosedByInterruptException => broken = true // the task was killed
       case NonFatal(e) =>
         broken = true
         Say.once("local-store-write", s"the local store can not be written ($e): state that is not kept here is " +

@@ -17,20 +17,21 @@ final class MooringPlugin extends SparkPlugin {
 
 /** What runs in the driver while the application runs. */
 final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkContext) {
-  val table = new PlacementTable
-  val bridge = new Bridge(table)
-  private val census = new Census(bridge, Location.isHost(settings.text(Location.Key)))
-  val reports = new ReportDesk(bridge, census)
   private val placing = settings.isOn("spark.mooring.host.affinity.enabled")
 
   /** None where the metadata store is this driver's alone. */
-  val leadership: Option[Leadership] =
-    Option.when(placing && Leadership.isShared(settings.text("spark.mooring.metadata")))(new Leadership(Driver.FreshWordMs))
+  val leadership: Option[Leadership] = Option.when(placing && Leadership.isShared(settings.text("spark.mooring.metadata")))(
+    new Leadership(Driver.FirstWordMs, Driver.RenewedWordMs, Driver.ContestedMs))
+
+  val table = new PlacementTable
+  val bridge = new Bridge(table, leadership)
+  private val census = new Census(bridge, Location.isHost(settings.text(Location.Key)))
+  val reports = new ReportDesk(bridge, table, census)
 
   val queries = new QueryWatch(bridge, table, settings.milliseconds("spark.mooring.host.affinity.wait"),
-    () => agent.exists(_.isComing))
+    () => mayBeTold)
 
-  ListenerDoor.add(context, new ClusterWatch(bridge, table, queries, census))
+  ListenerDoor.add(context, new ClusterWatch(bridge, table, queries, census, reports))
   Bridge.current = bridge
   private val agent: Option[AgentProcess] = if (placing) Some(new AgentProcess(conf, bridge,
     settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000))
@@ -40,11 +41,11 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   def awaitTurn(): Unit = leadership.foreach { election =>
     bridge.tell(Map("event" -> "DriverStarting", "name" -> conf.get("spark.app.name", ""),
       "driver-host" -> conf.get("spark.driver.host", ""), "settings" -> mooringSettings), about = Some("driver"))
-    election.awaitTurn(Driver.FirstWordMs)(agent.exists(_.isComing))
+    election.awaitTurn(mayBeTold)
   }
 
-  /** Before an entry of a log of the checkpoint, or of a sink, is written. */
-  def checkLeads(what: String): Unit = leadership.foreach(_.check(what, Driver.RenewedWordMs))
+  /** Whether an agent is there, or comes, to tell of the election. */
+  def mayBeTold: Boolean = agent.exists(_.isComing)
 
   private def mooringSettings = conf.getAll.toMap.filter(_._1.startsWith(Names.Prefix))
 
@@ -58,15 +59,25 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
 object Driver {
   private val FirstWordMs = 30000L
-  private val FreshWordMs = 3000L
   private val RenewedWordMs = 10000L
+  private val ContestedMs = 60000L // an agent that hangs is killed after half of that, and the next one knows
 
   @volatile private var running: Option[Driver] = None
 
   /** The driver part of this JVM's application; None in executors, and where Mooring is switched off. */
   def current: Option[Driver] = running
 
-  private[mooring] def set(driver: Option[Driver]): Unit = running = driver
+  private[mooring] def set(driver: Option[Driver]): Unit = {
+    lost = running.flatMap(_.leadership).filter(_.isLost)
+    running = driver
+  }
+
+  // A driver that has lost may end its application while a last batch is under way.
+  @volatile private var lost: Option[Leadership] = None
+
+  /** Before an entry of a log of the checkpoint, or of a sink, is written: throws when another driver leads. */
+  def checkLeads(what: String): Unit =
+    running.flatMap(_.leadership).orElse(lost).foreach(_.check(what)(running.exists(_.mayBeTold)))
 }
 
 private final class MooringDriverPlugin extends DriverPlugin {
@@ -80,7 +91,12 @@ private final class MooringDriverPlugin extends DriverPlugin {
       Driver.set(Some(driver))
       TakeOver.amend(conf)
       Metrics.register(pluginContext.metricRegistry())
-      driver.awaitTurn()
+      try driver.awaitTurn()
+      catch {
+        case e: InterruptedException => // who makes the context gives up; it will not call shutdown
+          shutdown()
+          throw e
+      }
     }
     Collections.emptyMap()
   }
@@ -88,12 +104,11 @@ private final class MooringDriverPlugin extends DriverPlugin {
   override def registerMetrics(applicationId: String, pluginContext: PluginContext): Unit =
     Driver.current.foreach(_.applicationStarted(applicationId))
 
-  override def receive(message: Object): Object = {
-    message match {
-      case report: String => Aside.otherwise("report desk", ())(Driver.current.foreach(_.reports.receive(report)))
-      case other => Say.once("unknown-message", s"an executor sent ${other.getClass.getName}, which is not ours: ignored")
-    }
-    null
+  override def receive(message: Object): Object = message match {
+    case report: String => Aside.otherwise[Object]("report desk", null)(Driver.current.map(_.reports.receive(report)).orNull)
+    case other =>
+      Say.once("unknown-message", s"an executor sent ${other.getClass.getName}, which is not ours: ignored")
+      null
   }
 
   override def shutdown(): Unit = {
@@ -104,6 +119,7 @@ private final class MooringDriverPlugin extends DriverPlugin {
 
 private final class MooringExecutorPlugin extends ExecutorPlugin {
   private var sweep: Option[HostStoreSweep] = None
+  private var versions: Option[VersionWatch] = None
 
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = Aside.otherwise("executor part", ()) {
     val settings = SettingsTable.read(context.conf().getAll.toMap)
@@ -114,6 +130,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       HostStores.use(store)
       val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()))
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
+      versions = Some(new VersionWatch)
       warmUp(context.conf())
       sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes").getOrElse(Long.MaxValue)))
     }
@@ -128,6 +145,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
 
   override def shutdown(): Unit = {
     sweep.foreach(_.stop())
+    versions.foreach(_.stop())
     HostStores.use(None)
     ExecutorReports.through(None)
   }

@@ -46,6 +46,9 @@ final class PlacementTable {
   def executorAdded(id: String, host: String): Unit = { living.put(id, host); () }
   def executorLost(id: String): Unit = { living.remove(id); () }
 
+  def isAlive(id: String): Boolean = living.containsKey(id)
+  def aliveCount: Int = living.size
+
   /** The living executor, as (id, host), where this task should run; None is no preference. */
   def preferred(query: String, partition: Int): Option[(String, String)] =
     plan.rows.get(query).flatMap(_.get(partition)).flatMap { row =>

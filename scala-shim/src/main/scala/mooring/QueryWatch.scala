@@ -47,7 +47,8 @@ final class QueryWatch(bridge: Bridge, table: PlacementTable, waitMs: Long, agen
 }
 
 /** Executors that come and go, and where the tasks of placed stages ran. Called by one thread, in order. */
-final class ClusterWatch(bridge: Bridge, table: PlacementTable, queries: QueryWatch, census: Census) extends SparkListener {
+final class ClusterWatch(bridge: Bridge, table: PlacementTable, queries: QueryWatch, census: Census, reports: ReportDesk)
+  extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0
     val placements = scala.collection.mutable.Map[Int, String]()
@@ -63,6 +64,7 @@ final class ClusterWatch(bridge: Bridge, table: PlacementTable, queries: QueryWa
 
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
     table.executorLost(removed.executorId)
+    reports.removed(removed.executorId)
     census.removed(removed.executorId, removed.reason)
   }
 
@@ -139,6 +141,7 @@ final class Census(bridge: Bridge, locationIsHost: Boolean) {
     located.remove(executor)
     zones.remove(executor)
     bridge.over(s"executor $executor")
+    bridge.over(s"version of $executor")
     bridge.tell(Map("event" -> "ExecutorLost", "executor" -> executor, "reason" -> reason))
   }
 
@@ -151,12 +154,31 @@ final class Census(bridge: Bridge, locationIsHost: Boolean) {
 }
 
 /** What executors report, added up for metrics and passed on to the agent. */
-final class ReportDesk(bridge: Bridge, census: Census) {
+final class ReportDesk(bridge: Bridge, table: PlacementTable, census: Census) {
   private val localBytes, remoteBytes = new AtomicLong
+  private val versions = new ConcurrentHashMap[String, Long]() // executor -> version that was told to the agent
 
-  def receive(json: String): Unit = {
+  /** Takes a report in; the answer to one that is a question, else null. */
+  def receive(json: String): String = {
     val report = Json.read(json)
     report.get("report").asText() match {
+      case "version" => newestVersion(report.get("executor").asText(), report.get("version").asLong())
+      case kind =>
+        take(kind, report)
+        null
+    }
+  }
+
+  /** What an executor knows; the answer is what it should know, and when to ask again: a thousand questions a second. */
+  private def newestVersion(executor: String, known: Long): String = {
+    if (known >= 0 && table.isAlive(executor) && versions.put(executor, known) != known) bridge.pickedUp(executor, known)
+    Json.write(Map("version" -> bridge.newest, "again-in-ms" -> math.max(ReportDesk.AskEveryMs, table.aliveCount)))
+  }
+
+  def removed(executor: String): Unit = { versions.remove(executor); () }
+
+  private def take(kind: String, report: JsonNode): Unit = {
+    kind match {
       case "hello" =>
         census.located(report.get("executor").asText(), report.get("location").asText(), report.get("zone").asText())
       case "store-opened" => storeOpened(report)
@@ -177,4 +199,8 @@ final class ReportDesk(bridge: Bridge, census: Census) {
     }
     bridge.tell(fields.toMap - "report" + ("event" -> event))
   }
+}
+
+object ReportDesk {
+  private val AskEveryMs = 250
 }

@@ -91,7 +91,7 @@ object SettingsTable {
     case _ => value
   }).toOption
 
-  private val Secret = "(?i).*(secret|password|token|access.?key|credential).*"
+  private val Secret = "(?i).*(secret|password|passphrase|token|access.?key|credential|auth|jaas|[.]pem).*"
 
   private def shown(key: String, value: String): String = if (key.matches(Secret)) s"$key (its value is hidden)" else s"$key=$value"
 

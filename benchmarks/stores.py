@@ -1,0 +1,209 @@
+"""The agent's records in each metadata store: how long they take, how large they are, and what watchers cost.
+
+A thousand processors with ten thousand tasks, in files, in a ZooKeeper ensemble of three nodes and in a Kafka broker,
+all on this machine. Stock Spark has nothing to compare with.
+
+    publish-first       write a first job model, all its processors' localities and all tasks' localities
+    publish-next        write the next one: a processor is gone, its tasks are elsewhere
+    read                a new client reads what a start needs
+    stored              bytes of the store after that, on its disk or in its nodes
+    watchers-told       from a write until the last of fifty clients has heard of it
+    calls-a-watcher     how often a client's watcher was called for that write, the worst one
+    requests-a-watcher  packets that ZooKeeper got for each of them meanwhile, theirs and the writer's and all pings
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import Row, row
+from benchmarks.grouping import PROCESSORS_PER_HOST
+from benchmarks.machine import this_machine
+from mooring.agent.records import Records
+from mooring.metadata import MetadataStore, open_metadata_store
+from mooring.model import ContainerModel, JobModel, LocationId, SystemStreamPartition, TaskModel, TaskName
+from mooring.testing.kafka import KafkaBroker
+from mooring.testing.probes import wait_until
+from mooring.testing.zookeeper import ZooKeeperEnsemble
+
+WATCHERS = 50
+UNITS = {"stored": "bytes", "calls-a-watcher": "calls", "requests-a-watcher": "requests"}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much there is to keep."""
+
+    tasks: int
+    processors: int
+
+
+FULL, QUICK = Size(10_000, 1_000), Size(1_000, 100)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A store under measurement: how a client opens it, how large it is, what its server was asked."""
+
+    name: str
+    open: Callable[[], MetadataStore]
+    stored: Callable[[], int]
+    requests: Callable[[], int] | None = None
+
+
+def run(quick: bool) -> dict[str, Any]:
+    """What the command line calls."""
+    size, repeats = (QUICK, 1) if quick else (FULL, 3)
+    directory = Path(tempfile.mkdtemp(prefix="mooring-stores-"))
+    rows: list[Row] = []
+    machine = this_machine()
+    try:
+        for kind in (_files, _zookeeper, _kafka):
+            measured: dict[str, list[float]] = {}
+            for number in range(repeats):
+                with kind(directory / f"{kind.__name__}-{number}") as served:
+                    for figure, value in _measure(served, size).items():
+                        measured.setdefault(figure, []).append(value)
+            what = {"store": served.name, "tasks": size.tasks, "processors": size.processors}
+            rows += [
+                row(figure, UNITS.get(figure, "s"), {"mooring": seen}, **what) for figure, seen in measured.items()
+            ]
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    return {"name": "stores", "machine": machine, "rows": rows}
+
+
+def _measure(served: Served, size: Size) -> dict[str, float]:
+    first, following = _job_model(size, 1), _job_model(size, 2, gone=1)
+    seen: dict[str, float] = {}
+    with served.open() as store:
+        records = Records(store, print)
+        seen["publish-first"] = _seconds(lambda: _publish(store, records, first, _places(first)))
+        before = _places(first)
+        moved = {task: place for task, place in _places(following).items() if before[task] != place}
+        seen["publish-next"] = _seconds(lambda: _publish(store, records, following, moved))
+        with served.open() as reader:
+            seen["read"] = _seconds(Records(reader, print).read)
+        seen["stored"] = served.stored()
+        seen |= _watched(served, store)
+    return seen
+
+
+def _publish(store: MetadataStore, records: Records, model: JobModel, places: dict[str, str]) -> None:
+    records.write_job_model(model)
+    records.write_task_locality(places)
+    store.flush()
+
+
+def _watched(served: Served, store: MetadataStore) -> dict[str, float]:
+    calls: Counter[int] = Counter()
+    heard = threading.Lock()
+
+    def listen(number: int) -> Callable[[frozenset[str]], None]:
+        def watcher(keys: frozenset[str]) -> None:
+            with heard:
+                calls[number] += 1
+
+        return watcher
+
+    with ExitStack() as clients:
+        for number in range(WATCHERS):
+            clients.enter_context(served.open()).watch(listen(number))
+        store.put("ready", b"")
+        wait_until(lambda: len(calls) == WATCHERS, "all clients to watch", 60)
+        time.sleep(2.0)  # what is told late counts for the write before
+        calls.clear()
+        asked = served.requests() if served.requests else 0
+        begin = time.monotonic()
+        store.put("news", b"x")
+        wait_until(lambda: len(calls) == WATCHERS, "all clients to hear", 60, interval=0.002)
+        told = time.monotonic() - begin
+        time.sleep(2.0)  # what is told twice is told soon
+        seen = {"watchers-told": told, "calls-a-watcher": float(max(calls.values()))}
+        if served.requests:
+            seen["requests-a-watcher"] = (served.requests() - asked) / WATCHERS
+        return seen
+
+
+def _job_model(size: Size, version: int, gone: int = 0) -> JobModel:
+    """The tasks in turn over the processors, of which the last `gone` are not there any more."""
+    here = size.processors - gone
+    tasks: dict[int, list[TaskModel]] = {number: [] for number in range(here)}
+    for number in range(size.tasks):
+        streams = frozenset({SystemStreamPartition("spark", "query/0/default", number)})
+        processor = number % size.processors
+        owner = processor if processor < here else number % here
+        tasks[owner].append(TaskModel(TaskName(f"query/Partition {number}"), streams, number))
+    containers = [
+        ContainerModel.of(str(number), held, LocationId(f"host-{number // PROCESSORS_PER_HOST}"))
+        for number, held in tasks.items()
+    ]
+    return JobModel.of(containers, version)
+
+
+def _places(model: JobModel) -> dict[str, str]:
+    return {task: held.location_id or "" for held in model.containers.values() for task in held.tasks}
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+@contextmanager
+def _files(directory: Path) -> Iterator[Served]:
+    yield Served("files", lambda: open_metadata_store(str(directory)), lambda: _on_disk(directory))
+
+
+@contextmanager
+def _zookeeper(directory: Path) -> Iterator[Served]:
+    with ZooKeeperEnsemble(nodes=3, work_dir=directory) as ensemble:
+        place = f"zk://{ensemble.hosts}/mooring"
+        yield Served(
+            "zookeeper",
+            lambda: open_metadata_store(place),
+            lambda: _in_nodes(ensemble.hosts, "/mooring"),
+            lambda: sum(node.received() for node in ensemble.nodes),
+        )
+
+
+@contextmanager
+def _kafka(directory: Path) -> Iterator[Served]:
+    with KafkaBroker(directory) as broker:
+        place = f"kafka://{broker.servers}/mooring"
+        yield Served(
+            "kafka", lambda: open_metadata_store(place), lambda: _on_disk(directory / "data", "mooring-*/*.log")
+        )
+
+
+def _on_disk(directory: Path, pattern: str = "**/*") -> int:
+    return sum(path.stat().st_size for path in directory.glob(pattern) if path.is_file())
+
+
+def _in_nodes(hosts: str, root: str) -> int:
+    """The bytes of all values below a node."""
+    from kazoo.client import KazooClient
+
+    client = KazooClient(hosts=hosts)
+    client.start()
+    try:
+        waiting, total = [root], 0
+        while waiting:
+            path = waiting.pop()
+            names, stat = client.get_children(path, include_data=True)
+            total += stat.dataLength
+            waiting += [f"{path}/{name}" for name in names]
+        return total
+    finally:
+        client.stop()
+        client.close()

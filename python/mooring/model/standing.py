@@ -1,0 +1,39 @@
+"""What a driver's candidate knows of the election at one moment, as it is told to the JVM (docs/internals.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LEADING, WAITING, UNKNOWN, NONE = "leading", "waiting", "unknown", "none"
+
+WORD_SECONDS = 3.0
+"""How long a word holds that does not say that this driver leads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One word of the agent's."""
+
+    state: str
+    """`leading`; `waiting`; `unknown` (no live connection, or nobody leads yet); `none` (no part in any election)."""
+    leader: str = ""
+    seconds: float = WORD_SECONDS
+    """For how long it holds, whatever others do."""
+    contested: bool = False
+    """Whether another candidate waits for its turn."""
+    term: int = 0
+    """The number of the leader's term, when this candidate leads."""
+    after_another: bool = False
+    """Whether another candidate had the term before."""
+
+    def as_json(self, said_at: float) -> dict[str, object]:
+        """The form for `Bridge.lead`; `said_at` in seconds since 1970, taken before anybody was asked."""
+        return {
+            "state": self.state,
+            "leader": self.leader,
+            "said-at": int(said_at * 1000),
+            "good-for-ms": int(self.seconds * 1000),
+            "contested": self.contested,
+            "term": self.term,
+            "after-another": self.after_another,
+        }

@@ -1,0 +1,42 @@
+package io.mooring
+
+import scala.util.control.NonFatal
+
+/**
+ * Takes up each new version of the job model in an executor, by asking the driver again and again; the plugin's API has
+ * no way from the driver to an executor. A daemon thread, from its making until `stop`.
+ */
+final class VersionWatch {
+  @volatile private var taken = -1L
+
+  private val thread = new Thread(() => run(), "mooring-version-watch")
+  thread.setDaemon(true)
+  thread.start()
+
+  /** The newest version that this executor has taken up; -1 for none. */
+  def version: Long = taken
+
+  def stop(): Unit = thread.interrupt()
+
+  private def run(): Unit =
+    try while (true) Thread.sleep(ask())
+    catch { case _: InterruptedException => } // the executor ends
+
+  /** Asks, and tells at once of what is new; answers how long to wait. */
+  private def ask(): Long =
+    try ExecutorReports.version(taken) match {
+      case Some((newest, _)) if newest > taken =>
+        taken = newest
+        0
+      case Some((_, againInMs)) => againInMs
+      case None => VersionWatch.PauseMs
+    } catch {
+      case NonFatal(e) =>
+        Say.once("version-watch", s"the driver did not tell which placement version is the newest ($e); it is asked again")
+        VersionWatch.PauseMs
+    }
+}
+
+object VersionWatch {
+  private val PauseMs = 5000L // the driver is busy, or of another version of Mooring
+}

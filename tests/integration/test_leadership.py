@@ -1,0 +1,182 @@
+"""What a driver's JVM makes of the agent's words about the election: who waits, who goes on, who is refused."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf
+from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
+
+from mooring.jar import jar_path
+from mooring.model.standing import LEADING, NONE, UNKNOWN, WAITING, Standing
+from mooring.testing.probes import wait_until
+
+FIRST, RENEWED, CONTESTED = 0.6, 0.3, 1.2
+"""Seconds: patience of a driver that starts, of one under way, and of one under way with a standby."""
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[JavaGateway]:
+    gateway: JavaGateway = launch_gateway(SparkConf(False).set("spark.driver.extraClassPath", str(jar_path())))
+    ensure_callback_server_started(gateway)
+    yield gateway
+    gateway.shutdown()
+
+
+class Truth:
+    """A Scala function that answers with what the test says."""
+
+    def __init__(self, value: bool) -> None:
+        self.value = value
+
+    def apply(self) -> bool:
+        return self.value
+
+    class Java:
+        """Read by Py4J."""
+
+        implements = ("scala.Function0",)
+
+
+setattr(Truth, "apply$mcZ$sp", Truth.apply)  # Scala's form of it for a Boolean
+
+
+class Driver:
+    """A driver, as far as its leadership goes; `agent` is whether one may still be heard."""
+
+    def __init__(self, jvm: Any) -> None:
+        self.agent = Truth(True)
+        self._jvm = jvm
+        self._leadership = jvm.io.mooring.Leadership(*(int(s * 1000) for s in (FIRST, RENEWED, CONTESTED)))
+        self._start = threading.Thread(target=lambda: self._leadership.awaitTurn(self.agent), daemon=True)
+
+    def hears(self, *standings: Standing, ago: float = 0.0) -> bool:
+        """Whether it still takes part after the last of them."""
+        for standing in standings:
+            word = json.dumps(standing.as_json(time.time() - ago))
+            takes_part = self._leadership.told(self._jvm.io.mooring.Word.parse(word))
+        return bool(takes_part)
+
+    def starts(self) -> None:
+        self._start.start()
+
+    @property
+    def is_under_way(self) -> bool:
+        return not self._start.is_alive()
+
+    def goes_on_within(self, seconds: float) -> None:
+        wait_until(lambda: self.is_under_way, "the driver to go on", seconds)
+
+    def writes(self) -> float:
+        """How long an entry of a log had to wait, in seconds."""
+        began = time.monotonic()
+        self._leadership.check("commits/7", self.agent)
+        return time.monotonic() - began
+
+    def is_refused(self) -> bool:
+        try:
+            self.writes()
+        except Py4JJavaError as error:
+            assert "LeadershipLostException: commits/7 is not written" in str(error)
+            return True
+        return False
+
+
+@pytest.fixture
+def driver(gateway: JavaGateway) -> Driver:
+    return Driver(gateway.jvm)
+
+
+@pytest.fixture
+def leader(driver: Driver) -> Driver:
+    driver.hears(Standing(LEADING, "me", 60, term=3))
+    driver.starts()
+    driver.goes_on_within(5)
+    return driver
+
+
+def test_a_leader_writes_at_once_while_the_word_holds(leader: Driver) -> None:
+    assert leader.writes() < RENEWED / 2
+
+
+def test_a_word_that_holds_no_more_is_renewed(leader: Driver) -> None:
+    leader.hears(Standing(LEADING, "me", 5, term=3), ago=6)
+    threading.Timer(RENEWED / 3, leader.hears, (Standing(LEADING, "me", 60, term=3),)).start()
+    assert 0.9 * RENEWED / 3 < leader.writes() < RENEWED
+    assert leader.writes() < RENEWED / 2
+
+
+def test_who_hears_nothing_waits_once_and_goes_on(leader: Driver) -> None:
+    leader.hears(Standing(LEADING, "me", 5, term=3), ago=6)
+    assert leader.writes() >= RENEWED
+    assert leader.writes() < RENEWED / 2
+    leader.hears(Standing(LEADING, "me", 5, term=3), ago=6)
+    assert leader.writes() >= RENEWED
+
+
+def test_with_a_standby_it_waits_for_the_next_agent(leader: Driver) -> None:
+    leader.hears(Standing(LEADING, "me", 5, contested=True, term=3), ago=6)
+    threading.Timer(2 * RENEWED, leader.hears, (Standing(WAITING, "another"),)).start()
+    assert leader.is_refused()
+
+
+def test_nobody_waits_for_an_agent_that_does_not_come(leader: Driver) -> None:
+    leader.agent.value = False
+    leader.hears(Standing(LEADING, "me", 5, contested=True, term=3), ago=6)
+    assert leader.writes() < RENEWED / 2
+
+
+def test_nobody_waits_where_there_is_no_election(driver: Driver) -> None:
+    driver.hears(Standing(NONE, seconds=0))
+    driver.starts()
+    driver.goes_on_within(FIRST / 2)
+    assert driver.writes() < RENEWED / 2
+
+
+@pytest.mark.parametrize(
+    ("words", "has_lost"),
+    [
+        ((Standing(WAITING, "another"), Standing(LEADING, "me", 60, term=5)), True),
+        ((Standing(UNKNOWN), Standing(LEADING, "me", 60, term=3)), False),
+        ((Standing(UNKNOWN), Standing(LEADING, "me", 60, term=5, after_another=True)), True),
+        ((Standing(UNKNOWN), Standing(LEADING, "me", 60, term=4)), False),
+    ],
+    ids=["another leads", "the same term", "another led between", "a new term after the own one"],
+)
+def test_who_was_overtaken_has_lost_for_good(leader: Driver, words: tuple[Standing, ...], has_lost: bool) -> None:
+    assert leader.hears(*words) is not has_lost
+    assert leader.is_refused() is has_lost
+
+
+def test_a_driver_that_starts_waits_for_a_first_word_and_no_longer(driver: Driver) -> None:
+    began = time.monotonic()
+    driver.starts()
+    driver.goes_on_within(10)
+    assert time.monotonic() - began >= FIRST
+
+
+def test_a_standby_does_not_begin_because_it_hears_less(driver: Driver) -> None:
+    driver.hears(Standing(WAITING, "another"))
+    driver.starts()
+    time.sleep(1.5 * FIRST)  # that nothing happens can only be waited for
+    driver.hears(Standing(UNKNOWN))
+    time.sleep(1.5 * FIRST)
+    assert not driver.is_under_way
+    driver.hears(Standing(LEADING, "me", 60, term=4, after_another=True))
+    driver.goes_on_within(5)
+    assert driver.writes() < RENEWED / 2
+
+
+def test_a_standby_that_will_hear_nothing_any_more_goes_on(driver: Driver) -> None:
+    driver.hears(Standing(WAITING, "another"))
+    driver.starts()
+    driver.agent.value = False
+    driver.goes_on_within(10)
+    assert not driver.is_refused()
