@@ -21,7 +21,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-demo: $(VENV)/.ready jar  ## three hosts on this machine, a real stream, a kill, a restart: what Mooring does, shown [ARGS="--json FILE"]
+demo: $(VENV)/.ready jar  ## three hosts on this machine, a real stream, a kill, a restart: what Mooring does, shown [ARGS="--json FILE --with zookeeper"]
 	$(BIN)/mooring demo $(ARGS)
 
 test: $(VENV)/.ready-dev jar  ## unit, property and contract tests, then the integration tests that are not heavy [ARGS="-x -v"]
@@ -70,7 +70,7 @@ $(PY): | machine
 $(VENV)/.ready: pyproject.toml setup.py $(CHECK_TOOLS) | $(PY)
 	@echo "Setting up $(VENV). The first time this fetches PySpark, 430 MB, and may take some minutes."
 	$(PIP) 'pip>=23'
-	$(PIP) --editable .
+	$(PIP) --editable '.[kafka,zookeeper]'
 	@touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready

@@ -64,9 +64,9 @@ class Case:
 
 QUICK = (Case("raw", False, batches=60), Case("raw", True, batches=60))
 FULL = (
-    Case("raw", False, batches=120, rounds=3),
-    Case("raw", True, batches=120, rounds=3),
-    Case("slow", False, batches=80),
+    Case("raw", False, batches=140, rounds=2),
+    Case("raw", True, batches=140, rounds=2),
+    Case("slow", False, batches=60),
 )
 
 

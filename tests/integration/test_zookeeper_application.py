@@ -11,6 +11,10 @@ import pytest
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.zookeeper import ZooKeeperEnsemble
 from tests.integration.load import PARTITIONS, Load
+from tests.integration.stages import said
+
+SESSION_SECONDS = 10
+"""The default of spark.mooring.metadata.timeout."""
 
 
 @pytest.fixture
@@ -33,16 +37,21 @@ def test_a_query_goes_on_without_a_quorum(tmp_path: Path, ensemble: ZooKeeperEns
         job.wait_until(lambda: load.counter("batches") >= 3, "a batch beside a dead node", 120)
         ensemble.nodes[1].kill()
         gone = time.monotonic()
-        committed = load.committed()
-        load.offer(1)
-        job.wait_until(lambda: load.committed() > committed, "a batch without a quorum", 60)
-        time.sleep(max(0.0, away - (time.monotonic() - gone)))
+        while time.monotonic() - gone < away:
+            committed = load.committed()
+            load.offer(1)
+            job.wait_until(lambda before=committed: load.committed() > before, "a batch without a quorum", 60)
+            time.sleep(away / 5)  # the load: a file now and then
         ensemble.nodes[0].revive()
         ensemble.nodes[1].revive()
         ensemble.wait_until_served()
+        returned = time.time()
+        job.wait_until(lambda: load.status()["at"] / 1000 > returned, "the agent to lead again", SESSION_SECONDS)
         load.offer(1)
-        job.wait_until(lambda: load.counter("batches") >= 5, "the status to be kept again", 60)
+        committed = load.committed()
+        job.wait_until(lambda: load.committed() > committed, "a batch with the quorum", 60)
         assert load.counter("moves") == 0
+        assert said(job.log, "Lost task") == 0
         job.terminate()
         job = load.submit(cluster)
         load.offer_the_rest_and_finish(job)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mooring.agent.records import Records, Remembered
+from mooring.errors import WriterReplaced
 from mooring.metadata import MetadataStore
 from mooring.model import JobModel
 
@@ -64,6 +65,7 @@ class Memory:
         self._stopping = False
         self._remembered: Remembered | None = None
         self._taken = False
+        self._over = False
         self._thread = threading.Thread(target=self._run, name="mooring-memory", daemon=True)
         self._thread.start()
 
@@ -98,7 +100,7 @@ class Memory:
     def drain(self, timeout: float) -> bool:
         """Return when all is written, or after `timeout` seconds with False."""
         with self._change:
-            return self._change.wait_for(lambda: not self._notes and not self._writing, timeout)
+            return self._change.wait_for(lambda: self._over or not (self._notes or self._writing), timeout)
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is noted, if the store answers in time, and let go of the store."""
@@ -121,6 +123,12 @@ class Memory:
                 self._work()
             except NotLeading:
                 pause = FIRST_PAUSE_SECONDS
+            except WriterReplaced as error:
+                self._say(f"another driver keeps the records from now on: this one's are not kept any more ({error})")
+                with self._change:
+                    self._over = True
+                    self._change.notify_all()
+                return
             except Exception as error:  # whatever is wrong with a store, the thread goes on, and so do queries
                 self._say_once(
                     f"can not read or write the metadata store ({error}): it is tried again; until then a restart may"

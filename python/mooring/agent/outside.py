@@ -68,8 +68,11 @@ class Outside:
     def _open_store(self, settings: Settings, place: str, say: Callable[[str], None]) -> MetadataStore:
         """The store that the settings name; one that can not even be opened is replaced by none, said once."""
         try:
-            if place.split("://")[0] in ("zk", "kafka", "memory"):
-                return open_metadata_store(place, report=say, **settings.metadata_options)
+            scheme = place.split("://")[0]
+            if scheme in ("zk", "kafka", "memory"):
+                # Of two drivers the one that came last keeps the records; the other is told that it was replaced.
+                own = {"exclusive.writer": "agent"} if scheme == "kafka" else {}
+                return open_metadata_store(place, report=say, **{**own, **settings.metadata_options})
             for name in sorted(settings.metadata_options):
                 say(f"spark.mooring.metadata.{name} has no effect on {place}: only zk:// and kafka:// have options")
             return FileMetadataStore(open_tree(self._bridge.jvm, place), report=say)

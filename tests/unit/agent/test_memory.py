@@ -10,7 +10,7 @@ import pytest
 
 from mooring.agent.memory import Memory
 from mooring.agent.records import JOB_MODELS, KEPT_VERSIONS, STATUS, TASK_LOCALITY
-from mooring.errors import MetadataStoreUnavailable
+from mooring.errors import MetadataStoreUnavailable, WriterReplaced
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import ContainerModel, JobModel, LocationId, job_model_from_json
 from mooring.testing.probes import wait_until
@@ -145,3 +145,20 @@ def test_damaged_records_count_as_none_and_are_said(
     found = remember().recall(5)
     assert found is not None and found.model is None and not found.state_bytes
     assert len(said) == 2 and all("ignored" in line for line in said)
+
+
+def test_who_was_replaced_says_so_and_writes_no_more(
+    store: Unsteady, remember: Callable[[], Memory], said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = remember()
+    assert memory.recall(5) is not None
+
+    def replaced(*_: object) -> None:
+        raise WriterReplaced("generation 2 has the role")
+
+    monkeypatch.setattr(store, "put_all", replaced)
+    memory.save_status({"application": "app-1"})
+    wait_until(lambda: bool(said), "the agent to say it", 5)
+    assert "another driver keeps the records" in said[0] and "generation 2" in said[0]
+    memory.save_status({"application": "app-2"})
+    assert memory.drain(5) and len(said) == 1
