@@ -29,8 +29,10 @@ from benchmarks.figures import Row, row
 from benchmarks.grouping import PROCESSORS_PER_HOST
 from benchmarks.machine import this_machine
 from mooring.agent.records import Records
+from mooring.agent.zookeeper_election import ZkElection
 from mooring.metadata import MetadataStore, open_metadata_store
 from mooring.model import ContainerModel, JobModel, LocationId, SystemStreamPartition, TaskModel, TaskName
+from mooring.model.standing import LEADING
 from mooring.testing.kafka import KafkaBroker
 from mooring.testing.probes import wait_until
 from mooring.testing.zookeeper import ZooKeeperEnsemble
@@ -57,6 +59,7 @@ class Served:
     name: str
     open: Callable[[], MetadataStore]
     stored: Callable[[], int]
+    records: Callable[[MetadataStore], Records] = lambda store: Records(store, print)
     requests: Callable[[], int] | None = None
 
 
@@ -86,13 +89,13 @@ def _measure(served: Served, size: Size) -> dict[str, float]:
     first, following = _job_model(size, 1), _job_model(size, 2, gone=1)
     seen: dict[str, float] = {}
     with served.open() as store:
-        records = Records(store, print)
+        records = served.records(store)
         seen["publish-first"] = _seconds(lambda: _publish(store, records, first, _places(first)))
         before = _places(first)
         moved = {task: place for task, place in _places(following).items() if before[task] != place}
         seen["publish-next"] = _seconds(lambda: _publish(store, records, following, moved))
         with served.open() as reader:
-            seen["read"] = _seconds(Records(reader, print).read)
+            seen["read"] = _seconds(served.records(reader).read)
         seen["stored"] = served.stored()
         seen |= _watched(served, store)
     return seen
@@ -169,12 +172,18 @@ def _files(directory: Path) -> Iterator[Served]:
 def _zookeeper(directory: Path) -> Iterator[Served]:
     with ZooKeeperEnsemble(nodes=3, work_dir=directory) as ensemble:
         place = f"zk://{ensemble.hosts}/mooring"
-        yield Served(
-            "zookeeper",
-            lambda: open_metadata_store(place),
-            lambda: _in_nodes(ensemble.hosts, "/mooring"),
-            lambda: sum(node.received() for node in ensemble.nodes),
-        )
+        election = ZkElection(place, {}, "benchmark", "", print)
+        try:
+            wait_until(lambda: election.standing().state == LEADING, "the agent to lead", 30)
+            yield Served(
+                "zookeeper",
+                lambda: open_metadata_store(place),
+                lambda: _in_nodes(ensemble.hosts, "/mooring"),
+                lambda store: election.records(store, print),
+                lambda: sum(node.received() for node in ensemble.nodes),
+            )
+        finally:
+            election.close()
 
 
 @contextmanager

@@ -10,9 +10,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from mooring.agent.records import Records, Remembered
-from mooring.errors import WriterReplaced
+from mooring.errors import LeadershipLost, WriterReplaced
 from mooring.metadata import MetadataStore
 from mooring.model import JobModel
 
@@ -26,7 +27,7 @@ class _Notes:
 
     model: JobModel | None = None
     task_locality: Mapping[str, str] = field(default_factory=dict)
-    status: Mapping[str, object] | None = None
+    status: Mapping[str, Any] | None = None
     barriers: Mapping[int, str] = field(default_factory=dict)
 
     def then(self, newer: _Notes) -> _Notes:
@@ -52,13 +53,17 @@ class Memory:
     """
 
     def __init__(
-        self, store: MetadataStore, say: Callable[[str], None], may_write: Callable[[], bool] = lambda: True
+        self,
+        store: MetadataStore,
+        say: Callable[[str], None],
+        may_write: Callable[[], bool] = lambda: True,
+        records: Callable[[MetadataStore, Callable[[str], None]], Records] = Records,
     ) -> None:
         """Notes wait while `may_write` says no: another driver leads, and the records are its own."""
         self._say = say
         self._may_write = may_write
         self._said: set[str] = set()
-        self._records = Records(store, self._say_once)
+        self._records = records(store, self._say_once)
         self._change = threading.Condition()
         self._notes = _Notes()
         self._writing = False
@@ -93,7 +98,7 @@ class Memory:
         """Keep where tasks are now."""
         self._note(_Notes(task_locality=changed))
 
-    def save_status(self, status: Mapping[str, object]) -> None:
+    def save_status(self, status: Mapping[str, Any]) -> None:
         """Keep what `mooring status` shows."""
         self._note(_Notes(status=status))
 
@@ -121,7 +126,7 @@ class Memory:
         while self._wait_for_work(pause):
             try:
                 self._work()
-            except NotLeading:
+            except (NotLeading, LeadershipLost):
                 pause = FIRST_PAUSE_SECONDS
             except WriterReplaced as error:
                 self._say(f"another driver keeps the records from now on: this one's are not kept any more ({error})")

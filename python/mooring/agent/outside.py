@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mooring.agent.leadership import Helm
 from mooring.agent.memory import Memory
+from mooring.agent.records import Records
 from mooring.errors import InvalidSettingError, MetadataStoreError
 from mooring.metadata import FileMetadataStore, MemoryMetadataStore, MetadataStore, open_metadata_store
 from mooring.model import events
@@ -14,6 +16,9 @@ from mooring.model.standing import NONE, UNKNOWN, Standing
 from mooring.settings import Settings
 from mooring.spark.bridge import JvmBridge
 from mooring.spark.hadoop_tree import open_tree
+
+if TYPE_CHECKING:  # kazoo is there only for those who use it
+    from mooring.agent.zookeeper_election import ZkElection
 
 LAST_WRITES_SECONDS = 1.5
 """Less than the driver waits for the agent's end."""
@@ -27,11 +32,12 @@ class Outside:
         self._memory: Memory | None = None
         self._helm: Helm | None = None
         self._has_lost = False
+        self._election: ZkElection | None = None
 
     def open_memory(self, settings: Settings, place: str, application: str, say: Callable[[str], None]) -> Memory:
         """The records in the store; with an election, written only while this driver leads."""
         store = self._open_store(settings, place, say)
-        self._memory = Memory(store, say, self._may_write)
+        self._memory = Memory(store, say, self._may_write, self._records)
         return self._memory
 
     def take_helm(self, starting: events.DriverStarting) -> None:
@@ -47,12 +53,17 @@ class Outside:
             from mooring.agent.zookeeper_election import ZkElection
 
             name = f"{starting.name} on {starting.driver_host}"
-            election = ZkElection(place, settings.metadata_options, name, self._bridge.inherit(), self._bridge.say)
+            self._election = ZkElection(
+                place, settings.metadata_options, name, self._bridge.inherit(), self._bridge.say
+            )
         except (ModuleNotFoundError, MetadataStoreError, InvalidSettingError) as error:
             self._bridge.say(f"this driver takes part in no election ({error})")
             self._bridge.lead(Standing(NONE), time.time())
             return
-        self._helm = Helm(election, self._bridge)
+        self._helm = Helm(self._election, self._bridge)
+
+    def _records(self, store: MetadataStore, say: Callable[[str], None]) -> Records:
+        return Records(store, say) if self._election is None else self._election.records(store, say)
 
     def _may_write(self) -> bool:
         """Whether records may be kept for all: always where there is no election."""

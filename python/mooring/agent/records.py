@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from mooring.errors import InvalidJobModelError
 from mooring.metadata import MetadataStore, NamespacedMetadataStore
@@ -43,8 +44,19 @@ class Records:
 
     def read(self) -> Remembered:
         """Everything that a start needs."""
-        places = {task: place.decode("utf-8", "replace") for task, place in self._tasks.all().items()}
-        return Remembered(self._newest_model(), places, self._state_bytes())
+        return Remembered(self._newest_model(), self.task_locality(), self._state_bytes())
+
+    def job_models(self) -> dict[int, bytes]:
+        """The texts of the job models that are kept, by version."""
+        return {int(key): text for key, text in self._models.all().items() if key.isdecimal()}
+
+    def task_locality(self) -> dict[str, str]:
+        """Task name to the location where it ran last."""
+        return {task: place.decode("utf-8", "replace") for task, place in self._tasks.all().items()}
+
+    def status(self) -> bytes | None:
+        """What `mooring status` shows, as it was written; None when there is none."""
+        return self._store.get(STATUS)
 
     def write_job_model(self, model: JobModel) -> None:
         """Keep a new version, and remove all but the newest few."""
@@ -64,7 +76,7 @@ class Records:
         """Keep where these tasks are now."""
         self._tasks.put_all({task: location.encode() for task, location in changed.items()})
 
-    def write_status(self, status: Mapping[str, object]) -> None:
+    def write_status(self, status: Mapping[str, Any]) -> None:
         """Keep what `mooring status` shows."""
         self._store.put(STATUS, json.dumps(status).encode())
 
@@ -73,10 +85,7 @@ class Records:
         self._store.close()
 
     def _newest_model(self) -> JobModel | None:
-        for version in reversed(_versions(self._models)):
-            text = self._models.get(version)
-            if text is None:  # removed in this moment, as an old one
-                continue
+        for version, text in sorted(self.job_models().items(), reverse=True):
             try:
                 return job_model_from_json(text)
             except InvalidJobModelError as damage:
@@ -85,7 +94,7 @@ class Records:
 
     def _state_bytes(self) -> dict[str, int]:
         """From the last status that was shown."""
-        text = self._store.get(STATUS)
+        text = self.status()
         try:
             tasks = json.loads(text)["tasks"] if text else []
             return {task["name"]: task["local-bytes"] for task in tasks if isinstance(task["local-bytes"], int)}

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from mooring.agent.zookeeper_records import ZkRecords
 from mooring.coordination.zookeeper import ZkLeaderLock
 from mooring.errors import MetadataStoreError
-from mooring.metadata.store import Report
+from mooring.metadata.store import MetadataStore, Report
 from mooring.metadata.zookeeper.connection import ZkConnection
 from mooring.metadata.zookeeper.options import settings_from
 from mooring.model.standing import LEADING, UNKNOWN, WAITING, Standing
@@ -28,6 +29,7 @@ class ZkElection:
         inherited: dict[str, Any] = json.loads(legacy) if legacy else {}
         session = inherited.get("session")
         self._credentials = (int(session[0]), bytes.fromhex(session[1])) if session else None
+        self._root = settings.root
         self._token: str = inherited.get("token") or os.urandom(16).hex()
         self._name = f"{name} ({self._token[:8]})"
         self._connection = ZkConnection(settings, self._credentials)
@@ -59,6 +61,10 @@ class ZkElection:
             return Standing(UNKNOWN)
         # About to lead, or nobody is: what comes next is known in a moment.
         return Standing(UNKNOWN) if leader in (None, self._name) else Standing(WAITING, str(leader))
+
+    def records(self, store: MetadataStore, say: Callable[[str], None]) -> ZkRecords:
+        """The records of the job, written in this candidate's terms."""
+        return ZkRecords(store, say, self._connection, self._root, lambda: self._lock.leadership)
 
     def legacy(self) -> str:
         """The session's number and password: the last ones known, as the session outlives its connections."""

@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.records import JOB_MODELS, STATUS, TASK_LOCALITY
+from mooring.agent.open_records import open_records
+from mooring.agent.records import STATUS
 from mooring.cli.conf_file import read_conf_file
 from mooring.cli.exits import BadUsage, CommandFailed, nearest
 from mooring.errors import InvalidJobModelError, MetadataStoreError
-from mooring.metadata import MetadataStore, NamespacedMetadataStore, open_metadata_store
-from mooring.model import JobModel, job_model_from_json, natural_order
+from mooring.model import JobModel, job_model_from_json
 from mooring.settings import Settings
 
 METADATA_VARIABLE = "MOORING_METADATA"
@@ -38,15 +38,13 @@ class Records:
             raise BadUsage(f"no metadata store is named: give --metadata or set {METADATA_VARIABLE}; {_EXPECTED}")
         self._damage: list[str] = []
         try:
-            self._store: MetadataStore = open_metadata_store(
-                self.place, report=self._damage.append, **settings.metadata_options
-            )
+            self._records = open_records(self.place, settings.metadata_options, self._damage.append)
         except MetadataStoreError as error:
             raise BadUsage(f"--metadata {self.place}: {error}") from error
 
     def status(self) -> dict[str, Any]:
         """The status as the agent wrote it. CommandFailed when there is none, or when it is damaged."""
-        return self._json_object(STATUS, self._whole(STATUS, self._store.get(STATUS)))
+        return self._json_object(STATUS, self._whole(STATUS, self._records.status()))
 
     def status_if_any(self) -> dict[str, Any]:
         """The status, or an empty one when there is none that can be read."""
@@ -60,9 +58,9 @@ class Records:
 
         CommandFailed when there is none, or when the newest is damaged.
         """
-        models = NamespacedMetadataStore(self._store, JOB_MODELS).all()
-        versions = sorted((key for key in models if key.isdigit()), key=natural_order, reverse=True)
-        newest = self._parsed(versions[0] if versions else "", models)
+        models = self._records.job_models()
+        versions = sorted(models, reverse=True)
+        newest = self._parsed(versions[0] if versions else -1, models)
         for version in versions:
             with suppress(CommandFailed):
                 model = self._parsed(version, models)
@@ -72,10 +70,9 @@ class Records:
 
     def task_locality(self) -> dict[str, str]:
         """Task name to the location where it ran last."""
-        records = NamespacedMetadataStore(self._store, TASK_LOCALITY).all()
-        return {task: location.decode("utf-8", "replace") for task, location in records.items()}
+        return self._records.task_locality()
 
-    def _parsed(self, version: str, models: Mapping[str, bytes]) -> JobModel:
+    def _parsed(self, version: int, models: Mapping[int, bytes]) -> JobModel:
         record = self._whole("job model", models.get(version))
         try:
             return job_model_from_json(record)

@@ -1,0 +1,120 @@
+"""The agent's records in ZooKeeper's tree, written in terms only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from mooring.agent.open_records import open_records
+from mooring.agent.records import KEPT_VERSIONS
+from mooring.agent.zookeeper_election import ZkElection
+from mooring.agent.zookeeper_records import ZkRecords
+from mooring.errors import LeadershipLost
+from mooring.metadata import open_metadata_store
+from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, TaskName
+from mooring.model.standing import LEADING
+from mooring.testing.probes import wait_until
+from mooring.testing.zookeeper import ZooKeeperEnsemble
+
+TASK = "clicks and views/Partition 0"
+STATUS: dict[str, Any] = {
+    "processors": [
+        {"id": "0", "location": "10.0.0.7", "state": "bound"},
+        {"id": "1", "location": "10.0.0.8", "state": "unbound"},
+    ],
+    "tasks": [],
+}
+
+
+def model(version: int) -> JobModel:
+    return JobModel.of([ContainerModel.of("0", [TaskModel(TaskName(TASK), frozenset(), 0)], LocationId("a"))], version)
+
+
+@pytest.fixture
+def place(zookeeper_root: str) -> str:
+    return zookeeper_root
+
+
+@pytest.fixture
+def nodes(zookeeper: ZooKeeperEnsemble) -> Iterator[KazooClient]:
+    client = KazooClient(hosts=zookeeper.hosts)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def election(place: str) -> Iterator[ZkElection]:
+    election = ZkElection(place, {}, "the agent", "", print)
+    wait_until(lambda: election.standing().state == LEADING, "the agent to lead", 30)
+    yield election
+    election.close()
+
+
+@pytest.fixture
+def records(election: ZkElection, place: str) -> Iterator[ZkRecords]:
+    records = election.records(open_metadata_store(place), print)
+    yield records
+    records.close()
+
+
+def test_each_record_has_its_node(records: ZkRecords, nodes: KazooClient, place: str) -> None:
+    records.write_job_model(model(3))
+    records.write_barriers({3: "DONE", 4: "NEW"})
+    records.write_task_locality({TASK: "10.0.0.7"})
+    records.write_status(STATUS)
+    root = "/" + place.partition("//")[2].partition("/")[2]
+    assert (
+        b'"version": 3' in nodes.get(f"{root}/jobModels/3")[0] or b'"version":3' in nodes.get(f"{root}/jobModels/3")[0]
+    )
+    assert nodes.get(f"{root}/barriers/3")[0] == b"DONE" and nodes.get(f"{root}/barriers/4")[0] == b"NEW"
+    (name,) = (name for name in nodes.get_children(f"{root}/localityData") if not name.startswith("="))
+    assert nodes.get(f"{root}/localityData/{name}")[0] == b"10.0.0.7"
+    location, stat = nodes.get(f"{root}/processors/processor.0")
+    assert location == b"10.0.0.7" and stat.ephemeralOwner
+    assert nodes.exists(f"{root}/processors/processor.1") is None
+
+
+def test_a_client_reads_what_the_agent_has_written(records: ZkRecords, place: str) -> None:
+    records.write_job_model(model(1))
+    records.write_task_locality({TASK: "b", "x": "c"})
+    records.write_status(STATUS)
+    client = open_records(place, {}, print)
+    found = client.read()
+    assert found.model == model(1) and found.task_locality == {TASK: "b", "x": "c"}
+    assert client.status() is not None
+    client.close()
+
+
+def test_the_newest_ten_stay(records: ZkRecords) -> None:
+    for version in range(1, KEPT_VERSIONS + 4):
+        records.write_job_model(model(version))
+        records.write_barriers({version: "TIMED_OUT"})
+    assert sorted(records.job_models()) == list(range(4, KEPT_VERSIONS + 4))
+
+
+def test_a_version_that_is_there_may_come_again_but_not_another_one(records: ZkRecords) -> None:
+    records.write_job_model(model(7))
+    records.write_job_model(model(7))
+    with pytest.raises(Exception, match="7 is there already"):
+        records.write_job_model(model(6))
+
+
+def test_outside_of_a_term_nothing_is_written(records: ZkRecords, election: ZkElection, place: str) -> None:
+    election.close()
+    writes = (
+        lambda: records.write_job_model(model(1)),
+        lambda: records.write_barriers({1: "NEW"}),
+        lambda: records.write_task_locality({TASK: "b"}),
+        lambda: records.write_status(STATUS),
+    )
+    for write in writes:
+        with pytest.raises(LeadershipLost):
+            write()
+    client = open_records(place, {}, print)
+    assert client.read().model is None and client.status() is None and not client.task_locality()
+    client.close()
