@@ -96,7 +96,7 @@ def driver(gateway: JavaGateway) -> Driver:
 
 @pytest.fixture
 def leader(driver: Driver) -> Driver:
-    driver.hears(Standing(LEADING, "me", 60, term=3))
+    driver.hears(Standing(LEADING, "me", 60, epoch="mine"))
     driver.starts()
     driver.goes_on_within(5)
     return driver
@@ -107,29 +107,41 @@ def test_a_leader_writes_at_once_while_the_word_holds(leader: Driver) -> None:
 
 
 def test_a_word_that_holds_no_more_is_renewed(leader: Driver) -> None:
-    leader.hears(Standing(LEADING, "me", 5, term=3), ago=6)
-    threading.Timer(RENEWED / 3, leader.hears, (Standing(LEADING, "me", 60, term=3),)).start()
+    leader.hears(Standing(LEADING, "me", 5, epoch="mine"), ago=6)
+    threading.Timer(RENEWED / 3, leader.hears, (Standing(LEADING, "me", 60, epoch="mine"),)).start()
     assert 0.9 * RENEWED / 3 < leader.writes() < RENEWED
     assert leader.writes() < RENEWED / 2
 
 
 def test_who_hears_nothing_waits_once_and_goes_on(leader: Driver) -> None:
-    leader.hears(Standing(LEADING, "me", 5, term=3), ago=6)
+    leader.hears(Standing(LEADING, "me", 5, epoch="mine"), ago=6)
     assert leader.writes() >= RENEWED
     assert leader.writes() < RENEWED / 2
-    leader.hears(Standing(LEADING, "me", 5, term=3), ago=6)
+    leader.hears(Standing(LEADING, "me", 5, epoch="mine"), ago=6)
     assert leader.writes() >= RENEWED
 
 
 def test_with_a_standby_it_waits_for_the_next_agent(leader: Driver) -> None:
-    leader.hears(Standing(LEADING, "me", 5, contested=True, term=3), ago=6)
+    leader.hears(Standing(LEADING, "me", 5, contested=True, epoch="mine"), ago=6)
     threading.Timer(2 * RENEWED, leader.hears, (Standing(WAITING, "another"),)).start()
     assert leader.is_refused()
 
 
+def test_a_new_agent_that_knows_nothing_yet_does_not_let_a_loser_write(leader: Driver) -> None:
+    leader.hears(Standing(LEADING, "me", 5, contested=True, epoch="mine"), ago=6)
+    for delay, standing in ((0.2, Standing(UNKNOWN)), (0.5, Standing(UNKNOWN)), (0.8, Standing(WAITING, "another"))):
+        threading.Timer(delay, leader.hears, (standing,)).start()
+    assert leader.is_refused()
+
+
+def test_without_a_connection_a_lone_driver_goes_on_at_once(leader: Driver) -> None:
+    leader.hears(Standing(UNKNOWN))
+    assert leader.writes() < RENEWED / 2
+
+
 def test_nobody_waits_for_an_agent_that_does_not_come(leader: Driver) -> None:
     leader.agent.value = False
-    leader.hears(Standing(LEADING, "me", 5, contested=True, term=3), ago=6)
+    leader.hears(Standing(LEADING, "me", 5, contested=True, epoch="mine"), ago=6)
     assert leader.writes() < RENEWED / 2
 
 
@@ -143,12 +155,11 @@ def test_nobody_waits_where_there_is_no_election(driver: Driver) -> None:
 @pytest.mark.parametrize(
     ("words", "has_lost"),
     [
-        ((Standing(WAITING, "another"), Standing(LEADING, "me", 60, term=5)), True),
-        ((Standing(UNKNOWN), Standing(LEADING, "me", 60, term=3)), False),
-        ((Standing(UNKNOWN), Standing(LEADING, "me", 60, term=5, after_another=True)), True),
-        ((Standing(UNKNOWN), Standing(LEADING, "me", 60, term=4)), False),
+        ((Standing(WAITING, "another"), Standing(LEADING, "me", 60, epoch="mine")), True),
+        ((Standing(UNKNOWN), Standing(LEADING, "me", 60, epoch="mine")), False),
+        ((Standing(UNKNOWN), Standing(LEADING, "me", 60, epoch="a new one")), True),
     ],
-    ids=["another leads", "the same term", "another led between", "a new term after the own one"],
+    ids=["another leads", "nobody else has led", "another led between"],
 )
 def test_who_was_overtaken_has_lost_for_good(leader: Driver, words: tuple[Standing, ...], has_lost: bool) -> None:
     assert leader.hears(*words) is not has_lost
@@ -169,7 +180,7 @@ def test_a_standby_does_not_begin_because_it_hears_less(driver: Driver) -> None:
     driver.hears(Standing(UNKNOWN))
     time.sleep(1.5 * FIRST)
     assert not driver.is_under_way
-    driver.hears(Standing(LEADING, "me", 60, term=4, after_another=True))
+    driver.hears(Standing(LEADING, "me", 60, epoch="mine"))
     driver.goes_on_within(5)
     assert driver.writes() < RENEWED / 2
 

@@ -14,16 +14,19 @@ from mooring.coordination.barrier import BarrierState, verdict
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """The barrier of one version; `expected` are the executors that lived when it was opened and were not given up."""
+    """The barrier of one version.
+
+    `awaited_since_ms` has the executors that lived when it was opened and were not given up; each with the moment from
+    which on it is waited for, which may be that of a barrier before this one.
+    """
 
     version: int
-    opened_at_ms: int
-    expected: frozenset[str]
+    awaited_since_ms: Mapping[str, int]
     state: BarrierState = BarrierState.NEW
 
     def awaits(self, known: Mapping[str, int], living: Collection[str]) -> frozenset[str]:
         """The executors that live and do not know the version yet; `known`: executor to the newest it knows."""
-        return frozenset(id for id in self.expected & frozenset(living) if known.get(id, -1) < self.version)
+        return frozenset(id for id in self.awaited_since_ms if id in living and known.get(id, -1) < self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,15 @@ class Gate:
         return self.barrier is not None and self.barrier.state is BarrierState.NEW
 
     def opened(self, version: int, living: Collection[str], now_ms: int) -> Gate:
-        """With a barrier for a new version, in the place of the one before."""
-        return replace(self, barrier=Barrier(version, now_ms, frozenset(living) - self.given_up))
+        """With a barrier for a new version, in the place of the one before; who keeps both waiting gains no time."""
+        before = self.barrier if self.is_new else None
+        late = before.awaits(self.known, living) if before else frozenset()
+        since = {
+            id: before.awaited_since_ms[id] if before and id in late else now_ms
+            for id in living
+            if id not in self.given_up
+        }
+        return replace(self, barrier=Barrier(version, since))
 
     def picked_up(self, executor: str, version: int) -> Gate:
         """An executor knows a version: it is there, after all."""
@@ -53,10 +63,18 @@ class Gate:
         return replace(self, known=known, given_up=self.given_up - {executor})
 
     def judged(self, living: Collection[str], now_ms: int, timeout_ms: int) -> Gate:
-        """The barrier as it stands now; who keeps it out of time is given up."""
+        """The barrier as it stands now; who keeps it waiting for too long is given up."""
         if self.barrier is None or not self.is_new:
             return self
+        since = self.barrier.awaited_since_ms
         missing = self.barrier.awaits(self.known, living)
-        state = verdict(missing, (), now_ms - self.barrier.opened_at_ms, timeout_ms)
-        given_up = self.given_up | missing if state is BarrierState.TIMED_OUT else self.given_up
-        return replace(self, barrier=replace(self.barrier, state=state), given_up=given_up)
+        state = verdict(missing, (), max((now_ms - since[id] for id in missing), default=0), timeout_ms)
+        late = frozenset(id for id in missing if now_ms - since[id] >= timeout_ms)
+        return replace(self, barrier=replace(self.barrier, state=state), given_up=self.given_up | late)
+
+    def deadline_ms(self, living: Collection[str], timeout_ms: int) -> float:
+        """When somebody is given up if nothing is heard; infinity while nobody is waited for."""
+        if self.barrier is None or not self.is_new:
+            return float("inf")
+        awaited = self.barrier.awaits(self.known, living)
+        return min((self.barrier.awaited_since_ms[id] + timeout_ms for id in awaited), default=float("inf"))

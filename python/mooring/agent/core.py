@@ -40,24 +40,32 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
 
     The orders are to be carried out in their order.
     """
+    mind = absorb(mind, event)
     if isinstance(event, events.StateMeasured):  # it weighs in the next plan, and is no reason for one
-        return replace(mind, fleet=mind.fleet.with_measure(event.store, event.state_bytes)), []
-    fleet = drop_expired(_react(mind.fleet, event), event.at_ms)
+        return mind, []
+    fleet = drop_expired(mind.fleet, event.at_ms)
     fleet, said = _regroup_when_due(fleet, event.at_ms)
-    mind = replace(mind, fleet=fleet, gate=_at_the_gate(mind.gate, event))
+    return _difference(replace(mind, fleet=fleet), said, event.at_ms)
+
+
+def absorb(mind: Mind, event: events.Event) -> Mind:
+    """Know of an event without deciding anything: for what a new agent is told first, which may be long ago."""
+    if isinstance(event, events.StateMeasured):
+        return replace(mind, fleet=mind.fleet.with_measure(event.store, event.state_bytes))
+    mind = replace(mind, fleet=_react(mind.fleet, event), gate=_at_the_gate(mind.gate, event))
     if isinstance(event, events.PlanInForce) and event.wanted:
         mind = replace(mind, obeyed_version=event.version)
-    return _difference(mind, said, event.at_ms)
+    return mind
 
 
 def next_deadline_ms(mind: Mind) -> float:
     """When `decide` wants to hear of the time, at the latest; infinity when nothing is pending."""
-    fleet, barrier = mind.fleet, mind.gate.barrier
-    gate = [barrier.opened_at_ms + fleet.timing.barrier_timeout_ms] if barrier and mind.gate.is_new else []
+    fleet = mind.fleet
+    gate = mind.gate.deadline_ms(fleet.executors, _barrier_timeout_ms(mind))
     first_plans = [_first_plan_deadline_ms(fleet, query) for query in _waiting(fleet)]
     rebinds = [rebind_deadline_ms(fleet, processor) for processor in fleet.processors.values()]
     regroup = [] if fleet.regroup_at_ms is None else [fleet.regroup_at_ms]
-    return min([*first_plans, *rebinds, *regroup, *gate], default=float("inf"))
+    return min([*first_plans, *rebinds, *regroup, gate], default=float("inf"))
 
 
 def _at_the_gate(gate: Gate, event: events.Event) -> Gate:
@@ -208,17 +216,25 @@ def _through_the_gate(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Min
             orders = [*orders, SaveBarrier(gate.barrier.version, BarrierState.TIMED_OUT.value)]
         gate = gate.opened(version, fleet.executors, now_ms)
         orders = [*orders, OfferPlan(version), SaveBarrier(version, BarrierState.NEW.value)]
-    gate = gate.judged(fleet.executors, now_ms, fleet.timing.barrier_timeout_ms)
+    gate = gate.judged(fleet.executors, now_ms, _barrier_timeout_ms(mind))
     mind = replace(mind, gate=gate)
     if gate.is_new or gate.barrier is None:
         return mind, orders
     orders = [*orders, SaveBarrier(version, gate.barrier.state.value)]
     if gate.barrier.state is BarrierState.DONE:
         return _published(replace(mind, obeyed_version=version), rows, orders)
-    silent = ", ".join(sorted(gate.given_up, key=natural_order))
+    silent = ", ".join(sorted(gate.given_up & fleet.executors.keys(), key=natural_order))
     message = f"executors {silent} did not take up placement version {version}: {version + 1} goes on without them"
     mind = replace(mind, fleet=replace(fleet, model=replace(fleet.model, version=version + 1)))
     return _through_the_gate(mind, [*orders, Say(message)], now_ms)
+
+
+def _barrier_timeout_ms(mind: Mind) -> int:
+    """Short while the first batch of a query waits for its plan: the plan must come before the JVM gives up."""
+    timing = mind.fleet.timing
+    if all(query in mind.published for query in mind.fleet.queries):
+        return timing.barrier_timeout_ms
+    return min(timing.barrier_timeout_ms, int(0.15 * timing.first_plan_wait_ms))
 
 
 def _published(mind: Mind, rows: Rows, orders: list[Order]) -> tuple[Mind, list[Order]]:

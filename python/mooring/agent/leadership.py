@@ -68,9 +68,8 @@ class Helm:
         self._every, self._now = every_seconds, now
         self._ended, self._resigned = threading.Event(), threading.Event()
         self._left = ""
-        self._said_failure = False
+        self._failure = self._said = ""
         self._telling_since: float | None = None
-        self._contested = False
         self._threads = [
             threading.Thread(target=self._run, name="mooring-leadership", daemon=True),
             threading.Thread(target=self._watch, name="mooring-leadership-watch", daemon=True),
@@ -108,16 +107,19 @@ class Helm:
         """A JVM that hangs would be led by an agent that lives; whoever waits is worth more."""
         while not self._ended.wait(self._every):
             since = self._telling_since
-            if since is not None and self._contested and time.monotonic() - since > self._election.silence_seconds:
+            hangs = since is not None and time.monotonic() - since > self._election.silence_seconds
+            if hangs and self._standing().contested:
                 self._resign()
                 return
 
     def _tell(self) -> bool:
         said_at = self._now()
         standing = Standing(WAITING, _SUCCESSOR) if self._resigned.is_set() else self._standing()
-        self._contested = standing.contested
         self._telling_since = time.monotonic()
         takes_part = self._listener.lead(standing, said_at)
+        if self._failure != self._said:
+            self._said = self._failure
+            self._listener.say(self._failure)
         self._telling_since = None
         legacy = self._election.legacy()
         if legacy != self._left:
@@ -129,7 +131,5 @@ class Helm:
         try:
             return self._election.standing()
         except Exception as error:  # whatever it is: the JVM must hear that nothing is known, and go on to hear
-            if not self._said_failure:
-                self._said_failure = True
-                self._listener.say(f"nothing is known of the election ({error!r})")
+            self._failure = self._failure or f"nothing is known of the election ({error!r})"
             return Standing(UNKNOWN)

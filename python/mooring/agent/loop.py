@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from mooring.agent import binding
-from mooring.agent.core import Mind, decide, next_deadline_ms
+from mooring.agent.core import Mind, absorb, decide, next_deadline_ms
 from mooring.agent.fleet import Timing
 from mooring.agent.memory import Memory
 from mooring.agent.records import Remembered
@@ -76,7 +76,8 @@ class Agent:
 
     def run(self) -> None:
         """Go on until the driver is gone (AgentError)."""
-        self._take_all(self._bridge.hello())
+        self._take_all(self._bridge.hello(), absorb)
+        self._take(events.ClockTicked(self._now_ms()))
         while True:
             self._take_all(self._bridge.poll(self._patience_ms()))
             self._recall_late()
@@ -87,7 +88,7 @@ class Agent:
         left = next_deadline_ms(self._mind) - self._now_ms()
         return int(min(max(left, 0), LONGEST_POLL_MS))
 
-    def _take_all(self, news: Iterable[events.Event]) -> None:
+    def _take_all(self, news: Iterable[events.Event], only: Callable[[Mind, events.Event], Mind] | None = None) -> None:
         for event in news:
             if isinstance(event, events.DriverStarting):
                 self._take_helm(event)
@@ -96,7 +97,10 @@ class Agent:
             if isinstance(event, events.QueryPlanned) and self._memory is None:
                 self._remember(event)
             self._tally.take(event)
-            self._take(event)
+            if only is not None:
+                self._mind = only(self._mind, event)
+            else:
+                self._take(event)
             self._changed = True
 
     def _take(self, event: events.Event) -> None:
@@ -131,7 +135,7 @@ class Agent:
         place = settings.metadata or default_place(self._application, query)
         self._memory = self._open_memory(settings, place, self._application.application, self._bridge.say)
         found = self._memory.recall(settings.host_affinity_wait_ms / 2 / 1000) or Remembered()
-        known, _ = decide(self._mind, query)  # its name is needed to read the JVM's plan by
+        known = absorb(self._mind, query)  # its name is needed to read the JVM's plan by
         start = binding.remember(known.fleet, found.model, found.task_locality, self._now_ms())
         start = replace(start, remembered_bytes=found.state_bytes)
         saved = found.model.version if found.model else -1

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.agent.records import Records, Remembered
+from mooring.agent.records import KEPT_VERSIONS, Records, Remembered
 from mooring.errors import LeadershipLost, WriterReplaced
 from mooring.metadata import MetadataStore
 from mooring.model import JobModel
@@ -35,7 +35,7 @@ class _Notes:
             newer.model or self.model,
             {**self.task_locality, **newer.task_locality},
             newer.status or self.status,
-            {**self.barriers, **newer.barriers},
+            dict(sorted({**self.barriers, **newer.barriers}.items())[-KEPT_VERSIONS:]),
         )
 
     def __bool__(self) -> bool:

@@ -33,7 +33,9 @@ class ZkElection:
         self._token: str = inherited.get("token") or os.urandom(16).hex()
         self._name = f"{name} ({self._token[:8]})"
         self._connection = ZkConnection(settings, self._credentials)
-        self._lock = ZkLeaderLock(self._connection, settings.root, self._name, report, token=self._token)
+        self._lock = ZkLeaderLock(
+            self._connection, settings.root, self._name, report, token=self._token, epoch=inherited.get("epoch", "")
+        )
         self._lock.campaign()
 
     @property
@@ -45,14 +47,7 @@ class ZkElection:
         """Nobody is asked while there is no connection."""
         term = self._lock.term
         if term is not None:
-            return Standing(
-                LEADING,
-                self._name,
-                self._lock.seconds_left,
-                self._lock.is_contested,
-                term.generation,
-                term.after_another,
-            )
+            return Standing(LEADING, self._name, self._lock.seconds_left, self._lock.is_contested, term.epoch)
         if not self._connection.is_connected:
             return Standing(UNKNOWN)
         try:
@@ -67,10 +62,11 @@ class ZkElection:
         return ZkRecords(store, say, self._connection, self._root, lambda: self._lock.leadership)
 
     def legacy(self) -> str:
-        """The session's number and password: the last ones known, as the session outlives its connections."""
+        """The session, as last known, since it outlives its connections; and the epoch."""
         self._credentials = self._connection.credentials or self._credentials
         session = self._credentials
-        return json.dumps({"token": self._token, "session": session and [session[0], session[1].hex()]})
+        known = session and [session[0], session[1].hex()]
+        return json.dumps({"token": self._token, "session": known, "epoch": self._lock.epoch})
 
     def close(self) -> None:
         """Resign, and end the session."""

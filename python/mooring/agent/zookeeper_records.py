@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mooring.agent.records import Records
+from mooring.agent.records import KEPT_VERSIONS, Records
 from mooring.coordination import BarrierState, Leadership
 from mooring.coordination.zookeeper import ZkBarriers, ZkJobModels, ZkProcessors
 from mooring.coordination.zookeeper.term import guards_of, lost
@@ -56,9 +56,10 @@ class ZkRecords(Records):
                 raise
 
     def write_barriers(self, states: Mapping[int, str]) -> None:
-        """Open each barrier, and end those that are not NEW any more."""
+        """Open each barrier, and end those that are not NEW any more; those below the newest ten are passed over."""
         term = self._leading()
-        for version, state in sorted(states.items()):
+        newest = sorted({*self._states.versions(), *states})[-KEPT_VERSIONS:]
+        for version, state in sorted((version, states[version]) for version in newest if version in states):
             if self._states.state(version) is None:
                 self._states.open(version, term)
             if state != BarrierState.NEW.value:

@@ -52,6 +52,10 @@ class Barriers(ABC):
         """
 
     @abstractmethod
+    def versions(self) -> list[int]:
+        """The versions whose barriers are kept, oldest first."""
+
+    @abstractmethod
     def watch(self, version: int, watcher: Callable[[], None]) -> Cancel:
         """Call `watcher` after somebody joined this barrier, or its state changed."""
 

@@ -21,10 +21,8 @@ class Standing:
     """For how long it holds, whatever others do."""
     contested: bool = False
     """Whether another candidate waits for its turn."""
-    term: int = 0
-    """The number of the leader's term, when this candidate leads."""
-    after_another: bool = False
-    """Whether another candidate had the term before."""
+    epoch: str = ""
+    """When this candidate leads: what stays the same while nobody else has led."""
 
     def as_json(self, said_at: float) -> dict[str, object]:
         """The form for `Bridge.lead`; `said_at` in seconds since 1970, taken before anybody was asked."""
@@ -34,6 +32,5 @@ class Standing:
             "said-at": int(said_at * 1000),
             "good-for-ms": int(self.seconds * 1000),
             "contested": self.contested,
-            "term": self.term,
-            "after-another": self.after_another,
+            "epoch": self.epoch,
         }

@@ -92,6 +92,30 @@ def test_a_version_that_a_newer_one_overtakes_is_ended() -> None:
     assert (story.barriers[overtaken], story.barriers[overtaken + 1]) == ("TIMED_OUT", "NEW")
 
 
+def test_newer_versions_do_not_give_a_silent_executor_more_time() -> None:
+    story = scaled_out()
+    since = story.now_ms
+    for number in range(5, 9):
+        story.joins(f"{number}@e")
+        story.after(TIMING.debounce_ms)
+        if story.barriers[version(story)] == "DONE":
+            break
+    assert story.now_ms - since <= TIMEOUT + TIMING.debounce_ms
+    assert "1" in story.mind.gate.given_up
+
+
+def test_a_first_plan_that_waits_for_a_silent_executor_is_there_in_time() -> None:
+    story = Story(silent={"1"})
+    story.joins("1@a", "2@b")
+    story.after(TIMING.debounce_ms)
+    story.plans("q", 4)
+    planned = story.now_ms
+    assert not story.rows
+    while not story.rows:
+        story.after(100)
+    assert story.now_ms - planned < 0.2 * TIMING.first_plan_wait_ms
+
+
 def test_losses_under_the_obeyed_version_wait_for_nobody() -> None:
     story = running(partitions=8)
     story.silent = {"1", "3"}

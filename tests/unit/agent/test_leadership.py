@@ -12,7 +12,7 @@ from mooring.errors import AgentError
 from mooring.model.standing import LEADING, UNKNOWN, WAITING, Standing
 from mooring.testing.probes import wait_until
 
-I_LEAD = Standing(LEADING, "me", 60, term=1)
+I_LEAD = Standing(LEADING, "me", 60, epoch="mine")
 ANOTHER_LEADS = Standing(WAITING, "another")
 
 
@@ -116,13 +116,23 @@ def test_who_has_lost_stands_down_for_good(helm: Helm, polls: Polls, jvm: Jvm) -
 
 
 def test_a_driver_that_hangs_makes_room_for_one_that_waits(helm: Helm, polls: Polls, jvm: Jvm) -> None:
-    polls.now = Standing(LEADING, "me", 60, contested=True, term=1)
+    polls.now = Standing(LEADING, "me", 60, contested=True, epoch="mine")
     hears(jvm, polls.now)
     jvm.hangs.set()
     wait_until(lambda: polls.is_closed, "the candidate to stand down", 5, interval=0.005)
     assert not helm.may_write()
     jvm.goes_on.set()
     wait_until(lambda: jvm.heard[-1].state == WAITING, "the driver to hear that it has lost", 5, interval=0.005)
+
+
+def test_a_driver_that_hangs_makes_room_for_one_that_comes_later(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+    polls.now = I_LEAD
+    hears(jvm, I_LEAD)
+    jvm.hangs.set()
+    wait_until(lambda: jvm.hangs.is_set(), "the driver to hang", 5)
+    polls.now = Standing(LEADING, "me", 60, contested=True, epoch="mine")
+    wait_until(lambda: polls.is_closed, "the candidate to stand down", 5, interval=0.005)
+    jvm.goes_on.set()
 
 
 def test_a_driver_that_hangs_keeps_the_lead_while_nobody_waits(helm: Helm, polls: Polls, jvm: Jvm) -> None:

@@ -73,6 +73,10 @@ def planned(partitions: int = 6) -> events.Event:
     return events.QueryPlanned(0, "q", "run", "q", "file:/ck/q", 0, {0: partitions})
 
 
+def planned_other(partitions: int) -> events.Event:
+    return events.QueryPlanned(0, "r", "run of r", "r", "file:/ck/r", 0, {0: partitions})
+
+
 def sizes(rows: Rows) -> list[int]:
     chosen = [row[0] for row in rows["q"].values()]
     return sorted(chosen.count(executor) for executor in set(chosen))
@@ -103,3 +107,19 @@ def test_a_job_model_that_can_not_be_read_is_said_and_the_one_before_it_counts(d
     run(bridge, name)
     assert sizes(bridge.plans[-1]) == [3, 3]
     assert len([line for line in bridge.said if "job model 99 of the last run is ignored" in line]) == 1
+
+
+def test_an_agent_that_comes_later_takes_all_in_before_it_decides_anything() -> None:
+    """Two queries, an hour old: it plans for both at once, and gives nobody up for what happened before its time."""
+    first = Bridge([started(), *executors("a", "b"), planned(6), planned_other(6)], [], [], [])
+    name = run(first)
+    in_force = {("q", partition): row[0] for partition, row in first.plans[-1]["q"].items()}
+    in_force |= {("r", partition): row[0] for partition, row in first.plans[-1]["r"].items()}
+    told = [events.PlanInForce(0, 50, in_force), started(), *executors("a", "b"), planned(6), planned_other(6)]
+    late = Bridge(told, [], [], [])
+    run(late, name)
+    assert not late.said
+    assert all({"q", "r"} <= plan.keys() for plan in late.plans)
+    assert {("q", p): row[0] for p, row in late.plans[-1]["q"].items()} == {
+        k: v for k, v in in_force.items() if k[0] == "q"
+    }

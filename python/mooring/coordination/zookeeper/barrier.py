@@ -38,7 +38,7 @@ class ZkBarriers(Barriers):
         refused = self._guarded(guards_of(leadership), make, leadership)
         if isinstance(refused, NodeExistsError):
             raise MetadataStoreError(f"barrier {version} is there already in {self._connection.place}")
-        for old in to_remove(self._versions()):
+        for old in to_remove(self.versions()):
             self._remove(old)
 
     def join(self, version: int, participant: str) -> bool:
@@ -112,7 +112,8 @@ class ZkBarriers(Barriers):
         refused = answers[-1] if isinstance(answers[-1], ZookeeperError) else None
         return None if sent_before and isinstance(refused, NodeExistsError) else refused
 
-    def _versions(self) -> list[int]:
+    def versions(self) -> list[int]:
+        """From the names of the nodes."""
         return sorted(int(name) for name in self._children(self._directory) if name.isdecimal())
 
     def _children(self, path: str) -> list[str]:

@@ -50,11 +50,12 @@ class ZkLeaderLock(LeaderLock):
         report: Report = report_to_log,
         now: Callable[[], float] = clock,
         token: str | None = None,
+        epoch: str = "",
     ) -> None:
         """`name` is for people. The connection is the caller's, who closes it after `resign`.
 
         `token` tells this candidate from others: who comes with the token and the session of a candidate whose process
-        died takes its place.
+        died takes its place. `epoch` is that of its last term, for the case that ZooKeeper has lost it.
         """
         self._connection, self._name, self._report, self._now = connection, name, report, now
         self._directory = f"{root}/leader"
@@ -63,6 +64,7 @@ class ZkLeaderLock(LeaderLock):
         self._term: ZkTerm | None = None
         self._term_ends = 0.0
         self._contested = False
+        self._epoch = epoch
         self._woken, self._stopped = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._listeners: list[LeaderListener] = []
@@ -93,6 +95,11 @@ class ZkLeaderLock(LeaderLock):
         """For how long this candidate leads at least; 0 when it does not."""
         with self._changed:
             return max(0.0, self._term_ends - self._now())
+
+    @property
+    def epoch(self) -> str:
+        """That of this candidate's last term; empty before the first."""
+        return self._epoch
 
     @property
     def is_contested(self) -> bool:
@@ -221,11 +228,21 @@ class ZkLeaderLock(LeaderLock):
         if isinstance(found, ZookeeperError):
             return None
         before, stat = found[0].decode("utf-8", "replace"), found[1]
-        request = partial(_begin, candidate=at, generation=generation, version=stat.version, name=self._name)
+        epoch = self._epoch_after(before)
+        data = f"{epoch} {self._name}".encode()
+        request = partial(_begin, candidate=at, generation=generation, version=stat.version, data=data)
         (answers,) = self._connection.attempt([request], patience)
         if any(isinstance(answer, ZookeeperError) for answer in answers):
             return None
-        return ZkTerm(answers[1].version, self._name, self._directory, candidate, before != self._name)
+        self._epoch = epoch
+        return ZkTerm(answers[1].version, self._name, self._directory, candidate, epoch)
+
+    def _epoch_after(self, before: str) -> str:
+        """The epoch there is while the last leader was this candidate, or ZooKeeper knows of none; else a new one."""
+        epoch, _, leader = before.partition(" ")
+        if leader == self._name:
+            return epoch
+        return self._epoch if not before and self._epoch else uuid.uuid4().hex[:12]
 
     def _withdraw(self) -> None:
         try:
@@ -297,10 +314,10 @@ def _stand(client: Any, path: str, name: bytes) -> Any:
     return client.create_async(path, name, ephemeral=True, sequence=True)
 
 
-def _begin(client: Any, candidate: str, generation: str, version: int, name: str) -> Any:
+def _begin(client: Any, candidate: str, generation: str, version: int, data: bytes) -> Any:
     transaction = client.transaction()
     transaction.check(candidate, -1)
-    transaction.set_data(generation, name.encode("utf-8"), version)
+    transaction.set_data(generation, data, version)
     return transaction.commit_async()
 
 

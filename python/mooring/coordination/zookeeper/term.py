@@ -17,8 +17,8 @@ class ZkTerm(Leadership):
 
     directory: str
     candidate: str
-    after_another: bool = False
-    """Whether the term before this one was another candidate's, as far as the generation tells."""
+    epoch: str = ""
+    """The same as long as terms of one candidate follow each other; it stands in the data of `leader/generation`."""
 
 
 def guards_of(leadership: Leadership) -> tuple[Guard, ...]:

@@ -78,13 +78,16 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     process = Some(child)
     lastWords.clear()
     val reader = forwardOutput(child)
+    var silentBefore = false // one look is not enough: this process may have been stopped itself until a moment ago
     while (!child.waitFor(1, TimeUnit.SECONDS)) {
       // Before its first word an agent has Python and its libraries to load.
       val patience = if (bridge.isGreeted) silenceSeconds else math.max(silenceSeconds, AgentProcess.StartSeconds)
-      if (bridge.secondsSinceHeard > patience) {
+      val silent = bridge.secondsSinceHeard > patience
+      if (silent && silentBefore) {
         child.destroyForcibly().waitFor()
         return s"was silent for more than $patience s and was killed"
       }
+      silentBefore = silent
     }
     reader.join(1000)
     s"ended with exit code ${child.exitValue()}"

@@ -12,11 +12,10 @@ final class LeadershipLostException(message: String) extends IllegalStateExcepti
  * @param saidAt    milliseconds since 1970 at which it looked; a host that sleeps does not stop that clock
  * @param goodForMs for how long from then on it holds, whatever others do
  * @param contested whether another driver waits for its turn
- * @param term      the number of the leader's term, when this driver leads
- * @param afterAnother whether another driver had the term before
+ * @param epoch     when this driver leads: what stays the same while nobody else has led
  */
 final case class Word(
-    state: Word.State, leader: String, saidAt: Long, goodForMs: Long, contested: Boolean, term: Long, afterAnother: Boolean)
+    state: Word.State, leader: String, saidAt: Long, goodForMs: Long, contested: Boolean, epoch: String)
 
 object Word {
   sealed trait State
@@ -27,15 +26,14 @@ object Word {
   /** The agent can take part in no election. */
   case object NoElection extends State
 
-  val Nothing: Word = Word(Unknown, "", 0, 0, contested = false, 0, afterAnother = false)
+  val Nothing: Word = Word(Unknown, "", 0, 0, contested = false, "")
 
   private val byName = Map("waiting" -> Waiting, "leading" -> Leading, "unknown" -> Unknown, "none" -> NoElection)
 
   def parse(json: String): Word = {
     val said = Json.read(json)
     Word(byName.getOrElse(said.get("state").asText(), Unknown), said.get("leader").asText(), said.get("said-at").asLong(),
-      said.get("good-for-ms").asLong(), said.get("contested").asBoolean(), said.get("term").asLong(),
-      said.get("after-another").asBoolean())
+      said.get("good-for-ms").asLong(), said.get("contested").asBoolean(), said.get("epoch").asText())
   }
 }
 
@@ -57,20 +55,21 @@ final class Leadership(firstWordMs: Long, renewedWordMs: Long, contestedMs: Long
   private var heardAt = System.nanoTime()
   private var underWay = false
   private var lost = false
-  private var term: Option[Long] = None
+  private var epoch: Option[String] = None
   private var waitedInVain = false
 
   /**
    * Hears what the agent knows now; answers whether this driver still takes part. One under way that hears of another
-   * leader, now or between two terms of its own, has lost for good: it may have been overtaken in anything.
+   * leader, now or between two terms of its own, has lost for good: it may have been overtaken in anything. Without a
+   * connection nothing is known, and what was known of others stays.
    */
   private[mooring] def told(news: Word): Boolean = locked {
     heardAt = System.nanoTime()
-    waitedInVain = false
-    val overtaken = news.state == Leading && news.afterAnother && term.exists(_ != news.term)
+    val overtaken = news.state == Leading && epoch.exists(_ != news.epoch)
     if (underWay && (news.state == Waiting || overtaken)) lost = true
-    if (news.state == Leading) term = Some(news.term)
-    word = news
+    if (news.state == Leading) epoch = Some(news.epoch)
+    word = if (news.state == Unknown) news.copy(contested = word.contested) else news
+    if (word.state != Unknown) waitedInVain = false
     changed.signalAll()
     !lost
   }
@@ -118,8 +117,11 @@ final class Leadership(firstWordMs: Long, renewedWordMs: Long, contestedMs: Long
       throw new LeadershipLostException(s"$what is not written: another driver of this job, ${word.leader}, has taken over")
   }
 
-  /** By two clocks: one that goes on while the host sleeps, and one that nobody sets. */
-  private def holds: Boolean = word.state == NoElection || {
+  /**
+   * Whether the last word lets this driver write: by two clocks, one that goes on while the host sleeps, and one that
+   * nobody sets. Without a connection it does where no other driver was there that could have been elected meanwhile.
+   */
+  private def holds: Boolean = word.state == NoElection || (word.state == Leading || !word.contested) && {
     val age = System.currentTimeMillis() - word.saidAt
     -1000 < age && age < word.goodForMs && System.nanoTime() - heardAt < TimeUnit.MILLISECONDS.toNanos(word.goodForMs)
   }

@@ -26,7 +26,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val table = new PlacementTable
   val bridge = new Bridge(table, leadership)
   private val census = new Census(bridge, Location.isHost(settings.text(Location.Key)))
-  val reports = new ReportDesk(bridge, table, census)
+  val reports = new ReportDesk(bridge, table, census, () => mayBeTold)
 
   val queries = new QueryWatch(bridge, table, settings.milliseconds("spark.mooring.host.affinity.wait"),
     () => mayBeTold)
@@ -130,7 +130,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       HostStores.use(store)
       val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()))
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
-      versions = Some(new VersionWatch)
+      versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
       warmUp(context.conf())
       sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes").getOrElse(Long.MaxValue)))
     }

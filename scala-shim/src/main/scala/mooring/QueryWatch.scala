@@ -154,7 +154,7 @@ final class Census(bridge: Bridge, locationIsHost: Boolean) {
 }
 
 /** What executors report, added up for metrics and passed on to the agent. */
-final class ReportDesk(bridge: Bridge, table: PlacementTable, census: Census) {
+final class ReportDesk(bridge: Bridge, table: PlacementTable, census: Census, agentIsComing: () => Boolean) {
   private val localBytes, remoteBytes = new AtomicLong
   private val versions = new ConcurrentHashMap[String, Long]() // executor -> version that was told to the agent
 
@@ -169,11 +169,18 @@ final class ReportDesk(bridge: Bridge, table: PlacementTable, census: Census) {
     }
   }
 
-  /** What an executor knows; the answer is what it should know, and when to ask again: a thousand questions a second. */
+  /**
+   * What an executor knows; the answer is what it should know, and when to ask again: within a second, with up to a
+   * thousand executors not more than a thousand questions a second; seldom where nobody will ever offer anything.
+   */
   private def newestVersion(executor: String, known: Long): String = {
     if (known >= 0 && table.isAlive(executor) && versions.put(executor, known) != known) bridge.pickedUp(executor, known)
-    Json.write(Map("version" -> bridge.newest, "again-in-ms" -> math.max(ReportDesk.AskEveryMs, table.aliveCount)))
+    Json.write(Map("version" -> bridge.newest, "again-in-ms" -> askAgainInMs))
   }
+
+  private def askAgainInMs: Int =
+    if (bridge.newest < 0 && !agentIsComing()) ReportDesk.AskSeldomMs
+    else math.min(math.max(ReportDesk.AskEveryMs, table.aliveCount), ReportDesk.AskAtLeastEveryMs)
 
   def removed(executor: String): Unit = { versions.remove(executor); () }
 
@@ -203,4 +210,6 @@ final class ReportDesk(bridge: Bridge, table: PlacementTable, census: Census) {
 
 object ReportDesk {
   private val AskEveryMs = 250
+  private val AskAtLeastEveryMs = 1000
+  private val AskSeldomMs = 5000
 }
