@@ -45,6 +45,12 @@ def mooring() -> Side:
     return Side("mooring", {**_BOTH, "spark.plugins": "io.mooring.MooringPlugin"}, (jar_path(),))
 
 
+def mooring_without_copies() -> Side:
+    """Mooring that places tasks, and whose hosts can keep nothing: their local store can not be made."""
+    nowhere = {"spark.mooring.local.store.dir": "/dev/null/mooring"}
+    return Side("mooring-without-copies", {**mooring().conf, **nowhere}, mooring().jars)
+
+
 @dataclass(frozen=True)
 class Run:
     """One application that has ended."""

@@ -24,7 +24,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -32,7 +32,7 @@ from typing import Any
 
 from benchmarks.figures import Row, percentile, row
 from benchmarks.machine import this_machine
-from benchmarks.sides import Run, Side, StartedRun, mooring, stock
+from benchmarks.sides import Run, Side, StartedRun, mooring, mooring_without_copies, stock
 from benchmarks.storage.kinds import storage
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
@@ -60,6 +60,7 @@ class Case:
     rows: int = 40_000
     keys: int = 400_000
     left_out: int = 20
+    sides: tuple[Callable[[], Side], ...] = (stock, mooring)
 
 
 QUICK = (Case("raw", False, batches=60), Case("raw", True, batches=60))
@@ -67,6 +68,8 @@ FULL = (
     Case("raw", False, batches=140, rounds=2),
     Case("raw", True, batches=140, rounds=2),
     Case("slow", False, batches=60),
+    # Both place tasks evenly, so that commits meet the same contention: what do the copies cost?
+    Case("raw", False, batches=140, sides=(mooring_without_copies, mooring)),
 )
 
 
@@ -94,8 +97,8 @@ def measure(cases: Sequence[Case], keep: Path | None = None) -> dict[str, Any]:
 def _compare(cluster: SparkCluster, case: Case, directory: Path) -> list[Row]:
     measured: dict[str, dict[str, list[float]]] = {}
     for number in range(case.rounds):
-        order = (stock(), mooring()) if number % 2 == 0 else (mooring(), stock())
-        sides = [_Working(cluster, side, case, directory) for side in order]
+        order = case.sides if number % 2 == 0 else case.sides[::-1]
+        sides = [_Working(cluster, make(), case, directory) for make in order]
         _take_turns(sides)
         for side in sides:
             seen = figures_of(side.finish(), side.turns, case)
@@ -108,7 +111,7 @@ def _compare(cluster: SparkCluster, case: Case, directory: Path) -> list[Row]:
         "changelog": case.changelog,
         "batches": case.rounds * (case.batches - case.left_out),
     }
-    complete = {figure: values for figure, values in measured.items() if len(values) == 2}
+    complete = {figure: values for figure, values in measured.items() if len(values) == len(case.sides)}
     return [row(figure, _unit(figure), values, **what) for figure, values in complete.items()]
 
 
