@@ -105,7 +105,7 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one.add_argument(
         "--local-store",
         metavar="DIR",
-        help=f"the local store of this host; else the variable {gc.LOCAL_STORE_VARIABLE}",
+        help=f"the local store of this host; else the variable {gc.LOCAL_STORE_VARIABLE}, else the default directory",
     )
     one.set_defaults(run=gc.run)
 
@@ -118,13 +118,15 @@ def _add_metadata(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metadata",
         metavar="PLACE",
-        help="where the agent keeps its records: spark.mooring.metadata (a directory, zk://…, kafka://…), else"
-        " _mooring/<application> beside the query's checkpoint (without the option: the variable MOORING_METADATA)",
+        help="where the agent keeps its records: spark.mooring.metadata (a directory, zk://…, kafka://…), else _mooring"
+        " in spark.sql.streaming.checkpointLocation, else _mooring/<application> beside the checkpoint of the first query"
+        " (without the option: the variable MOORING_METADATA)",
     )
     parser.add_argument(
         "--metadata-conf",
         metavar="FILE",
-        help="a file such as spark-defaults.conf, whose spark.mooring.metadata.* lines (TLS, passwords) are used",
+        help="a file such as spark-defaults.conf; used are spark.mooring.metadata and spark.mooring.metadata.* in it (the"
+        " place, TLS, passwords)",
     )
 
 

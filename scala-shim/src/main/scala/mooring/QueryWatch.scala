@@ -175,12 +175,15 @@ final class ReportDesk(bridge: Bridge, table: PlacementTable, census: Census, ag
    */
   private def newestVersion(executor: String, known: Long): String = {
     if (known >= 0 && table.isAlive(executor) && versions.put(executor, known) != known) bridge.pickedUp(executor, known)
-    Json.write(Map("version" -> bridge.newest, "again-in-ms" -> askAgainInMs))
+    Json.write(Map("version" -> bridge.newest, "again-in-ms" -> askAgainInMs(known)))
   }
 
-  private def askAgainInMs: Int =
+  private def askAgainInMs(known: Long): Int =
     if (bridge.newest < 0 && !agentIsComing()) ReportDesk.AskSeldomMs
-    else math.min(math.max(ReportDesk.AskEveryMs, table.aliveCount), ReportDesk.AskAtLeastEveryMs)
+    else {
+      val least = if (known < 0) ReportDesk.AskFirstMs else ReportDesk.AskEveryMs // a first batch waits for a first plan
+      math.min(math.max(least, table.aliveCount), ReportDesk.AskAtLeastEveryMs)
+    }
 
   def removed(executor: String): Unit = { versions.remove(executor); () }
 
@@ -209,6 +212,7 @@ final class ReportDesk(bridge: Bridge, table: PlacementTable, census: Census, ag
 }
 
 object ReportDesk {
+  private val AskFirstMs = 50
   private val AskEveryMs = 250
   private val AskAtLeastEveryMs = 1000
   private val AskSeldomMs = 5000
