@@ -118,15 +118,16 @@ def _add_metadata(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metadata",
         metavar="PLACE",
-        help="where the agent keeps its records: spark.mooring.metadata (a directory, zk://…, kafka://…), else _mooring"
-        " in spark.sql.streaming.checkpointLocation, else _mooring/<application> beside the checkpoint of the first query"
+        help="where the agent keeps its records: spark.mooring.metadata (a directory, zk://…, kafka://…), else"
+        " _mooring in spark.sql.streaming.checkpointLocation, else _mooring/<application> beside the first query's"
+        " checkpoint"
         " (without the option: the variable MOORING_METADATA)",
     )
     parser.add_argument(
         "--metadata-conf",
         metavar="FILE",
-        help="a file such as spark-defaults.conf; used are spark.mooring.metadata and spark.mooring.metadata.* in it (the"
-        " place, TLS, passwords)",
+        help="a file such as spark-defaults.conf; used are spark.mooring.metadata and spark.mooring.metadata.* in"
+        " it (the place, TLS, passwords)",
     )
 
 
