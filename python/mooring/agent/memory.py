@@ -18,7 +18,7 @@ from mooring.metadata import MetadataStore
 from mooring.model import JobModel
 
 FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 10.0
+LONGEST_PAUSE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,12 @@ from mooring.agent.zookeeper_records import ZkRecords
 from mooring.coordination.zookeeper import ZkLeaderLock
 from mooring.errors import MetadataStoreError
 from mooring.metadata.store import MetadataStore, Report
-from mooring.metadata.zookeeper.connection import ZkConnection
+from mooring.metadata.zookeeper.connection import Patience, ZkConnection
 from mooring.metadata.zookeeper.options import settings_from
 from mooring.model.standing import LEADING, UNKNOWN, WAITING, Standing
+
+_ANSWER_SECONDS = 1.0
+"""The driver wants a word every second: who leads is not known when ZooKeeper takes longer to say."""
 
 
 class ZkElection:
@@ -51,7 +54,7 @@ class ZkElection:
         if not self._connection.is_connected:
             return Standing(UNKNOWN)
         try:
-            leader = self._lock.leader()
+            leader = self._lock.leader(Patience(_ANSWER_SECONDS))
         except MetadataStoreError:  # the connection broke in this moment
             return Standing(UNKNOWN)
         # About to lead, or nobody is: what comes next is known in a moment.

@@ -22,7 +22,7 @@ from mooring.coordination.leadership import LeaderListener, LeaderLock, Leadersh
 from mooring.coordination.zookeeper.term import GENERATION, ZkTerm, guards_of, lost
 from mooring.errors import MetadataStoreError
 from mooring.metadata.store import Cancel, Report, report_to_log
-from mooring.metadata.zookeeper.connection import Lost, ZkConnection
+from mooring.metadata.zookeeper.connection import Lost, Patience, ZkConnection
 
 _PREFIX = "candidate-"
 _RETRY_SECONDS = 0.5
@@ -129,10 +129,10 @@ class ZkLeaderLock(LeaderLock):
         if any(isinstance(answer, ZookeeperError) for answer in answers):
             raise lost(leadership)
 
-    def leader(self) -> str | None:
-        """The name of the first candidate."""
-        for candidate in self._candidates():
-            (found,) = self._connection.ask([partial(_get, path=f"{self._directory}/{candidate}")])
+    def leader(self, patience: Patience | None = None) -> str | None:
+        """The name of the first candidate; `patience`, when another than the connection's is wanted."""
+        for candidate in self._candidates(patience):
+            (found,) = self._connection.ask([partial(_get, path=f"{self._directory}/{candidate}")], patience)
             if not isinstance(found, ZookeeperError):
                 return str(found[0].decode("utf-8", "replace"))
         return None
@@ -253,13 +253,13 @@ class ZkLeaderLock(LeaderLock):
         except MetadataStoreError as error:
             self._report(f"{self._name} could not say that it resigns; its session's end will: {error}")
 
-    def _candidates(self) -> list[str]:
+    def _candidates(self, patience: Patience | None = None) -> list[str]:
         """All candidates, the one that leads first."""
         asked: list[Callable[[Any], Any]] = [
             lambda client: client.sync_async(self._directory),
             lambda client: client.get_children_async(self._directory),
         ]
-        names = self._connection.ask(asked)[1]
+        names = self._connection.ask(asked, patience)[1]
         found = [] if isinstance(names, ZookeeperError) else [name for name in names if name.startswith(_PREFIX)]
         return sorted(found, key=lambda name: name.rpartition("-")[2])
 
