@@ -32,7 +32,7 @@ from typing import Any
 from benchmarks.executor_log import Opening
 from benchmarks.figures import Row, row
 from benchmarks.machine import this_machine
-from benchmarks.sides import Run, Side, mooring, run_job, stock
+from benchmarks.sides import Run, Side, StartedRun, mooring, stock
 from benchmarks.storage.kinds import Storage, raw_storage, storage
 from mooring.testing.cluster import SparkCluster
 
@@ -93,7 +93,7 @@ def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) ->
 def _build(cluster: SparkCluster, built: Path, size: float, plan: Plan) -> None:
     rows = int(size * 1e9 / ROW_BYTES)
     _say(f"building {size} GB of state: {rows} rows")
-    run_job(cluster, stock(), raw_storage(), "restart_job.py", [str(built / "ck"), str(rows)], _conf(plan))
+    StartedRun(cluster, stock(), raw_storage(), "restart_job.py", [str(built / "ck"), str(rows)], _conf(plan)).finish()
 
 
 def _compare(
@@ -125,7 +125,7 @@ def _compare(
 
 def _restart(cluster: SparkCluster, side: Side, where: Storage, checkpoint: Path, plan: Plan) -> Run:
     args = [where.uri(checkpoint), str(ROWS_AFTER_RESTART)]
-    return run_job(cluster, side, where, "restart_job.py", args, _conf(plan))
+    return StartedRun(cluster, side, where, "restart_job.py", args, _conf(plan)).finish()
 
 
 def _conf(plan: Plan) -> dict[str, str]:

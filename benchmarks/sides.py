@@ -100,7 +100,7 @@ class StartedRun:
         self._submitted = time.time()
         self.submission = cluster.submit(JOBS / job, [*args, str(self._answer)], conf=settings, jars=jars)
 
-    def finish(self, timeout: float) -> Run:
+    def finish(self, timeout: float = 900.0) -> Run:
         """Return when the application and its executors are gone. ClusterError when the job fails."""
         self.submission.finish(timeout)
         answer = json.loads(self._answer.read_text())
@@ -109,16 +109,3 @@ class StartedRun:
         files = [host.directory / "work" / application for host in self._cluster.hosts.values()]
         logs = tuple(sorted(log for directory in files for log in directory.glob("*/stderr")))
         return Run(self._submitted, answer, tuple(parse_file(log) for log in logs), logs)
-
-
-def run_job(
-    cluster: SparkCluster,
-    side: Side,
-    storage: Storage,
-    job: str,
-    args: Sequence[str],
-    conf: Mapping[str, str] | None = None,
-    timeout: float = 900.0,
-) -> Run:
-    """Submit a job and return when the application and its executors are gone. ClusterError when the job fails."""
-    return StartedRun(cluster, side, storage, job, args, conf).finish(timeout)

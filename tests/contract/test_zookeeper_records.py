@@ -9,9 +9,9 @@ import pytest
 from kazoo.client import KazooClient
 
 from mooring.agent.open_records import open_records
-from mooring.agent.records import KEPT_VERSIONS
 from mooring.agent.zookeeper_election import ZkElection
 from mooring.agent.zookeeper_records import ZkRecords
+from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import LeadershipLost
 from mooring.metadata import open_metadata_store
 from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, TaskName

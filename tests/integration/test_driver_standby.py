@@ -37,7 +37,9 @@ def start_both(load: Load, cluster: SparkCluster) -> tuple[Submission, Submissio
     first.wait_until(lambda: load.sizes() == [4, 4], "an even plan", 60)
     second = load.submit(cluster, CONF)
     second.wait_until(lambda: said(second.log, "this driver is a standby") == 1, "the standby to wait", 120)
-    time.sleep(2)
+    committed = load.committed()
+    load.offer(1)
+    first.wait_until(lambda: load.committed() > committed, "a batch beside the standby", 60)
     assert {executor.application for executor in cluster.executors()} == {first.application}
     return first, second
 

@@ -71,6 +71,11 @@ class Driver:
     def is_under_way(self) -> bool:
         return not self._start.is_alive()
 
+    def waits_for(self, seconds: float) -> bool:
+        """Whether it still waits for its turn after so long."""
+        self._start.join(seconds)
+        return not self.is_under_way
+
     def goes_on_within(self, seconds: float) -> None:
         wait_until(lambda: self.is_under_way, "the driver to go on", seconds)
 
@@ -176,10 +181,9 @@ def test_a_driver_that_starts_waits_for_a_first_word_and_no_longer(driver: Drive
 def test_a_standby_does_not_begin_because_it_hears_less(driver: Driver) -> None:
     driver.hears(Standing(WAITING, "another"))
     driver.starts()
-    time.sleep(1.5 * FIRST)  # that nothing happens can only be waited for
+    assert driver.waits_for(1.5 * FIRST)
     driver.hears(Standing(UNKNOWN))
-    time.sleep(1.5 * FIRST)
-    assert not driver.is_under_way
+    assert driver.waits_for(1.5 * FIRST)
     driver.hears(Standing(LEADING, "me", 60, epoch="mine"))
     driver.goes_on_within(5)
     assert driver.writes() < RENEWED / 2

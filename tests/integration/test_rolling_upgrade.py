@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,24 @@ from mooring.testing.cluster import SparkCluster
 from tests.integration.load import PARTITIONS, Load
 
 SEED = int(os.environ.get("MOORING_SEED") or random.SystemRandom().randrange(1_000_000))
-FIVE = {"hosts": 5, "executor_memory": "512m"}
 PATIENT = {"spark.mooring.processor.rebind.timeout": "120s"}
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    print(f"MOORING_SEED={SEED} repeats this")
+    return random.Random(SEED)
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    return Load(tmp_path)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
+    with SparkCluster(hosts=5, executor_memory="512m", work_dir=tmp_path / "cluster") as cluster:
+        yield cluster
 
 
 def plan_of(load: Load) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -28,62 +45,54 @@ def bound(load: Load) -> set[str]:
 
 
 @pytest.mark.heavy
-def test_a_rolling_upgrade_brings_every_task_back(tmp_path: Path) -> None:
-    print(f"MOORING_SEED={SEED} repeats this")
-    chance = random.Random(SEED)
-    load = Load(tmp_path)
-    with SparkCluster(**FIVE, work_dir=tmp_path / "cluster") as cluster:
-        load.offer(1)
-        job = load.submit(cluster, PATIENT)
-        job.wait_until(lambda: load.sizes() == [1, 1, 2, 2, 2], "an even plan", 240)
-        job.wait_until(lambda: load.counter("batches") >= 1, "a batch", 120)
-        start, moves = plan_of(load), load.counter("moves")
-        for round_ in range(3):
-            order = chance.sample(sorted(cluster.hosts), len(cluster.hosts))
-            for number, host in enumerate(order):
-                if number % 2 == 0 and round_ < 2:
-                    load.offer(1)
-                before = bound(load)
-                gone = cluster.kill_executor(host)
-                job.wait_until(
-                    lambda before=before, gone=gone: gone.id not in bound(load) and len(bound(load) - before) == 1,
-                    f"a new executor on {host}",
-                    120,
-                )
-            assert plan_of(load) == start, "every task is back on its processor and location"
-            print(f"round {round_}: order {order}, {load.counter('moves') - moves} moves")
-        assert load.counter("moves") == moves
-        load.offer_the_rest_and_finish(job)
+def test_a_rolling_upgrade_brings_every_task_back(load: Load, cluster: SparkCluster, chance: random.Random) -> None:
+    load.offer(1)
+    job = load.submit(cluster, PATIENT)
+    job.wait_until(lambda: load.sizes() == [1, 1, 2, 2, 2], "an even plan", 240)
+    job.wait_until(lambda: load.counter("batches") >= 1, "a batch", 120)
+    start, moves = plan_of(load), load.counter("moves")
+    for round_ in range(3):
+        order = chance.sample(sorted(cluster.hosts), len(cluster.hosts))
+        for number, host in enumerate(order):
+            if number % 2 == 0 and round_ < 2:
+                load.offer(1)
+            before = bound(load)
+            gone = cluster.kill_executor(host)
+            job.wait_until(
+                lambda before=before, gone=gone: gone.id not in bound(load) and len(bound(load) - before) == 1,
+                f"a new executor on {host}",
+                120,
+            )
+        assert plan_of(load) == start, "every task is back on its processor and location"
+        print(f"round {round_}: order {order}, {load.counter('moves') - moves} moves")
+    assert load.counter("moves") == moves
+    load.offer_the_rest_and_finish(job)
     load.assert_right()
 
 
 @pytest.mark.heavy
-def test_two_hosts_five_hosts_three_hosts(tmp_path: Path) -> None:
-    print(f"MOORING_SEED={SEED} repeats this")
-    chance = random.Random(SEED)
-    load = Load(tmp_path)
-    with SparkCluster(**FIVE, work_dir=tmp_path / "cluster") as cluster:
-        first, *later = sorted(cluster.hosts)
-        for host in later[1:]:
-            cluster.kill_host(host)
-        load.offer(2)
-        job = load.submit(cluster)
-        job.wait_until(lambda: load.sizes() == [4, 4], "an even plan on two hosts", 180)
-        job.wait_until(lambda: load.counter("batches") >= 1, "a batch", 120)
-        moves = load.counter("moves")
-        for host in later[1:]:
-            cluster.revive_host(host)
-        job.wait_until(lambda: load.sizes() == [1, 1, 2, 2, 2], "an even plan on five hosts", 180)
-        # Newcomers that join further apart than the debounce make several plans; each task moves once all the same.
-        assert load.counter("moves") - moves == PARTITIONS - 2 * 2
-        load.offer(2)
-        five, moves = plan_of(load), load.counter("moves")
-        leaving = chance.sample([first, *later], 2)
-        print(f"leaving: {leaving}")
-        lost = sum(len(tasks) for location, tasks in five.values() if location in leaving)
-        for host in leaving:
-            cluster.kill_host(host)
-        job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan on three hosts", 180)
-        assert load.counter("moves") - moves == lost, "the tasks of those who left, and no others"
-        load.offer_the_rest_and_finish(job)
+def test_two_hosts_five_hosts_three_hosts(load: Load, cluster: SparkCluster, chance: random.Random) -> None:
+    first, *later = sorted(cluster.hosts)
+    for host in later[1:]:
+        cluster.kill_host(host)
+    load.offer(2)
+    job = load.submit(cluster)
+    job.wait_until(lambda: load.sizes() == [4, 4], "an even plan on two hosts", 180)
+    job.wait_until(lambda: load.counter("batches") >= 1, "a batch", 120)
+    moves = load.counter("moves")
+    for host in later[1:]:
+        cluster.revive_host(host)
+    job.wait_until(lambda: load.sizes() == [1, 1, 2, 2, 2], "an even plan on five hosts", 180)
+    # Newcomers that join further apart than the debounce make several plans; each task moves once all the same.
+    assert load.counter("moves") - moves == PARTITIONS - 2 * 2
+    load.offer(2)
+    five, moves = plan_of(load), load.counter("moves")
+    leaving = chance.sample([first, *later], 2)
+    print(f"leaving: {leaving}")
+    lost = sum(len(tasks) for location, tasks in five.values() if location in leaving)
+    for host in leaving:
+        cluster.kill_host(host)
+    job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan on three hosts", 180)
+    assert load.counter("moves") - moves == lost, "the tasks of those who left, and no others"
+    load.offer_the_rest_and_finish(job)
     load.assert_right()

@@ -41,7 +41,8 @@ def test_a_query_goes_on_without_a_quorum(tmp_path: Path, ensemble: ZooKeeperEns
             committed = load.committed()
             load.offer(1)
             job.wait_until(lambda before=committed: load.committed() > before, "a batch without a quorum", 60)
-            time.sleep(away / 5)  # the load: a file now and then
+            pause = time.monotonic() + away / 5
+            job.wait_until(lambda until=pause: time.monotonic() > until, "the time for the next file", away)
         ensemble.nodes[0].revive()
         ensemble.nodes[1].revive()
         ensemble.wait_until_served()

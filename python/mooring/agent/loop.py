@@ -76,10 +76,10 @@ class Agent:
 
     def run(self) -> None:
         """Go on until the driver is gone (AgentError)."""
-        self._take_all(self._bridge.hello(), absorb)
+        self._take_all(self._bridge.hello(), self._absorb)
         self._take(events.ClockTicked(self._now_ms()))
         while True:
-            self._take_all(self._bridge.poll(self._patience_ms()))
+            self._take_all(self._bridge.poll(self._patience_ms()), self._take)
             self._recall_late()
             self._take(events.ClockTicked(self._now_ms()))
             self._show_status()
@@ -88,7 +88,7 @@ class Agent:
         left = next_deadline_ms(self._mind) - self._now_ms()
         return int(min(max(left, 0), LONGEST_POLL_MS))
 
-    def _take_all(self, news: Iterable[events.Event], only: Callable[[Mind, events.Event], Mind] | None = None) -> None:
+    def _take_all(self, news: Iterable[events.Event], take: Callable[[events.Event], None]) -> None:
         for event in news:
             if isinstance(event, events.DriverStarting):
                 self._take_helm(event)
@@ -97,11 +97,11 @@ class Agent:
             if isinstance(event, events.QueryPlanned) and self._memory is None:
                 self._remember(event)
             self._tally.take(event)
-            if only is not None:
-                self._mind = only(self._mind, event)
-            else:
-                self._take(event)
+            take(event)
             self._changed = True
+
+    def _absorb(self, event: events.Event) -> None:
+        self._mind = absorb(self._mind, event)
 
     def _take(self, event: events.Event) -> None:
         before = self._mind.fleet.model

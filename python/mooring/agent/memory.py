@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.agent.records import KEPT_VERSIONS, Records, Remembered
+from mooring.agent.records import Records, Remembered
+from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import LeadershipLost, WriterReplaced
 from mooring.metadata import MetadataStore
 from mooring.model import JobModel

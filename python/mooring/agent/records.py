@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mooring.coordination.job_models import to_remove
 from mooring.errors import InvalidJobModelError
 from mooring.metadata import MetadataStore, NamespacedMetadataStore
-from mooring.model import JobModel, job_model_from_json, job_model_to_json, natural_order
-
-KEPT_VERSIONS = 10
-"""The newest job models, and the newest barriers, that stay; older ones are removed."""
+from mooring.model import JobModel, job_model_from_json, job_model_to_json
 
 JOB_MODELS, BARRIERS, STATUS = "job-models", "barriers", "status"
 TASK_LOCALITY, PROCESSOR_LOCALITY = "task-locality", "processor-locality"
@@ -104,9 +102,5 @@ class Records:
 
 
 def _keep_the_newest(store: MetadataStore) -> None:
-    for version in _versions(store)[:-KEPT_VERSIONS]:
-        store.delete(version)
-
-
-def _versions(store: MetadataStore) -> list[str]:
-    return sorted((key for key in store.all() if key.isdigit()), key=natural_order)
+    for version in to_remove([int(key) for key in store.all() if key.isdecimal()]):
+        store.delete(str(version))

@@ -48,7 +48,7 @@ class ZkElection:
 
     def standing(self) -> Standing:
         """Nobody is asked while there is no connection."""
-        term = self._lock.term
+        term = self._lock.leadership
         if term is not None:
             return Standing(LEADING, self._name, self._lock.seconds_left, self._lock.is_contested, term.epoch)
         if not self._connection.is_connected:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mooring.agent.records import KEPT_VERSIONS, Records
-from mooring.coordination import BarrierState, Leadership
+from mooring.agent.records import Records
+from mooring.coordination import KEPT_VERSIONS, BarrierState, Leadership
 from mooring.coordination.zookeeper import ZkBarriers, ZkJobModels, ZkProcessors
 from mooring.coordination.zookeeper.term import guards_of, lost
 from mooring.errors import LeadershipLost, MetadataStoreError
@@ -43,7 +43,6 @@ class ZkRecords(Records):
         self._job_models = ZkJobModels(connection, root, say)
         self._states = ZkBarriers(connection, root, say)
         self._living = ZkProcessors(connection, root, say)
-        self._texts = ZkValues(connection, f"{root}/jobModels", say)
         self._places = ZkValues(connection, f"{root}/localityData", say)
         self._announced: dict[str, str] = {}
 
@@ -88,8 +87,7 @@ class ZkRecords(Records):
 
     def job_models(self) -> dict[int, bytes]:
         """The texts of the job models that are kept, by version."""
-        names = [name for name in self._texts.children() if name.isdecimal()]
-        return {int(name): text for name, (text, _) in self._texts.read(names).items()}
+        return self._job_models.texts()
 
     def task_locality(self) -> dict[str, str]:
         """Task name to the location where it ran last."""

@@ -11,9 +11,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from mooring.agent.open_records import open_records
 from mooring.demo.answer import compare, offline_answer, written_rows
 from mooring.demo.bids import Feed, Stream
-from mooring.demo.evidence import StatusRecord, input_rows, progress_reports, state_bytes, state_rows
+from mooring.demo.evidence import input_rows, progress_reports, state_bytes, state_rows
 from mooring.demo.records_place import records_place
 from mooring.demo.scene import HOSTS, PARTITIONS, Scene, batch_of, need_room
 from mooring.jar import jar_path
@@ -53,13 +54,14 @@ def run(say: Tell, progress: Tell, metadata: str | None = None, server: str | No
         show("bids", f"{len(files)} files of bids made, {_mb(size)} in all", files=len(files), bytes=size)
         with ExitStack() as stack:
             place, named = stack.enter_context(records_place(work, metadata, server))
-            status = stack.enter_context(StatusRecord(place))
+            records = open_records(place, {}, say)
+            stack.callback(records.close)
             if named:
                 show("store", f"the records are kept in {place}", metadata=place)
             cluster = stack.enter_context(
                 SparkCluster(HOSTS, cores_per_host=1, executor_memory="900m", work_dir=work / "cluster")
             )
-            scene = Scene(work, cluster, Feed(files, work / "bids"), {**plugin, **named}, status, progress)
+            scene = Scene(work, cluster, Feed(files, work / "bids"), {**plugin, **named}, records, progress)
             show(
                 "cluster",
                 f"a Spark cluster of {HOSTS} hosts is up: {', '.join(cluster.hosts)}",

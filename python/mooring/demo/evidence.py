@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.records import STATUS
-from mooring.metadata import open_metadata_store
+from mooring.agent.records import Records
 
 _PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent"
 
@@ -63,23 +62,10 @@ def state_rows(report: dict[str, Any]) -> int:
     return sum(int(operator["numRowsTotal"]) for operator in report["stateOperators"])
 
 
-class StatusRecord:
-    """What the agent last wrote for `mooring status`, in any metadata store; a context manager."""
-
-    def __init__(self, place: str) -> None:
-        """MetadataStoreError when `place` names no store."""
-        self._store = open_metadata_store(place)
-
-    def __enter__(self) -> StatusRecord:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._store.close()
-
-    def read(self) -> dict[str, Any]:
-        """Empty before there is one."""
-        record = self._store.get(STATUS)
-        return json.loads(record) if record else {}
+def status_record(records: Records) -> dict[str, Any]:
+    """What the agent last wrote for `mooring status`; empty before it has."""
+    text = records.status()
+    return json.loads(text) if text else {}
 
 
 def _progress_in(path: Path) -> Iterator[dict[str, Any]]:

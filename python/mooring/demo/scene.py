@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mooring.agent.records import Records
 from mooring.demo import standing_offers
 from mooring.demo.bids import Feed
-from mooring.demo.evidence import Checkpoint, StatusRecord
+from mooring.demo.evidence import Checkpoint, status_record
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.probes import wait_until
@@ -42,7 +43,7 @@ class Scene:
         cluster: SparkCluster,
         feed: Feed,
         plugin: dict[str, str],
-        status: StatusRecord,
+        records: Records,
         progress: Callable[[str], None],
     ):
         """`plugin` is the switch: the few settings that turn Mooring on."""
@@ -53,7 +54,7 @@ class Scene:
         self.event_logs = work / "event-logs"
         self.input = work / "bids"
         self._plugin = plugin
-        self._status = status
+        self._records = records
         self._progress = progress
         self._application: Submission | None = None
         self.event_logs.mkdir()
@@ -79,7 +80,7 @@ class Scene:
 
     def status(self) -> dict[str, Any]:
         """The agent's status record, of the application that runs now; empty before there is one."""
-        record = self._status.read()
+        record = status_record(self._records)
         return record if record.get("application") == self.application.application else {}
 
     def settled_status(self) -> dict[str, Any]:

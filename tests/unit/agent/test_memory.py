@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from mooring.agent.memory import Memory
-from mooring.agent.records import JOB_MODELS, KEPT_VERSIONS, STATUS, TASK_LOCALITY
+from mooring.agent.records import JOB_MODELS, STATUS, TASK_LOCALITY
+from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import MetadataStoreUnavailable, WriterReplaced
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import ContainerModel, JobModel, LocationId, job_model_from_json

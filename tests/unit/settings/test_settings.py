@@ -138,7 +138,7 @@ def test_a_grouper_has_a_short_name_or_is_a_class_of_a_module(value):
 
 
 @pytest.mark.parametrize(
-    "value", ["zk://a:2181,b:2181/root/job", "kafka://host/topic", "s3a://bucket/_mooring", "_mooring"]
+    "value", ["zk://a:2181,b:2181/base/job", "kafka://host/topic", "s3a://bucket/_mooring", "_mooring"]
 )
 def test_a_metadata_store_is_a_place_or_a_service(value):
     assert Settings.from_conf({"spark.mooring.metadata": value}).metadata == value

@@ -50,6 +50,11 @@ class ZkJobModels(JobModels):
         found = self._values.read([str(version)]).get(str(version))
         return None if found is None else job_model_from_json(found[0])
 
+    def texts(self) -> dict[int, bytes]:
+        """Every model that is kept as it was written, by version."""
+        found = self._values.read([str(version) for version in self.versions()])
+        return {int(path): text for path, (text, _) in found.items()}
+
     def watch(self, watcher: Callable[[], None]) -> Cancel:
         """One watch on the log of what was published."""
         return self._watch.add(lambda versions: watcher())

@@ -80,13 +80,8 @@ class ZkLeaderLock(LeaderLock):
             threading.Thread(target=self._tell, name="mooring-leader-news", daemon=True).start()
 
     @property
-    def leadership(self) -> Leadership | None:
+    def leadership(self) -> ZkTerm | None:
         """The term, unless it may be over by the clock."""
-        return self.term
-
-    @property
-    def term(self) -> ZkTerm | None:
-        """The same, with what ZooKeeper knows of it."""
         with self._changed:
             return self._term if self._now() < self._term_ends else None
 
