@@ -56,6 +56,9 @@ trait SnapshotLoadWatcher {
    */
   def loading(version: Long, doubts: Int): Unit
 
+  /** The store is not asked for any more, however that ended. */
+  def closing(): Unit
+
   /** The store stands at `version` after `milliseconds`, whether or not anything had to be loaded. */
   def loaded(version: Long, milliseconds: Long): Unit
 
@@ -97,7 +100,7 @@ private class RocksDBDoor(
       loadEmpty: Boolean): RocksDB = {
     val start = System.nanoTime()
     watcher.opening()
-    val result = super.load(version, stateStoreCkptId, readOnly, loadEmpty)
+    val result = try super.load(version, stateStoreCkptId, readOnly, loadEmpty) finally watcher.closing()
     doubts.loadSucceeded()
     watcher.loaded(version, (System.nanoTime() - start) / 1000000)
     result

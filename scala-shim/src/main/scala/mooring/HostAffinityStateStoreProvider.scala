@@ -26,8 +26,10 @@ private final class StoreWatcher(storeDir: Path) extends SnapshotLoadWatcher {
   /** Forgets what the maintenance of old versions has read meanwhile: it opened nothing. */
   override def opening(): Unit = {
     reads.take()
-    ()
+    shelf.foreach(_.opening())
   }
+
+  override def closing(): Unit = shelf.foreach(_.opened())
 
   override def loading(version: Long, doubts: Int): Unit = this.doubts = doubts
 

@@ -7,7 +7,7 @@ import java.nio.file._
 import java.nio.file.attribute.{BasicFileAttributes, FileTime, PosixFilePermissions}
 import java.security.MessageDigest
 import java.util.UUID
-import java.util.concurrent.{ArrayBlockingQueue, ThreadPoolExecutor, TimeUnit}
+import java.util.concurrent.{ArrayBlockingQueue, ConcurrentHashMap, ThreadPoolExecutor, TimeUnit}
 import java.util.zip.CRC32C
 
 import scala.jdk.CollectionConverters._
@@ -51,12 +51,14 @@ final class HostStore(val root: Path) {
       Say.warn(s"the local store $root is slow: files of the last batches may be missing in it")
   }
 
-  /** The place of one state store's files, or None where `storeDir` is not one that Spark lays out. */
+  private val shelves = new ConcurrentHashMap[Path, HostShelf]()
+
+  /** The place of one state store's files, one object for each in a JVM, or None where `storeDir` is not one that Spark lays out. */
   def shelf(storeDir: RemotePath): Option[HostShelf] = storeDir.toUri.toString match {
     case StoreDir(checkpoint, operator, partition, store) =>
       val owner = root.resolve(keyOf(checkpoint))
       val dir = owner.resolve(s"$operator/$partition/${Option(store).getOrElse("default")}")
-      Some(new HostShelf(this, checkpoint, owner, dir))
+      Some(shelves.computeIfAbsent(dir, _ => new HostShelf(this, checkpoint, owner, dir)))
     case _ => None
   }
 }
@@ -75,7 +77,7 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
     val temporary = dir.resolve(TemporaryPrefix + UUID.randomUUID())
     linkOrCopy(temporary, file)
     hostStore.later(attempt(s"keep $name") {
-      val before = find(name)
+      val before = list(name + Separator)
       try publish(name, temporary, checksum(temporary)).foreach { kept =>
         before.foreach { case (path, _) => if (path != kept) Files.deleteIfExists(path) }
       } finally Files.deleteIfExists(temporary)
@@ -106,11 +108,9 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
    * kept with; otherwise, and always when `readIt`, its checksum decides. A harmed file is removed.
    */
   def sound(name: String, readIt: Boolean): Option[Path] = attemptOr[Option[Path]](s"use $name", None) {
-    find(name).find { case (path, kept) =>
-      val good = try {
-        Files.size(path) == kept.length &&
-          ((!readIt && mtime(path) == kept.mtimeNanos) || checksum(path) == kept.crc)
-      } catch { case _: NoSuchFileException => false } // removed by another executor: a miss
+    find(name).filter { case (path, _) => Files.exists(path) }.find { case (path, kept) =>
+      val good = Files.size(path) == kept.length &&
+        ((!readIt && mtime(path) == kept.mtimeNanos) || checksum(path) == kept.crc)
       if (!good) {
         Say.warn(s"dropped ${path.getFileName} of $checkpoint: its content is not what was kept; fetched from the checkpoint")
         Files.deleteIfExists(path)
@@ -130,7 +130,7 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   }
 
   def forget(name: String): Unit = attempt(s"remove $name") {
-    find(name).foreach { case (path, _) => Files.deleteIfExists(path) }
+    list(name + Separator).foreach { case (path, _) => Files.deleteIfExists(path) }
   }
 
   /** Notes that the store was opened here now; what was not opened for longest goes first when room is needed. */
@@ -142,9 +142,21 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
     }
   }
 
+  /** The store is opened from now on: what is asked for until `opened` is looked up in one listing. */
+  def opening(): Unit = listing = Some(new Listing)
+  def opened(): Unit = listing = None
+
+  // An opening asks for some ten names. What other executors keep or remove meanwhile is at worst a miss.
+  private final class Listing { lazy val names: Map[String, Seq[(Path, KeptFile)]] = list("").groupBy(_._2.name) }
+  @volatile private var listing: Option[Listing] = None
+
   private def find(name: String): Seq[(Path, KeptFile)] =
-    try Using.resource(Files.newDirectoryStream(dir, (p: Path) => p.getFileName.toString.startsWith(name + Separator))) {
-      _.asScala.toSeq.flatMap(p => KeptFile.parse(p.getFileName.toString).filter(_.name == name).map(p -> _))
+    listing.fold(list(name + Separator))(_.names.getOrElse(name, Nil))
+
+  /** The kept files whose own names begin so. */
+  private def list(start: String): Seq[(Path, KeptFile)] =
+    try Using.resource(Files.newDirectoryStream(dir, (p: Path) => p.getFileName.toString.startsWith(start))) {
+      _.asScala.toSeq.flatMap(p => KeptFile.parse(p.getFileName.toString).map(p -> _))
     } catch {
       case _: NoSuchFileException | _: NotDirectoryException => Nil
     }
