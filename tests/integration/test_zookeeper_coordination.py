@@ -15,8 +15,8 @@ from kazoo.client import KazooClient
 
 import mooring
 from mooring.coordination import BarrierState
+from mooring.coordination.campaign import clock
 from mooring.coordination.zookeeper import ZkBarriers, ZkJobModels, ZkLeaderLock, ZkProcessors
-from mooring.coordination.zookeeper.leader import clock
 from mooring.errors import LeadershipLost, MetadataStoreError
 from mooring.metadata.zookeeper import ZkConnection, settings_from
 from mooring.model import ContainerModel, JobModel, TaskModel, TaskName
@@ -29,7 +29,7 @@ OPTIONS = {"timeout": "2s", "retry.deadline": "10s"}
 CANDIDATE = """
 import json, os, sys, time
 from mooring.coordination.zookeeper import ZkJobModels, ZkLeaderLock
-from mooring.coordination.zookeeper.leader import clock
+from mooring.coordination.campaign import clock
 from mooring.errors import LeadershipLost
 from mooring.metadata.zookeeper import ZkConnection, settings_from
 from mooring.model import JobModel

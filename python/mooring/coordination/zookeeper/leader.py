@@ -8,9 +8,6 @@ earlier: a follower tells the leader of its clients every half tick, and a sessi
 
 from __future__ import annotations
 
-import queue
-import threading
-import time
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -18,29 +15,20 @@ from typing import Any
 
 from kazoo.exceptions import ZookeeperError
 
-from mooring.coordination.leadership import LeaderListener, LeaderLock, Leadership
+from mooring.coordination.campaign import RENEWAL, TERM, Campaign, clock
+from mooring.coordination.leadership import Leadership
 from mooring.coordination.zookeeper.term import GENERATION, ZkTerm, guards_of, lost
 from mooring.errors import MetadataStoreError
-from mooring.metadata.store import Cancel, Report, report_to_log
+from mooring.metadata.store import Report, report_to_log
 from mooring.metadata.zookeeper.connection import Lost, Patience, ZkConnection
 
 _PREFIX = "candidate-"
-_RETRY_SECONDS = 0.5
-_TERM, _RENEWAL = 2 / 3, 1 / 4
-"""Of the session timeout: how long a term lasts, and when it is renewed."""
 
 
-class _End:
-    """The last of a lock's news."""
-
-
-def clock() -> float:
-    """Seconds, also those in which this process or its host slept."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
-class ZkLeaderLock(LeaderLock):
+class ZkLeaderLock(Campaign[ZkTerm]):
     """One candidate at `<root>/leader`."""
+
+    trouble = (MetadataStoreError, Lost)
 
     def __init__(
         self,
@@ -57,65 +45,23 @@ class ZkLeaderLock(LeaderLock):
         `token` tells this candidate from others: who comes with the token and the session of a candidate whose process
         died takes its place. `epoch` is that of its last term, for the case that ZooKeeper has lost it.
         """
-        self._connection, self._name, self._report, self._now = connection, name, report, now
+        super().__init__(name, report, now)
+        self._connection = connection
         self._directory = f"{root}/leader"
         self._token = token or uuid.uuid4().hex
-        self._changed = threading.Condition()
-        self._term: ZkTerm | None = None
-        self._term_ends = 0.0
-        self._contested = False
         self._epoch = epoch
-        self._woken, self._stopped = threading.Event(), threading.Event()
-        self._thread: threading.Thread | None = None
-        self._listeners: list[LeaderListener] = []
-        self._news: queue.SimpleQueue[Leadership | _End | None] = queue.SimpleQueue()
         self._stop_listening: Callable[[], None] = lambda: None
 
     def campaign(self) -> None:
         """Take part; the election runs on a thread of this lock."""
         if self._thread is None:
             self._stop_listening = self._connection.listen(self._on_session)
-            self._thread = threading.Thread(target=self._run, name="mooring-leader-lock", daemon=True)
-            self._thread.start()
-            threading.Thread(target=self._tell, name="mooring-leader-news", daemon=True).start()
-
-    @property
-    def leadership(self) -> ZkTerm | None:
-        """The term, unless it may be over by the clock."""
-        with self._changed:
-            return self._term if self._now() < self._term_ends else None
-
-    @property
-    def seconds_left(self) -> float:
-        """For how long this candidate leads at least; 0 when it does not."""
-        with self._changed:
-            return max(0.0, self._term_ends - self._now())
+        super().campaign()
 
     @property
     def epoch(self) -> str:
         """That of this candidate's last term; empty before the first."""
         return self._epoch
-
-    @property
-    def is_contested(self) -> bool:
-        """Whether there were other candidates when this one looked last."""
-        return self._contested
-
-    def wait(self, timeout: float) -> Leadership | None:
-        """The term, as soon as it begins."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._now() < self._term_ends, timeout)
-        return self.leadership
-
-    def on_change(self, listener: LeaderListener) -> Cancel:
-        """Tell of each beginning and end from now on."""
-        self._listeners.append(listener)
-
-        def cancel() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return cancel
 
     def confirm(self, leadership: Leadership) -> None:
         """A transaction that changes nothing, and holds only in this term."""
@@ -135,33 +81,13 @@ class ZkLeaderLock(LeaderLock):
     def resign(self) -> None:
         """End the term at once, then remove the candidate; without a connection its session's end removes it."""
         self._stop_listening()
-        self._stopped.set()
-        self._end_term()
-        self._woken.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        super().resign()
 
     # On this lock's thread
 
-    def _run(self) -> None:
-        said = False
-        while not self._stopped.is_set():
-            self._woken.clear()
-            try:
-                seconds, said = self._step(), False
-            except (MetadataStoreError, Lost) as error:
-                self._end_term()
-                if not said and not self._stopped.is_set():
-                    self._report(f"{self._name} takes no part in the election for now: {error}")
-                seconds, said = _RETRY_SECONDS, True
-            self._woken.wait(seconds)
-        self._withdraw()
-        self._news.put(_End())
-
     def _step(self) -> float:
         """One look at the election; returns after how many seconds to look again if nothing happens."""
-        if self._term is not None and self.leadership is None:
-            self._end_term()  # we slept too long
+        self._end_if_over()
         candidates = self._candidates()
         self._contested = len(candidates) > 1
         own = next((name for name in candidates if self._is_mine(name)), None)
@@ -176,7 +102,7 @@ class ZkLeaderLock(LeaderLock):
             (there,) = self._connection.ask([lambda client: client.exists_async(before, self._on_event)])
             return 0.0 if there is None else self._connection.session_seconds
         self._lead(own)
-        return self._connection.session_seconds * _RENEWAL
+        return self._connection.session_seconds * RENEWAL
 
     def _stand(self) -> None:
         """Make the candidate's node. After an interruption `_step` finds it, or makes another."""
@@ -207,7 +133,7 @@ class ZkLeaderLock(LeaderLock):
             self._end_term()
             self._woken.set()
         else:
-            self._set_term(term, sent + self._connection.session_seconds * _TERM)
+            self._set_term(term, sent + self._connection.session_seconds * TERM)
 
     def _renewed(self, term: ZkTerm) -> ZkTerm | None:
         """The same term; None when it is over."""
@@ -240,13 +166,10 @@ class ZkLeaderLock(LeaderLock):
         return self._epoch if not before and self._epoch else uuid.uuid4().hex[:12]
 
     def _withdraw(self) -> None:
-        try:
-            for candidate in self._candidates():
-                if candidate.startswith(_PREFIX + self._token):
-                    path = f"{self._directory}/{candidate}"
-                    self._connection.ask([partial(_delete, path=path)])
-        except MetadataStoreError as error:
-            self._report(f"{self._name} could not say that it resigns; its session's end will: {error}")
+        for candidate in self._candidates():
+            if candidate.startswith(_PREFIX + self._token):
+                path = f"{self._directory}/{candidate}"
+                self._connection.ask([partial(_delete, path=path)])
 
     def _candidates(self, patience: Patience | None = None) -> list[str]:
         """All candidates, the one that leads first."""
@@ -258,33 +181,9 @@ class ZkLeaderLock(LeaderLock):
         found = [] if isinstance(names, ZookeeperError) else [name for name in names if name.startswith(_PREFIX)]
         return sorted(found, key=lambda name: name.rpartition("-")[2])
 
-    # The term
-
-    def _set_term(self, term: ZkTerm, ends: float) -> None:
-        with self._changed:
-            if self._stopped.is_set() or not self._connection.is_connected:
-                return
-            if self._term is None:
-                self._news.put(term)
-            elif self._now() >= self._term_ends:
-                self._woken.set()
-                return  # renewed too late: whoever asked meanwhile was told that it is over, so it is
-            self._term, self._term_ends = term, ends
-            self._changed.notify_all()
-
-    def _end_term(self) -> None:
-        with self._changed:
-            if self._term is not None:
-                self._news.put(None)
-            self._term, self._term_ends = None, 0.0
-
-    def _tell(self) -> None:
-        while not isinstance(news := self._news.get(), _End):
-            for listener in list(self._listeners):
-                try:
-                    listener(news)
-                except Exception as error:  # a listener's mistake is no reason to lead or not to lead
-                    self._report(f"a listener of the leader lock failed: {error!r}")
+    @property
+    def _is_connected(self) -> bool:
+        return self._connection.is_connected
 
     # On kazoo's threads
 
