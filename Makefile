@@ -74,5 +74,5 @@ $(VENV)/.ready: pyproject.toml setup.py $(CHECK_TOOLS) | $(PY)
 	@touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready
-	$(PIP) --editable '.[test,dev,kafka,zookeeper]'
+	$(PIP) --editable '.[test,dev,kafka,zookeeper,sasl]'
 	@touch $@

@@ -13,7 +13,6 @@ from mooring.agent.zookeeper_election import ZkElection
 from mooring.agent.zookeeper_records import ZkRecords
 from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import LeadershipLost
-from mooring.metadata import open_metadata_store
 from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, TaskName
 from mooring.model.standing import LEADING
 from mooring.testing.probes import wait_until
@@ -49,7 +48,7 @@ def nodes(zookeeper: ZooKeeperEnsemble) -> Iterator[KazooClient]:
 
 @pytest.fixture
 def election(place: str) -> Iterator[ZkElection]:
-    election = ZkElection(place, {}, "the agent", "", print)
+    election = ZkElection(place, {}, "prices", "the agent", "", print)
     wait_until(lambda: election.standing().state == LEADING, "the agent to lead", 30)
     yield election
     election.close()
@@ -57,7 +56,7 @@ def election(place: str) -> Iterator[ZkElection]:
 
 @pytest.fixture
 def records(election: ZkElection, place: str) -> Iterator[ZkRecords]:
-    records = election.records(open_metadata_store(place), print)
+    records = election.records(print)
     yield records
     records.close()
 

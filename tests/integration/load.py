@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.records import STATUS
+from mooring.agent.open_records import open_records
 from mooring.jar import jar_path
-from mooring.metadata import open_metadata_store
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.submission import Submission
@@ -52,8 +52,8 @@ class Load:
         job.finish(240)
 
     def status(self) -> dict[str, Any]:
-        with open_metadata_store(self.metadata) as store:
-            record = store.get(STATUS)
+        with closing(open_records(self.metadata, {}, print)) as records:
+            record = records.status()
         return json.loads(record) if record else {}
 
     def committed(self) -> int:

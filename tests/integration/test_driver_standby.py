@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from mooring.testing.cluster import SparkCluster
+from mooring.testing.kafka import KafkaBroker
 from mooring.testing.probes import wait_until
 from mooring.testing.submission import Submission
 from mooring.testing.zookeeper import ZooKeeperEnsemble
 from tests.integration.load import PARTITIONS, Load
 from tests.integration.stages import said
 
-SESSION_SECONDS = 6
+SILENCE = "6s"
 CONF = {
-    "spark.mooring.metadata.timeout": f"{SESSION_SECONDS}s",
     # A driver that sleeps keeps its executors: there must be room for two applications.
     "spark.executor.cores": "1",
     "spark.cores.max": "2",
@@ -24,18 +26,36 @@ CONF = {
 ROOM_FOR_TWO = {"hosts": 2, "cores_per_host": 2, "executor_memory": "768m", "host_memory": "2g"}
 
 
-@pytest.fixture
-def load(tmp_path: Path, ensemble: ZooKeeperEnsemble) -> Load:
-    return Load(tmp_path, f"zk://{ensemble.hosts}/{tmp_path.name}")
+@dataclass
+class Job:
+    """A job whose drivers share a store."""
+
+    load: Load
+    conf: Mapping[str, str]
+
+    def submit(self, cluster: SparkCluster) -> Submission:
+        return self.load.submit(cluster, {**CONF, **self.conf})
 
 
-def start_both(load: Load, cluster: SparkCluster) -> tuple[Submission, Submission]:
+@pytest.fixture(params=["zookeeper", "kafka"])
+def job(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Job]:
+    if request.param == "zookeeper":
+        with ZooKeeperEnsemble(work_dir=tmp_path / "zookeeper") as ensemble:
+            yield Job(Load(tmp_path, f"zk://{ensemble.hosts}/jobs"), {"spark.mooring.metadata.timeout": SILENCE})
+    else:
+        with KafkaBroker(tmp_path / "kafka") as broker:
+            conf = {"spark.mooring.metadata.leader.timeout": SILENCE}
+            yield Job(Load(tmp_path, f"kafka://{broker.servers}/job"), conf)
+
+
+def start_both(job: Job, cluster: SparkCluster) -> tuple[Submission, Submission]:
     """A driver that has committed two batches, and one that waits for its end."""
+    load = job.load
     load.offer(2)
-    first = load.submit(cluster, CONF)
+    first = job.submit(cluster)
     first.wait_until(lambda: load.committed() >= 2, "two batches", 180)
     first.wait_until(lambda: load.sizes() == [4, 4], "an even plan", 60)
-    second = load.submit(cluster, CONF)
+    second = job.submit(cluster)
     second.wait_until(lambda: said(second.log, "this driver is a standby") == 1, "the standby to wait", 120)
     committed = load.committed()
     load.offer(1)
@@ -45,25 +65,35 @@ def start_both(load: Load, cluster: SparkCluster) -> tuple[Submission, Submissio
 
 
 @pytest.mark.heavy
-def test_a_standby_takes_over_when_the_driver_dies(tmp_path: Path, load: Load) -> None:
+def test_a_standby_takes_over_when_the_driver_dies(tmp_path: Path, job: Job) -> None:
+    load = job.load
     with SparkCluster(**ROOM_FOR_TWO, work_dir=tmp_path / "cluster") as cluster:
-        first, second = start_both(load, cluster)
+        first, second = start_both(job, cluster)
         first.kill()
         died, committed = time.monotonic(), load.committed()
         load.offer(1)
         second.wait_until(lambda: said(second.log, "this driver takes over") == 1, "the standby to lead", 60)
-        leads = time.monotonic() - died
+        leads = time.monotonic()
+        assert second.application
+        context = time.monotonic()
+        second.wait_for_executors(2)
+        executors = time.monotonic()
         second.wait_until(lambda: load.committed() > committed, "the standby's first commit", 180)
-        print(f"leads after {leads:.1f} s, first commit after {time.monotonic() - died:.1f} s")
+        done = time.monotonic()
+        print(
+            f"first commit {done - died:.1f} s after the kill: detection {leads - died:.1f}, context"
+            f" {context - leads:.1f}, executors {executors - context:.1f}, first batch {done - executors:.1f}"
+        )
         load.offer_the_rest_and_finish(second)
         assert load.counter("local-opens") >= PARTITIONS and load.counter("remote-opens") == 0
     load.assert_right()
 
 
 @pytest.mark.heavy
-def test_a_driver_that_slept_writes_no_second_answer(tmp_path: Path, load: Load) -> None:
+def test_a_driver_that_slept_writes_no_second_answer(tmp_path: Path, job: Job) -> None:
+    load = job.load
     with SparkCluster(**ROOM_FOR_TWO, work_dir=tmp_path / "cluster") as cluster:
-        first, second = start_both(load, cluster)
+        first, second = start_both(job, cluster)
         first.process.pause()
         committed = load.committed()
         load.offer(1)

@@ -1,19 +1,14 @@
 """Leadership, processors, job models and barriers in a real ZooKeeper."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 import uuid
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 
 import pytest
 from kazoo.client import KazooClient
 
-import mooring
 from mooring.coordination import BarrierState
 from mooring.coordination.campaign import clock
 from mooring.coordination.zookeeper import ZkBarriers, ZkJobModels, ZkLeaderLock, ZkProcessors
@@ -22,6 +17,7 @@ from mooring.metadata.zookeeper import ZkConnection, settings_from
 from mooring.model import ContainerModel, JobModel, TaskModel, TaskName
 from mooring.testing.probes import wait_until
 from mooring.testing.zookeeper import ZooKeeperEnsemble
+from tests.integration.candidates import candidate, lines_until
 
 SESSION = 2.0
 OPTIONS = {"timeout": "2s", "retry.deadline": "10s"}
@@ -93,32 +89,6 @@ def leader(client):
     return lock
 
 
-@contextmanager
-def candidate(place, *arguments):
-    """A process that campaigns and says what it believes, a hundred times a second."""
-    environment = os.environ | {"PYTHONPATH": str(Path(mooring.__file__).parents[1])}
-    process = subprocess.Popen(
-        [sys.executable, "-c", CANDIDATE, place, *arguments], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
-def lines_until(process, found):
-    """What it says, up to the first line that is looked for, which has to come within 30 s."""
-    seen, end = [], time.monotonic() + 30
-    for line in process.stdout:
-        seen.append(json.loads(line))
-        if found(seen[-1]):
-            return seen
-        assert time.monotonic() < end, seen[-20:]
-    raise AssertionError("the process ended")
-
-
 def expire(ensemble, connection):
     same = KazooClient(ensemble.hosts, client_id=connection._client.client_id)
     same.start()
@@ -152,7 +122,7 @@ def test_one_of_many_leads_and_the_next_one_has_a_greater_generation(client):
 
 
 def test_when_the_leader_is_killed_another_leads_within_the_session_timeout(client, place):
-    with candidate(place) as child:
+    with candidate(CANDIDATE, place) as child:
         lines_until(child, lambda line: line.get("leads"))
         lock = client(ZkLeaderLock, "second")
         lock.campaign()
@@ -164,7 +134,7 @@ def test_when_the_leader_is_killed_another_leads_within_the_session_timeout(clie
 
 
 def test_a_leader_that_was_stopped_finds_its_term_over_before_it_acts(client, place):
-    with candidate(place) as child:
+    with candidate(CANDIDATE, place) as child:
         first = lines_until(child, lambda line: line.get("leads"))[-1]["leads"]
         lock = client(ZkLeaderLock, "second")
         lock.campaign()
@@ -195,7 +165,7 @@ def test_a_term_is_over_by_the_clock_alone(place):
 
 
 def test_what_a_leader_does_on_a_stale_view_is_refused(client, place):
-    with candidate(place, "acts") as child:
+    with candidate(CANDIDATE, place, "acts") as child:
         lines_until(child, lambda line: line.get("outcome") == "published")
         lock = client(ZkLeaderLock, "second")
         models = client(ZkJobModels, connection=lock._connection)

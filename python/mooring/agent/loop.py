@@ -59,7 +59,7 @@ class Agent:
     def __init__(
         self,
         bridge: Bridge,
-        open_memory: Callable[[Settings, str, str, Callable[[str], None]], Memory],
+        open_memory: Callable[[Settings, str, Callable[[str], None]], Memory],
         take_helm: Callable[[events.DriverStarting], object] = lambda starting: None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -133,7 +133,7 @@ class Agent:
             return
         settings = Settings.from_conf(self._application.settings)
         place = settings.metadata or default_place(self._application, query)
-        self._memory = self._open_memory(settings, place, self._application.application, self._bridge.say)
+        self._memory = self._open_memory(settings, place, self._bridge.say)
         found = self._memory.recall(settings.host_affinity_wait_ms / 2 / 1000) or Remembered()
         known = absorb(self._mind, query)  # its name is needed to read the JVM's plan by
         start = binding.remember(known.fleet, found.model, found.task_locality, self._now_ms())

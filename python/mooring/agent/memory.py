@@ -15,7 +15,6 @@ from typing import Any
 from mooring.agent.records import Records, Remembered
 from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import LeadershipLost, WriterReplaced
-from mooring.metadata import MetadataStore
 from mooring.model import JobModel
 
 FIRST_PAUSE_SECONDS = 0.5
@@ -55,16 +54,18 @@ class Memory:
 
     def __init__(
         self,
-        store: MetadataStore,
+        open_records: Callable[[Callable[[str], None]], Records],
         say: Callable[[str], None],
         may_write: Callable[[], bool] = lambda: True,
-        records: Callable[[MetadataStore, Callable[[str], None]], Records] = Records,
     ) -> None:
-        """Notes wait while `may_write` says no: another driver leads, and the records are its own."""
+        """`open_records` gets who hears of records that are ignored; the records are closed here.
+
+        Notes wait while `may_write` says no: another driver leads, and the records are its own.
+        """
         self._say = say
         self._may_write = may_write
         self._said: set[str] = set()
-        self._records = records(store, self._say_once)
+        self._records = open_records(self._say_once)
         self._change = threading.Condition()
         self._notes = _Notes()
         self._writing = False

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Protocol
 
-from mooring.agent.leadership import Helm
+from mooring.agent.leadership import Election, Helm
 from mooring.agent.memory import Memory
 from mooring.agent.records import Records
 from mooring.errors import InvalidSettingError, MetadataStoreError
@@ -17,11 +18,15 @@ from mooring.settings import Settings
 from mooring.spark.bridge import JvmBridge
 from mooring.spark.hadoop_tree import open_tree
 
-if TYPE_CHECKING:  # kazoo is there only for those who use it
-    from mooring.agent.zookeeper_election import ZkElection
-
 LAST_WRITES_SECONDS = 1.5
 """Less than the driver waits for the agent's end."""
+
+
+class JobElection(Election, Protocol):
+    """One candidate, and the records of its job."""
+
+    def records(self, say: Callable[[str], None]) -> Records:
+        """The records, written in this candidate's terms only; `say` hears of those that are ignored."""
 
 
 class Outside:
@@ -32,12 +37,15 @@ class Outside:
         self._memory: Memory | None = None
         self._helm: Helm | None = None
         self._has_lost = False
-        self._election: ZkElection | None = None
+        self._election: JobElection | None = None
 
-    def open_memory(self, settings: Settings, place: str, application: str, say: Callable[[str], None]) -> Memory:
+    def open_memory(self, settings: Settings, place: str, say: Callable[[str], None]) -> Memory:
         """The records in the store; with an election, written only while this driver leads."""
-        store = self._open_store(settings, place, say)
-        self._memory = Memory(store, say, self._may_write, self._records)
+        election = self._election
+        open_records = (
+            partial(Records, self._open_store(settings, place, say)) if election is None else election.records
+        )
+        self._memory = Memory(open_records, say, self._may_write)
         return self._memory
 
     def take_helm(self, starting: events.DriverStarting) -> None:
@@ -47,23 +55,25 @@ class Outside:
         if not self._bridge.lead(Standing(UNKNOWN), time.time()):
             self._has_lost = True  # under an agent before this one
             return
-        settings = Settings.from_conf(starting.settings)
-        place = settings.metadata or ""
         try:
-            from mooring.agent.zookeeper_election import ZkElection
-
-            name = f"{starting.name} on {starting.driver_host}"
-            self._election = ZkElection(
-                place, settings.metadata_options, name, self._bridge.inherit(), self._bridge.say
-            )
+            self._election = self._stand(starting, Settings.from_conf(starting.settings))
         except (ModuleNotFoundError, MetadataStoreError, InvalidSettingError) as error:
             self._bridge.say(f"this driver takes part in no election ({error})")
             self._bridge.lead(Standing(NONE), time.time())
             return
         self._helm = Helm(self._election, self._bridge)
 
-    def _records(self, store: MetadataStore, say: Callable[[str], None]) -> Records:
-        return Records(store, say) if self._election is None else self._election.records(store, say)
+    def _stand(self, starting: events.DriverStarting, settings: Settings) -> JobElection:
+        """A candidate in the store that the drivers of the job share."""
+        place, options = settings.metadata or "", settings.metadata_options
+        name, legacy, say = f"{starting.name} on {starting.driver_host}", self._bridge.inherit(), self._bridge.say
+        if _scheme(place) == "kafka":
+            from mooring.agent.kafka_election import KafkaElection
+
+            return KafkaElection(place, options, name, legacy, say)
+        from mooring.agent.zookeeper_election import ZkElection
+
+        return ZkElection(place, options, starting.name, name, legacy, say)
 
     def _may_write(self) -> bool:
         """Whether records may be kept for all: always where there is no election."""
@@ -79,14 +89,17 @@ class Outside:
     def _open_store(self, settings: Settings, place: str, say: Callable[[str], None]) -> MetadataStore:
         """The store that the settings name; one that can not even be opened is replaced by none, said once."""
         try:
-            scheme = place.split("://")[0]
-            if scheme in ("zk", "kafka", "memory"):
-                # Of two drivers the one that came last keeps the records; the other is told that it was replaced.
-                own = {"exclusive.writer": "agent"} if scheme == "kafka" else {}
-                return open_metadata_store(place, report=say, **{**own, **settings.metadata_options})
+            if self._has_lost:
+                return MemoryMetadataStore(report=say)
+            if _scheme(place) in ("zk", "kafka", "memory"):
+                return open_metadata_store(place, report=say, **settings.metadata_options)
             for name in sorted(settings.metadata_options):
                 say(f"spark.mooring.metadata.{name} has no effect on {place}: only zk:// and kafka:// have options")
             return FileMetadataStore(open_tree(self._bridge.jvm, place), report=say)
         except (MetadataStoreError, InvalidSettingError) as error:
             say(f"the metadata store {place} can not be opened ({error}): places are not kept beyond this application")
             return MemoryMetadataStore(report=say)
+
+
+def _scheme(place: str) -> str:
+    return place.partition("://")[0]

@@ -6,15 +6,15 @@ within the session timeout.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import replace
 
+from mooring.agent.legacy import inherited
 from mooring.agent.zookeeper_records import ZkRecords
 from mooring.coordination.zookeeper import ZkLeaderLock
 from mooring.errors import MetadataStoreError
-from mooring.metadata.store import MetadataStore, Report
+from mooring.metadata.store import Report
+from mooring.metadata.zookeeper import ZkMetadataStore
 from mooring.metadata.zookeeper.connection import Patience, ZkConnection
 from mooring.metadata.zookeeper.options import settings_from
 from mooring.model.standing import LEADING, UNKNOWN, WAITING, Standing
@@ -26,18 +26,18 @@ _ANSWER_SECONDS = 1.0
 class ZkElection:
     """One candidate, with a connection of its own."""
 
-    def __init__(self, place: str, options: Mapping[str, str], name: str, legacy: str, report: Report) -> None:
+    def __init__(
+        self, place: str, options: Mapping[str, str], application: str, name: str, legacy: str, report: Report
+    ) -> None:
         """Takes part from now on; `legacy` is empty, or what a candidate of the same driver left."""
-        settings = settings_from(place, options)
-        inherited: dict[str, Any] = json.loads(legacy) if legacy else {}
-        session = inherited.get("session")
-        self._credentials = (int(session[0]), bytes.fromhex(session[1])) if session else None
-        self._root = settings.root
-        self._token: str = inherited.get("token") or os.urandom(16).hex()
-        self._name = f"{name} ({self._token[:8]})"
-        self._connection = ZkConnection(settings, self._credentials)
+        self._settings = settings_from(place, options).of_application(application)
+        self._report = report
+        left = inherited(legacy)
+        self._legacy = left
+        self._name = f"{name} ({left.token[:8]})"
+        self._connection = ZkConnection(self._settings, left.session)
         self._lock = ZkLeaderLock(
-            self._connection, settings.root, self._name, report, token=self._token, epoch=inherited.get("epoch", "")
+            self._connection, self._settings.root, self._name, report, token=left.token, epoch=left.epoch
         )
         self._lock.campaign()
 
@@ -60,16 +60,16 @@ class ZkElection:
         # About to lead, or nobody is: what comes next is known in a moment.
         return Standing(UNKNOWN) if leader in (None, self._name) else Standing(WAITING, str(leader))
 
-    def records(self, store: MetadataStore, say: Callable[[str], None]) -> ZkRecords:
+    def records(self, say: Callable[[str], None]) -> ZkRecords:
         """The records of the job, written in this candidate's terms."""
-        return ZkRecords(store, say, self._connection, self._root, lambda: self._lock.leadership)
+        store = ZkMetadataStore(self._settings, report=self._report)
+        return ZkRecords(store, say, self._connection, self._settings.root, lambda: self._lock.leadership)
 
     def legacy(self) -> str:
         """The session, as last known, since it outlives its connections; and the epoch."""
-        self._credentials = self._connection.credentials or self._credentials
-        session = self._credentials
-        known = session and [session[0], session[1].hex()]
-        return json.dumps({"token": self._token, "session": known, "epoch": self._lock.epoch})
+        session = self._connection.credentials or self._legacy.session
+        self._legacy = replace(self._legacy, epoch=self._lock.epoch, session=session)
+        return self._legacy.text()
 
     def close(self) -> None:
         """Resign, and end the session."""

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from mooring.coordination.leadership import LeaderListener, LeaderLock, Leadership
-from mooring.errors import MetadataStoreError
 from mooring.metadata.store import Cancel, Report
 
 Term = TypeVar("Term", bound=Leadership)
@@ -33,9 +32,6 @@ def clock() -> float:
 
 class Campaign(LeaderLock, Generic[Term]):
     """One candidate. What it looks at, and how a term is begun and renewed, is `_step`, on this candidate's thread."""
-
-    trouble: tuple[type[Exception], ...] = (MetadataStoreError,)
-    """What `_step` may raise: the term is over then, and it is called again after a moment."""
 
     def __init__(self, name: str, report: Report, now: Callable[[], float]) -> None:
         """`name` is for people."""
@@ -99,11 +95,14 @@ class Campaign(LeaderLock, Generic[Term]):
 
     @abstractmethod
     def _step(self) -> float:
-        """One look at the election; returns after how many seconds to look again if nothing happens."""
+        """One look at the election; returns after how many seconds to look again if nothing happens.
+
+        Whatever it raises ends the term; it is called again after a moment.
+        """
 
     @abstractmethod
     def _withdraw(self) -> None:
-        """Take the candidate away; MetadataStoreError where that can not be said."""
+        """Take the candidate away."""
 
     @property
     def _is_connected(self) -> bool:
@@ -116,7 +115,7 @@ class Campaign(LeaderLock, Generic[Term]):
             self._woken.clear()
             try:
                 seconds, said = self._step(), False
-            except self.trouble as error:
+            except Exception as error:  # a candidate whose thread has died could never lead again
                 self._end_term()
                 if not said and not self._stopped.is_set():
                     self._report(f"{self._name} takes no part in the election for now: {error}")
@@ -124,7 +123,7 @@ class Campaign(LeaderLock, Generic[Term]):
             self._woken.wait(seconds)
         try:
             self._withdraw()
-        except self.trouble as error:
+        except Exception as error:  # there is nobody to raise it to
             self._report(f"{self._name} could not say that it resigns; its silence will: {error}")
         self._news.put(_End())
 

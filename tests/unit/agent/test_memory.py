@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import pytest
 
 from mooring.agent.memory import Memory
-from mooring.agent.records import JOB_MODELS, STATUS, TASK_LOCALITY
+from mooring.agent.records import JOB_MODELS, STATUS, TASK_LOCALITY, Records
 from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import MetadataStoreUnavailable, WriterReplaced
 from mooring.metadata import MemoryMetadataStore
@@ -54,7 +55,7 @@ def remember(store: Unsteady, said: list[str]) -> Iterator[Callable[[], Memory]]
     opened: list[Memory] = []
 
     def open_memory() -> Memory:
-        opened.append(Memory(store, said.append))
+        opened.append(Memory(partial(Records, store), said.append))
         return opened[-1]
 
     yield open_memory

@@ -18,7 +18,6 @@ from kazoo.exceptions import ZookeeperError
 from mooring.coordination.campaign import RENEWAL, TERM, Campaign, clock
 from mooring.coordination.leadership import Leadership
 from mooring.coordination.zookeeper.term import GENERATION, ZkTerm, guards_of, lost
-from mooring.errors import MetadataStoreError
 from mooring.metadata.store import Report, report_to_log
 from mooring.metadata.zookeeper.connection import Lost, Patience, ZkConnection
 
@@ -27,8 +26,6 @@ _PREFIX = "candidate-"
 
 class ZkLeaderLock(Campaign[ZkTerm]):
     """One candidate at `<root>/leader`."""
-
-    trouble = (MetadataStoreError, Lost)
 
     def __init__(
         self,

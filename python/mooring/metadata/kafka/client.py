@@ -115,6 +115,11 @@ class KafkaClient:
         """The end of what is committed, now: a reader that has come so far has seen every flushed write."""
         return self._offset(self.kafka.admin.OffsetSpec.latest(), deadline)
 
+    def written_end(self, deadline: float) -> int:
+        """The end of what is written, now, also in transactions that are not over yet."""
+        everything = self.kafka.IsolationLevel.READ_UNCOMMITTED
+        return self._offset(self.kafka.admin.OffsetSpec.latest(), deadline, everything)
+
     def first_offset(self, deadline: float) -> int:
         """Where the topic begins."""
         return self._offset(self.kafka.admin.OffsetSpec.earliest(), deadline)
@@ -185,13 +190,13 @@ class KafkaClient:
                 admin.poll(0)  # so that it tells of its troubles
         raise self.unavailable()
 
-    def _offset(self, where: Any, deadline: float) -> int:
-        committed = self.kafka.IsolationLevel.READ_COMMITTED
+    def _offset(self, where: Any, deadline: float, isolation: Any = None) -> int:
+        isolation = isolation or self.kafka.IsolationLevel.READ_COMMITTED
         partition = self.partition
         try:
             found: Any = self.ask(
                 lambda admin, seconds: admin.list_offsets(
-                    {partition: where}, isolation_level=committed, request_timeout=seconds
+                    {partition: where}, isolation_level=isolation, request_timeout=seconds
                 ),
                 deadline,
             )

@@ -21,26 +21,51 @@ _FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "IN
 _LONGEST_TRANSACTION_SECONDS = 10.0
 
 
+MayTake = Callable[[], bool]
+"""Asked when the writer before can write nothing more and all that it wrote is read: whether its role may be taken."""
+
+
+class RoleHeld(Exception):
+    """The role is somebody else's for now. Never leaves Mooring."""
+
+
 class ExclusiveWriter:
     """One transactional id for each topic and role, one transaction for each write: all of it is seen, or nothing.
 
-    The role is taken by `take_over`: it fences whoever had it, reads the topic to its end, and claims the generation
-    after the highest one. The highest claim in the topic says who has the role. When its transaction was broken off
-    (the broker was away for too long), the holder goes on under its generation as long as nobody has claimed a higher
-    one; from then on every write raises WriterReplaced.
+    The role is taken by `take_over`: it fences whoever had it, reads the topic to its end (also what other roles have
+    not committed yet: behind that there may be a claim), and claims the generation after the highest one, if `may_take`
+    has nothing against it; whoever was fenced for nothing goes on by itself. The highest claim in the topic says who
+    has the role. When its transaction was broken off (the broker was away for too long), the holder goes on under its
+    generation as long as nobody has claimed a higher one; from then on every write raises WriterReplaced.
     """
 
-    def __init__(self, client: KafkaClient, reader: Reader, role: str, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        client: KafkaClient,
+        reader: Reader,
+        role: str,
+        timeout_seconds: float,
+        may_take: MayTake = lambda: True,
+    ) -> None:
         self._client = client
         self._reader = reader
         self._role = role
+        self._may_take = may_take
         self._transaction_seconds = min(timeout_seconds, _LONGEST_TRANSACTION_SECONDS)
         self._producer: Any = None
         self._generation: int | None = None
         self._replaced: str | None = None
 
+    @property
+    def generation(self) -> int | None:
+        """The one that was claimed; None before."""
+        return self._generation
+
     def take_over(self, deadline: float) -> None:
-        """Make sure that this writer has the role: take it the first time, else find out whether it is still ours."""
+        """Make sure that this writer has the role: take it the first time, else find out whether it is still ours.
+
+        RoleHeld when it may not be taken; nothing is written then.
+        """
         while self._producer is None:
             if self._replaced is not None:
                 raise WriterReplaced(self._replaced)
@@ -48,12 +73,12 @@ class ExclusiveWriter:
                 raise self._client.unavailable(f"the role of the writer {self._role!r} could not be had")
             try:
                 self._producer = self._fresh_producer(deadline)
-                self._reader.catch_up(self._client.end_offset(deadline), deadline)
+                self._reader.catch_up(self._client.written_end(deadline), deadline)
                 self._check_claims()
                 self._claim_once(deadline)
             except (_Fenced, _Aborted):  # somebody else takes the role at this moment: the claims will tell
                 self.close()
-            except MetadataStoreError:
+            except (MetadataStoreError, RoleHeld):
                 self.close()
                 raise
 
@@ -95,6 +120,8 @@ class ExclusiveWriter:
     def _claim_once(self, deadline: float) -> None:
         if self._generation is not None:
             return
+        if not self._may_take():
+            raise RoleHeld
         generation = self._reader.generation(self._role) + 1
         try:
             self._reader.wrote(self._transaction({claim_key(self._role): b"%d" % generation}, [], deadline))

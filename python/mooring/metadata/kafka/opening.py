@@ -18,15 +18,17 @@ _PREFIX = "spark.mooring.metadata."
 def open_kafka_store(uri: str, report: Report, options: Mapping[str, str]) -> KafkaMetadataStore:
     """The store in the topic that the address names.
 
-    `timeout`, `replication.factor` and `exclusive.writer` are the store's own options; all others go to librdkafka.
+    `timeout`, `replication.factor` and `exclusive.writer` are the store's own options, `leader.timeout` is for drivers
+    (`leader_silence`); all others go to librdkafka.
     MetadataStoreError for an address that names no topic, InvalidSettingError for an option that makes no sense.
     """
     servers, topic = _parts(uri)
     rest = dict(options)
+    leader_silence(rest.pop("leader.timeout", None))
     return KafkaMetadataStore(
         servers,
         topic,
-        timeout_seconds=_timeout(rest.pop("timeout", "30s")),
+        timeout_seconds=_seconds("timeout", rest.pop("timeout", "30s"), 0.1),
         replication_factor=_replication(rest.pop("replication.factor", None)),
         exclusive_writer=_role(rest.pop("exclusive.writer", None)),
         options=rest,
@@ -55,13 +57,18 @@ def _parts(uri: str) -> tuple[str, str]:
     return servers, topic
 
 
-def _timeout(text: str) -> float:
+def leader_silence(text: str | None) -> float:
+    """From `leader.timeout` to seconds: after how long another driver may lead when nothing is heard of one."""
+    return _seconds("leader.timeout", text or "10s", 1)
+
+
+def _seconds(name: str, text: str, least: float) -> float:
     try:
         seconds = parse_duration_ms(text) / 1000
     except ValueError:
         seconds = 0.0
-    if not 0.1 <= seconds <= 600:
-        raise InvalidSettingError(f"{_PREFIX}timeout={text}: expected a duration from 100ms to 10m, such as 30s")
+    if not least <= seconds <= 600:
+        raise InvalidSettingError(f"{_PREFIX}{name}={text}: expected a duration from {least:g}s to 10m, such as 30s")
     return seconds
 
 

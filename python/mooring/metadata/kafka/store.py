@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -29,6 +29,31 @@ class _Opened:
     reader: Reader
     writer: Writer
     limit: int
+
+
+class Role:
+    """A role of which this client is the only writer, beside what its store writes; one write at a time."""
+
+    def __init__(self, writer: ExclusiveWriter, reader: Reader, check: Callable[[Records], None]) -> None:
+        self._writer, self._reader, self._check = writer, reader, check
+        self._writing = threading.Lock()
+
+    def write(self, values: Mapping[str, bytes | None], seconds: float) -> int:
+        """Write all in one transaction, None deletes; the generation that wrote it.
+
+        WriterReplaced when another has the role now, RoleHeld when it may not be taken; else as the store's writes.
+        """
+        check_values({key: value for key, value in values.items() if value is not None})
+        records = {value_key(check_key(key)): value for key, value in values.items()}
+        self._check(records)
+        with self._writing:
+            self._reader.wrote(self._writer.write(records, time.monotonic() + seconds))
+            return self._writer.generation or 0
+
+    def close(self) -> None:
+        """Let go of the connection; the role stays this client's until another takes it."""
+        with self._writing:
+            self._writer.close()
 
 
 class KafkaMetadataStore(MetadataStore):
@@ -97,6 +122,17 @@ class KafkaMetadataStore(MetadataStore):
     def flush(self) -> None:
         """Return when what this client wrote can be read: it may be hidden behind another's unfinished transaction."""
         self._caught_up()
+
+    def role(self, name: str, may_take: Callable[[Callable[[str], bytes | None]], bool]) -> Role:
+        """Be the only writer of a role from the first write on.
+
+        Before the role is taken `may_take` is asked, with a function from a key to its value as whoever had the role
+        left it: it can change nothing any more. The caller closes it before the store.
+        """
+        opened = self._open(time.monotonic() + self._timeout)
+        reader = opened.reader
+        writer = ExclusiveWriter(self._client, reader, name, self._timeout, lambda: may_take(reader.value))
+        return Role(writer, reader, lambda records: self._check_sizes(records, opened.limit))
 
     def close(self) -> None:
         """End the threads and connections, within seconds also when no broker answers."""

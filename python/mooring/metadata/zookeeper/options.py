@@ -6,19 +6,21 @@ import difflib
 import importlib.util
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from mooring.errors import InvalidSettingError, MetadataStoreError
+from mooring.metadata.zookeeper.nodes import node_name
 from mooring.settings.notation import parse_duration_ms
 
 _DURATIONS = {"timeout": "10s", "retry.deadline": "15s", "retry.delay": "100ms", "retry.max.delay": "2s"}
 _FLAGS = {"use.ssl": False, "verify.certs": True, "check.hostname": False}
 _FILES = ("ca", "certfile", "keyfile", "keyfile.password")
 _SASL = ("mechanism", "username", "password", "service", "principal")
-_OTHERS = ("auth", "auth.password", "acl")
+_OTHERS = ("auth", "auth.password", "acl", "run.id")
 _PERMISSIONS = frozenset("cdrwa")
+_RUN_ID = re.compile(r"[A-Za-z0-9]{1,50}")
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 
 KNOWN = (*_DURATIONS, *_FLAGS, *_FILES, *(f"sasl.{name}" for name in _SASL), *_OTHERS)
@@ -48,11 +50,16 @@ class ZkSettings:
     auth: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     sasl: Mapping[str, str] = field(default_factory=dict, repr=False)
     tls: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    run_id: str = "1"
 
     @property
     def place(self) -> str:
         """For messages."""
         return f"zk://{self.hosts}{self.root}"
+
+    def of_application(self, name: str) -> ZkSettings:
+        """The same, with the application's own part below the root: `<root>/<application>-<run id>`."""
+        return replace(self, root=f"{self.root}/{node_name(name)}-{self.run_id}")
 
 
 def settings_from(uri: str, options: Mapping[str, str]) -> ZkSettings:
@@ -72,7 +79,14 @@ def settings_from(uri: str, options: Mapping[str, str]) -> ZkSettings:
         auth=auth,
         sasl=sasl,
         tls=_tls(options),
+        run_id=_run_id(options.get("run.id", "1")),
     )
+
+
+def _run_id(text: str) -> str:
+    if _RUN_ID.fullmatch(text) is None:
+        raise InvalidSettingError(f"metadata.run.id={text}: expected letters and digits, such as 1 or production")
+    return text
 
 
 def _refuse_unknown(options: Mapping[str, str]) -> None:

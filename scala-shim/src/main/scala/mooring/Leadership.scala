@@ -135,5 +135,5 @@ final class Leadership(firstWordMs: Long, renewedWordMs: Long, contestedMs: Long
 
 object Leadership {
   /** Whether the store is one that several drivers can share and be elected through. */
-  def isShared(metadata: Option[String]): Boolean = metadata.exists(_.startsWith("zk:"))
+  def isShared(metadata: Option[String]): Boolean = metadata.exists(place => place.startsWith("zk:") || place.startsWith("kafka:"))
 }
