@@ -20,17 +20,21 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Row, row
 from benchmarks.grouping import PROCESSORS_PER_HOST
 from benchmarks.machine import this_machine
+from mooring.agent.kafka_election import KafkaElection
+from mooring.agent.open_records import open_records
+from mooring.agent.outside import JobElection
 from mooring.agent.records import Records
 from mooring.agent.zookeeper_election import ZkElection
-from mooring.metadata import MetadataStore, open_metadata_store
+from mooring.metadata import open_metadata_store
 from mooring.model import ContainerModel, JobModel, LocationId, SystemStreamPartition, TaskModel, TaskName
 from mooring.model.standing import LEADING
 from mooring.testing.kafka import KafkaBroker
@@ -54,12 +58,13 @@ FULL, QUICK = Size(10_000, 1_000), Size(1_000, 100)
 
 @dataclass(frozen=True)
 class Served:
-    """A store under measurement: how a client opens it, how large it is, what its server was asked."""
+    """A store under measurement: how large it is, what its server was asked."""
 
     name: str
-    open: Callable[[], MetadataStore]
+    place: str
     stored: Callable[[], int]
-    records: Callable[[MetadataStore], Records] = lambda store: Records(store, print)
+    records: Callable[[], Records]
+    """Those of an agent that leads."""
     requests: Callable[[], int] | None = None
 
 
@@ -88,26 +93,23 @@ def run(quick: bool) -> dict[str, Any]:
 def _measure(served: Served, size: Size) -> dict[str, float]:
     first, following = _job_model(size, 1), _job_model(size, 2, gone=1)
     seen: dict[str, float] = {}
-    with served.open() as store:
-        records = served.records(store)
-        seen["publish-first"] = _seconds(lambda: _publish(store, records, first, _places(first)))
+    with closing(served.records()) as records:
+        seen["publish-first"] = _seconds(lambda: _publish(records, first, _places(first)))
         before = _places(first)
         moved = {task: place for task, place in _places(following).items() if before[task] != place}
-        seen["publish-next"] = _seconds(lambda: _publish(store, records, following, moved))
-        with served.open() as reader:
-            seen["read"] = _seconds(served.records(reader).read)
+        seen["publish-next"] = _seconds(lambda: _publish(records, following, moved))
+        with closing(open_records(served.place, {}, print)) as reader:
+            seen["read"] = _seconds(reader.read)
         seen["stored"] = served.stored()
-        seen |= _watched(served, store)
-    return seen
+    return seen | _watched(served)
 
 
-def _publish(store: MetadataStore, records: Records, model: JobModel, places: dict[str, str]) -> None:
+def _publish(records: Records, model: JobModel, places: dict[str, str]) -> None:
     records.write_job_model(model)
     records.write_task_locality(places)
-    store.flush()
 
 
-def _watched(served: Served, store: MetadataStore) -> dict[str, float]:
+def _watched(served: Served) -> dict[str, float]:
     calls: Counter[int] = Counter()
     heard = threading.Lock()
 
@@ -119,8 +121,9 @@ def _watched(served: Served, store: MetadataStore) -> dict[str, float]:
         return watcher
 
     with ExitStack() as clients:
+        store = clients.enter_context(open_metadata_store(served.place))
         for number in range(WATCHERS):
-            clients.enter_context(served.open()).watch(listen(number))
+            clients.enter_context(open_metadata_store(served.place)).watch(listen(number))
         store.put("ready", b"")
         wait_until(lambda: len(calls) == WATCHERS, "all clients to watch", 60)
         time.sleep(2.0)  # what is told late counts for the write before
@@ -165,34 +168,39 @@ def _seconds(work: Callable[[], object]) -> float:
 
 @contextmanager
 def _files(directory: Path) -> Iterator[Served]:
-    yield Served("files", lambda: open_metadata_store(str(directory)), lambda: _on_disk(directory))
+    place = str(directory)
+    yield Served("files", place, lambda: _on_disk(directory), lambda: open_records(place, {}, print))
 
 
 @contextmanager
 def _zookeeper(directory: Path) -> Iterator[Served]:
     with ZooKeeperEnsemble(nodes=3, work_dir=directory) as ensemble:
         place = f"zk://{ensemble.hosts}/mooring"
-        election = ZkElection(place, {}, "benchmark", "", print)
-        try:
-            wait_until(lambda: election.standing().state == LEADING, "the agent to lead", 30)
-            yield Served(
-                "zookeeper",
-                lambda: open_metadata_store(place),
-                lambda: _in_nodes(ensemble.hosts, "/mooring"),
-                lambda store: election.records(store, print),
-                lambda: sum(node.received() for node in ensemble.nodes),
-            )
-        finally:
-            election.close()
+        with _led(ZkElection(place, {}, "benchmark", "benchmark", "", print)) as records:
+            stored, asked = partial(_in_nodes, ensemble.hosts, "/mooring"), partial(_received, ensemble)
+            yield Served("zookeeper", place, stored, records, asked)
 
 
 @contextmanager
 def _kafka(directory: Path) -> Iterator[Served]:
     with KafkaBroker(directory) as broker:
         place = f"kafka://{broker.servers}/mooring"
-        yield Served(
-            "kafka", lambda: open_metadata_store(place), lambda: _on_disk(directory / "data", "mooring-*/*.log")
-        )
+        with _led(KafkaElection(place, {}, "benchmark", "", print)) as records:
+            yield Served("kafka", place, lambda: _on_disk(directory / "data", "mooring-*/*.log"), records)
+
+
+@contextmanager
+def _led(election: JobElection) -> Iterator[Callable[[], Records]]:
+    """Opens the records of the candidate, once it leads."""
+    try:
+        wait_until(lambda: election.standing().state == LEADING, "the agent to lead", 30)
+        yield lambda: election.records(print)
+    finally:
+        election.close()
+
+
+def _received(ensemble: ZooKeeperEnsemble) -> int:
+    return sum(node.received() for node in ensemble.nodes)
 
 
 def _on_disk(directory: Path, pattern: str = "**/*") -> int:

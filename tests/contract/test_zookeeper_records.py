@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from mooring.agent.open_records import open_records
 from mooring.agent.zookeeper_election import ZkElection
 from mooring.agent.zookeeper_records import ZkRecords
 from mooring.coordination import KEPT_VERSIONS
-from mooring.errors import LeadershipLost
+from mooring.errors import InvalidSettingError, LeadershipLost
+from mooring.metadata import open_metadata_store
 from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, TaskName
 from mooring.model.standing import LEADING
 from mooring.testing.probes import wait_until
@@ -46,12 +48,19 @@ def nodes(zookeeper: ZooKeeperEnsemble) -> Iterator[KazooClient]:
     client.close()
 
 
-@pytest.fixture
-def election(place: str) -> Iterator[ZkElection]:
-    election = ZkElection(place, {}, "prices", "the agent", "", print)
+@contextmanager
+def candidate(place: str, application: str) -> Iterator[ZkElection]:
+    """One that leads."""
+    election = ZkElection(place, {}, application, "the agent", "", print)
     wait_until(lambda: election.standing().state == LEADING, "the agent to lead", 30)
     yield election
     election.close()
+
+
+@pytest.fixture
+def election(place: str) -> Iterator[ZkElection]:
+    with candidate(place, "prices") as election:
+        yield election
 
 
 @pytest.fixture
@@ -66,7 +75,7 @@ def test_each_record_has_its_node(records: ZkRecords, nodes: KazooClient, place:
     records.write_barriers({3: "DONE", 4: "NEW"})
     records.write_task_locality({TASK: "10.0.0.7"})
     records.write_status(STATUS)
-    root = "/" + place.partition("//")[2].partition("/")[2]
+    root = "/" + place.partition("//")[2].partition("/")[2] + "/prices-1"
     assert (
         b'"version": 3' in nodes.get(f"{root}/jobModels/3")[0] or b'"version":3' in nodes.get(f"{root}/jobModels/3")[0]
     )
@@ -86,6 +95,26 @@ def test_a_client_reads_what_the_agent_has_written(records: ZkRecords, place: st
     found = client.read()
     assert found.model == model(1) and found.task_locality == {TASK: "b", "x": "c"}
     assert client.status() is not None
+    client.close()
+
+
+def test_a_client_that_came_first_finds_the_only_application(place: str) -> None:
+    client = open_records(place, {}, print)
+    assert client.status() is None and client.read().model is None
+    with open_metadata_store(place) as of_somebody:
+        of_somebody.put("samza-drain-v1/one", b"{}")
+    with candidate(place, "prices") as prices:
+        with closing(prices.records(print)) as records:
+            records.write_status(STATUS)
+        assert client.status() is not None
+        with candidate(place, "clicks"):
+            late = open_records(place, {}, print)
+            with pytest.raises(InvalidSettingError, match=r"by 2 applications: name one of .*/clicks-1, .*/prices-1"):
+                late.status()
+            late.close()
+            named = open_records(f"{place}/prices-1", {}, print)
+            assert named.status() == client.status()
+            named.close()
     client.close()
 
 

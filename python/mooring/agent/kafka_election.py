@@ -23,7 +23,12 @@ class KafkaElection:
         self._silence_seconds = leader_silence(options.get("leader.timeout"))
         # Nothing may wait for the brokers much longer than a term lasts.
         patience = {"timeout": f"{round(self._silence_seconds * 500)}ms"}
-        self._store = open_kafka_store(place, report, {**patience, **options})
+        rest = {name: value for name, value in options.items() if name != "exclusive.writer"}
+        if len(rest) < len(options):
+            report(
+                "spark.mooring.metadata.exclusive.writer has no effect here: the agent's records have a role already"
+            )
+        self._store = open_kafka_store(place, report, {**patience, **rest})
         self._name = f"{name} ({self._legacy.token[:8]})"
         self._lock = KafkaLeaderLock(
             self._store, self._name, self._silence_seconds, report, token=self._legacy.token, epoch=self._legacy.epoch

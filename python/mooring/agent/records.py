@@ -7,6 +7,7 @@ MetadataStoreError.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,20 +30,61 @@ class Remembered:
     state_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
-class Records:
-    """What is where in the store; `say` hears of records that are ignored."""
+class ReadRecords(ABC):
+    """What a client reads; `say` hears of records that are ignored."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    @abstractmethod
+    def job_models(self) -> dict[int, bytes]:
+        """The texts of the job models that are kept, by version."""
+
+    @abstractmethod
+    def task_locality(self) -> dict[str, str]:
+        """Task name to the location where it ran last."""
+
+    @abstractmethod
+    def status(self) -> bytes | None:
+        """What `mooring status` shows, as it was written; None when there is none."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the store."""
+
+    def read(self) -> Remembered:
+        """Everything that a start needs."""
+        return Remembered(self._newest_model(), self.task_locality(), self._state_bytes())
+
+    def _newest_model(self) -> JobModel | None:
+        for version, text in sorted(self.job_models().items(), reverse=True):
+            try:
+                return job_model_from_json(text)
+            except InvalidJobModelError as damage:
+                self._say(f"job model {version} of the last run is ignored: {damage}")
+        return None
+
+    def _state_bytes(self) -> dict[str, int]:
+        """From the last status that was shown."""
+        text = self.status()
+        try:
+            tasks = json.loads(text)["tasks"] if text else []
+            return {task["name"]: task["local-bytes"] for task in tasks if isinstance(task["local-bytes"], int)}
+        except (ValueError, KeyError, TypeError) as damage:
+            self._say(f"the status of the last run is ignored, and with it how large the tasks were: {damage!r}")
+            return {}
+
+
+class Records(ReadRecords):
+    """What is where in a store."""
 
     def __init__(self, store: MetadataStore, say: Callable[[str], None]) -> None:
+        super().__init__(say)
         self._store = store
         self._models = NamespacedMetadataStore(store, JOB_MODELS)
         self._barriers = NamespacedMetadataStore(store, BARRIERS)
         self._tasks = NamespacedMetadataStore(store, TASK_LOCALITY)
         self._processors = NamespacedMetadataStore(store, PROCESSOR_LOCALITY)
-        self._say = say
-
-    def read(self) -> Remembered:
-        """Everything that a start needs."""
-        return Remembered(self._newest_model(), self.task_locality(), self._state_bytes())
 
     def job_models(self) -> dict[int, bytes]:
         """The texts of the job models that are kept, by version."""
@@ -81,24 +123,6 @@ class Records:
     def close(self) -> None:
         """Let go of the store."""
         self._store.close()
-
-    def _newest_model(self) -> JobModel | None:
-        for version, text in sorted(self.job_models().items(), reverse=True):
-            try:
-                return job_model_from_json(text)
-            except InvalidJobModelError as damage:
-                self._say(f"job model {version} of the last run is ignored: {damage}")
-        return None
-
-    def _state_bytes(self) -> dict[str, int]:
-        """From the last status that was shown."""
-        text = self.status()
-        try:
-            tasks = json.loads(text)["tasks"] if text else []
-            return {task["name"]: task["local-bytes"] for task in tasks if isinstance(task["local-bytes"], int)}
-        except (ValueError, KeyError, TypeError) as damage:
-            self._say(f"the status of the last run is ignored, and with it how large the tasks were: {damage!r}")
-            return {}
 
 
 def _keep_the_newest(store: MetadataStore) -> None:

@@ -13,7 +13,7 @@ from mooring.agent.open_records import open_records
 from mooring.agent.records import STATUS
 from mooring.cli.conf_file import read_conf_file
 from mooring.cli.exits import BadUsage, CommandFailed, nearest
-from mooring.errors import InvalidJobModelError, MetadataStoreError, MetadataStoreUnavailable
+from mooring.errors import InvalidJobModelError, MetadataStoreError
 from mooring.model import JobModel, job_model_from_json
 from mooring.settings import Settings
 
@@ -30,7 +30,7 @@ class Records:
     def __init__(self, place: str | None, conf_file: str | None = None) -> None:
         """`place` is what `--metadata` says, `conf_file` what `--metadata-conf` says, both before MOORING_METADATA.
 
-        BadUsage when none of them names a store, or it is shared by several applications.
+        BadUsage when none of them names a store.
         """
         settings = read_conf_file(Path(conf_file)) if conf_file else Settings.from_conf({})
         self.place = place or settings.metadata or os.environ.get(METADATA_VARIABLE, "")
@@ -39,8 +39,6 @@ class Records:
         self._damage: list[str] = []
         try:
             self._records = open_records(self.place, settings.metadata_options, self._damage.append)
-        except MetadataStoreUnavailable:
-            raise
         except MetadataStoreError as error:
             raise BadUsage(f"--metadata {self.place}: {error}") from error
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.records import Records
+from mooring.agent.records import ReadRecords
 
 _PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent"
 
@@ -62,7 +62,7 @@ def state_rows(report: dict[str, Any]) -> int:
     return sum(int(operator["numRowsTotal"]) for operator in report["stateOperators"])
 
 
-def status_record(records: Records) -> dict[str, Any]:
+def status_record(records: ReadRecords) -> dict[str, Any]:
     """What the agent last wrote for `mooring status`; empty before it has."""
     text = records.status()
     return json.loads(text) if text else {}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.records import Records
+from mooring.agent.records import ReadRecords
 from mooring.demo import standing_offers
 from mooring.demo.bids import Feed
 from mooring.demo.evidence import Checkpoint, status_record
@@ -43,7 +43,7 @@ class Scene:
         cluster: SparkCluster,
         feed: Feed,
         plugin: dict[str, str],
-        records: Records,
+        records: ReadRecords,
         progress: Callable[[str], None],
     ):
         """`plugin` is the switch: the few settings that turn Mooring on."""

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from mooring.agent.open_records import open_records
 from mooring.errors import InvalidSettingError, MetadataStoreError
 from mooring.metadata import open_metadata_store
 from mooring.metadata.zookeeper.options import Acl, settings_from
@@ -117,3 +118,18 @@ def test_without_kazoo_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "kazoo", None)
     with pytest.raises(MetadataStoreError, match=r"pip install 'mooring\[zookeeper\]'"):
         open_metadata_store(PLACE)
+    with pytest.raises(MetadataStoreError, match=r"pip install 'mooring\[zookeeper\]'"):
+        open_records(PLACE, {}, print)
+
+
+def test_each_application_has_its_part_of_the_root():
+    settings = settings_from("zk://one/base", {"run.id": "test"})
+    assert settings.of_application("prices").root == "/base/prices-test"
+    assert settings_from("zk://one/base", {}).of_application("a/b c").root == "/base/a=2fb=20c-1"
+    assert settings.of_application("a b").root != settings.of_application("a-b").root
+
+
+@pytest.mark.parametrize("run_id", ["", "a-b", "a/b", "..", "x" * 51])
+def test_a_run_id_is_plain(run_id):
+    with pytest.raises(InvalidSettingError, match=r"metadata\.run\.id=.*expected letters and digits"):
+        settings_from(PLACE, {"run.id": run_id})

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from mooring.coordination.campaign import RENEWAL, TERM, Campaign, clock
 from mooring.coordination.kafka.lease import CANDIDATE, LEASE, PREFIX, Lease, Silence, read_lease
 from mooring.coordination.leadership import Leadership
-from mooring.errors import LeadershipLost, WriterReplaced
+from mooring.errors import LeadershipLost, MetadataStoreError, WriterReplaced
 from mooring.metadata.kafka.exclusive import RoleHeld
 from mooring.metadata.kafka.store import KafkaMetadataStore, Role
 from mooring.metadata.store import Report, report_to_log
@@ -53,6 +54,9 @@ class KafkaLeaderLock(Campaign[Leadership]):
         self._role: Role | None = None
         self._held: Lease | None = None
         self._lease: Lease | None = None
+        self._lease_text: bytes | None = None
+        self._others: list[str] = []
+        self._replaced = False
         self._looked_at: float | None = None
         self._silence = Silence()
         self._announced_at: float | None = None
@@ -101,32 +105,59 @@ class KafkaLeaderLock(Campaign[Leadership]):
         self._end_if_over()
         if self._stop_watching is None:
             self._stop_watching = self._store.watch(self._on_change)
-        self._look()
-        if self._term is None and not self._is_free():
-            self._announce()
-            return self._until_the_next_look()
-        self._lead()
-        return self._silence_seconds * RENEWAL
-
-    def _look(self) -> None:
-        records = self._store.all(PREFIX)
-        now = self._now()
-        self._silence.look(records, now)
-        self._lease, self._looked_at = read_lease(records.get(LEASE)), now
-        others = [key for key in records if key.startswith(CANDIDATE) and key != CANDIDATE + self._token]
-        self._contested = any(self._silence.of(key, now) < self._silence_seconds for key in others)
         if self._term is not None:
-            for key in others:
-                if self._silence.of(key, now) > _FORGOTTEN * self._silence_seconds:
+            self._lead()
+            self._look_around()
+            return self._silence_seconds * RENEWAL
+        self._look(self._store.look(PREFIX, self._silence_seconds * RENEWAL, with_own=False))
+        if self._is_free():
+            self._lead()
+            return self._silence_seconds * RENEWAL
+        self._let_go()
+        self._announce()
+        return self._until_the_next_look()
+
+    def _look(self, records: dict[str, bytes]) -> None:
+        """Take in the lease and who waits."""
+        now = self._now()
+        self._lease_text = records.get(LEASE)
+        if self._lease_text is None and self._lease is not None:
+            records[LEASE] = b""  # somebody has emptied the topic: who led may lead still
+        else:
+            self._lease = read_lease(self._lease_text)
+        self._silence.look(records, now)
+        self._looked_at = now
+        self._others = [key for key in records if key.startswith(CANDIDATE) and key != CANDIDATE + self._token]
+        self._contested = any(self._silence.of(key, now) < self._silence_seconds for key in self._others)
+
+    def _look_around(self) -> None:
+        """See who waits, while this candidate leads; what goes wrong with that is no reason not to lead."""
+        with suppress(MetadataStoreError):
+            self._look(self._store.look(PREFIX, self._silence_seconds * RENEWAL / 2))
+            if self._lease is not None and self._lease.token != self._token:
+                self._let_go()
+                self._end_term()
+                self._woken.set()
+                return
+            for key in self._others:
+                if self._silence.of(key, self._now()) > _FORGOTTEN * self._silence_seconds:
                     self._store.delete(key)
 
     def _is_silent(self, lease: Lease, now: float) -> bool:
         return self._silence.of(LEASE, now) * 1000 >= lease.silence_ms
 
     def _is_free(self) -> bool:
-        """Whether this candidate may try to lead."""
+        """Whether this candidate may try to lead. One that was replaced under its own token waits as others do."""
         lease = self._lease
-        return lease is None or lease.ended or lease.token == self._token or self._is_silent(lease, self._now())
+        if lease is None or lease.ended or (lease.token == self._token and not self._replaced):
+            return True
+        return self._is_silent(lease, self._now())
+
+    def _is_as_seen(self, value: Callable[[str], bytes | None]) -> bool:
+        """Whether the lease is the one by which this candidate found that it may lead, or its own."""
+        text = value(LEASE)
+        lease = read_lease(text)
+        return text == self._lease_text or (lease is not None and lease.token == self._token and not self._replaced)
 
     def _announce(self) -> None:
         """Say that there is somebody who waits."""
@@ -146,19 +177,24 @@ class KafkaLeaderLock(Campaign[Leadership]):
     def _lead(self) -> None:
         """Begin a term, or renew it."""
         if self._role is None:
-            self._role = self._store.role(_ROLE, lambda value: read_lease(value(LEASE)) == self._lease)
+            self._role = self._store.role(_ROLE, self._is_as_seen)
         sent = self._now()
         lease = self._next_lease()
+        records: dict[str, bytes | None] = {LEASE: lease.text()}
+        if self._announced_at is not None:
+            records[CANDIDATE + self._token] = None
+        # The first write brings a producer up. However long it takes, the term counts from now.
+        patience = self._silence_seconds * (TERM if self._held is None else RENEWAL)
         try:
-            generation = self._role.write(
-                {LEASE: lease.text(), CANDIDATE + self._token: None}, self._silence_seconds * RENEWAL
-            )
-        except (WriterReplaced, RoleHeld):
+            generation = self._role.write(records, patience)
+        except (WriterReplaced, RoleHeld) as refusal:
+            self._replaced = self._replaced or isinstance(refusal, WriterReplaced)
             self._let_go()
             self._end_term()
             self._woken.set()
             return
-        self._held, self._announced_at, self._epoch = lease, None, lease.epoch
+        self._held, self._announced_at, self._epoch, self._replaced = lease, None, lease.epoch, False
+        self._lease, self._lease_text, self._looked_at = lease, lease.text(), self._now()
         if self._term is not None and self._term.generation != generation:
             self._end_term()
         self._set_term(Leadership(generation, self._name), sent + self._silence_seconds * TERM)
@@ -185,7 +221,7 @@ class KafkaLeaderLock(Campaign[Leadership]):
             if self._held is not None and self._role is not None:
                 ended = replace(self._held.renewed(), ended=True)
                 self._role.write({LEASE: ended.text()}, self._silence_seconds * RENEWAL)
-            elif self._announced_at is not None:
+            if self._announced_at is not None:
                 self._store.delete(CANDIDATE + self._token)
         except (WriterReplaced, RoleHeld):
             pass  # another leads: there is nothing to give up

@@ -66,6 +66,9 @@ class ExclusiveWriter:
 
         RoleHeld when it may not be taken; nothing is written then.
         """
+        if self._producer is None and self._generation is not None:  # fence nobody who has replaced us
+            self._reader.catch_up(self._client.end_offset(deadline), deadline)
+            self._check_claims()
         while self._producer is None:
             if self._replaced is not None:
                 raise WriterReplaced(self._replaced)
@@ -75,6 +78,8 @@ class ExclusiveWriter:
                 self._producer = self._fresh_producer(deadline)
                 self._reader.catch_up(self._client.written_end(deadline), deadline)
                 self._check_claims()
+                if not self._may_take():
+                    raise RoleHeld
                 self._claim_once(deadline)
             except (_Fenced, _Aborted):  # somebody else takes the role at this moment: the claims will tell
                 self.close()
@@ -120,8 +125,6 @@ class ExclusiveWriter:
     def _claim_once(self, deadline: float) -> None:
         if self._generation is not None:
             return
-        if not self._may_take():
-            raise RoleHeld
         generation = self._reader.generation(self._role) + 1
         try:
             self._reader.wrote(self._transaction({claim_key(self._role): b"%d" % generation}, [], deadline))

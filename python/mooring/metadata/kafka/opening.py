@@ -59,7 +59,7 @@ def _parts(uri: str) -> tuple[str, str]:
 
 def leader_silence(text: str | None) -> float:
     """From `leader.timeout` to seconds: after how long another driver may lead when nothing is heard of one."""
-    return _seconds("leader.timeout", text or "10s", 1)
+    return _seconds("leader.timeout", text or "10s", 3)
 
 
 def _seconds(name: str, text: str, least: float) -> float:

@@ -66,18 +66,24 @@ class Reader:
         with self._progress:
             self._own_end = max(end, self._own_end)
 
-    def catch_up(self, end: int, deadline: float) -> None:
-        """Return when everything before offset `end` is in the map; MetadataStoreUnavailable after the deadline."""
+    def catch_up(self, end: int, deadline: float, with_own: bool = True) -> None:
+        """Return when everything before offset `end` is in the map; MetadataStoreUnavailable after the deadline.
+
+        `with_own`: what this client has written too, which another's unfinished transaction may hide.
+        """
         with self._progress:
             there = self._progress.wait_for(
-                lambda: self._position >= max(end, self._own_end) or self._stopping.is_set(),
+                lambda: self._position >= self._needed(end, with_own) or self._stopping.is_set(),
                 max(0.0, deadline - time.monotonic()),
             )
-            position, end = self._position, max(end, self._own_end)
+            position, end = self._position, self._needed(end, with_own)
         if self._stopping.is_set():
             raise MetadataStoreError(f"this metadata store (topic {self._client.topic}) is closed")
         if not there:
             raise self._client.unavailable(f"read up to offset {position} of {end}, then nothing more came in time")
+
+    def _needed(self, end: int, with_own: bool) -> int:
+        return max(end, self._own_end) if with_own else end
 
     def value(self, key: str) -> bytes | None:
         """The value of a key as far as the topic was read."""

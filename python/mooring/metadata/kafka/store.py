@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mooring.errors import MetadataStoreError
 from mooring.metadata.kafka.client import KafkaClient
-from mooring.metadata.kafka.exclusive import ExclusiveWriter
+from mooring.metadata.kafka.exclusive import ExclusiveWriter, RoleHeld
 from mooring.metadata.kafka.news import News
 from mooring.metadata.kafka.options import ClientOptions
 from mooring.metadata.kafka.reader import Reader
@@ -37,22 +37,27 @@ class Role:
     def __init__(self, writer: ExclusiveWriter, reader: Reader, check: Callable[[Records], None]) -> None:
         self._writer, self._reader, self._check = writer, reader, check
         self._writing = threading.Lock()
+        self._closed = False
 
     def write(self, values: Mapping[str, bytes | None], seconds: float) -> int:
         """Write all in one transaction, None deletes; the generation that wrote it.
 
-        WriterReplaced when another has the role now, RoleHeld when it may not be taken; else as the store's writes.
+        WriterReplaced when another has the role now, RoleHeld when it may not be taken, or this is closed; else as the
+        store's writes.
         """
         check_values({key: value for key, value in values.items() if value is not None})
         records = {value_key(check_key(key)): value for key, value in values.items()}
         self._check(records)
         with self._writing:
+            if self._closed:
+                raise RoleHeld
             self._reader.wrote(self._writer.write(records, time.monotonic() + seconds))
             return self._writer.generation or 0
 
     def close(self) -> None:
-        """Let go of the connection; the role stays this client's until another takes it."""
+        """Let go of the connection; nobody else has the role before another takes it."""
         with self._writing:
+            self._closed = True
             self._writer.close()
 
 
@@ -103,6 +108,13 @@ class KafkaMetadataStore(MetadataStore):
         """Every key that starts with `prefix`, with its value."""
         return self._caught_up().values(prefix)
 
+    def look(self, prefix: str, seconds: float, with_own: bool = True) -> dict[str, bytes]:
+        """As `all`, within so many seconds.
+
+        Without `with_own` also while another's unfinished transaction hides what this client has written.
+        """
+        return self._caught_up(seconds, with_own).values(prefix)
+
     def put_all(self, values: Mapping[str, bytes]) -> None:
         """Send all, in the order of the mapping, and wait for the acknowledgements.
 
@@ -146,11 +158,11 @@ class KafkaMetadataStore(MetadataStore):
                 if is_ours:  # else the write that is under way does it at its end
                     opened.writer.close()
 
-    def _caught_up(self) -> Reader:
-        """The reader, once it has read everything that was in the topic at the time of this call."""
-        deadline = time.monotonic() + self._timeout
+    def _caught_up(self, seconds: float | None = None, with_own: bool = True) -> Reader:
+        """The reader, once it has read everything that was committed in the topic at the time of this call."""
+        deadline = time.monotonic() + (self._timeout if seconds is None else seconds)
         opened = self._open(deadline)
-        opened.reader.catch_up(self._client.end_offset(deadline), deadline)
+        opened.reader.catch_up(self._client.end_offset(deadline), deadline, with_own)
         return opened.reader
 
     def _write(self, records: Records) -> None:

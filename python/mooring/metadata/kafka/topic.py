@@ -9,6 +9,7 @@ from mooring.metadata.kafka.client import KafkaClient, Refused
 from mooring.metadata.kafka.options import RECORD_BYTES
 
 _REPLICAS = 3
+_SEGMENT_MS = 600_000
 _LOOK_AGAIN_SECONDS = 0.02
 
 
@@ -43,6 +44,9 @@ def _create(client: KafkaClient, replication: int | None, deadline: float) -> No
     configuration = {
         "cleanup.policy": "compact",
         "max.message.bytes": str(RECORD_BYTES),
+        # A leader writes every few seconds, and what is in the newest segment is not compacted.
+        "segment.ms": str(_SEGMENT_MS),
+        "min.cleanable.dirty.ratio": "0.1",
         # What was acknowledged survives the loss of one broker.
         "min.insync.replicas": str(2 if replicas >= _REPLICAS else 1),
     }
