@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from mooring.errors import MetadataStoreError, MetadataStoreUnavailable
 from mooring.metadata.envelope import MAX_RECORD_BYTES, DamagedRecord, pack, unpack
@@ -72,11 +73,10 @@ class FileMetadataStore(MetadataStore):
         """Every key that starts with `prefix`, with its value; files that cannot be read or understood are left out."""
         tree = self._open_tree()
         found: dict[str, bytes] = {}
-        for name in self._record_names():
-            spelt = key_of(name)
-            if spelt is not None and not spelt.startswith(prefix):
-                continue
-            record = self._understood(name, tree.read(name, MAX_RECORD_BYTES))
+        spelt = {name: key_of(name) for name in self._record_names()}
+        names = [name for name, key in spelt.items() if key is None or key.startswith(prefix)]
+        for name, data in _read_all(tree, names):
+            record = self._understood(name, data)
             if record is not None and record[0].startswith(prefix):
                 found[record[0]] = record[1]
         return found
@@ -171,3 +171,13 @@ class FileMetadataStore(MetadataStore):
                     and self._now() - entry.modified_seconds > _LEFTOVER_AGE_SECONDS
                 ):
                     self._tree.delete(entry.name)
+
+
+def _read_all(tree: FileTree, names: Sequence[str]) -> Iterator[tuple[str, bytes | Unreadable | None]]:
+    """Each name with its file, several being read at once where that pays."""
+    if len(names) < 2 or tree.reads_at_once < 2:
+        for name in names:
+            yield name, tree.read(name, MAX_RECORD_BYTES)
+        return
+    with ThreadPoolExecutor(tree.reads_at_once, "mooring-file-store") as readers:
+        yield from zip(names, readers.map(lambda name: tree.read(name, MAX_RECORD_BYTES), names), strict=True)

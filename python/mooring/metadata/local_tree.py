@@ -32,6 +32,11 @@ class LocalFileTree:
         """The directory."""
         return self._directory
 
+    @property
+    def reads_at_once(self) -> int:
+        """A disk is not quicker for several readers, and they cost more than they read."""
+        return 1
+
     def list(self) -> list[FileEntry]:
         """Every plain file of the directory; none when the directory does not exist."""
         with self._translated("list"):

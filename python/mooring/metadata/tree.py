@@ -41,6 +41,10 @@ class FileTree(Protocol):
     def place(self) -> str:
         """The directory, for messages."""
 
+    @property
+    def reads_at_once(self) -> int:
+        """How many files are worth being read at the same time: many where each is asked for over a network."""
+
     def list(self) -> list[FileEntry]:
         """Every plain file of the directory; none when the directory does not exist."""
 

@@ -11,6 +11,7 @@ from mooring.errors import MetadataStoreError, MetadataStoreUnavailable, Outcome
 from mooring.metadata import FileMetadataStore
 from mooring.metadata.envelope import pack
 from mooring.metadata.filename import file_name
+from mooring.metadata.local_tree import LocalFileTree
 
 
 @pytest.fixture
@@ -18,9 +19,15 @@ def reports():
     return []
 
 
-@pytest.fixture
-def store(tmp_path, reports):
-    with FileMetadataStore(str(tmp_path / "m"), report=reports.append) as store:
+class ReadAtOnce(LocalFileTree):
+    """As an object store is read."""
+
+    reads_at_once = 16
+
+
+@pytest.fixture(params=[LocalFileTree, ReadAtOnce])
+def store(request, tmp_path, reports):
+    with FileMetadataStore(request.param(str(tmp_path / "m")), report=reports.append) as store:
         yield store
 
 
