@@ -4,8 +4,8 @@
     python -m benchmarks.report --into docs/benchmarks.md
 
 With `--into`, each part of the page between `<!-- table: NAME -->` and `<!-- end -->` is replaced by the table of the
-result of that name; `NAME figure figure ...` takes some of its figures only. The words around the tables are written by
-hand.
+result of that name; `NAME figure figure ...` takes some of its figures only. Each part between `<!-- figures: NAME -->`
+and `<!-- end -->` is replaced by what the benchmark's module says of its figures. The words around are written by hand.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ Result = dict[str, Any]
 
 RESULTS = Path(__file__).parent / "results"
 _PART = re.compile(r"(<!-- table: (\S+)((?: \S+)*) -->\n).*?(<!-- end -->)", re.DOTALL)
+_FIGURES = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _OWN = ("figure", "unit")
 
 
@@ -52,7 +54,13 @@ def filled(page: str, results: dict[str, Result]) -> str:
             return found[0]
         return f"{found[1]}\n{table(results[found[2]], found[3].split())}\n{found[4]}"
 
-    return _PART.sub(part, page)
+    return _FIGURES.sub(lambda found: f"{found[1]}\n{figures_of(found[2])}\n{found[3]}", _PART.sub(part, page))
+
+
+def figures_of(name: str) -> str:
+    """What a benchmark's module says of its figures: the indented lines of its docstring."""
+    words = import_module(f"benchmarks.{name}").__doc__ or ""
+    return "".join(f"{line}\n" for line in words.splitlines() if line.startswith("    "))
 
 
 def read_results(files: Sequence[Path]) -> dict[str, Result]:

@@ -72,3 +72,10 @@ def test_a_page_gets_its_tables_and_keeps_its_words():
     assert "old" not in made
     assert made.endswith(other)
     assert filled(made, {"restart": result}) == made
+
+
+def test_a_page_says_what_the_figures_are():
+    made = filled("before\n<!-- figures: restart -->\nof last year\n<!-- end -->\nafter\n", {})
+    assert "    open-seconds " in made and "of last year" not in made
+    assert made.startswith("before\n<!-- figures: restart -->\n") and made.endswith("<!-- end -->\nafter\n")
+    assert filled(made, {}) == made
