@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.streaming.runtime.{QueryExecutionThread, S
 import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
 import org.apache.spark.sql.internal.SQLConf
 
-/** A running query as far as Mooring has to know it. */
+/** A query as far as Mooring has to know it; its logs as they are at the first look. */
 final class StreamDoor private[mooring] (execution: StreamExecution) {
   private val session = execution.sparkSessionForStream // protected[sql]
 
@@ -43,19 +43,26 @@ final class StreamDoor private[mooring] (execution: StreamExecution) {
     case _ => false
   }
 
+  private lazy val begun = execution.offsetLog.getLatest()
+  private lazy val committed = {
+    // A log of our own: the query's own fixes its format from the settings when it is first touched.
+    val log = new CommitLog(session, new Path(checkpoint, "commits").toString, readOnly = true)
+    try log.getLatest() catch { case _: java.io.FileNotFoundException => None }
+  }
+
+  /** The batch that was begun and not committed, if there is one. */
+  def unfinishedBatch: Option[Long] =
+    begun.collect { case (batch, _) if committed.forall(_._1 < batch) => batch }
+
   /** The provider's class name in the newest offset log entry, or None for a new checkpoint. */
   def providerInCheckpoint: Option[String] =
-    execution.offsetLog.getLatest().map { case (_, entry) =>
+    begun.map { case (_, entry) =>
       entry.metadataOpt.flatMap(_.conf.get(SQLConf.STATE_STORE_PROVIDER_CLASS.key)).getOrElse("")
     }
 
   /** 2 when the newest commit names unique ids of state versions, else 1; None when nothing was committed. */
-  def formatInCheckpoint: Option[Int] = {
-    // A log of our own: the query's own fixes its format from the settings when it is first touched.
-    val log = new CommitLog(session, new Path(checkpoint, "commits").toString, readOnly = true)
-    try log.getLatest().map { case (_, commit) => if (commit.stateUniqueIds.exists(_.nonEmpty)) 2 else 1 }
-    catch { case _: java.io.FileNotFoundException => None }
-  }
+  def formatInCheckpoint: Option[Int] =
+    committed.map { case (_, commit) => if (commit.stateUniqueIds.exists(_.nonEmpty)) 2 else 1 }
 
   /**
    * Decides the format of the checkpoint's state. For a new checkpoint the query has made its commit log before any

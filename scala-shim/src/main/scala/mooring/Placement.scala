@@ -14,7 +14,8 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.exchange.Exchange
-import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, RestoreMetrics, StreamDoors}
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.execution.streaming.state.mooring.{EarlierAttempt, OperatorFacts, RestoreMetrics, StreamDoors}
 
 /** Appended to `spark.sql.extensions` by the driver part. */
 final class MooringExtensions extends (SparkSessionExtensions => Unit) {
@@ -40,29 +41,50 @@ private object PlacementRule extends Rule[SparkPlan] {
         case NonFatal(e) => // an interruption is not: the query is being stopped
           Say.once("placement-rule", s"a query could not be told to the agent ($e): it runs where Spark puts it")
       }
-      place(plan, query, stageHasOne = false)
+      place(plan, query, operators.exists(driver.queries.isRepeated), stageHasOne = false)
     }
   }
 
-  private def place(plan: SparkPlan, query: String, stageHasOne: Boolean): SparkPlan =
+  private def place(plan: SparkPlan, query: String, isRepeated: Boolean, stageHasOne: Boolean): SparkPlan =
     StreamDoors.statefulOperator(plan) match {
-      case Some(operator) if !stageHasOne => PlacedExec(below(plan, query, stageHasOne = true), query, operator)
-      case _ => below(plan, query, stageHasOne)
+      case Some(operator) if !stageHasOne =>
+        PlacedExec(below(plan, query, isRepeated, stageHasOne = true), query, operator, isRepeated)
+      case _ => below(plan, query, isRepeated, stageHasOne)
     }
 
-  private def below(plan: SparkPlan, query: String, stageHasOne: Boolean): SparkPlan =
-    plan.mapChildren(place(_, query, stageHasOne && !plan.isInstanceOf[Exchange]))
+  private def below(plan: SparkPlan, query: String, isRepeated: Boolean, stageHasOne: Boolean): SparkPlan =
+    plan.mapChildren(place(_, query, isRepeated, stageHasOne && !plan.isInstanceOf[Exchange]))
 }
 
-/** Runs its child where the plan wants it. Rows, order and partitioning are the child's. */
-final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorFacts) extends UnaryExecNode {
+/**
+ * Runs its child where the plan wants it. Rows, order and partitioning are the child's.
+ *
+ * @param isRepeated whether an earlier run of the query has begun this batch and not committed it
+ */
+final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorFacts, isRepeated: Boolean)
+  extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
 
+  @transient private lazy val earlierAttempt: Option[EarlierAttempt] =
+    try Option.when(isRepeated)(EarlierAttempt.offer(operatorsOfStage(child)))
+    catch {
+      case NonFatal(e) =>
+        Say.once("earlier-attempt", s"what the last run has left of batch ${operator.batch} could not be looked at ($e)")
+        None
+    }
+
+  /** None; but Spark asks every node of the final plan, before it gives the batch to the sink. */
+  override lazy val metrics: Map[String, SQLMetric] = {
+    earlierAttempt
+    Map.empty
+  }
+
   override protected def doExecute(): RDD[InternalRow] = {
     StreamDoors.allowProvider(child, Names.Provider)
-    new PlacedRDD(child.execute(), query, operator.batch, RestoreMetrics.of(operatorsOfStage(child)))
+    val restoreMetrics = RestoreMetrics.of(operatorsOfStage(child))
+    new PlacedRDD(child.execute(), query, operator.batch, restoreMetrics, earlierAttempt)
   }
 
   private def operatorsOfStage(plan: SparkPlan): Seq[SparkPlan] =
@@ -73,7 +95,8 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
 
 /** The scheduler asks the first RDD of a stage that has a preference; this one stands before the state store's own. */
 final class PlacedRDD[T: ClassTag](
-    parent: RDD[T], query: String, batch: Long, restoreMetrics: RestoreMetrics.OfStage) extends RDD[T](parent) {
+    parent: RDD[T], query: String, batch: Long, restoreMetrics: RestoreMetrics.OfStage,
+    @transient earlierAttempt: Option[EarlierAttempt]) extends RDD[T](parent) {
   setName(s"mooring $query batch $batch")
 
   override protected def getPartitions: Array[Partition] = parent.partitions
@@ -83,7 +106,9 @@ final class PlacedRDD[T: ClassTag](
     parent.iterator(split, context)
   }
 
-  override protected def getPreferredLocations(split: Partition): Seq[String] =
+  /** The scheduler asks before it starts the task. */
+  override protected def getPreferredLocations(split: Partition): Seq[String] = {
+    earlierAttempt.foreach(_.forget())
     Driver.current.flatMap(_.table.preferred(query, split.index)) match {
       case Some((executor, host)) =>
         PlacedStages.wanted(id, query, batch, split.index, executor)
@@ -91,6 +116,7 @@ final class PlacedRDD[T: ClassTag](
         if (host.contains("_")) Seq(host) else Seq(s"executor_${host}_$executor")
       case None => Nil // the state store coordinator's own preference stands
     }
+  }
 }
 
 /** Which executor each task of a placed stage was wanted on, until the stage ends. Driver only. */

@@ -23,6 +23,12 @@ final class QueryStartWatch extends StreamingQueryListener {
 /** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch. */
 final class QueryWatch(bridge: Bridge, table: PlacementTable, waitMs: Long, agentIsComing: () => Boolean) {
   private val runs = new ConcurrentHashMap[String, String]() // query id -> run id that was planned
+  private val repeated = new ConcurrentHashMap[String, Long]() // run id -> batch that an earlier run has begun
+
+  /** The run begins with a batch that an earlier one has begun and not committed. */
+  def repeats(run: String, batch: Long): Unit = { repeated.put(run, batch); () }
+
+  def isRepeated(operator: OperatorFacts): Boolean = repeated.getOrDefault(operator.runId, -1) == operator.batch
 
   /** A batch of the query was planned; in the stream's thread. */
   def planned(query: String, operators: Seq[OperatorFacts]): Unit = {
@@ -40,9 +46,12 @@ final class QueryWatch(bridge: Bridge, table: PlacementTable, waitMs: Long, agen
 
   def isStateful(query: String): Boolean = runs.containsKey(query)
 
-  def ended(query: String, run: String, error: Option[String]): Unit = if (runs.remove(query, run)) {
-    bridge.over(s"query $query")
-    bridge.tell(Map("event" -> "QueryEnded", "query" -> query, "run" -> run, "error" -> error.getOrElse("")))
+  def ended(query: String, run: String, error: Option[String]): Unit = {
+    repeated.remove(run)
+    if (runs.remove(query, run)) {
+      bridge.over(s"query $query")
+      bridge.tell(Map("event" -> "QueryEnded", "query" -> query, "run" -> run, "error" -> error.getOrElse("")))
+    }
   }
 }
 

@@ -39,6 +39,7 @@ object TakeOver {
     query.providerInCheckpoint.orElse(query.setting(StreamDoors.ProviderKey)) match {
       case Some(StreamDoors.StockRocksDB | Names.Provider) =>
         query.set(StreamDoors.ProviderKey, Names.Provider)
+        for (driver <- Driver.current; batch <- query.unfinishedBatch) driver.queries.repeats(query.runId, batch)
         query.formatInCheckpoint match {
           case Some(format) => query.setFormat(format)
           // Nothing was committed, so whatever state files a first batch left behind are of no account.
