@@ -6,6 +6,7 @@
     |-- InvalidSettingError             a spark.mooring.* key or value is wrong
     |-- MetadataStoreError              the metadata store did not do what it was asked
     |   |-- MetadataStoreUnavailable    it could not be reached, after the configured retries; nothing was written
+    |   |-- MetadataStoreMissing        it is not there, and was not to be made
     |   |-- OutcomeUnknown              a write was sent and no answer came: it may have happened or not
     |   `-- WriterReplaced              another client has taken this one's role of the only writer; nothing was written
     |-- LeadershipLost                  an act of a leader was refused: its term is over
@@ -42,6 +43,10 @@ class MetadataStoreError(MooringError):
 
 class MetadataStoreUnavailable(MetadataStoreError):
     """The store could not be reached after the configured retries. Nothing was written, so asking again is safe."""
+
+
+class MetadataStoreMissing(MetadataStoreError):
+    """There is no such store, and who only reads makes none."""
 
 
 class OutcomeUnknown(MetadataStoreError):

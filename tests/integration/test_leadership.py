@@ -15,7 +15,7 @@ from pyspark import SparkConf
 from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 
 from mooring.jar import jar_path
-from mooring.model.standing import LEADING, NONE, UNKNOWN, WAITING, Standing
+from mooring.model.standing import LEADING, NONE, REFUSED, UNKNOWN, WAITING, Standing
 from mooring.testing.probes import wait_until
 
 FIRST, RENEWED, CONTESTED = 0.6, 0.3, 1.2
@@ -55,7 +55,11 @@ class Driver:
         self.agent = Truth(True)
         self._jvm = jvm
         self._leadership = jvm.io.mooring.Leadership(*(int(s * 1000) for s in (FIRST, RENEWED, CONTESTED)))
-        self._start = threading.Thread(target=lambda: self._leadership.awaitTurn(self.agent), daemon=True)
+        self._start = threading.Thread(target=self._run, daemon=True)
+        self.refusal: str | None = None
+
+    def _run(self) -> None:
+        self.refusal = self._leadership.awaitTurn(self.agent)
 
     def hears(self, *standings: Standing, ago: float = 0.0) -> bool:
         """Whether it still takes part after the last of them."""
@@ -105,6 +109,14 @@ def leader(driver: Driver) -> Driver:
     driver.starts()
     driver.goes_on_within(5)
     return driver
+
+
+def test_a_wrong_option_of_the_store_is_the_answer(driver: Driver) -> None:
+    driver.starts()
+    assert driver.waits_for(0.1)
+    driver.hears(Standing(REFUSED, "spark.mooring.metadata.timout: no such option"))
+    driver.goes_on_within(5)
+    assert driver.refusal == "spark.mooring.metadata.timout: no such option"
 
 
 def test_a_leader_writes_at_once_while_the_word_holds(leader: Driver) -> None:

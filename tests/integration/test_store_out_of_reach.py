@@ -15,6 +15,12 @@ UNKNOWN = "it is not known whether another driver of this job leads"
 STORE = "spark.mooring.metadata"
 
 
+def test_a_misspelt_option_stops_the_application_at_its_start(tmp_path: Path) -> None:
+    stages = Stages(tmp_path)
+    log = stages.run(1.0, {STORE: "zk://127.0.0.1:1/job", f"{STORE}.timout": "5s"}, expect=1)
+    assert "spark.mooring.metadata.timout" in log and "nearest: timeout" in log
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("scheme", ["zk", "kafka"])
 def test_nobody_at_the_address(tmp_path: Path, scheme: str) -> None:

@@ -25,6 +25,8 @@ from mooring.settings import Settings
 
 LONGEST_POLL_MS = 1_000
 STATUS_EVERY_MS = 1_000
+STATUS_AT_LEAST_EVERY_MS = 10_000
+"""Also when nothing happens, so that a reader can tell a quiet application from one that has ended."""
 
 
 class Bridge(Protocol):
@@ -171,7 +173,9 @@ class Agent:
 
     def _show_status(self) -> None:
         now = self._now_ms()
-        if self._changed and self._memory is not None and now - self._status_at_ms >= STATUS_EVERY_MS:
+        age = now - self._status_at_ms
+        is_due = age >= (STATUS_EVERY_MS if self._changed else STATUS_AT_LEAST_EVERY_MS)
+        if is_due and self._memory is not None:
             self._memory.save_status(status_of(self._mind.fleet, self._tally, now, self._mind.gate))
             self._bridge.metrics({"moves": float(self._tally.moves)})
             self._status_at_ms, self._changed = now, False

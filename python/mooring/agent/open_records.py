@@ -14,8 +14,10 @@ def open_records(place: str, options: Mapping[str, str], report: Report) -> Read
 
     A zk:// address names the root of one application, or the root that several share: see `ZkClientRecords`.
     """
-    store = open_metadata_store(place, report=report, **options)
-    if place.partition("://")[0].lower() != "zk":
+    scheme = place.partition("://")[0].lower()
+    look_only = {"make.topic": "false"} if scheme == "kafka" else {}
+    store = open_metadata_store(place, report=report, **{**look_only, **options})
+    if scheme != "zk":
         return Records(store, report)
     store.close()  # it knows nothing of applications; but it has said what is missing here, or wrong with the address
     from mooring.agent.zookeeper_client import ZkClientRecords

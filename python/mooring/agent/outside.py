@@ -13,7 +13,7 @@ from mooring.agent.records import Records
 from mooring.errors import InvalidSettingError, MetadataStoreError
 from mooring.metadata import FileMetadataStore, MemoryMetadataStore, MetadataStore, open_metadata_store
 from mooring.model import events
-from mooring.model.standing import NONE, UNKNOWN, Standing
+from mooring.model.standing import NONE, REFUSED, UNKNOWN, Standing
 from mooring.settings import Settings
 from mooring.spark.bridge import JvmBridge
 from mooring.spark.hadoop_tree import open_tree
@@ -57,7 +57,12 @@ class Outside:
             return
         try:
             self._election = self._stand(starting, Settings.from_conf(starting.settings))
-        except (ModuleNotFoundError, MetadataStoreError, InvalidSettingError) as error:
+        except InvalidSettingError as fault:
+            self._bridge.lead(
+                Standing(REFUSED, f"spark.mooring.{str(fault).removeprefix('spark.mooring.')}"), time.time()
+            )
+            return
+        except (ModuleNotFoundError, MetadataStoreError) as error:
             self._bridge.say(f"this driver takes part in no election ({error})")
             self._bridge.lead(Standing(NONE), time.time())
             return

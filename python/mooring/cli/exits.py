@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from enum import IntEnum
 
-from mooring.errors import InvalidSettingError, MetadataStoreError, MooringError
+from mooring.errors import InvalidSettingError, MetadataStoreError, MetadataStoreMissing, MooringError
 
 
 class Exit(IntEnum):
@@ -36,6 +36,7 @@ EXIT_OF: Mapping[type[MooringError], Exit] = {
     BadUsage: Exit.USAGE,
     InvalidSettingError: Exit.USAGE,
     MetadataStoreError: Exit.UNREACHABLE,
+    MetadataStoreMissing: Exit.FAILED,
     CommandTimedOut: Exit.TIMED_OUT,
 }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.agent.records import ReadRecords
+from mooring.errors import MetadataStoreMissing
 
 _PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent"
 
@@ -64,7 +65,10 @@ def state_rows(report: dict[str, Any]) -> int:
 
 def status_record(records: ReadRecords) -> dict[str, Any]:
     """What the agent last wrote for `mooring status`; empty before it has."""
-    text = records.status()
+    try:
+        text = records.status()
+    except MetadataStoreMissing:  # the agent makes it
+        return {}
     return json.loads(text) if text else {}
 
 

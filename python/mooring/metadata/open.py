@@ -94,7 +94,7 @@ def _instead_of(scheme: str, uri: str) -> str:
     return (
         f"{uri}: only the agent beside the Spark driver reaches {scheme}: storage, with the application's own"
         " credentials; a client needs a store that it reaches by itself: set spark.mooring.metadata to a directory"
-        " that is mounted here as well"
+        " that is mounted here as well, to zk://… or to kafka://…"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LEADING, WAITING, UNKNOWN, NONE = "leading", "waiting", "unknown", "none"
+LEADING, WAITING, UNKNOWN, NONE, REFUSED = "leading", "waiting", "unknown", "none", "refused"
 
 WORD_SECONDS = 3.0
 """How long a word holds that does not say that this driver leads."""
@@ -15,7 +15,8 @@ class Standing:
     """One word of the agent's."""
 
     state: str
-    """`leading`; `waiting`; `unknown` (no live connection, or nobody leads yet); `none` (no part in any election)."""
+    """`leading`; `waiting`; `unknown` (no live connection, or nobody leads yet); `none` (no part in any election);
+    `refused` (an option of the store is wrong, `leader` says which)."""
     leader: str = ""
     seconds: float = WORD_SECONDS
     """For how long it holds, whatever others do."""

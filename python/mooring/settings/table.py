@@ -121,7 +121,7 @@ TABLE: tuple[Setting, ...] = (
         "zone.provider",
         "string",
         None,
-        "Who knows the zone of an executor, which mooring status shows; none by default.",
+        "Who knows the zone of an executor, which mooring status --json shows; none by default.",
         values=("env:NAME", "kubernetes", "module:Class"),
         pattern=f"{_ENV}|kubernetes|(?!env:){PYTHON_CLASS}",
     ),
@@ -160,7 +160,7 @@ TABLE: tuple[Setting, ...] = (
         "metadata.",
         "string",
         None,
-        "Passed on to the client of the metadata store, without this prefix.",
+        "Passed on to the client of the metadata store, without this prefix: docs/zookeeper.md, docs/kafka.md.",
         is_prefix=True,
     ),
     Setting(

@@ -56,6 +56,7 @@ def test_opening_reads_and_writes_nothing(address):
         ("leader.timeout", "2s"),
         ("leader.timeout", "11m"),
         ("leader.timeout", "soon"),
+        ("make.topic", "maybe"),
         ("replication.factor", "0"),
         ("replication.factor", "all"),
         ("exclusive.writer", "a b"),

@@ -18,8 +18,8 @@ _PREFIX = "spark.mooring.metadata."
 def open_kafka_store(uri: str, report: Report, options: Mapping[str, str]) -> KafkaMetadataStore:
     """The store in the topic that the address names.
 
-    `timeout`, `replication.factor` and `exclusive.writer` are the store's own options, `leader.timeout` is for drivers
-    (`leader_silence`); all others go to librdkafka.
+    `timeout`, `replication.factor`, `make.topic` and `exclusive.writer` are the store's own options, `leader.timeout`
+    is for drivers (`leader_silence`); all others go to librdkafka.
     MetadataStoreError for an address that names no topic, InvalidSettingError for an option that makes no sense.
     """
     servers, topic = _parts(uri)
@@ -30,6 +30,7 @@ def open_kafka_store(uri: str, report: Report, options: Mapping[str, str]) -> Ka
         topic,
         timeout_seconds=_seconds("timeout", rest.pop("timeout", "30s"), 0.1),
         replication_factor=_replication(rest.pop("replication.factor", None)),
+        make_topic=_flag("make.topic", rest.pop("make.topic", "true")),
         exclusive_writer=_role(rest.pop("exclusive.writer", None)),
         options=rest,
         report=report,
@@ -70,6 +71,12 @@ def _seconds(name: str, text: str, least: float) -> float:
     if not least <= seconds <= 600:
         raise InvalidSettingError(f"{_PREFIX}{name}={text}: expected a duration from {least:g}s to 10m, such as 30s")
     return seconds
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise InvalidSettingError(f"{_PREFIX}{name}={text}: expected true or false")
+    return text.lower() == "true"
 
 
 def _replication(text: str | None) -> int | None:

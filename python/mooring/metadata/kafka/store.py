@@ -62,8 +62,9 @@ class Role:
 
 
 class KafkaMetadataStore(MetadataStore):
-    """Records of one topic with one partition, made when missing; any number of processes may share it.
+    """Records of one topic with one partition; any number of processes may share it.
 
+    A missing topic is made at the first use, or, where `make_topic` is false, MetadataStoreMissing is raised.
     The whole map is kept in memory by a thread that reads the topic. Every reading asks the broker for the topic's end
     first and waits until the thread has come so far. A write returns when the broker has acknowledged it; one at a time
     is under way, and one that waits for its turn gives up after the timeout too.
@@ -81,6 +82,7 @@ class KafkaMetadataStore(MetadataStore):
         exclusive_writer: str | None = None,
         timeout_seconds: float = 30.0,
         replication_factor: int | None = None,
+        make_topic: bool = True,
         options: Mapping[str, str] | None = None,
         report: Report = report_to_log,
     ) -> None:
@@ -89,6 +91,7 @@ class KafkaMetadataStore(MetadataStore):
         self._role = exclusive_writer
         self._timeout = timeout_seconds
         self._replication = replication_factor
+        self._make_topic = make_topic
         self._report = report
         self._news = News(f"mooring-kafka-watch-{topic}", report)
         self._opening = threading.Lock()
@@ -191,7 +194,8 @@ class KafkaMetadataStore(MetadataStore):
             return self._opened
 
     def _make(self, deadline: float) -> _Opened:
-        limit = min(open_topic(self._client, self._replication, deadline), self._client.options.message_max_bytes)
+        largest = open_topic(self._client, self._replication, deadline, self._make_topic)
+        limit = min(largest, self._client.options.message_max_bytes)
         reader = Reader(self._client, self._timeout, self._news, self._report)
         reader.start()
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from mooring.errors import MetadataStoreError
+from mooring.errors import MetadataStoreError, MetadataStoreMissing
 from mooring.metadata.kafka.client import KafkaClient, Refused
 from mooring.metadata.kafka.options import RECORD_BYTES
 
@@ -13,15 +13,20 @@ _SEGMENT_MS = 600_000
 _LOOK_AGAIN_SECONDS = 0.02
 
 
-def open_topic(client: KafkaClient, replication: int | None, deadline: float) -> int:
+def open_topic(client: KafkaClient, replication: int | None, deadline: float, make: bool = True) -> int:
     """Make sure of a compacted topic of one partition; the greatest record in bytes that it takes.
 
-    A missing one is made, with `replication` copies, or as many as there are brokers, at most three. MetadataStoreError
-    for one of another shape: with more partitions records would have no order, and without compaction, or with deletion
-    by age beside it, values would be lost.
+    A missing one is made, with `replication` copies, or as many as there are brokers, at most three; where `make` is
+    false, MetadataStoreMissing. MetadataStoreError for one of another shape: with more partitions records would have no
+    order, and without compaction, or with deletion by age beside it, values would be lost.
     """
     try:
         if not _exists(client, deadline):
+            if not make:
+                raise MetadataStoreMissing(
+                    f"there is no topic {client.topic} in Kafka at {client.servers}; a job that keeps its metadata"
+                    " there makes it"
+                )
             _create(client, replication, deadline)
         return _check_shape(client, deadline)
     except Refused as refusal:

@@ -25,10 +25,13 @@ object Word {
   case object Unknown extends State
   /** The agent can take part in no election. */
   case object NoElection extends State
+  /** An option of the store is wrong: `leader` says which, for the user. */
+  case object Refused extends State
 
   val Nothing: Word = Word(Unknown, "", 0, 0, contested = false, "")
 
-  private val byName = Map("waiting" -> Waiting, "leading" -> Leading, "unknown" -> Unknown, "none" -> NoElection)
+  private val byName = Map("waiting" -> Waiting, "leading" -> Leading, "unknown" -> Unknown, "none" -> NoElection,
+    "refused" -> Refused)
 
   def parse(json: String): Word = {
     val said = Json.read(json)
@@ -78,15 +81,17 @@ final class Leadership(firstWordMs: Long, renewedWordMs: Long, contestedMs: Long
 
   /**
    * Returns when this driver leads; also when nobody can tell. That is after the first word's time, but once another
-   * was heard to lead only if there will be no agent any more to hear of its end.
+   * was heard to lead only if there will be no agent any more to hear of its end. The answer is null, or what is wrong
+   * with a setting: then the driver must not start.
    */
-  def awaitTurn(mayBeTold: => Boolean): Unit = locked {
+  def awaitTurn(mayBeTold: => Boolean): String = locked {
     val began = System.nanoTime()
     var saidWho = ""
     def patienceFrom(nanos: Long) = System.nanoTime() - nanos < TimeUnit.MILLISECONDS.toNanos(firstWordMs)
     def isNews = word.state == Waiting && word.leader != saidWho
     def waits = if (saidWho.nonEmpty) mayBeTold || patienceFrom(heardAt) else mayBeTold && patienceFrom(began)
-    while (word.state != Leading && word.state != NoElection && (isNews || waits)) {
+    def isDecided = word.state == Leading || word.state == NoElection || word.state == Refused
+    while (!isDecided && (isNews || waits)) {
       if (isNews) {
         saidWho = word.leader
         Say.info(s"this driver is a standby: $saidWho leads. It waits, without executors, and takes over when that one ends")
@@ -94,9 +99,11 @@ final class Leadership(firstWordMs: Long, renewedWordMs: Long, contestedMs: Long
       changed.await(500, TimeUnit.MILLISECONDS)
     }
     underWay = true
+    if (word.state == Refused) return word.leader
     if (word.state == Leading) { if (saidWho.nonEmpty) Say.info("this driver takes over: it leads now") }
     else Say.once("leadership", "it is not known whether another driver of this job leads: this one goes on; only Spark's " +
       "own log of commits keeps two from writing the same batch")
+    null
   }
 
   /**

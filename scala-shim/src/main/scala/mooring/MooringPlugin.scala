@@ -37,11 +37,11 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000))
   else None
 
-  /** A standby waits here, before any executor is asked for. */
-  def awaitTurn(): Unit = leadership.foreach { election =>
+  /** A standby waits here, before any executor is asked for. The answer is what is wrong with a setting, if anything. */
+  def awaitTurn(): Option[String] = leadership.flatMap { election =>
     bridge.tell(Map("event" -> "DriverStarting", "name" -> conf.get("spark.app.name", ""),
       "driver-host" -> conf.get("spark.driver.host", ""), "settings" -> mooringSettings), about = Some("driver"))
-    election.awaitTurn(mayBeTold)
+    Option(election.awaitTurn(mayBeTold))
   }
 
   /** Whether an agent is there, or comes, to tell of the election. */
@@ -86,7 +86,7 @@ private final class MooringDriverPlugin extends DriverPlugin {
     val conf = pluginContext.conf() // the very conf of the context, not a copy
     val settings = SettingsTable.read(conf.getAll.toMap)
     settings.check()
-    if (settings.isOn("spark.mooring.enabled")) Aside.otherwise("driver part", ()) {
+    val refusal = if (!settings.isOn("spark.mooring.enabled")) None else Aside.otherwise[Option[String]]("driver part", None) {
       val driver = new Driver(conf, settings, context)
       Driver.set(Some(driver))
       TakeOver.amend(conf)
@@ -97,6 +97,10 @@ private final class MooringDriverPlugin extends DriverPlugin {
           shutdown()
           throw e
       }
+    }
+    for (reason <- refusal) {
+      shutdown()
+      throw new IllegalArgumentException(reason)
     }
     Collections.emptyMap()
   }
