@@ -55,6 +55,23 @@ def test_a_sink_that_does_not_have_the_batch_gets_what_is_computed_now(tmp_path)
 
 
 @pytest.mark.heavy
+def test_a_first_batch_of_stock_spark_keeps_its_format(tmp_path):
+    stages = Stages(tmp_path)
+    stages.run(0.2, {PROVIDER_KEY: STOCK_ROCKSDB}, plugin=False)
+    for log in (
+        stages.checkpoint / "commits",
+        stages.checkpoint / "offsets",
+        stages.outputs / "counts/_spark_metadata",
+    ):
+        keep = set() if log.name == "commits" else {"0", ".0.crc"}
+        for entry in log.iterdir():
+            if entry.name not in keep:
+                entry.unlink()
+    assert "Skipping already committed batch 0" in stages.run(1.0)
+    stages.assert_right()
+
+
+@pytest.mark.heavy
 def test_stock_spark_ends_the_query(tmp_path):
     """When this fails Spark has mended it, and `EarlierAttempt` can go."""
     stages = Stages(tmp_path)

@@ -47,4 +47,6 @@ def _end_with_the_driver(opened: Sequence[Outside]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)  # a read of a store that hangs in its thread must not hold up the end

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
 from mooring.agent.leadership import Election, Helm
 from mooring.agent.memory import Memory
 from mooring.agent.records import Records
-from mooring.errors import InvalidSettingError, MetadataStoreError
+from mooring.errors import AgentError, InvalidSettingError, MetadataStoreError
 from mooring.metadata import FileMetadataStore, MemoryMetadataStore, MetadataStore, open_metadata_store
 from mooring.model import events
 from mooring.model.standing import NONE, REFUSED, UNKNOWN, Standing
@@ -71,7 +72,7 @@ class Outside:
     def _stand(self, starting: events.DriverStarting, settings: Settings) -> JobElection:
         """A candidate in the store that the drivers of the job share."""
         place, options = settings.metadata or "", settings.metadata_options
-        name, legacy, say = f"{starting.name} on {starting.driver_host}", self._bridge.inherit(), self._bridge.say
+        name, legacy, say = f"{starting.name} on {starting.driver_host}", self._bridge.inherit(), self._say
         if _scheme(place) == "kafka":
             from mooring.agent.kafka_election import KafkaElection
 
@@ -79,6 +80,11 @@ class Outside:
         from mooring.agent.zookeeper_election import ZkElection
 
         return ZkElection(place, options, starting.name, name, legacy, say)
+
+    def _say(self, message: str) -> None:
+        """For threads of stores and elections, which have to go on."""
+        with suppress(AgentError):  # the driver does not answer: the main thread meets the same, and ends the agent
+            self._bridge.say(message)
 
     def _may_write(self) -> bool:
         """Whether records may be kept for all: always where there is no election."""

@@ -19,6 +19,7 @@ TERM, RENEWAL = 2 / 3, 1 / 4
 that is."""
 
 _RETRY_SECONDS = 0.5
+_RESIGN_SECONDS = 10.0
 
 
 class _End:
@@ -86,12 +87,12 @@ class Campaign(LeaderLock, Generic[Term]):
         return cancel
 
     def resign(self) -> None:
-        """End the term at once, then withdraw; where that can not be said, this candidate's silence says it."""
+        """End the term at once, then withdraw; where that can not be said in time, this candidate's silence says it."""
         self._stopped.set()
         self._end_term()
         self._woken.set()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(_RESIGN_SECONDS)
 
     @abstractmethod
     def _step(self) -> float:
@@ -122,7 +123,8 @@ class Campaign(LeaderLock, Generic[Term]):
                 seconds, said = _RETRY_SECONDS, True
             self._woken.wait(seconds)
         try:
-            self._withdraw()
+            if not said:  # else nobody answers: the silence will say it
+                self._withdraw()
         except Exception as error:  # there is nobody to raise it to
             self._report(f"{self._name} could not say that it resigns; its silence will: {error}")
         self._news.put(_End())

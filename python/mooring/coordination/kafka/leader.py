@@ -25,6 +25,7 @@ from mooring.metadata.kafka.store import KafkaMetadataStore, Role
 from mooring.metadata.store import Report, report_to_log
 
 _ROLE = "agent"
+_AGAIN_SECONDS = 0.3
 _FORGOTTEN = 10
 """Times the silence, after which a candidate that says nothing is removed."""
 
@@ -92,7 +93,8 @@ class KafkaLeaderLock(Campaign[Leadership]):
         if leadership is None or role is None or self.leadership != leadership:
             raise LeadershipLost(f"{self._name} does not lead now: what it would keep for all is not written")
         try:
-            generation = role.write(values, self._silence_seconds)
+            # No longer: the next renewal waits behind it.
+            generation = role.write(values, self._silence_seconds * RENEWAL)
         except (WriterReplaced, RoleHeld) as replaced:
             self._woken.set()
             raise LeadershipLost(f"{self._name} does not lead any more: {replaced}") from replaced
@@ -106,7 +108,12 @@ class KafkaLeaderLock(Campaign[Leadership]):
         if self._stop_watching is None:
             self._stop_watching = self._store.watch(self._on_change)
         if self._term is not None:
-            self._lead()
+            try:
+                self._lead()
+            except MetadataStoreError:
+                if self.leadership is None:
+                    raise
+                return _AGAIN_SECONDS  # the term lasts, and nobody else can have it yet
             self._look_around()
             return self._silence_seconds * RENEWAL
         self._look(self._store.look(PREFIX, self._silence_seconds * RENEWAL, with_own=False))
@@ -120,6 +127,8 @@ class KafkaLeaderLock(Campaign[Leadership]):
     def _look(self, records: dict[str, bytes]) -> None:
         """Take in the lease and who waits."""
         now = self._now()
+        if self._looked_at is not None and now - self._looked_at > 2 * RENEWAL * self._silence_seconds:
+            self._silence = Silence()  # we saw nothing for a while: that is no silence of others
         self._lease_text = records.get(LEASE)
         if self._lease_text is None and self._lease is not None:
             records[LEASE] = b""  # somebody has emptied the topic: who led may lead still

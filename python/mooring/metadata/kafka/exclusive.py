@@ -141,7 +141,8 @@ class ExclusiveWriter:
             self._break_off()
             raise self._client.unavailable(str(aborted)) from aborted
         deliveries = send(self._client, producer, records, headers, deadline)
-        wait_for(self._client, producer, deliveries, time.monotonic() + self._transaction_seconds)
+        now = time.monotonic()
+        wait_for(self._client, producer, deliveries, min(now + self._transaction_seconds, max(now + 1, deadline)))
         if not deliveries.are_acknowledged:
             if self._break_off():
                 raise _Fenced

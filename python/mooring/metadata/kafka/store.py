@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from mooring.errors import MetadataStoreError
+from mooring.errors import MetadataStoreError, MetadataStoreUnavailable
 from mooring.metadata.kafka.client import KafkaClient
 from mooring.metadata.kafka.exclusive import ExclusiveWriter, RoleHeld
 from mooring.metadata.kafka.news import News
@@ -48,10 +48,13 @@ class Role:
         check_values({key: value for key, value in values.items() if value is not None})
         records = {value_key(check_key(key)): value for key, value in values.items()}
         self._check(records)
-        with self._writing:
+        deadline = time.monotonic() + seconds
+        with _held(self._writing, seconds) as is_ours:
+            if not is_ours:
+                raise MetadataStoreUnavailable("another write of this role is still waiting for an answer")
             if self._closed:
                 raise RoleHeld
-            self._reader.wrote(self._writer.write(records, time.monotonic() + seconds))
+            self._reader.wrote(self._writer.write(records, deadline))
             return self._writer.generation or 0
 
     def close(self) -> None:

@@ -15,10 +15,10 @@ import org.apache.spark.util.CollectionAccumulator
  * What an earlier attempt at a batch has left of its state, offered to the operators of the batch's repetition.
  *
  * A driver may end after the batch's sink has taken it and before its commit is logged. Repeated, the batch is skipped
- * by a sink that has it (files, Delta, a function of the user's that looks), so nothing is computed. State of format 1
- * is then found by its version. That of format 2 has unique ids, which Spark knows from the tasks that ran; without any
- * it ends the query, and so at each start. The ids are in the names of the state's files. Where the batch is computed
- * after all, they are forgotten before its first task.
+ * by a sink that has it (files, Delta), so nothing is computed. State of format 1 is then found by its version. That of
+ * format 2 has unique ids, which Spark knows from the tasks that ran; without any it ends the query, and so at each
+ * start. The ids are in the names of the state's files; those that are older than the batch's offsets are of another
+ * batch. Where the batch is computed after all, what was offered is forgotten before its first task.
  */
 final class EarlierAttempt private (offered: Seq[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]]) {
   private val forgotten = new AtomicBoolean
@@ -42,16 +42,20 @@ object EarlierAttempt {
   /** What each partition has; nothing when one of them has nothing, as a sink then can not have the batch. */
   private def versionsOf(writer: StateStoreWriter, conf: Configuration): Seq[StatefulOpStateStoreCheckpointInfo] = {
     val info = writer.getStateInfo
+    val offsets = new Path(new Path(info.checkpointLocation).getParent, s"offsets/${info.storeVersion}")
+    val began = offsets.getFileSystem(conf).getFileStatus(offsets).getModificationTime
     // Of a global limit one partition has state.
     val partitions = if (writer.outputPartitioning.numPartitions == 1) 1 else info.numPartitions
-    val found = Iterator.range(0, partitions).map(versionOf(writer, _, conf)).takeWhile(_.isDefined).flatten.toSeq
-    if (found.length == partitions) found else Nil
+    // An attempt that was cut off most likely lacks the last ones.
+    val found = Iterator.range(partitions - 1, -1, -1).map(versionOf(writer, _, began, conf)).takeWhile(_.isDefined)
+    val versions = found.flatten.toSeq
+    if (versions.length == partitions) versions else Nil
   }
 
-  private def versionOf(writer: StateStoreWriter, partition: Int, conf: Configuration) = {
+  private def versionOf(writer: StateStoreWriter, partition: Int, began: Long, conf: Configuration) = {
     val info = writer.getStateInfo
     val version = info.storeVersion + 1
-    val ids = writer.stateStoreNames.map(name => newestId(directory(info, partition, name), version, conf))
+    val ids = writer.stateStoreNames.map(name => newestId(directory(info, partition, name), version, began, conf))
     Option.when(ids.forall(_.isDefined))(
       StatefulOpStateStoreCheckpointInfo(partition, version, Some(ids.flatten.toArray), info.getStateStoreCkptId(partition)))
   }
@@ -62,10 +66,10 @@ object EarlierAttempt {
   }
 
   /** Of several attempts at one batch each has left valid state; the last one's is taken. */
-  private def newestId(directory: Path, version: Long, conf: Configuration): Option[String] = {
+  private def newestId(directory: Path, version: Long, began: Long, conf: Configuration): Option[String] = {
     val files = try directory.getFileSystem(conf).listStatus(directory).toSeq catch { case _: FileNotFoundException => Nil }
     val ids = files.map(file => file.getPath.getName -> file.getModificationTime).collect {
-      case (StateFile(number, id), modified) if number == version.toString => modified -> id
+      case (StateFile(number, id), modified) if number == version.toString && modified >= began => modified -> id
     }
     ids.maxOption.map(_._2)
   }

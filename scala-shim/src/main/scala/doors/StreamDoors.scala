@@ -64,6 +64,16 @@ final class StreamDoor private[mooring] (execution: StreamExecution) {
   def formatInCheckpoint: Option[Int] =
     committed.map { case (_, commit) => if (commit.stateUniqueIds.exists(_.nonEmpty)) 2 else 1 }
 
+  /** Whether a first batch that was not committed has left state of format 1: its sink may have the batch. */
+  def beganInFormat1: Boolean = begun.nonEmpty && {
+    val ofFirst = new Path(checkpoint, "state/0/0")
+    val files = ofFirst.getFileSystem(session.sessionState.newHadoopConf())
+    def plain(directory: Path): Boolean = files.listStatus(directory).exists { file =>
+      if (file.isDirectory) file.getPath.getName != "SSTs" && plain(file.getPath) else file.getPath.getName.matches("1\\.(zip|changelog)")
+    }
+    try plain(ofFirst) catch { case _: java.io.FileNotFoundException => false }
+  }
+
   /**
    * Decides the format of the checkpoint's state. For a new checkpoint the query has made its commit log before any
    * listener is called, with the version of that moment in it; so the log is told as well.

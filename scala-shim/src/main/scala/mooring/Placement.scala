@@ -1,5 +1,6 @@
 package io.mooring
 
+import java.io.ObjectOutputStream
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.reflect.ClassTag
@@ -106,9 +107,13 @@ final class PlacedRDD[T: ClassTag](
     parent.iterator(split, context)
   }
 
-  /** The scheduler asks before it starts the task. */
-  override protected def getPreferredLocations(split: Partition): Seq[String] = {
-    earlierAttempt.foreach(_.forget())
+  /** On the driver, before the first task: what the tasks report counts, and nothing else. */
+  private def writeObject(out: ObjectOutputStream): Unit = {
+    if (earlierAttempt != null) earlierAttempt.foreach(_.forget())
+    out.defaultWriteObject()
+  }
+
+  override protected def getPreferredLocations(split: Partition): Seq[String] =
     Driver.current.flatMap(_.table.preferred(query, split.index)) match {
       case Some((executor, host)) =>
         PlacedStages.wanted(id, query, batch, split.index, executor)
@@ -116,7 +121,6 @@ final class PlacedRDD[T: ClassTag](
         if (host.contains("_")) Seq(host) else Seq(s"executor_${host}_$executor")
       case None => Nil // the state store coordinator's own preference stands
     }
-  }
 }
 
 /** Which executor each task of a placed stage was wanted on, until the stage ends. Driver only. */

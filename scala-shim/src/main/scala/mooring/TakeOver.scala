@@ -42,8 +42,7 @@ object TakeOver {
         for (driver <- Driver.current; batch <- query.unfinishedBatch) driver.queries.repeats(query.runId, batch)
         query.formatInCheckpoint match {
           case Some(format) => query.setFormat(format)
-          // Nothing was committed, so whatever state files a first batch left behind are of no account.
-          case None => if (!query.isSet(StreamDoors.FormatKey)) query.setFormat(2)
+          case None => if (!query.isSet(StreamDoors.FormatKey)) query.setFormat(if (query.beganInFormat1) 1 else 2)
         }
       case other => leaveAlone(other.getOrElse("none"))
     }
