@@ -1,0 +1,67 @@
+"""Copies of different weight: a plan that is even enough, by single moves.
+
+A processor is too heavy above the mean and the heaviest copy, and too light below three quarters of the mean. Only such
+processors are looked at, so that a plan is left alone while weights drift. A copy of weight w moves only to a processor
+that is lighter by 2 w at least, so no plan comes back. Where no rule stands in the way, nobody stays too heavy: as long
+as one is, another is below the mean, and takes any of its copies. The rest is best effort.
+"""
+
+from __future__ import annotations
+
+from mooring.standby.copies import Copies
+
+
+def even_out_weights(copies: Copies) -> None:
+    """Relieve those that are too heavy, then fill those that are too light."""
+    load = copies.load
+    if not any(load):
+        return
+    mean = sum(load) // len(load)
+    ceiling = mean + max(weight for t, weight in enumerate(copies.question.weight) if copies.at[t])
+    for p in sorted(range(len(load)), key=lambda p: (-load[p], p)):
+        while load[p] > ceiling and _gives_away(copies, p):
+            pass
+    for q in sorted(range(len(load)), key=lambda q: (load[q], q)):
+        while load[q] * 4 < mean * 3 and _receives(copies, q):
+            pass
+
+
+def bring_weights_home(copies: Copies) -> None:
+    """Let copies that moved return to processors that are then no heavier than those that they leave."""
+    for p in range(len(copies.load)):
+        for task in list(copies.held[p]):
+            for home in copies.vacant_homes(task):
+                if (
+                    not copies.is_at_home(task, p)
+                    and task in copies.held[p]
+                    and copies.load[home] + copies.question.weight[task] <= copies.load[p]
+                    and copies.admits(task, home, copies.question.place[p])
+                ):
+                    copies.move(task, p, home)
+
+
+def _gives_away(copies: Copies, p: int) -> bool:
+    """Move one copy of p, one that is not at home or else the heaviest, to the lightest that may have it."""
+    weight = copies.question.weight
+    by_load = sorted(range(len(copies.load)), key=lambda q: (copies.load[q], q))
+    for task in sorted(copies.held[p], key=lambda t: (copies.is_at_home(t, p), -weight[t], t)):
+        for q in by_load:
+            if copies.load[p] - copies.load[q] < 2 * weight[task]:
+                break
+            if copies.admits(task, q, copies.question.place[p]):
+                copies.move(task, p, q)
+                return True
+    return False
+
+
+def _receives(copies: Copies, q: int) -> bool:
+    """Move the heaviest copy that q may have from the heaviest processor that can spare one."""
+    weight = copies.question.weight
+    for p in sorted(range(len(copies.load)), key=lambda p: (-copies.load[p], p)):
+        if copies.load[p] - copies.load[q] < 2:
+            return False
+        for task in sorted(copies.held[p], key=lambda t: (copies.is_at_home(t, p), -weight[t], t)):
+            if copies.load[p] - copies.load[q] >= 2 * weight[task] and copies.admits(task, q, copies.question.place[p]):
+                copies.move(task, p, q)
+                return True
+    return False

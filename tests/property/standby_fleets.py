@@ -1,0 +1,121 @@
+"""Random fleets with actives and old copies for the standby properties, small enough to read when one fails."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from hypothesis import strategies as st
+
+from mooring.model import ContainerModel, JobModel, LocationId, TaskMode, TaskModel, TaskName, named_place
+from mooring.standby import Standbys, assign_standbys, standby_name
+
+PROCESSORS = ("2", "10", "01", "b-7", "b-30", "b-1")
+PLACES = ("east", "west-1", "west-2", "north", "", "ANY_HOST")
+ZONES = ("blue", "green", "red")
+
+
+@dataclass(frozen=True)
+class StandbyFleet:
+    """One standby question: `active` maps task to processor, `copies` maps task to the processors that had a copy."""
+
+    active: Mapping[str, str]
+    places: Mapping[str, str]
+    copies: Mapping[str, tuple[str, ...]]
+    old_places: Mapping[str, str]
+    factor: int
+    zones: Mapping[str, str] | None = None
+    weights: Mapping[str, int] | None = None
+    bound: frozenset[str] | None = None
+
+    @property
+    def model(self) -> JobModel:
+        return model_with(self.active, {}, self.places)
+
+    @property
+    def previous(self) -> JobModel:
+        return model_with({}, self.copies, self.old_places)
+
+    def assign(self) -> Standbys:
+        return assign_standbys(self.model, self.factor, self.previous, self.zones, self.weights, self.bound)
+
+    def again(self, found: Standbys) -> Standbys:
+        return assign_standbys(found.model, self.factor, found.model, self.zones, self.weights, self.bound)
+
+    def kept_homes(self) -> dict[str, set[str]]:
+        """For each task the processors that had a copy of it and are where they were."""
+        return {task: {p for p in had if self._is_where_it_was(p)} for task, had in self.copies.items()}
+
+    def _is_where_it_was(self, p: str) -> bool:
+        place = named_place(self.places.get(p))
+        return place is not None and place == named_place(self.old_places.get(p))
+
+    def in_another_order(self, seed: int) -> "StandbyFleet":
+        def shuffled(items):
+            return random.Random(seed).sample(items, len(items))
+
+        return replace(
+            self,
+            active=dict(shuffled(list(self.active.items()))),
+            places=dict(shuffled(list(self.places.items()))),
+            copies={task: tuple(shuffled(list(had))) for task, had in shuffled(list(self.copies.items()))},
+            old_places=dict(shuffled(list(self.old_places.items()))),
+            zones=self.zones and dict(shuffled(list(self.zones.items()))),
+        )
+
+
+def model_with(
+    active: Mapping[str, str], copies: Mapping[str, tuple[str, ...]], places: Mapping[str, str]
+) -> JobModel:
+    """The job model of these actives and copies, on all processors that have a place."""
+    held: dict[str, list[TaskModel]] = {id: [] for id in places}
+    for task, processor in active.items():
+        held[processor].append(TaskModel(TaskName(task)))
+    for task, processors in copies.items():
+        for replica, processor in enumerate(processors):
+            held[processor].append(standby(task, replica))
+    return JobModel.of(
+        ContainerModel.of(id, tasks, named_place(places[id]) or LocationId(places[id])) for id, tasks in held.items()
+    )
+
+
+def standby(task: str, replica: int) -> TaskModel:
+    return TaskModel(standby_name(task, replica), task_mode=TaskMode.STANDBY, standby_of=TaskName(task))
+
+
+def holders(model: JobModel) -> dict[str, list[str]]:
+    """For each task the processors with a copy of it; tasks without a copy are listed too."""
+    found: dict[str, list[str]] = {name: [] for name in actives(model)}
+    for id, container in model.containers.items():
+        for held in container.tasks.values():
+            if held.standby_of is not None:
+                found[held.standby_of].append(id)
+    return found
+
+
+def actives(model: JobModel) -> dict[str, str]:
+    return {
+        name: id
+        for id, container in model.containers.items()
+        for name, held in container.tasks.items()
+        if held.task_mode is TaskMode.ACTIVE
+    }
+
+
+@st.composite
+def standby_fleets(draw: st.DrawFn, most_tasks: int = 8, most_processors: int = 6, weighted: bool = False):
+    """Fleets with and without zones, with copies where they may no longer be, and with unbound processors."""
+    ids = PROCESSORS[: draw(st.integers(1, most_processors))]
+    places = {id: draw(st.sampled_from(PLACES)) for id in ids}
+    names = [f"q-{t}/Partition {t}" for t in range(draw(st.integers(0, most_tasks)))]
+    old = {id: draw(st.sampled_from((places[id], places[id], "east"))) for id in ids} | {"gone": "west-2"}
+    some = st.lists(st.sampled_from([*ids, "gone"]), max_size=3, unique=True).map(tuple)
+    return StandbyFleet(
+        active={name: draw(st.sampled_from(ids)) for name in names},
+        places=places,
+        copies={name: draw(some) for name in names} | {"ended": draw(some)},
+        old_places=old,
+        factor=draw(st.integers(1, 4)),
+        zones=draw(st.none() | st.dictionaries(st.sampled_from(PLACES[:4]), st.sampled_from(ZONES), max_size=4)),
+        weights={name: draw(st.integers(0, 20)) for name in names} if weighted else None,
+        bound=draw(st.none() | st.frozensets(st.sampled_from(ids))),
+    )
