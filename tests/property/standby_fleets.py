@@ -63,15 +63,13 @@ class StandbyFleet:
         )
 
 
-def model_with(
-    active: Mapping[str, str], copies: Mapping[str, tuple[str, ...]], places: Mapping[str, str]
-) -> JobModel:
+def model_with(active: Mapping[str, str], copies: Mapping[str, tuple[str, ...]], places: Mapping[str, str]) -> JobModel:
     """The job model of these actives and copies, on all processors that have a place."""
     held: dict[str, list[TaskModel]] = {id: [] for id in places}
     for task, processor in active.items():
         held[processor].append(TaskModel(TaskName(task)))
     for task, processors in copies.items():
-        for replica, processor in enumerate(processors):
+        for replica, processor in enumerate(sorted(processors)):
             held[processor].append(standby(task, replica))
     return JobModel.of(
         ContainerModel.of(id, tasks, named_place(places[id]) or LocationId(places[id])) for id, tasks in held.items()

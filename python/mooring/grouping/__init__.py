@@ -1,6 +1,7 @@
 """Pure planning: from tasks and where they were to the processors that hold them. No input, no output, no clock."""
 
 from mooring.grouping.check import check_grouping, check_job_model
+from mooring.grouping.check_standbys import check_standbys
 from mooring.grouping.choice import DEFAULT_GROUPER, GrouperChoice, choose_grouper
 from mooring.grouping.contract import TaskNameGrouper
 from mooring.grouping.host_aware import (
@@ -12,6 +13,7 @@ from mooring.grouping.host_aware import (
 from mooring.grouping.job import GrouperFactory, plan_job
 from mooring.grouping.moves import Move, MovePlan, plan_moves
 from mooring.grouping.older_forms import GrouperMetadata
+from mooring.grouping.with_standbys import StandbyTaskNameGrouper
 
 __all__ = [
     "DEFAULT_GROUPER",
@@ -24,9 +26,11 @@ __all__ = [
     "Move",
     "MovePlan",
     "SingleContainerGrouper",
+    "StandbyTaskNameGrouper",
     "TaskNameGrouper",
     "check_grouping",
     "check_job_model",
+    "check_standbys",
     "choose_grouper",
     "plan_job",
     "plan_moves",

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from mooring.errors import InvalidGroupingError
-from mooring.model import ANY_HOST, ContainerModel, JobModel, TaskModel, natural_order
+from mooring.grouping.check_standbys import check_standbys
+from mooring.model import ANY_HOST, ContainerModel, JobModel, TaskMode, TaskModel, natural_order
 
 
 def check_job_model(
@@ -20,12 +21,17 @@ def check_job_model(
     previous: JobModel | None = None,
     weights: Mapping[str, int] | None = None,
     most_processors: int | None = None,
+    zones: Mapping[str, str] | None = None,
+    factor: int | None = None,
+    bound: Collection[str] | None = None,
 ) -> None:
     """Raise `InvalidGroupingError` unless the job model lists every processor and keeps the promises for each query.
 
     The promises on movement are checked when `task_locality` is given (it may be empty); the rest follows from the
     other arguments. With `most_processors` a query is to be on so many, or on all when fewer are there. Where
     remainders of several queries go depends on the order in which they were planned, and is not checked here.
+
+    Standbys are checked by `check_standbys`, which says what `zones`, `factor` and `bound` are for.
     """
     if set(model.containers) != set(processor_locality):
         odd = min(set(model.containers) ^ set(processor_locality), key=natural_order)
@@ -39,6 +45,8 @@ def check_job_model(
         _check_location(container, processor_locality)
         split: dict[str, list[TaskModel]] = {}
         for name, task in container.tasks.items():
+            if task.task_mode is TaskMode.STANDBY:
+                continue
             if name not in query_of:
                 raise InvalidGroupingError(f'task "{name}" on processor "{container.processor_id}" belongs to no query')
             split.setdefault(query_of[name], []).append(task)
@@ -50,6 +58,8 @@ def check_job_model(
             check_grouping(parts[query], given, used, task_locality, previous, weights)
         except InvalidGroupingError as e:
             raise InvalidGroupingError(f'query "{query}": {e}') from e
+    given_tasks = [task for tasks in queries.values() for task in tasks]
+    check_standbys(model, given_tasks, zones, factor, weights, bound)
 
 
 def check_grouping(

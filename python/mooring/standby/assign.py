@@ -28,7 +28,7 @@ from mooring.standby.copies import Copies
 from mooring.standby.even import bring_home, even_out
 from mooring.standby.lightest import Lightest
 from mooring.standby.question import NOWHERE, Question, pose
-from mooring.standby.weighted import bring_weights_home, even_out_weights
+from mooring.standby.weighted import even_out_weights
 
 MOST_REPLICAS: Final = 4
 """The greatest replication factor: an active and three copies."""
@@ -91,9 +91,8 @@ def assign_standbys(
     copies = Copies(question, [min(len(free), question.locations_for(t)) for t, free in enumerate(replicas)])
     _keep(copies)
     _complete(copies)
-    if any(weights or {}):
+    if any((weights or {}).values()):
         even_out_weights(copies)
-        bring_weights_home(copies)
     else:
         even_out(copies)
         bring_home(copies)
@@ -215,7 +214,7 @@ def _sharing_zone(copies: Copies, zones: Mapping[str, str]) -> list[SharedZone]:
     question = copies.question
     found = []
     for task, at in enumerate(copies.at):
-        seen = {question.zone[question.active_place[task]]}
+        seen = {question.active_zone(task)}
         for place in sorted(at):
             if question.zone[place] in seen:
                 zone = zones.get(question.places[place], "")

@@ -23,7 +23,7 @@ class Copies:
     def __init__(self, question: Question, room: Sequence[int]) -> None:
         self.question = question
         self.room = room
-        self.spare = [max(0, copies - question.zones_for(t)) if copies else 0 for t, copies in enumerate(room)]
+        self.spare = [max(0, copies - question.zones_for(t)) for t, copies in enumerate(room)]
         self.at: list[dict[int, int]] = [{} for _ in question.tasks]
         self.held: list[dict[int, None]] = [{} for _ in question.processors]
         self.load = [0] * len(question.processors)
@@ -61,7 +61,7 @@ class Copies:
     def zone_admits(self, task: int, zone: int, leaving: int | None = None) -> bool:
         """Whether a copy may be in this zone, for all that the other copies are."""
         zone_of = self.question.zone
-        seen = {zone_of[self.question.active_place[task]]}
+        seen = {self.question.active_zone(task)}
         sharing = 0
         for place in self.at[task]:
             if place != leaving:
@@ -76,3 +76,7 @@ class Copies:
     def vacant_homes(self, task: int) -> list[int]:
         """Processors that had a copy of the task and have none now."""
         return [home for home in self.question.homes[task] if task not in self.held[home]]
+
+    def movers(self, p: int) -> list[int]:
+        """The copies of p that were elsewhere and could be there."""
+        return [task for task in self.held[p] if not self.is_at_home(task, p) and self.vacant_homes(task)]

@@ -27,7 +27,7 @@ def even_out(copies: Copies) -> None:
 
 def bring_home(copies: Copies) -> None:
     """Let copies that moved return where the loads stay as even as they are."""
-    while any([_returns(copies, task, p) for p in range(len(copies.load)) for task in _movers(copies, p)]):
+    while any([_returns(copies, task, p) for p in range(len(copies.load)) for task in copies.movers(p)]):
         pass
 
 
@@ -92,11 +92,6 @@ def _carry_out(copies: Copies, chain: list[Step]) -> None:
     """From the end of the chain to its start, so that a place is free before it is taken."""
     for task, p, q in chain:
         copies.move(task, p, q)
-
-
-def _movers(copies: Copies, p: int) -> list[int]:
-    """The copies of p that were elsewhere, and could be there."""
-    return [task for task in copies.held[p] if not copies.is_at_home(task, p) and copies.vacant_homes(task)]
 
 
 def _returns(copies: Copies, task: int, p: int) -> bool:

@@ -49,7 +49,12 @@ class Question:
 
     def zones_for(self, task: int) -> int:
         """How many zones are there besides that of its active."""
-        return len(self.open_zones - {self.zone[self.active_place[task]]})
+        return len(self.open_zones - {self.active_zone(task)})
+
+    def active_zone(self, task: int) -> int:
+        """The zone of the task's active, NOWHERE when its location is not known."""
+        place = self.active_place[task]
+        return NOWHERE if place == NOWHERE else self.zone[place]
 
 
 def pose(

@@ -12,32 +12,39 @@ from mooring.standby.copies import Copies
 
 
 def even_out_weights(copies: Copies) -> None:
-    """Relieve those that are too heavy, then fill those that are too light."""
-    load = copies.load
-    if not any(load):
-        return
-    mean = sum(load) // len(load)
-    ceiling = mean + max(weight for t, weight in enumerate(copies.question.weight) if copies.at[t])
+    """Relieve those that are too heavy, fill those that are too light, and bring home what moved without need.
+
+    Ends, because each move makes the sum of the squares of the loads smaller, or brings a copy home at the same sum.
+    """
+    while any([_relieve_and_fill(copies), _bring_home(copies)]):
+        pass
+
+
+def _relieve_and_fill(copies: Copies) -> bool:
+    load, moved = copies.load, False
+    mean = sum(load) // max(1, len(load))
+    heaviest = max((weight for t, weight in enumerate(copies.question.weight) if copies.at[t]), default=0)
     for p in sorted(range(len(load)), key=lambda p: (-load[p], p)):
-        while load[p] > ceiling and _gives_away(copies, p):
-            pass
+        while load[p] > mean + heaviest and _gives_away(copies, p):
+            moved = True
     for q in sorted(range(len(load)), key=lambda q: (load[q], q)):
         while load[q] * 4 < mean * 3 and _receives(copies, q):
-            pass
+            moved = True
+    return moved
 
 
-def bring_weights_home(copies: Copies) -> None:
+def _bring_home(copies: Copies) -> bool:
     """Let copies that moved return to processors that are then no heavier than those that they leave."""
+    moved = False
     for p in range(len(copies.load)):
-        for task in list(copies.held[p]):
+        for task in copies.movers(p):
             for home in copies.vacant_homes(task):
-                if (
-                    not copies.is_at_home(task, p)
-                    and task in copies.held[p]
-                    and copies.load[home] + copies.question.weight[task] <= copies.load[p]
-                    and copies.admits(task, home, copies.question.place[p])
-                ):
+                will_weigh = copies.load[home] + copies.question.weight[task]
+                if will_weigh <= copies.load[p] and copies.admits(task, home, copies.question.place[p]):
                     copies.move(task, p, home)
+                    moved = True
+                    break
+    return moved
 
 
 def _gives_away(copies: Copies, p: int) -> bool:

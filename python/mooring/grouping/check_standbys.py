@@ -1,0 +1,193 @@
+"""An independent look at the standbys of a plan: which promise do they break?
+
+Written against the promises, and sharing no code with `mooring.standby`: a mistake in one is found by the other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from mooring.errors import InvalidGroupingError
+from mooring.model import ANY_HOST, JobModel, TaskMode, TaskModel, natural_order
+
+
+def check_standbys(
+    model: JobModel,
+    task_models: Collection[TaskModel],
+    zones: Mapping[str, str] | None = None,
+    factor: int | None = None,
+    weights: Mapping[str, int] | None = None,
+    bound: Collection[str] | None = None,
+) -> None:
+    """Raise `InvalidGroupingError` unless the standbys in the job model keep their promises; say which they break.
+
+    Always checked: each is a standby of one of these tasks and copies what the task has, is there once, and is at a
+    location without its active and without another copy of the task. Only processors in `bound`, None for all, hold
+    standbys. With the replication `factor`: no task has more than `factor - 1`, nor fewer than locations allow, and no
+    simple move would make the load more even; with `weights`, only processors heavier than the mean and the heaviest
+    copy are looked at. With `zones`, location to zone: no task is in fewer zones than it could be.
+    """
+    expected: dict[str, TaskModel] = {task.task_name: task for task in task_models}
+    held = _Held.of(model)
+    able = {
+        id: location
+        for id, location in held.location.items()
+        if location is not None and (bound is None or id in bound)
+    }
+    _check_each_is_a_copy(model, expected)
+    _check_locations(held, able)
+    zone: dict[str | None, str] = dict.fromkeys(held.location.values(), "")
+    zone.update(zones or {})
+    _check_zones(held, able, zone)
+    if factor is not None:
+        _check_counts(held, able, expected, factor)
+        _check_even(held, able, zone, weights or {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Where everything is: `active` and `copies` map task name to processors, `location` processor to location."""
+
+    location: Mapping[str, str | None]
+    active: Mapping[str, str]
+    copies: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def of(cls, model: JobModel) -> _Held:
+        location = {
+            id: None if container.location_id in (None, "", ANY_HOST) else container.location_id
+            for id, container in model.containers.items()
+        }
+        active: dict[str, str] = {}
+        copies: dict[str, list[str]] = {}
+        for id, container in model.containers.items():
+            for name, task in container.tasks.items():
+                if task.task_mode is TaskMode.ACTIVE:
+                    active[name] = id
+                    copies.setdefault(name, [])
+                else:
+                    copies.setdefault(task.standby_of or "", []).append(id)
+        return cls(location, active, copies)
+
+    def active_location(self, name: str) -> str | None:
+        return self.location[self.active[name]]
+
+    def locations(self, name: str) -> list[str | None]:
+        """The locations of the task's copies, in the order of `copies`."""
+        return [self.location[id] for id in self.copies[name]]
+
+
+def _check_each_is_a_copy(model: JobModel, expected: Mapping[str, TaskModel]) -> None:
+    seen: dict[str, str] = {}
+    for id, container in model.containers.items():
+        for name, task in container.tasks.items():
+            if task.task_mode is not TaskMode.STANDBY:
+                continue
+            where = f'standby "{name}" on processor "{id}"'
+            if name in expected:
+                raise InvalidGroupingError(f"{where} has the name of a task that must be active")
+            if task.standby_of is None:
+                raise InvalidGroupingError(f"{where} does not say which task it copies")
+            if task.standby_of not in expected:
+                raise InvalidGroupingError(f'{where} copies "{task.standby_of}", which is no task')
+            if name in seen:
+                raise InvalidGroupingError(f'{where} is also on processor "{seen[name]}"')
+            seen[name] = id
+            original = expected[task.standby_of]
+            if (task.system_stream_partitions, task.changelog_partition) != (
+                original.system_stream_partitions,
+                original.changelog_partition,
+            ):
+                raise InvalidGroupingError(f'{where} has other partitions than "{task.standby_of}"')
+
+
+def _check_locations(held: _Held, able: Mapping[str, str]) -> None:
+    for name, processors in held.copies.items():
+        here: dict[str, str] = {}
+        for id in processors:
+            if id not in able:
+                why = "has no location" if held.location[id] is None else "is not bound"
+                raise InvalidGroupingError(f'a copy of task "{name}" is on processor "{id}", which {why}')
+            if held.active_location(name) is None:
+                raise InvalidGroupingError(f'task "{name}" has a copy, but the location of its active is not known')
+            if able[id] == held.active_location(name):
+                raise InvalidGroupingError(f'task "{name}" and its copy on processor "{id}" are both at "{able[id]}"')
+            if able[id] in here:
+                raise InvalidGroupingError(
+                    f'the copies of task "{name}" on the processors "{here[able[id]]}" and "{id}" are both at'
+                    f' "{able[id]}"'
+                )
+            here[able[id]] = id
+
+
+def _check_zones(held: _Held, able: Mapping[str, str], zone: Mapping[str | None, str]) -> None:
+    there = {zone[location] for location in able.values()}
+    for name, processors in held.copies.items():
+        if processors:
+            own = zone[held.active_location(name)]
+            used = {zone[location] for location in held.locations(name)} - {own}
+            could = min(len(processors), len(there - {own}))
+            if len(used) < could:
+                raise InvalidGroupingError(
+                    f'the {len(processors)} copies of task "{name}" are in {len(used)} zones besides that of the'
+                    f" active; they could be in {could}"
+                )
+
+
+def _check_counts(held: _Held, able: Mapping[str, str], expected: Mapping[str, TaskModel], factor: int) -> None:
+    for name, processors in held.copies.items():
+        free_names = sum(f"Standby-{name}-{replica}" not in expected for replica in range(factor - 1))
+        own = held.active_location(name)
+        could = 0 if own is None else min(free_names, len(set(able.values()) - {own}))
+        if len(processors) > factor - 1:
+            raise InvalidGroupingError(f'task "{name}" has {len(processors)} copies; the factor {factor} allows fewer')
+        if len(processors) < could:
+            raise InvalidGroupingError(f'task "{name}" has {len(processors)} copies; there is a place for {could}')
+
+
+def _check_even(
+    held: _Held, able: Mapping[str, str], zone: Mapping[str | None, str], weights: Mapping[str, int]
+) -> None:
+    """No copy could go to a processor that is lighter by twice its weight or more."""
+    weight = _weigh(held, weights)
+    load = Counter(dict.fromkeys(able, 0))
+    on: dict[str, list[str]] = {id: [] for id in able}
+    for name, processors in held.copies.items():
+        for id in processors:
+            load[id] += weight[name]
+            on[id].append(name)
+    lightest: dict[str, str] = {}
+    for id in sorted(able, key=lambda id: (load[id], natural_order(id))):
+        lightest.setdefault(able[id], id)
+    carried = [name for name in weight if held.copies[name]]
+    allowed = 0.0
+    if any(weights.values()) and carried:
+        allowed = sum(load.values()) / len(able) + max(weight[name] for name in carried)
+    for id in able:
+        for name in on[id] if load[id] > allowed else ():
+            for location, other in lightest.items():
+                if load[id] - load[other] < 2 * weight[name]:
+                    break
+                if _may_move(held, zone, name, able[id], location):
+                    raise InvalidGroupingError(
+                        f'processor "{id}" has copies of the weight {load[id]}, and "{other}" of {load[other]}: the'
+                        f' copy of task "{name}" could move'
+                    )
+
+
+def _weigh(held: _Held, weights: Mapping[str, int]) -> dict[str, int]:
+    known = [weights[name] for name in held.active if name in weights]
+    mean = sum(known) // len(known) if known else 0
+    return {name: max(1, weights.get(name, mean)) for name in held.copies}
+
+
+def _may_move(held: _Held, zone: Mapping[str | None, str], name: str, source: str, target: str) -> bool:
+    """Whether a copy at the source could as well be at the target location."""
+    own = held.active_location(name)
+    before = held.locations(name)
+    after = [target if location == source else location for location in before]
+    if target != source and (target == own or target in before):
+        return False
+    return len({zone[location] for location in [own, *after]}) >= len({zone[location] for location in [own, *before]})

@@ -1,0 +1,97 @@
+"""The grouper that adds warm copies to what another grouper has decided."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from mooring.grouping.contract import TaskNameGrouper
+from mooring.grouping.host_aware import HostAwareGrouper
+from mooring.model import ContainerModel, JobModel, TaskMode, TaskModel, named_place
+from mooring.standby import Standbys, assign_standbys, take_over
+
+
+class StandbyTaskNameGrouper(TaskNameGrouper):
+    """Groups as another grouper does, and adds `factor - 1` standbys of each task; `mooring.standby` says what holds.
+
+    Tasks of processors that are gone ask for the location of one of their copies, so they go there as far as the other
+    grouper brings tasks to where they were last. `zones` maps location to zone, `weights` maps task name to bytes of
+    state, by which the standbys are evened out.
+    """
+
+    def __init__(
+        self,
+        grouper: TaskNameGrouper | None = None,
+        factor: int = 2,
+        zones: Mapping[str, str] | None = None,
+        weights: Mapping[str, int] | None = None,
+    ) -> None:
+        self._grouper: TaskNameGrouper = HostAwareGrouper(weights) if grouper is None else grouper
+        self._factor = factor
+        self._zones = dict(zones or {})
+        self._weights = dict(weights or {})
+        self.moves_fewest = self._grouper.moves_fewest
+        self.most_processors = self._grouper.most_processors
+        self.container_ids = self._grouper.container_ids
+
+    def group(
+        self,
+        task_models: Collection[TaskModel],
+        task_locality: Mapping[str, str],
+        processor_locality: Mapping[str, str],
+        previous: JobModel | None = None,
+    ) -> frozenset[ContainerModel]:
+        """One container for each processor that gets a task or a standby. See `TaskNameGrouper.group`."""
+        model = self.group_with_report(task_models, task_locality, processor_locality, previous).model
+        return frozenset(container for container in model.containers.values() if container.tasks)
+
+    def group_with_report(
+        self,
+        task_models: Collection[TaskModel],
+        task_locality: Mapping[str, str],
+        processor_locality: Mapping[str, str],
+        previous: JobModel | None = None,
+    ) -> Standbys:
+        """The same as a job model of all processors, with what could not be placed.
+
+        Raises `InvalidGroupingError` for what the other grouper refuses, and for what `assign_standbys` refuses.
+        """
+        wishes = dict(task_locality) | _locations_of_copies(task_locality, processor_locality, previous)
+        grouped = self._grouper.group(task_models, wishes, processor_locality, _without_standbys(previous))
+        idle = processor_locality.keys() - {container.processor_id for container in grouped}
+        model = JobModel.of(
+            [*grouped, *(ContainerModel.of(id, [], named_place(processor_locality[id])) for id in idle)]
+        )
+        return assign_standbys(model, self._factor, previous, self._zones, self._weights)
+
+
+def _locations_of_copies(
+    task_locality: Mapping[str, str], processor_locality: Mapping[str, str], previous: JobModel | None
+) -> dict[str, str]:
+    """Where the tasks of processors that are gone have a copy, unless somebody is still where they ran last."""
+    if previous is None:
+        return {}
+    gone = previous.containers.keys() - processor_locality.keys()
+    there = set(processor_locality.values())
+    was_at = {name: previous.containers[id].location_id for id in gone for name in previous.containers[id].tasks}
+    return {
+        name: processor_locality[taker]
+        for name, taker in take_over(previous, processors=gone).with_copy.items()
+        if task_locality.get(name, was_at[name]) not in there
+    }
+
+
+def _without_standbys(previous: JobModel | None) -> JobModel | None:
+    if previous is None:
+        return None
+    return JobModel.of(
+        (
+            ContainerModel.of(
+                id,
+                [task for task in container.tasks.values() if task.task_mode is TaskMode.ACTIVE],
+                container.location_id,
+            )
+            for id, container in previous.containers.items()
+        ),
+        previous.version,
+        previous.config,
+    )

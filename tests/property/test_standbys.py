@@ -1,0 +1,151 @@
+"""The standby promises, one property each, on random fleets; evenness and movement against the best there is."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mooring.grouping import check_standbys
+from mooring.model import TaskMode, job_model_from_json, job_model_to_json, natural_order
+from mooring.standby import standby_name, take_over, take_over_order
+from tests.property.standby_fleets import actives, holders, standby_fleets
+from tests.property.standby_reference import able, achieved, best, best_take_over, choices, location, zone
+
+on_many = settings(max_examples=250)
+
+
+@on_many
+@given(standby_fleets(weighted=True))
+def test_no_two_copies_of_a_task_are_at_one_location_and_none_is_with_its_active(fleet):
+    for task, held in holders(fleet.assign().model).items():
+        places = [location(fleet, p) for p in (fleet.active[task], *held)]
+        assert len(set(places)) == len(places)
+
+
+@on_many
+@given(standby_fleets())
+def test_only_bound_processors_at_a_known_location_hold_copies(fleet):
+    assert {p for held in holders(fleet.assign().model).values() for p in held} <= set(able(fleet))
+
+
+@on_many
+@given(standby_fleets())
+def test_every_copy_is_placed_or_reported_and_as_many_as_can_be_are_placed(fleet):
+    found = fleet.assign()
+    missing = Counter(unplaced.task_name for unplaced in found.unplaced)
+    for task, held in holders(found.model).items():
+        assert len(held) == max(map(len, choices(fleet, task)))
+        assert len(held) + missing[task] == fleet.factor - 1
+    named = {(copy.standby_of, name) for c in found.model.containers.values() for name, copy in c.tasks.items()}
+    for unplaced in found.unplaced:
+        assert (unplaced.task_name, standby_name(unplaced.task_name, unplaced.replica)) not in named
+        assert unplaced.replica < fleet.factor - 1 and unplaced.reason
+
+
+@on_many
+@given(standby_fleets(weighted=True))
+def test_the_copies_of_a_task_are_in_as_many_zones_as_can_be_and_the_others_are_reported(fleet):
+    found = fleet.assign()
+    sharing = Counter(shared.task_name for shared in found.sharing_zone)
+    for task, held in holders(found.model).items():
+        count = len({zone(fleet, p) for p in (fleet.active[task], *held)})
+        assert count == max(len({zone(fleet, p) for p in (fleet.active[task], *c)}) for c in choices(fleet, task))
+        assert sharing[task] == (len(held) + 1 - count if fleet.zones else 0)
+
+
+@settings(max_examples=1000)
+@given(standby_fleets(most_tasks=7, most_processors=5))
+def test_no_plan_is_more_even_nor_is_one_as_even_with_fewer_moves(fleet):
+    assert achieved(fleet, holders(fleet.assign().model)) == best(fleet)
+
+
+@on_many
+@given(standby_fleets(weighted=True))
+def test_actives_and_the_rest_of_the_model_stay_as_they_are(fleet):
+    given, found = fleet.model, fleet.assign().model
+    assert actives(found) == actives(given)
+    assert (found.version, found.config) == (given.version, given.config)
+    assert {id: c.location_id for id, c in found.containers.items()} == {
+        id: c.location_id for id, c in given.containers.items()
+    }
+
+
+@on_many
+@given(standby_fleets(weighted=True))
+def test_a_standby_says_whose_it_is_in_a_field_and_survives_json(fleet):
+    found = fleet.assign().model
+    assert job_model_from_json(job_model_to_json(found)) == found
+    for container in found.containers.values():
+        for name, copy in container.tasks.items():
+            if copy.task_mode is TaskMode.STANDBY:
+                assert name in {standby_name(copy.standby_of, replica) for replica in range(fleet.factor - 1)}
+
+
+@on_many
+@given(standby_fleets(weighted=True), st.integers(0, 99))
+def test_the_order_of_the_input_does_not_matter(fleet, seed):
+    assert fleet.in_another_order(seed).assign() == fleet.assign()
+
+
+@on_many
+@given(standby_fleets() | standby_fleets(weighted=True))
+def test_run_on_its_own_output_it_changes_nothing(fleet):
+    found = fleet.assign()
+    assert fleet.again(found) == found
+
+
+@on_many
+@given(standby_fleets() | standby_fleets(weighted=True))
+def test_the_independent_checker_agrees(fleet):
+    given = {task for container in fleet.model.containers.values() for task in container.tasks.values()}
+    check_standbys(fleet.assign().model, given, fleet.zones, fleet.factor, fleet.weights, fleet.bound)
+
+
+lost_of = st.frozensets(st.sampled_from(("2", "10", "01", "b-7", "b-30", "b-1")), max_size=4)
+
+
+def _living(model, lost):
+    copies, owner = holders(model), actives(model)
+    return {task: [p for p in copies[task] if p not in lost] for task, p in owner.items() if p in lost}
+
+
+@on_many
+@given(standby_fleets(), lost_of)
+def test_only_tasks_without_a_living_copy_start_without_one(fleet, lost):
+    model = fleet.assign().model
+    living, found = _living(model, lost), take_over(model, processors=lost)
+    assert set(found.without_copy) == {task for task, copies in living.items() if not copies}
+    assert all(taker in living[task] for task, taker in found.with_copy.items())
+    assert found.with_copy.keys() | found.without_copy.keys() == living.keys()
+    survivors = model.containers.keys() - lost
+    assert all((taker in survivors) if survivors else taker is None for taker in found.without_copy.values())
+
+
+@on_many
+@given(standby_fleets(most_tasks=7), lost_of)
+def test_lost_tasks_go_to_their_copies_as_evenly_as_those_allow(fleet, lost):
+    model = fleet.assign().model
+    load = Counter({p: 0 for p in model.containers if p not in lost})
+    load.update(p for p in actives(model).values() if p not in lost)
+    taken = Counter(take_over(model, processors=lost).with_copy.values())
+    assert sorted((load[p] + taken[p] for p in load), reverse=True) == best_take_over(_living(model, lost), load)
+
+
+@on_many
+@given(standby_fleets())
+def test_the_order_of_preference_lists_all_copies_and_begins_with_who_takes_over(fleet):
+    model = fleet.assign().model
+    order, copies = take_over_order(model), holders(model)
+    assert list(order) == sorted(copies, key=natural_order)
+    assert {task: set(row) for task, row in order.items()} == {task: set(held) for task, held in copies.items()}
+    for place in {location(fleet, p) for p in fleet.places} - {None}:
+        for task, taker in take_over(model, locations={place}).with_copy.items():
+            assert order[task][0] == taker
+
+
+@on_many
+@given(standby_fleets(), st.integers(0, 99))
+def test_who_takes_over_does_not_depend_on_any_order(fleet, seed):
+    model, other = fleet.assign().model, fleet.in_another_order(seed).assign().model
+    assert take_over(model, processors={"2", "10"}) == take_over(other, processors={"10", "2"})
+    assert take_over_order(model) == take_over_order(other)
