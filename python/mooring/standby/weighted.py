@@ -12,11 +12,11 @@ from mooring.standby.copies import Copies
 
 
 def even_out_weights(copies: Copies) -> None:
-    """Relieve those that are too heavy, fill those that are too light, and bring home what moved without need.
+    """Relieve those that are too heavy, fill those that are too light.
 
-    Ends, because each move makes the sum of the squares of the loads smaller, or brings a copy home at the same sum.
+    Ends, because each move makes the sum of the squares of the loads smaller.
     """
-    while any([_relieve_and_fill(copies), _bring_home(copies)]):
+    while _relieve_and_fill(copies):
         pass
 
 
@@ -30,20 +30,6 @@ def _relieve_and_fill(copies: Copies) -> bool:
     for q in sorted(range(len(load)), key=lambda q: (load[q], q)):
         while load[q] * 4 < mean * 3 and _receives(copies, q):
             moved = True
-    return moved
-
-
-def _bring_home(copies: Copies) -> bool:
-    """Let copies that moved return to processors that are then no heavier than those that they leave."""
-    moved = False
-    for p in range(len(copies.load)):
-        for task in copies.movers(p):
-            for home in copies.vacant_homes(task):
-                will_weigh = copies.load[home] + copies.question.weight[task]
-                if will_weigh <= copies.load[p] and copies.admits(task, home, copies.question.place[p]):
-                    copies.move(task, p, home)
-                    moved = True
-                    break
     return moved
 
 

@@ -110,6 +110,23 @@ def test_evenness_is_found_through_a_chain_of_moves():
     assert sum(copies_of(found)[task] == set(had) for task, had in before.items()) == 3
 
 
+def moves(found, before):
+    return sum(len(held - set(before.get(task, ()))) for task, held in copies_of(found).items())
+
+
+def test_a_copy_that_moved_without_need_is_brought_home():
+    places = {"0": "x", "1": "x", "2": "y", "3": "z"}
+    before = {"t0": ("3", "0", "1"), "t1": ("0", "3", "1"), "t2": ("2", "1", "3")}
+    found = assign({"t0": "1", "t1": "0", "t2": "3"}, places=places, before=before)
+    assert (moves(found, before), sorted(loads(found).values())) == (1, [1, 1, 1])
+
+
+def test_a_copy_that_moves_anyway_is_what_makes_room():
+    before = {"t0": ("1",), "t1": ("1",), "t2": ("1",), "t3": ("0",)}
+    found = assign({"t0": "2", "t1": "1", "t2": "0", "t3": "0"}, before=before)
+    assert (moves(found, before), sorted(loads(found).values())) == (2, [1, 1, 2])
+
+
 def test_the_copies_of_one_host_are_spread_over_the_others():
     places = {str(n): f"h{n}" for n in range(11)}
     active = {f"t{n}": str(n % 11) for n in range(110)}
@@ -206,3 +223,11 @@ def test_a_new_processor_gets_its_share_of_bytes():
     found = assign_standbys(model(active, {}, places), 2, first.model, weights=weights)
     carried = sum(weights[task] for task, held in copies_of(found).items() if "3" in held)
     assert carried >= sum(weights.values()) / 4 * 3 / 4
+
+
+def test_a_processor_that_is_too_heavy_is_relieved_though_nobody_is_too_light():
+    places = {str(n): f"h{n}" for n in range(10)}
+    active = {f"t{n}": str(n % 9) for n in range(100)}
+    before = {task: ("9",) if n < 14 else (str((n + 1) % 9),) for n, task in enumerate(active)}
+    found = assign(active, places=places, before=before, weights=dict.fromkeys(active, 7))
+    assert loads(found)["9"] == 11 and moves(found, before) == 3
