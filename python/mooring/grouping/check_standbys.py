@@ -158,36 +158,51 @@ def _check_even(
         for id in processors:
             load[id] += weight[name]
             on[id].append(name)
-    lightest: dict[str, str] = {}
+    lightest: dict[str, dict[str, str]] = {}
     for id in sorted(able, key=lambda id: (load[id], natural_order(id))):
-        lightest.setdefault(able[id], id)
+        lightest.setdefault(zone[able[id]], {}).setdefault(able[id], id)
     carried = [name for name in weight if held.copies[name]]
     allowed = 0.0
     if any(weights.values()) and carried:
         allowed = sum(load.values()) / len(able) + max(weight[name] for name in carried)
     for id in able:
         for name in on[id] if load[id] > allowed else ():
-            for location, other in lightest.items():
-                if load[id] - load[other] < 2 * weight[name]:
+            other = _better_place(held, zone, lightest, load, name, able[id], load[id] - 2 * weight[name])
+            if other is not None:
+                raise InvalidGroupingError(
+                    f'processor "{id}" has copies of the weight {load[id]}, and "{other}" of {load[other]}: the'
+                    f' copy of task "{name}" could move'
+                )
+
+
+def _better_place(
+    held: _Held,
+    zone: Mapping[str | None, str],
+    lightest: Mapping[str, Mapping[str, str]],
+    load: Mapping[str, int],
+    name: str,
+    source: str,
+    most: int,
+) -> str | None:
+    """A processor of at most this load that could have the task's copy that is at the source; None if there is none.
+
+    `lightest` maps zone and location to the lightest processor there, lightest location first. In each zone only the
+    first location without another copy matters.
+    """
+    own, before = held.active_location(name), held.locations(name)
+    zones_left = [zone[location] for location in (own, *before) if location != source]
+    least = len({zone[location] for location in (own, *before)})
+    for its_zone, locations in lightest.items():
+        if len({*zones_left, its_zone}) >= least:
+            for location, id in locations.items():
+                if load[id] > most:
                     break
-                if _may_move(held, zone, name, able[id], location):
-                    raise InvalidGroupingError(
-                        f'processor "{id}" has copies of the weight {load[id]}, and "{other}" of {load[other]}: the'
-                        f' copy of task "{name}" could move'
-                    )
+                if location == source or (location != own and location not in before):
+                    return id
+    return None
 
 
 def _weigh(held: _Held, weights: Mapping[str, int]) -> dict[str, int]:
     known = [weights[name] for name in held.active if name in weights]
     mean = sum(known) // len(known) if known else 0
     return {name: max(1, weights.get(name, mean)) for name in held.copies}
-
-
-def _may_move(held: _Held, zone: Mapping[str | None, str], name: str, source: str, target: str) -> bool:
-    """Whether a copy at the source could as well be at the target location."""
-    own = held.active_location(name)
-    before = held.locations(name)
-    after = [target if location == source else location for location in before]
-    if target != source and (target == own or target in before):
-        return False
-    return len({zone[location] for location in [own, *after]}) >= len({zone[location] for location in [own, *before]})
