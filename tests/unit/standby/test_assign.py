@@ -121,9 +121,18 @@ def test_a_copy_that_moved_without_need_is_brought_home():
     assert (moves(found, before), sorted(loads(found).values())) == (1, [1, 1, 1])
 
 
+def test_a_copy_comes_home_when_another_can_leave_for_free():
+    places = {"0": "z", "1": "x", "2": "y"}
+    active = {"t0": "2", "t1": "1", "t2": "1", "t3": "1", "t4": "0", "t5": "0"}
+    before = {"t0": ("2",), "t1": ("0",), "t2": ("0",), "t3": ("0",), "t4": ("2",), "t5": ("0",)}
+    found = assign(active, places=places, before=before)
+    assert (moves(found, before), sorted(loads(found).values())) == (3, [2, 2, 2])
+
+
 def test_a_copy_that_moves_anyway_is_what_makes_room():
+    places = {"0": "z", "1": "y", "2": "x"}
     before = {"t0": ("1",), "t1": ("1",), "t2": ("1",), "t3": ("0",)}
-    found = assign({"t0": "2", "t1": "1", "t2": "0", "t3": "0"}, before=before)
+    found = assign({"t0": "2", "t1": "1", "t2": "0", "t3": "0"}, places=places, before=before)
     assert (moves(found, before), sorted(loads(found).values())) == (2, [1, 1, 2])
 
 
@@ -231,3 +240,11 @@ def test_a_processor_that_is_too_heavy_is_relieved_though_nobody_is_too_light():
     before = {task: ("9",) if n < 14 else (str((n + 1) % 9),) for n, task in enumerate(active)}
     found = assign(active, places=places, before=before, weights=dict.fromkeys(active, 7))
     assert loads(found)["9"] == 11 and moves(found, before) == 3
+
+
+def test_a_processor_that_is_too_light_is_filled_though_nobody_is_too_heavy():
+    places = {str(n): f"h{n}" for n in range(10)}
+    active = {f"t{n}": str(n % 9) for n in range(90)}
+    before = {task: (str((n + 1) % 9),) for n, task in enumerate(active)}
+    found = assign(active, places=places, before=before, weights=dict.fromkeys(active, 7))
+    assert loads(found)["9"] >= 7
