@@ -124,6 +124,7 @@ def _compare(
 
 
 def _restart(cluster: SparkCluster, side: Side, where: Storage, checkpoint: Path, plan: Plan) -> Run:
+    os.sync()  # a gigabyte that the run before has downloaded would be written to the disk during this one
     args = [where.uri(checkpoint), str(ROWS_AFTER_RESTART)]
     return StartedRun(cluster, side, where, "restart_job.py", args, _conf(plan)).finish()
 
