@@ -13,18 +13,23 @@ _weight = itemgetter(0)
 class Scales:
     """The plan in the making, for more tasks than processors, of which one at least weighs something.
 
-    Weights are multiplied by the number of processors, so that the mean is a whole number. A processor is too heavy
-    from `ceiling` on: the mean and the heaviest task. It is too light up to `line`: the mean without the heaviest task,
-    or three quarters of the fair share if that is more.
+    Weights are multiplied so that the mean, the fair share and three quarters of it are whole numbers, and so that all
+    differ by 0 or by more than there are processors: one more or less for each of them decides nothing. So the plan
+    is the same when all weights grow alike. A processor is too heavy from `ceiling` on: the mean and the heaviest task.
+    It is too light up to `line`: the mean without the heaviest task, or three quarters of the fair share if that is
+    more.
 
     `held[p]` is sorted by weight, then by task in reverse, so of equal tasks the last in natural order leaves first.
     """
 
     def __init__(self, problem: Problem, weights: Sequence[int]) -> None:
         self.problem = problem
-        self.weight = [weight * len(problem.processors) for weight in weights]
-        mean = sum(weights)
-        self.fair = _fair_share(self.weight, len(problem.processors))
+        all_of_them = len(problem.processors)
+        shared, sharing = _without_giants(weights, all_of_them)
+        unit = 4 * (all_of_them + 1)
+        self.weight = [weight * all_of_them * sharing * unit for weight in weights]
+        mean = sum(weights) * sharing * unit
+        self.fair = shared * all_of_them * unit
         self.ceiling = mean + max(self.weight)
         self.line = max(mean - max(self.weight), self.fair * 3 // 4)
         self.owner = list(problem.home)
@@ -80,11 +85,11 @@ class Scales:
         return (self.held[p][self.at_least(1, p)][0],) if self.can_give(p) else None
 
 
-def _fair_share(weights: Sequence[int], processors: int) -> int:
-    """The mean, but not counting giants, which need a processor each: tasks heavier than the mean of what is left."""
+def _without_giants(weights: Sequence[int], processors: int) -> tuple[int, int]:
+    """What is shared and by how many: giants need a processor each, tasks heavier than the mean of what is left."""
     left = sum(weights)
     for weight in sorted(weights, reverse=True):
         if processors == 1 or weight * processors <= left:
             break
         left, processors = left - weight, processors - 1
-    return left // processors
+    return left, processors
