@@ -41,6 +41,11 @@ def is_alive(pid: int) -> bool:
     return _read(_PROC / str(pid)) is not None
 
 
+def group_lives(group: int) -> bool:
+    """Whether a process of this group runs; what was killed takes a moment to be gone."""
+    return any(process.group == group for process in running_processes())
+
+
 def descendants(pid: int) -> list[RunningProcess]:
     """The children of a process, their children, and so on, oldest generation first."""
     everyone = running_processes()

@@ -30,6 +30,7 @@ from typing import TypeVar
 from mooring.errors import ClusterError
 from mooring.testing import guardian
 from mooring.testing.probes import wait_until
+from mooring.testing.processes import group_lives
 
 _LOG_TAIL_BYTES = 64 * 1024
 
@@ -143,10 +144,12 @@ class ChildProcess:
         self._signal_group(signal.SIGCONT)
 
     def kill(self) -> None:
-        """Kill -9 to the whole group, as if its host had lost power. Returns when the process is gone."""
+        """Kill -9 to the whole group, as if its host had lost power. Returns when all of it is gone."""
         if self._process is not None:
             self._signal_group(signal.SIGKILL)
             self._process.wait()
+            if self._group_may_live:
+                wait_until(lambda: not group_lives(self.pid), f"all of {self.name} to be gone", timeout=10)
             self._forget_group()
 
     def kill_leader(self) -> None:
