@@ -38,7 +38,7 @@ class FileMetadataStore(MetadataStore):
         self._tree: FileTree = LocalFileTree(tree) if isinstance(tree, str) else tree
         self._report = report
         self._now = now
-        self._watch = PollingWatch(self._versions, poll_seconds, report)
+        self._watch = PollingWatch(self._versions, poll_seconds, report, self._tree.stamp)
         self._lock = threading.Lock()
         self._reported: set[str] = set()
         self._hashed_keys: dict[str, str] = {}

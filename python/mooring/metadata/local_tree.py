@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -15,6 +16,8 @@ from mooring.metadata.tree import TEMPORARY_PREFIX, FileEntry, Unreadable
 # What a network file system answers when it lost the reply: the server may have done what was asked.
 _REPLY_LOST = frozenset({errno.EIO, errno.ESTALE, errno.ETIMEDOUT})
 _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
+
+_TICK_NS = 2_000_000_000
 
 
 class LocalFileTree:
@@ -36,6 +39,14 @@ class LocalFileTree:
     def reads_at_once(self) -> int:
         """A disk is not quicker for several readers, and they cost more than they read."""
         return 1
+
+    def stamp(self) -> object:
+        """When the directory changed last, unless that is so short ago that another change could bear the same time."""
+        try:
+            changed = os.stat(self._directory).st_mtime_ns
+        except OSError:  # a listing says what is wrong
+            return None
+        return changed if time.time_ns() - changed > _TICK_NS else None
 
     def list(self) -> list[FileEntry]:
         """Every plain file of the directory; none when the directory does not exist."""

@@ -11,12 +11,24 @@ from mooring.metadata.store import Cancel, Report, Watcher, tell
 Snapshot = Callable[[], Mapping[str, str]]
 """Keys with a text for each that differs after the key was written again."""
 
+Stamp = Callable[[], object]
+"""Something cheap that differs after any key was written; None when that can not be told. May raise as a Snapshot."""
+
+_MOST_PASSED_OVER = 9
+"""Looks in a row that trust the stamp alone: somebody may write in a way that does not change it."""
+
 
 class PollingWatch:
     """Tells watchers which keys differ between two looks: one thread for all, from the first watcher until `stop`."""
 
-    def __init__(self, snapshot: Snapshot, interval_seconds: float, report: Report) -> None:
+    def __init__(
+        self, snapshot: Snapshot, interval_seconds: float, report: Report, stamp: Stamp = lambda: None
+    ) -> None:
+        """No snapshot is taken while the stamp is the same, but at every tenth look."""
         self._snapshot = snapshot
+        self._stamp = stamp
+        self._stamped: object = None
+        self._passed_over = 0
         self._interval = interval_seconds
         self._report = report
         self._looking = threading.Lock()
@@ -31,6 +43,7 @@ class PollingWatch:
         watch = object()
         with self._looking:
             if self._seen is None:
+                self._stamped = self._stamp()
                 self._seen = self._snapshot()
             self._watchers[watch] = watcher
             if self._thread is None:
@@ -64,6 +77,10 @@ class PollingWatch:
     def _changes(self) -> frozenset[str]:
         before = self._seen or {}
         try:
+            stamp = self._stamp()
+            if stamp is not None and stamp == self._stamped and self._passed_over < _MOST_PASSED_OVER:
+                self._passed_over += 1
+                return frozenset()
             now = self._snapshot()
         except MetadataStoreError as error:
             if not self._in_trouble:
@@ -71,5 +88,5 @@ class PollingWatch:
             self._in_trouble = True
             return frozenset()
         self._in_trouble = False
-        self._seen = now
+        self._seen, self._stamped, self._passed_over = now, stamp, 0
         return frozenset(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))

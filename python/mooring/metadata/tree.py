@@ -45,6 +45,9 @@ class FileTree(Protocol):
     def reads_at_once(self) -> int:
         """How many files are worth being read at the same time: many where each is asked for over a network."""
 
+    def stamp(self) -> object:
+        """Something that differs after a file came, went or was replaced; None where that can not be told cheaply."""
+
     def list(self) -> list[FileEntry]:
         """Every plain file of the directory; none when the directory does not exist."""
 

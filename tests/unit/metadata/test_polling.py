@@ -110,3 +110,27 @@ def test_nothing_is_told_after_stop(place, watch):
     place.versions = {"key": "1"}
     watch.poll()
     assert heard == []
+
+
+def test_nothing_is_listed_while_the_stamp_is_the_same_but_now_and_then(place, reports):
+    looks, stamps, told = [], ["a"], []
+
+    def look():
+        looks.append(1)
+        return place.look()
+
+    watch = PollingWatch(look, NEVER, reports.append, lambda: stamps[0])
+    watch.add(told.append)
+    for _ in range(9):
+        watch.poll()
+    assert len(looks) == 1
+    watch.poll()
+    assert len(looks) == 2
+    stamps[0] = "b"
+    watch.poll()
+    assert len(looks) == 3
+    stamps[0] = None
+    watch.poll()
+    watch.poll()
+    assert len(looks) == 5
+    watch.stop()
