@@ -29,7 +29,7 @@ _OWN = ("figure", "unit")
 
 def table(result: Result, figures: Sequence[str] = ()) -> str:
     """One table of a result: a line for each of its rows, or for those of `figures`, in the order given there."""
-    rows = list(result["rows"])
+    rows = [{name: value for name, value in row.items() if value is not None} for row in result["rows"]]
     if figures:
         rows = [row for figure in figures for row in rows if row["figure"] == figure]
     variants = _in_order(name for row in rows for name, value in row.items() if isinstance(value, dict))

@@ -79,3 +79,19 @@ def test_a_page_says_what_the_figures_are():
     assert "    open-seconds " in made and "of last year" not in made
     assert made.startswith("before\n<!-- figures: restart -->\n") and made.endswith("<!-- end -->\nafter\n")
     assert filled(made, {}) == made
+
+
+def test_what_stock_spark_has_nothing_to_compare_with_has_no_column_for_it():
+    measured = {"median": 0.5, "min": 0.4, "max": 0.6, "n": 3}
+    row = {
+        "figure": "seconds",
+        "unit": "s",
+        "storage": None,
+        "tasks": 10,
+        "stock": None,
+        "mooring": measured,
+        "ratio": None,
+    }
+    made = table({"rows": [row, {**row, "tasks": 20}]})
+    assert made.splitlines()[0] == "| figure | tasks | mooring |"
+    assert "| seconds | 10 | 0.5 s (0.4 s–0.6 s) |" in made
