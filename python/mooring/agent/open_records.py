@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from mooring.agent.records import ReadRecords, Records
 from mooring.metadata import open_metadata_store
+from mooring.metadata.open import require_zookeeper
 from mooring.metadata.store import Report
 
 
@@ -16,10 +17,9 @@ def open_records(place: str, options: Mapping[str, str], report: Report) -> Read
     """
     scheme = place.partition("://")[0].lower()
     look_only = {"make.topic": "false"} if scheme == "kafka" else {}
-    store = open_metadata_store(place, report=report, **{**look_only, **options})
     if scheme != "zk":
-        return Records(store, report)
-    store.close()  # it knows nothing of applications; but it has said what is missing here, or wrong with the address
+        return Records(open_metadata_store(place, report=report, **{**look_only, **options}), report)
+    require_zookeeper(place)
     from mooring.agent.zookeeper_client import ZkClientRecords
     from mooring.metadata.zookeeper import settings_from
 

@@ -17,7 +17,7 @@ from mooring.metadata.store import Report
 from mooring.metadata.zookeeper import ZkMetadataStore
 from mooring.metadata.zookeeper.connection import Patience, ZkConnection
 from mooring.metadata.zookeeper.options import settings_from
-from mooring.model.standing import LEADING, UNKNOWN, WAITING, Standing
+from mooring.model.standing import LEADING, UNKNOWN, Standing
 
 _ANSWER_SECONDS = 1.0
 """The driver wants a word every second: who leads is not known when ZooKeeper takes longer to say."""
@@ -54,11 +54,9 @@ class ZkElection:
         if not self._connection.is_connected:
             return Standing(UNKNOWN)
         try:
-            leader = self._lock.leader(Patience(_ANSWER_SECONDS))
+            return Standing.behind(self._lock.leader(Patience(_ANSWER_SECONDS)), self._name)
         except MetadataStoreError:  # the connection broke in this moment
             return Standing(UNKNOWN)
-        # About to lead, or nobody is: what comes next is known in a moment.
-        return Standing(UNKNOWN) if leader in (None, self._name) else Standing(WAITING, str(leader))
 
     def records(self, say: Callable[[str], None]) -> ZkRecords:
         """The records of the job, written in this candidate's terms."""

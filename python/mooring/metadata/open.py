@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Mapping
 
@@ -51,15 +52,22 @@ def _open_memory(uri: str, report: Report, options: Mapping[str, str]) -> Metada
 
 
 def _open_zookeeper(uri: str, report: Report, options: Mapping[str, str]) -> MetadataStore:
+    require_zookeeper(uri)
+    from mooring.metadata.zookeeper import ZkMetadataStore, settings_from
+
+    return ZkMetadataStore(settings_from(uri, options), report=report)
+
+
+def require_zookeeper(uri: str) -> None:
+    """MetadataStoreError that says what to install where a zk:// address can not be used for want of kazoo."""
     try:
-        from mooring.metadata.zookeeper import ZkMetadataStore, settings_from
+        importlib.import_module("mooring.metadata.zookeeper")
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] != "kazoo":
             raise
         raise MetadataStoreError(
             f"{uri.partition(':')[0]}: stores need the package kazoo: pip install 'mooring[zookeeper]'"
         ) from missing
-    return ZkMetadataStore(settings_from(uri, options), report=report)
 
 
 _OPENERS: Mapping[str, Opener] = {

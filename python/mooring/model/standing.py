@@ -25,6 +25,11 @@ class Standing:
     epoch: str = ""
     """When this candidate leads: what stays the same while nobody else has led."""
 
+    @classmethod
+    def behind(cls, leader: str | None, own_name: str) -> Standing:
+        """Of a candidate that does not lead: who does; unknown, for a moment, when that is nobody or itself."""
+        return cls(UNKNOWN) if leader in (None, own_name) else cls(WAITING, str(leader))
+
     def as_json(self, said_at: float) -> dict[str, object]:
         """The form for `Bridge.lead`; `said_at` in seconds since 1970, taken before anybody was asked."""
         return {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mooring.coordination.kafka.leader import KafkaLeaderLock
 from mooring.metadata.kafka.store import KafkaMetadataStore
-from mooring.metadata.store import Cancel, MetadataStore, Watcher, check_values
+from mooring.metadata.store import Cancel, MetadataStore, Watcher
 
 
 class LedStore(MetadataStore):
@@ -29,7 +29,7 @@ class LedStore(MetadataStore):
     def put_all(self, values: Mapping[str, bytes]) -> None:
         """Write all in one transaction."""
         if values:
-            self._lock.write(check_values(values), self._lock.leadership)
+            self._lock.write(values, self._lock.leadership)
 
     def delete(self, key: str) -> None:
         """Remove a key; a missing one is fine."""
