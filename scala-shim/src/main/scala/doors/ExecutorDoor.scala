@@ -9,6 +9,12 @@ import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 object ExecutorDoor {
   private val KillMs = 2000L
 
+  /** Whether Spark gives the executor no new tasks, as it is to be removed or decommissioned. */
+  def isLeaving(context: SparkContext, executor: String): Boolean = context.schedulerBackend match {
+    case backend: CoarseGrainedSchedulerBackend => !backend.isExecutorActive(executor)
+    case _ => false
+  }
+
   /** Has the executor killed and replaced, and its tasks run elsewhere, whether or not it can be reached. */
   def giveUp(context: SparkContext, executor: String, why: String): Unit = context.schedulerBackend match {
     case backend: CoarseGrainedSchedulerBackend =>

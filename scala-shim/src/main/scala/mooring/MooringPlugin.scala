@@ -29,7 +29,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
   /** None where every task is kept once. */
   val standbys: Option[Standbys] = Option.when(placing && settings.copies > 0)(new Standbys(table, bridge))
-  private val liveness = standbys.map(_ => new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), silent))
+  private val liveness = standbys.map(_ => new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
   val reports = new ReportDesk(bridge, table, standbys, liveness, census, () => mayBeTold)
 
   val queries = new QueryWatch(bridge, table, standbys, settings.milliseconds("spark.mooring.host.affinity.wait"),
@@ -58,11 +58,20 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
     "settings" -> mooringSettings), about = Some("application"))
 
-  /** An executor is to be taken for lost: its tasks go where their copies are. */
-  private def silent(executor: String, forMs: Long): Unit = {
-    Say.warn(s"executor $executor has been silent for $forMs ms: it counts as lost")
-    table.executorLost(executor)
-    ExecutorDoor.giveUp(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
+  /** The tasks of an executor that goes, or is gone, run where their copies are. */
+  private object departures extends Departures {
+    override def isLeaving(executor: String): Boolean = ExecutorDoor.isLeaving(context, executor)
+
+    override def leaves(executor: String): Unit = if (table.isAlive(executor)) {
+      table.executorLost(executor)
+      census.removed(executor, "it is to be removed")
+    }
+
+    override def isSilent(executor: String, forMs: Long): Unit = {
+      Say.warn(s"executor $executor has been silent for $forMs ms: it counts as lost")
+      table.executorLost(executor)
+      ExecutorDoor.giveUp(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
+    }
   }
 
   def stop(): Unit = {
