@@ -118,8 +118,13 @@ class Agent:
         self._application = event
         settings = Settings.from_conf(event.settings)
         timing = Timing(settings.debounce_ms, settings.processor_rebind_timeout_ms, settings.host_affinity_wait_ms)
-        grouping = self._choose_grouper(settings)
-        self._mind = replace(self._mind, fleet=replace(self._mind.fleet, timing=timing, grouping=grouping))
+        fleet = replace(
+            self._mind.fleet,
+            timing=timing,
+            grouping=self._choose_grouper(settings),
+            replication_factor=settings.standby_replication_factor,
+        )
+        self._mind = replace(self._mind, fleet=fleet)
 
     def _choose_grouper(self, settings: Settings) -> GrouperChoice:
         try:
