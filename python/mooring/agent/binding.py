@@ -89,7 +89,9 @@ def _bind_as_the_jvm_has_it(fleet: Fleet) -> Fleet:
         if executor in fleet.executors
     }
     for container in fleet.model.containers.values():
-        executor = next((by_task[task] for task in sorted(container.tasks, key=natural_order) if task in by_task), None)
+        executor = next(
+            (by_task[task] for task in sorted(container.actives, key=natural_order) if task in by_task), None
+        )
         processor = fleet.processors[container.processor_id]
         taken = any(other.executor == executor for other in fleet.processors.values())
         if executor and not taken and fleet.executors[executor].location == processor.location:
@@ -113,7 +115,7 @@ def _waiting_at(fleet: Fleet, location: str) -> Processor | None:
 
 def _size(fleet: Fleet, processor: Processor) -> int:
     container = fleet.model.containers.get(processor.id)
-    return len(container.tasks) if container else 0
+    return len(container.actives) if container else 0
 
 
 def _bound(processor: Processor, executor: Executor) -> Processor:

@@ -157,7 +157,7 @@ class Fleet:
         return found
 
     def processor_of_task(self) -> dict[str, str]:
-        """Task name to processor id, as the job model in force has it."""
+        """Active task's name to processor id, as the job model in force has it."""
         return {
-            task: container.processor_id for container in self.model.containers.values() for task in container.tasks
+            task: container.processor_id for container in self.model.containers.values() for task in container.actives
         }

@@ -68,7 +68,7 @@ def without_ended_queries(fleet: Fleet) -> Fleet:
     left = [
         ContainerModel.of(
             container.processor_id,
-            (task for name, task in container.tasks.items() if name in running),
+            (task for name, task in container.tasks.items() if (task.standby_of or name) in running),
             container.location_id,
         )
         for container in fleet.model.containers.values()

@@ -99,4 +99,4 @@ def _loads(fleet: Fleet) -> dict[str, int]:
 
 def _tasks_of(fleet: Fleet, processor: Processor) -> list[str]:
     container = fleet.model.containers.get(processor.id)
-    return list(container.tasks) if container else []
+    return list(container.actives) if container else []
