@@ -14,10 +14,15 @@ from mooring.model import JobModel, natural_order
 
 
 def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
-    """Give a new executor a processor that waits at its location, else a new one, which asks for a regrouping."""
+    """Give a new executor a processor that waits at its location, else a new one, which asks for a regrouping.
+
+    With standbys one that waited asks for it as well once a query runs: its tasks and copies are elsewhere meanwhile.
+    """
     waiting = _waiting_at(fleet, executor.location)
     if waiting is not None:
-        return fleet.with_processor(_bound(waiting, executor))
+        known = fleet.with_processor(_bound(waiting, executor))
+        has_lent = fleet.replication_factor > 1 and any(query.is_released for query in fleet.queries.values())
+        return ask_for_regrouping(known, now_ms) if has_lent else known
     newcomer = Processor(_unused_id(fleet), executor.location, executor.id)
     return ask_for_regrouping(fleet.with_processor(newcomer), now_ms)
 

@@ -67,7 +67,7 @@ class StandbyTaskNameGrouper(TaskNameGrouper):
 def locations_of_copies(
     task_locality: Mapping[str, str], processor_locality: Mapping[str, str], previous: JobModel | None
 ) -> dict[str, str]:
-    """Where the tasks of processors that are gone have a copy, unless somebody is still where they ran last."""
+    """Where tasks of processors that are gone have a copy, unless somebody is still where they ran last."""
     if previous is None:
         return {}
     gone = previous.containers.keys() - processor_locality.keys()
