@@ -155,4 +155,4 @@ def _tasks(fleet: Fleet, processor: Processor, sizes: Mapping[str, int]) -> list
 
 def _names(fleet: Fleet, processor: Processor) -> list[str]:
     container = fleet.model.containers.get(processor.id)
-    return sorted(container.tasks, key=natural_order) if container else []
+    return sorted(container.actives, key=natural_order) if container else []

@@ -13,7 +13,7 @@ from mooring.agent.records import Records
 from mooring.errors import AgentError
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import events
-from mooring.model.orders import Rows
+from mooring.model.orders import PublishPlan, Rows
 
 
 class Bridge:
@@ -40,8 +40,8 @@ class Bridge:
     def offer(self, version: int) -> None:
         self.picked_up = [events.PlanPickedUp(0, executor, version) for executor in sorted(self.executors)]
 
-    def publish(self, version: int, rows: Rows) -> bool:
-        self.plans.append(rows)
+    def publish(self, plan: PublishPlan) -> bool:
+        self.plans.append(plan.rows)
         return True
 
     def say(self, message: str) -> None:
