@@ -33,6 +33,7 @@ class Settings:
     grouper_weights: str
     metadata: str | None
     standby_replication_factor: int
+    standby_max_bytes_per_second: int
     debounce_ms: int
     agent_python: str | None
     agent_liveness_timeout_ms: int

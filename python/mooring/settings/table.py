@@ -171,6 +171,13 @@ TABLE: tuple[Setting, ...] = (
         maximum="4",
     ),
     Setting(
+        "standby.max.bytes.per.second",
+        "size",
+        "64m",
+        "How much an executor fetches for the copies that it keeps, in bytes a second.",
+        minimum="1m",
+    ),
+    Setting(
         "debounce",
         "duration",
         "3s",

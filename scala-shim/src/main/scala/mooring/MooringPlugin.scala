@@ -161,7 +161,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
       warmUp(context.conf())
       Copies.use(store.filter(_ => settings.copies > 0)
-        .map(new Copies(_, settings.bytes("spark.mooring.standby.bandwidth").getOrElse(Long.MaxValue))))
+        .map(new Copies(_, settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue))))
       sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes").getOrElse(Long.MaxValue)))
     }
   }
