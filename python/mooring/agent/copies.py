@@ -18,13 +18,14 @@ CopyId = tuple[str, int, str]
 def wanted_copies(fleet: Fleet, rows: Rows) -> Copies:
     """Which executors are to hold a copy now, in the order of the replicas; for released queries.
 
-    None is where the task runs: also while its processor has no executor, and a row leads elsewhere.
+    None is where the task runs, also while its processor has no executor and a row leads elsewhere; nor is any asked
+    for while the task runs nowhere.
     """
     wanted: dict[str, dict[int, list[str]]] = {}
     for query, partition, executor in _copy_ids(fleet, fleet.model):
         row = rows.get(query, {}).get(partition, ())
         runs_at = next((fleet.executors[id].location for id in row if id in fleet.executors), None)
-        if fleet.executors[executor].location != runs_at:
+        if runs_at is not None and fleet.executors[executor].location != runs_at:
             wanted.setdefault(query, {}).setdefault(partition, []).append(executor)
     return {
         query: {partition: tuple(executors) for partition, executors in sorted(by.items())}
