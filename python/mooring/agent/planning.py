@@ -147,7 +147,7 @@ def _must_wait(fleet: Fleet, resting: JobModel, evened: JobModel, now_ms: int) -
         for id, container in evened.containers.items()
         if any(before.get(name, id) != id and before[name] in fleet.processors for name in container.tasks)
     }
-    return not all(are_caught_up(fleet, resting, id) for id in receivers)
+    return not are_caught_up(fleet, resting, receivers)
 
 
 def _with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> Standbys:

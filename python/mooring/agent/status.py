@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.agent.barrier import Gate
-from mooring.agent.copies import copies_seen_on
+from mooring.agent.copies import standbys_of
 from mooring.agent.fleet import Fleet, Processor, SeenCopy
-from mooring.model import TaskName, events, natural_order
+from mooring.model import TaskModel, events, natural_order
 
 _NO_GATE = Gate()
+
+Standbys = Mapping[str, Mapping[TaskModel, SeenCopy | None]]
+"""Processor id to its standbys, and what was seen of them."""
 
 
 @dataclass
@@ -94,16 +97,15 @@ def metrics_of(fleet: Fleet, tally: Tally) -> dict[str, float]:
     counters = tally.counters(fleet)
     gauges = {name: float(counters[name]) for name in names}
     for task, copies in _copies_of_tasks(fleet).items():
-        seen = [copy for copy in copies if copy is not None]
-        if seen:
-            gauges[f"standby-lag-versions.{task}"] = float(max(copy.lag_versions for copy in seen))
-            gauges[f"standby-lag-ms.{task}"] = float(max(copy.lag_ms for copy in seen))
+        gauges[f"standby-lag-versions.{task}"] = float(max(copy.lag_versions for copy in copies))
+        gauges[f"standby-lag-ms.{task}"] = float(max(copy.lag_ms for copy in copies))
     return gauges
 
 
 def status_of(fleet: Fleet, tally: Tally, at_ms: int, gate: Gate = _NO_GATE) -> dict[str, Any]:
     """The status as JSON, in the form of the command line's contract; every list in natural order."""
     processors = sorted(fleet.processors.values(), key=lambda processor: natural_order(processor.id))
+    standbys = standbys_of(fleet, fleet.model)
     return {
         "application": fleet.application,
         "leader": fleet.application,
@@ -111,7 +113,7 @@ def status_of(fleet: Fleet, tally: Tally, at_ms: int, gate: Gate = _NO_GATE) -> 
         "at": at_ms,
         **_barrier(fleet, gate),
         "hosts": _hosts(fleet),
-        "processors": [_processor(fleet, processor) for processor in processors],
+        "processors": [_processor(fleet, processor, standbys) for processor in processors],
         "queries": [
             {
                 "name": query.label,
@@ -123,7 +125,7 @@ def status_of(fleet: Fleet, tally: Tally, at_ms: int, gate: Gate = _NO_GATE) -> 
             }
             for query in sorted(fleet.queries.values(), key=lambda query: natural_order(query.label))
         ],
-        "tasks": [*_actives(fleet, processors, tally), *_standbys(fleet, processors)],
+        "tasks": [*_actives(fleet, processors, tally), *_standbys(processors, standbys)],
         "counters": tally.counters(fleet),
         **_shortages(fleet),
     }
@@ -157,14 +159,14 @@ def _hosts(fleet: Fleet) -> list[Mapping[str, Any]]:
     ]
 
 
-def _processor(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
+def _processor(fleet: Fleet, processor: Processor, standbys: Standbys) -> Mapping[str, Any]:
     return {
         "id": processor.id,
         "executor": processor.executor,
         "location": processor.location,
         "state": "bound" if processor.executor else ("awaited" if processor.is_awaited else "unbound"),
         "tasks": _names(fleet, processor),
-        "standby-tasks": sorted(copies_seen_on(fleet, fleet.model, processor.id), key=natural_order),
+        "standby-tasks": [task.task_name for task, _ in _in_order(standbys.get(processor.id, {}))],
     }
 
 
@@ -199,11 +201,11 @@ def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Tally) -> lis
     ]
 
 
-def _standbys(fleet: Fleet, processors: Sequence[Processor]) -> list[Mapping[str, Any]]:
+def _standbys(processors: Sequence[Processor], standbys: Standbys) -> list[Mapping[str, Any]]:
     """One row for each; what is not known of it, as nobody has seen it yet, is None."""
     return [
         {
-            "name": name,
+            "name": task.task_name,
             "mode": "Standby",
             "processor": processor.id,
             "changed": False,
@@ -214,23 +216,26 @@ def _standbys(fleet: Fleet, processors: Sequence[Processor]) -> list[Mapping[str
             "estimated-recovery-seconds": None,
         }
         for processor in processors
-        for name, copy in sorted(
-            copies_seen_on(fleet, fleet.model, processor.id).items(), key=lambda entry: natural_order(entry[0])
-        )
+        for task, copy in _in_order(standbys.get(processor.id, {}))
     ]
 
 
-def _copies_of_tasks(fleet: Fleet) -> dict[str, list[SeenCopy | None]]:
-    """Active task's name to its copies, None for one that nobody has seen yet."""
-    found: dict[str, list[SeenCopy | None]] = {}
-    for id, container in fleet.model.containers.items():
-        for name, copy in copies_seen_on(fleet, fleet.model, id).items():
-            found.setdefault(str(container.tasks[TaskName(name)].standby_of), []).append(copy)
+def _in_order(standbys: Mapping[TaskModel, SeenCopy | None]) -> list[tuple[TaskModel, SeenCopy | None]]:
+    return sorted(standbys.items(), key=lambda entry: natural_order(entry[0].task_name))
+
+
+def _copies_of_tasks(fleet: Fleet) -> dict[str, list[SeenCopy]]:
+    """Active task's name to its copies, without those that nobody has seen yet."""
+    found: dict[str, list[SeenCopy]] = {}
+    for held in standbys_of(fleet, fleet.model).values():
+        for task, copy in held.items():
+            if copy is not None and task.standby_of is not None:
+                found.setdefault(task.standby_of, []).append(copy)
     return found
 
 
-def _has_caught_up_copy(copies: Iterable[SeenCopy | None]) -> bool:
-    return any(copy is not None and copy.lag_versions == 0 for copy in copies)
+def _has_caught_up_copy(copies: Iterable[SeenCopy]) -> bool:
+    return any(copy.lag_versions == 0 for copy in copies)
 
 
 def _shortages(fleet: Fleet) -> Mapping[str, Any]:
