@@ -5,10 +5,11 @@ Pure. Which processors hold standbys is in the job model; here they become execu
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from mooring.agent.fleet import Fleet, SeenCopy
-from mooring.model import JobModel, events, natural_order
+from mooring.model import JobModel, TaskModel, events, natural_order
 from mooring.model.orders import Copies, Rows
 
 CopyId = tuple[str, int, str]
@@ -18,13 +19,14 @@ CopyId = tuple[str, int, str]
 def wanted_copies(fleet: Fleet, rows: Rows) -> Copies:
     """Which executors are to hold a copy now, in the order of the replicas; for released queries.
 
-    None is where the task runs: also while its processor has no executor, and a row leads elsewhere.
+    None is where the task runs, also while its processor has no executor and a row leads elsewhere; nor is any asked
+    for while the task runs nowhere.
     """
     wanted: dict[str, dict[int, list[str]]] = {}
     for query, partition, executor in _copy_ids(fleet, fleet.model):
         row = rows.get(query, {}).get(partition, ())
         runs_at = next((fleet.executors[id].location for id in row if id in fleet.executors), None)
-        if fleet.executors[executor].location != runs_at:
+        if runs_at is not None and fleet.executors[executor].location != runs_at:
             wanted.setdefault(query, {}).setdefault(partition, []).append(executor)
     return {
         query: {partition: tuple(executors) for partition, executors in sorted(by.items())}
@@ -51,20 +53,23 @@ def without_gone_copies(fleet: Fleet) -> Fleet:
     return replace(fleet, copies={id: copy for id, copy in fleet.copies.items() if id in there})
 
 
-def copies_seen_on(fleet: Fleet, model: JobModel, processor: str) -> dict[str, SeenCopy | None]:
-    """Standby's name to what was last seen of it, None for nothing yet; all standbys that the processor has in it."""
-    partition_of, executor = fleet.partition_of_task(), fleet.executor_of.get(processor)
-    found: dict[str, SeenCopy | None] = {}
-    for name, task in (model.containers[processor].tasks if processor in model.containers else {}).items():
-        if task.standby_of is not None:
-            query, partition = partition_of.get(task.standby_of, ("", -1))
-            found[name] = fleet.copies.get((query, partition, executor or ""))
-    return found
+def standbys_of(fleet: Fleet, model: JobModel) -> dict[str, dict[TaskModel, SeenCopy | None]]:
+    """Processor id to its standbys in this model, each with what was last seen of it: None for nothing yet."""
+    partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
+    return {
+        id: {
+            task: fleet.copies.get((*partition_of.get(task.standby_of, ("", -1)), executor_of.get(id, "")))
+            for task in container.tasks.values()
+            if task.standby_of is not None
+        }
+        for id, container in model.containers.items()
+    }
 
 
-def are_caught_up(fleet: Fleet, model: JobModel, processor: str) -> bool:
-    """Whether all copies that the processor has in this model were seen at the newest version."""
-    seen = copies_seen_on(fleet, model, processor).values()
+def are_caught_up(fleet: Fleet, model: JobModel, processors: Collection[str]) -> bool:
+    """Whether all copies that these processors have in this model were seen at the newest version."""
+    standbys = standbys_of(fleet, model)
+    seen = [copy for id in processors for copy in standbys.get(id, {}).values()]
     return all(copy is not None and copy.lag_versions == 0 for copy in seen)
 
 

@@ -241,12 +241,10 @@ def _difference(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Mind, lis
 def _through_the_gate(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Mind, list[Order]]:
     """Publish what differs: at once under the version that is obeyed, else when its barrier opens."""
     fleet, gate = mind.fleet, mind.gate
-    rows = plan_rows(fleet, mind.published)
     version = fleet.model.version
     # The first plan of all goes through the gate as well; before it there is none.
-    nothing_to_obey = not fleet.model.containers or (not rows and mind.obeyed_version < 0)
-    if version == mind.obeyed_version or nothing_to_obey:
-        return _published(mind, rows, orders)
+    if version == mind.obeyed_version or not fleet.model.containers or _has_no_plan_yet(mind):
+        return _published(mind, orders)
     if gate.barrier is None or gate.barrier.version != version:
         if gate.barrier and gate.is_new:  # a newer version comes before it was obeyed
             orders = [*orders, SaveBarrier(gate.barrier.version, BarrierState.TIMED_OUT.value)]
@@ -258,7 +256,7 @@ def _through_the_gate(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Min
         return mind, orders
     orders = [*orders, SaveBarrier(version, gate.barrier.state.value)]
     if gate.barrier.state is BarrierState.DONE:
-        return _published(replace(mind, obeyed_version=version), rows, orders)
+        return _published(replace(mind, obeyed_version=version), orders)
     silent = ", ".join(sorted(gate.given_up & fleet.executors.keys(), key=natural_order))
     message = f"executors {silent} did not take up placement version {version}: {version + 1} goes on without them"
     mind = replace(mind, fleet=replace(fleet, model=replace(fleet.model, version=version + 1)))
@@ -273,7 +271,12 @@ def _barrier_timeout_ms(mind: Mind) -> int:
     return min(timing.barrier_timeout_ms, int(0.15 * timing.first_plan_wait_ms))
 
 
-def _published(mind: Mind, rows: Rows, orders: list[Order]) -> tuple[Mind, list[Order]]:
+def _has_no_plan_yet(mind: Mind) -> bool:
+    return mind.obeyed_version < 0 and not plan_rows(mind.fleet, mind.published)
+
+
+def _published(mind: Mind, orders: list[Order]) -> tuple[Mind, list[Order]]:
+    rows = plan_rows(mind.fleet, mind.published)
     copies = wanted_copies(mind.fleet, rows)
     if rows == mind.published and copies == mind.published_copies:
         return mind, orders

@@ -17,7 +17,7 @@ from mooring.agent.core import Mind, absorb, decide, next_deadline_ms
 from mooring.agent.fleet import Timing
 from mooring.agent.memory import Memory
 from mooring.agent.records import Remembered
-from mooring.agent.status import Tally, status_of
+from mooring.agent.status import Tally, metrics_of, status_of
 from mooring.agent.takeover import taken_over
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
@@ -185,7 +185,7 @@ class Agent:
         is_due = age >= (STATUS_EVERY_MS if self._changed else STATUS_AT_LEAST_EVERY_MS)
         if is_due and self._memory is not None:
             self._memory.save_status(status_of(self._mind.fleet, self._tally, now, self._mind.gate))
-            self._bridge.metrics({"moves": float(self._tally.moves)})
+            self._bridge.metrics(metrics_of(self._mind.fleet, self._tally))
             self._status_at_ms, self._changed = now, False
 
 

@@ -52,7 +52,8 @@ def regrouped(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[str]]:
             raise
         refused = f"the plan of spark.mooring.grouper={fleet.grouping.name} was refused: {refusal}"
         if _has_a_place_for_all(fleet, queries):
-            return without_regrouping(fleet), [f"{refused}; the last plan stays in force"]
+            stays, told = _at_rest(fleet, queries)
+            return stays, [f"{refused}; the last plan stays in force", *told]
         planned, told = _planned(fleet, queries, _default_grouper(fleet), now_ms)
         return planned, [f"{refused}; this plan is made by {DEFAULT_GROUPER.name}", *told]
 
@@ -75,6 +76,14 @@ def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int)
         after, told = _standing(fleet, queries, resting, choice)
         return replace(after, even_out_by_ms=by_ms), told
     return _standing(fleet, queries, _with_standbys(fleet, evened, choice), choice)
+
+
+def _at_rest(fleet: Fleet, queries: Queries) -> tuple[Fleet, list[str]]:
+    """Every active stays; copies are assigned anew."""
+    if fleet.replication_factor == 1:
+        return without_regrouping(fleet), []
+    choice = _default_grouper(fleet)
+    return _standing(fleet, queries, _with_standbys(fleet, _resting(fleet, queries), choice), choice)
 
 
 def _grouped(
@@ -147,7 +156,7 @@ def _must_wait(fleet: Fleet, resting: JobModel, evened: JobModel, now_ms: int) -
         for id, container in evened.containers.items()
         if any(before.get(name, id) != id and before[name] in fleet.processors for name in container.tasks)
     }
-    return not all(are_caught_up(fleet, resting, id) for id in receivers)
+    return not are_caught_up(fleet, resting, receivers)
 
 
 def _with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> Standbys:

@@ -222,35 +222,31 @@ def test_a_new_query_finds_places_while_an_executor_is_missing() -> None:
     assert story.sizes("r") == [2, 2] and len(story.copies["r"]) == 4
 
 
-def test_a_new_agent_leaves_actives_where_the_jvm_has_them() -> None:
-    """An executor was lost, and the agent died before it could say anything."""
-    last = running(partitions=9, executors=FOUR, factor=2)
+def new_agent(last: Story, *executors: str) -> Story:
+    """Another agent of the same driver, which knows what the one before it had saved and what the JVM holds."""
     in_force = {("q", p): executor for p, executor in last.first_choice("q").items()}
-    fell_to = jvm_choice(last, "2")
     story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=2)), now_ms=100_000)
     story.take(events.PlanInForce(0, last.mind.obeyed_version, in_force))
-    story.joins("1@a", "3@c", "4@d")
+    story.joins(*executors)
     model = last.saved[-1].model
     fleet = binding.remember(story.mind.fleet, model, {}, story.now_ms)
     story.mind = replace(story.mind, fleet=taken_over(fleet, {}, story.now_ms), saved_version=model.version)
     story.take(events.QueryPlanned(1_000, "q", "run of q", "q", "file:/ck/q", 5, {0: 9}))
     story.after(TIMING.debounce_ms)
-    assert story.first_choice("q") == fell_to
+    return story
+
+
+def test_a_new_agent_leaves_actives_where_the_jvm_has_them() -> None:
+    """An executor was lost, and the agent died before it could say anything."""
+    last = running(partitions=9, executors=FOUR, factor=2)
+    assert new_agent(last, "1@a", "3@c", "4@d").first_choice("q") == jvm_choice(last, "2")
 
 
 def test_a_new_agent_keeps_what_an_agent_before_it_had_taken_over() -> None:
     last = running(partitions=9, executors=FOUR, factor=2)
     last.dies("2")
     last.after(TIMING.debounce_ms)
-    in_force = {("q", p): executor for p, executor in last.first_choice("q").items()}
-    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=2)), now_ms=100_000)
-    story.take(events.PlanInForce(0, last.mind.obeyed_version, in_force))
-    story.joins("1@a", "3@c", "4@d")
-    model = last.saved[-1].model
-    fleet = binding.remember(story.mind.fleet, model, {}, story.now_ms)
-    story.mind = replace(story.mind, fleet=taken_over(fleet, {}, story.now_ms), saved_version=model.version)
-    story.take(events.QueryPlanned(1_000, "q", "run of q", "q", "file:/ck/q", 5, {0: 9}))
-    story.after(TIMING.debounce_ms)
+    story = new_agent(last, "1@a", "3@c", "4@d")
     assert story.first_choice("q") == last.first_choice("q")
     assert story.copies == last.copies
 
