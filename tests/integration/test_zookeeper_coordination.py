@@ -180,6 +180,23 @@ def test_what_a_leader_does_on_a_stale_view_is_refused(client, place):
         assert models.versions()[-1] == newest + 1000
 
 
+def test_who_leads_no_more_is_told_that_first_also_when_its_successor_has_published(client):
+    first, second = client(ZkLeaderLock, "first"), client(ZkLeaderLock, "second")
+    models = client(ZkJobModels, connection=first._connection)
+    first.campaign()
+    over = first.wait(10)
+    models.publish(model(1), over)
+    first.resign()
+    second.campaign()
+    term = second.wait(10)
+    client(ZkJobModels, connection=second._connection).publish(model(7), term)
+    for stale in (model(2), model(7)):
+        with pytest.raises(LeadershipLost):
+            models.publish(stale, over)
+    with pytest.raises(MetadataStoreError, match="7 is there already"):
+        models.publish(model(7), term)
+
+
 def test_a_lost_session_ends_the_term_at_once_and_a_new_one_begins(client, ensemble, leader):
     told = []
     leader.on_change(told.append)

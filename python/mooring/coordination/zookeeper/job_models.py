@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mooring.coordination.job_models import JobModels, to_remove
 from mooring.coordination.leadership import Leadership
-from mooring.coordination.zookeeper.term import guards_of, lost
+from mooring.coordination.zookeeper.term import confirm, guards_of, lost
 from mooring.errors import MetadataStoreError
 from mooring.metadata.store import Cancel, Report, report_to_log
 from mooring.metadata.zookeeper.commit import AlreadyThere, Change, GuardFailed
@@ -21,7 +21,7 @@ class ZkJobModels(JobModels):
 
     def __init__(self, connection: ZkConnection, root: str, report: Report = report_to_log) -> None:
         """The connection is the caller's."""
-        self._place = connection.place
+        self._connection, self._place = connection, connection.place
         self._values = ZkValues(connection, f"{root}/jobModels", report)
         self._watch = ChangeWatch(connection, self._values.log, lambda: frozenset(map(str, self.versions())), report)
 
@@ -29,6 +29,7 @@ class ZkJobModels(JobModels):
         """Write the model, and remove what is beyond the newest ten."""
         versions = self.versions()
         if versions and model.version <= versions[-1]:
+            confirm(self._connection, leadership)  # else what is there is a successor's, and that is the news
             raise MetadataStoreError(
                 f"job model {model.version} cannot be published in {self._place}: {versions[-1]} is there already"
             )
@@ -39,6 +40,7 @@ class ZkJobModels(JobModels):
         except GuardFailed:
             raise lost(leadership) from None
         except AlreadyThere:
+            confirm(self._connection, leadership)
             raise MetadataStoreError(f"job model {model.version} is there already in {self._place}") from None
 
     def versions(self) -> list[int]:

@@ -17,7 +17,7 @@ from kazoo.exceptions import ZookeeperError
 
 from mooring.coordination.campaign import RENEWAL, TERM, Campaign, clock
 from mooring.coordination.leadership import Leadership
-from mooring.coordination.zookeeper.term import GENERATION, ZkTerm, guards_of, lost
+from mooring.coordination.zookeeper.term import GENERATION, ZkTerm, confirm, unchanged
 from mooring.metadata.store import Report, report_to_log
 from mooring.metadata.zookeeper.connection import Lost, Patience, ZkConnection
 
@@ -61,11 +61,8 @@ class ZkLeaderLock(Campaign[ZkTerm]):
         return self._epoch
 
     def confirm(self, leadership: Leadership) -> None:
-        """A transaction that changes nothing, and holds only in this term."""
-        request = partial(_check_only, guards=guards_of(leadership))
-        (answers,) = self._connection.ask([request])
-        if any(isinstance(answer, ZookeeperError) for answer in answers):
-            raise lost(leadership)
+        """Asked of the servers. See `LeaderLock.confirm`."""
+        confirm(self._connection, leadership)
 
     def leader(self, patience: Patience | None = None) -> str | None:
         """The name of the first candidate; `patience`, when another than the connection's is wanted."""
@@ -134,8 +131,7 @@ class ZkLeaderLock(Campaign[ZkTerm]):
 
     def _renewed(self, term: ZkTerm) -> ZkTerm | None:
         """The same term; None when it is over."""
-        request = partial(_check_only, guards=guards_of(term))
-        (answers,) = self._connection.attempt([request], self._connection.patience())
+        (answers,) = self._connection.attempt([unchanged(term)], self._connection.patience())
         return None if any(isinstance(answer, ZookeeperError) for answer in answers) else term
 
     def _new_term(self, candidate: str) -> ZkTerm | None:
@@ -209,11 +205,4 @@ def _begin(client: Any, candidate: str, generation: str, version: int, data: byt
     transaction = client.transaction()
     transaction.check(candidate, -1)
     transaction.set_data(generation, data, version)
-    return transaction.commit_async()
-
-
-def _check_only(client: Any, guards: Any) -> Any:
-    transaction = client.transaction()
-    for guard in guards:
-        transaction.check(guard.path, guard.version)
     return transaction.commit_async()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kazoo.exceptions import ZookeeperError
 
 from mooring.coordination.leadership import Leadership
 from mooring.errors import LeadershipLost
 from mooring.metadata.zookeeper.commit import Guard
+from mooring.metadata.zookeeper.connection import ZkConnection
 
 GENERATION = "generation"
 
@@ -31,6 +37,25 @@ def guards_of(leadership: Leadership) -> tuple[Guard, ...]:
     )
 
 
+def unchanged(leadership: Leadership) -> Callable[[Any], Any]:
+    """The request for a transaction that changes nothing, and holds only in this term."""
+    return partial(_check_only, guards=guards_of(leadership))
+
+
+def confirm(connection: ZkConnection, leadership: Leadership) -> None:
+    """Ask the servers whether the term lasts; LeadershipLost when it is over."""
+    (answers,) = connection.ask([unchanged(leadership)])
+    if any(isinstance(answer, ZookeeperError) for answer in answers):
+        raise lost(leadership)
+
+
 def lost(leadership: Leadership) -> LeadershipLost:
     """The error for an act that came too late."""
     return LeadershipLost(f"{leadership.leader} does not lead any more (its generation was {leadership.generation})")
+
+
+def _check_only(client: Any, guards: tuple[Guard, ...]) -> Any:
+    transaction = client.transaction()
+    for guard in guards:
+        transaction.check(guard.path, guard.version)
+    return transaction.commit_async()
