@@ -29,10 +29,11 @@ CONF = {
 class Load:
     """One job on a cluster, its input and its answer."""
 
-    def __init__(self, directory: Path, metadata: str = "") -> None:
+    def __init__(self, directory: Path, metadata: str = "", files: int = 12) -> None:
+        """`files` of input, and one with the event that ends all windows."""
         self.events, self._directory = directory / "events", directory
         self.metadata = metadata or str(directory / "metadata")
-        self._files = list(AuctionHouse(seed=3).bid_files())
+        self._files = list(AuctionHouse(seed=3, files=files).bid_files())
         self._written = 0
 
     def submit(self, cluster: SparkCluster, conf: Mapping[str, str] | None = None) -> Submission:
@@ -45,6 +46,12 @@ class Load:
         for number in range(self._written, self._written + files):
             write_events(self._files[number], self.events / "bids", number, modified=START_MS / 1000 + number)
         self._written += files
+
+    def feed(self, job: Submission, files: int = 1) -> None:
+        """So many files more, and wait for a batch."""
+        committed = self.committed()
+        self.offer(files)
+        job.wait_until(lambda: self.committed() > committed, "a batch", 120)
 
     def offer_the_rest_and_finish(self, job: Submission) -> None:
         self.offer(len(self._files) - self._written)

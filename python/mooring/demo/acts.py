@@ -19,10 +19,13 @@ from mooring.demo.records_place import records_place
 from mooring.demo.scene import HOSTS, PARTITIONS, Scene, batch_of, need_room
 from mooring.jar import jar_path
 from mooring.testing.cluster import SparkCluster
+from mooring.testing.hosts import ExecutorProcess
 
 VICTIM = "127.0.0.3"
 FILES_BEFORE_THE_KILL = 13
 FILES_AFTER_THE_RESTART = 4
+FILES_BEFORE_THE_SECOND_KILL = 2
+STANDBY = {"spark.mooring.standby.replication.factor": "2"}
 MOST_FILES_WHILE_AWAY = 8
 _MEGABYTE = 1_000_000
 
@@ -71,8 +74,9 @@ def run(say: Tell, progress: Tell, metadata: str | None = None, server: str | No
             killed = kill_an_executor(scene, show)
             before_restart = stop(scene, show)
             after_restart = restart(scene, show)
+            standby = kill_an_executor_that_has_standbys(scene, show)
             answer = compare_with_offline_answer(scene, show)
-        summary = _summary(scene, steps, first, killed, before_restart, after_restart, answer)
+        summary = _summary(scene, steps, first, killed, before_restart, after_restart, standby, answer)
         return {"metadata": place if named else "files beside the checkpoint", **summary}
 
 
@@ -96,8 +100,23 @@ def build_up_state(scene: Scene, show: Callable[..., Measures]) -> Measures:
 
 def kill_an_executor(scene: Scene, show: Callable[..., Measures]) -> Measures:
     """Kill -9 in the middle of a batch; the stream goes on. Wait, under load, until its tasks are back on the host."""
-    status = scene.status()
-    before, lost_tasks = status["counters"], sorted(t["name"] for t in status["tasks"] if t["location"] == VICTIM)
+    before = scene.status()["counters"]
+    victim, batch, lost_tasks, moment = _kill(scene, show)
+    seconds, taken_over = _first_commit(scene, show, before, moment)
+    away, home_after = _wait_until_home(scene, victim.id, lost_tasks, moment)
+    home = scene.settled_status()["counters"]
+    return show(
+        "home",
+        f"its tasks ran on {' and '.join(away) or 'no other host for a whole batch'}; {home_after:.1f} s after the "
+        f"kill they were back on {VICTIM}, on a new executor; {_opens(taken_over, home)}",
+        **{"victim": {"executor": victim.id, "host": victim.host, "batch": batch, "tasks": lost_tasks}},
+        **{"first-commit-after-kill-seconds": seconds, "home-after-seconds": home_after, **_opened(taken_over, home)},
+    )
+
+
+def _kill(scene: Scene, show: Callable[..., Measures]) -> tuple[ExecutorProcess, int | None, list[str], float]:
+    """Kill -9 of the victim's executor in the middle of a batch: it, the batch, its tasks, the moment."""
+    lost_tasks = sorted(name for name, location in _whereabouts(scene.status()).items() if location == VICTIM)
     scene.feed.give(3)
     scene.wait(lambda: scene.checkpoint.running_batch() is not None, "a batch to begin")
     batch = scene.checkpoint.running_batch()
@@ -108,21 +127,20 @@ def kill_an_executor(scene: Scene, show: Callable[..., Measures]) -> Measures:
         f"kill -9 of executor {victim.id} on {VICTIM} in batch {batch}; it had {len(lost_tasks)} of the tasks",
         batch=batch,
     )
+    return victim, batch, lost_tasks, moment
+
+
+def _first_commit(
+    scene: Scene, show: Callable[..., Measures], before: Measures, moment: float
+) -> tuple[float, Measures]:
+    """Wait for the first commit after that moment: the seconds until then, and the counters."""
     scene.wait(lambda: any(at > moment for at in scene.checkpoint.commits().values()), "a commit after the kill")
     first_commit = min((at, batch) for batch, at in scene.checkpoint.commits().items() if at > moment)
     seconds = round(first_commit[0] - moment, 3)
     taken_over = scene.status_of_batch(first_commit[1])["counters"]
     sentence = f"batch {first_commit[1]} was committed {seconds:.1f} s after the kill; {_opens(before, taken_over)}"
     show("first-commit", sentence, seconds=seconds, **_opened(before, taken_over))
-    away, home_after = _wait_until_home(scene, victim.id, lost_tasks, moment)
-    home = scene.settled_status()["counters"]
-    return show(
-        "home",
-        f"its tasks ran on {' and '.join(away) or 'no other host for a whole batch'}; {home_after:.1f} s after the "
-        f"kill they were back on {VICTIM}, on a new executor; {_opens(taken_over, home)}",
-        **{"victim": {"executor": victim.id, "host": victim.host, "batch": batch, "tasks": lost_tasks}},
-        **{"first-commit-after-kill-seconds": seconds, "home-after-seconds": home_after, **_opened(taken_over, home)},
-    )
+    return seconds, taken_over
 
 
 def stop(scene: Scene, show: Callable[..., Measures]) -> Measures:
@@ -151,6 +169,33 @@ def restart(scene: Scene, show: Callable[..., Measures]) -> Measures:
         "restart",
         f"started again; first commit after {seconds:.1f} s; {_opens({}, counters)}",
         **{"first-commit-seconds": seconds, "counters": counters, "tasks": _whereabouts(status)},
+    )
+
+
+def kill_an_executor_that_has_standbys(scene: Scene, show: Callable[..., Measures]) -> Measures:
+    """Start once more, with one warm copy of each task, and kill an executor when the copies are there."""
+    scene.feed.give(FILES_BEFORE_THE_SECOND_KILL)
+    scene.start_application(STANDBY)
+    scene.wait_for_files(len(scene.feed.given))
+    scene.wait(lambda: _are_warm(scene.status()), "the copies to be warm")
+    status = scene.status()
+    size = sum(copy["local-bytes"] for copy in _copies(status))
+    show(
+        "standbys",
+        f"started with a standby of each task: {len(_copies(status))} copies on other hosts, {_mb(size)} in all",
+        copies=len(_copies(status)),
+        bytes=size,
+    )
+    _, _, lost_tasks, moment = _kill(scene, show)
+    seconds, counters = _first_commit(scene, show, status["counters"], moment)
+    scene.wait_for_files(len(scene.feed.given))
+    scene.stop_application()
+    failovers = {name: counters[name] for name in ("failovers-to-standby", "failovers-to-any-host")}
+    return show(
+        "take-over",
+        f"{failovers['failovers-to-standby']} of its {len(lost_tasks)} tasks went on where their copies were",
+        **{"tasks": lost_tasks, "first-commit-after-kill-seconds": seconds, "copies-bytes": size, **failovers},
+        **_opened(status["counters"], counters),
     )
 
 
@@ -222,6 +267,7 @@ def _summary(
     killed: Measures,
     before: Measures,
     after: Measures,
+    standby: Measures,
     answer: Measures,
 ) -> Measures:
     total: Counter[str] = Counter(before["counters"]) + Counter(after["counters"])
@@ -242,6 +288,7 @@ def _summary(
             "remote-opens": after["counters"]["remote-opens"],
             "bytes-from-snapshots": after["counters"]["restore-bytes-remote"],
         },
+        "standby": standby,
         "steps": steps,
     }
 
@@ -266,7 +313,17 @@ def _opens(before: Measures, after: Measures) -> str:
 
 
 def _whereabouts(status: Measures) -> dict[str, str]:
-    return {task["name"]: task["location"] for task in status.get("tasks", [])}
+    """Where each task runs; copies are not meant."""
+    return {task["name"]: task["location"] for task in status.get("tasks", []) if task["mode"] == "Active"}
+
+
+def _copies(status: Measures) -> list[Measures]:
+    return [task for task in status.get("tasks", []) if task["mode"] == "Standby"]
+
+
+def _are_warm(status: Measures) -> bool:
+    copies = _copies(status)
+    return len(copies) == PARTITIONS and all(copy["lag-versions"] == 0 and copy["local-bytes"] for copy in copies)
 
 
 def _mb(count: int) -> str:

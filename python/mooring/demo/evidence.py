@@ -43,8 +43,10 @@ class Checkpoint:
 
 
 def progress_reports(event_logs: Path) -> list[dict[str, Any]]:
-    """Each `StreamingQueryProgress` that Spark has logged, over all applications, in order of the batches."""
-    reports = [report for path in sorted(event_logs.iterdir()) for report in _progress_in(path)]
+    """Each `StreamingQueryProgress` of a query with state, over all applications, in order of the batches."""
+    reports = [
+        report for path in sorted(event_logs.iterdir()) for report in _progress_in(path) if report["stateOperators"]
+    ]
     return sorted(reports, key=lambda report: int(report["batchId"]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +66,9 @@ class Scene:
             raise ClusterError("no application was started")
         return self._application
 
-    def start_application(self) -> None:
-        """Submit the job, as a user does."""
-        logs = {"spark.eventLog.dir": f"file:{self.event_logs}"}
+    def start_application(self, further: Mapping[str, str] | None = None) -> None:
+        """Submit the job, as a user does, with further settings."""
+        logs = {"spark.eventLog.dir": f"file:{self.event_logs}", **(further or {})}
         arguments = [self.input, self.checkpoint.directory, self.output]
         job = Path(standing_offers.__file__)
         self._application = self.cluster.submit(job, arguments, {**_CONF, **logs, **self._plugin})

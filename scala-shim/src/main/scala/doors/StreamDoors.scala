@@ -59,6 +59,9 @@ final class StreamDoor private[mooring] (execution: StreamExecution) {
   private lazy val commits = new CommitLog(session, new Path(checkpoint, "commits").toString, readOnly = true)
   private lazy val committed = try commits.getLatest() catch { case _: java.io.FileNotFoundException => None }
 
+  /** Whether each version of its state has an id of its own: checkpoint format v2. */
+  def hasUniqueIds: Boolean = session.sessionState.conf.stateStoreCheckpointFormatVersion >= 2
+
   /** The unique ids of the state that a committed batch has left: operator, partition, store; none in format v1. */
   def stateIds(batch: Long): Map[Long, Array[Array[String]]] =
     commits.get(batch).flatMap(_.stateUniqueIds).getOrElse(Map.empty)

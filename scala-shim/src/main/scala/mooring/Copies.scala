@@ -30,7 +30,10 @@ final class Copies(store: HostStore, bytesPerSecond: Long) {
   /** Takes orders for some tasks of a query, of which it is to hold no others; answers how the copies stand now. */
   def order(query: String, orders: Seq[CopyOrder], access: CheckpointAccess): Seq[CopyState] = {
     val wanted = orders.map(_.partition).toSet
-    held.keySet().asScala.foreach { case key @ (ofQuery, partition) => if (ofQuery == query && !wanted(partition)) held.remove(key) }
+    val longAgo = System.nanoTime() - Copies.AbandonedNanos
+    held.asScala.foreach { case (key @ (ofQuery, partition), copy) =>
+      if ((ofQuery == query && !wanted(partition)) || copy.orderedAt < longAgo) held.remove(key)
+    }
     orders.map { order =>
       val copy = held.computeIfAbsent((query, order.partition), _ => new TaskCopy(query, order.partition))
       copy.order(order, access)
@@ -46,9 +49,11 @@ final class Copies(store: HostStore, bytesPerSecond: Long) {
     private var next = Option.empty[(CopyOrder, CheckpointAccess)]
     private var isBusy = false
     @volatile var state: CopyState = CopyState(partition, -1, 0)
+    @volatile var orderedAt: Long = System.nanoTime()
 
     /** A newer order replaces one that waits. */
     def order(newer: CopyOrder, access: CheckpointAccess): Unit = synchronized {
+      orderedAt = System.nanoTime()
       if (newer.version > state.version) {
         next = Some((newer, access))
         if (!isBusy) {
@@ -90,6 +95,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long) {
 }
 
 object Copies {
+  private val AbandonedNanos = TimeUnit.HOURS.toNanos(1) // of a query that has ended
   private val Threads = 4 // they wait for the checkpoint most of the time
 
   @volatile private var ofThis: Option[Copies] = None

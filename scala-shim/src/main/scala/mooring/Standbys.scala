@@ -55,18 +55,23 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     val of = find(query)
     val placed = for {
       (partition, executors) <- table.standbys(query).toSeq.sortBy(_._1)
+      order <- of.order(partition).toSeq
       (executor, host) <- executors
-    } yield (executor, host) -> of.order(partition)
+    } yield (executor, host) -> order
     of.isWanted(placed.map { case ((executor, _), order) => (order.partition, executor) }.toSet)
     placed.groupMap(_._1)(_._2).toSeq.map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
   }
 
   def access(query: String): CheckpointAccess = find(query).access
 
+  /** Stops the replica queries, and does not wait for long for one that does not end. */
   def stop(): Unit = {
     thread.shutdownNow()
     watched.values().asScala.foreach(_.isOver = true)
-    watched.values().asScala.foreach(_.stopReplica())
+    val ending = new Thread(() => watched.values().asScala.foreach(_.stopReplica()), "mooring-standbys-stop")
+    ending.setDaemon(true)
+    ending.start()
+    ending.join(Standbys.StopMs)
   }
 
   private def find(query: String): Watched =
@@ -82,6 +87,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
 object Standbys {
   private val TendMs = 500L
+  private val StopMs = 5000L
   private val LongestWaitMs = 1000L
   private val LookMs = 50L // a new plan comes without a word to who waits
   private[mooring] val RestartNanos = TimeUnit.SECONDS.toNanos(10)
@@ -115,14 +121,22 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
     }
   }
 
-  /** The newest version of all stores of a partition. Reads the checkpoint's commit log once for each version. */
-  def order(partition: Int): CopyOrder = synchronized {
+  /**
+   * The newest version of all stores of a partition; None when the commit log does not tell it. Reads that once for each
+   * version.
+   */
+  def order(partition: Int): Option[CopyOrder] = synchronized {
     if (ids._1 != version) ids = (version, running.stateIds(version - 1))
-    CopyOrder(partition, version, for {
+    // An operator may have state in fewer partitions than it names, as a global limit has.
+    def idOf(operator: OperatorFacts, index: Int): Option[Option[String]] =
+      if (running.hasUniqueIds) ids._2.get(operator.id).flatMap(_.lift(partition)).flatMap(_.lift(index)).map(Some(_))
+      else Some(None)
+    val stores = for {
       operator <- operators if partition < operator.partitions
       (store, index) <- operator.stores.zipWithIndex
-    } yield StoreVersion(operator.directory(partition, store), version,
-      ids._2.get(operator.id).flatMap(_.lift(partition)).flatMap(_.lift(index))))
+      id <- idOf(operator, index)
+    } yield StoreVersion(operator.directory(partition, store), version, id)
+    Option.when(ids._2.nonEmpty || !running.hasUniqueIds)(CopyOrder(partition, version, stores))
   }
 
   /** Forgets the copies that nobody is to hold any more. */
