@@ -212,6 +212,17 @@ def test_the_factor_may_be_another_than_in_the_last_run(before: int, now: int) -
     assert {len(held) for held in story.copies.get("q", {}).values()} == ({now - 1} if now > 1 else set())
 
 
+def test_a_restart_without_a_host_runs_its_tasks_where_their_copies_were() -> None:
+    last = running(partitions=9, factor=2)
+    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=2)))
+    story.joins("11@a", "13@c")
+    model = last.saved[-1].model
+    story.mind = Mind(fleet=binding.remember(story.mind.fleet, model, {}, 0), saved_version=model.version)
+    story.plans("q", 9)
+    story.after(int(0.8 * TIMING.first_plan_wait_ms))
+    assert story.first_choice("q") == {p: f"1{executor}" for p, executor in jvm_choice(last, "2").items()}
+
+
 def test_a_new_query_finds_places_while_an_executor_is_missing() -> None:
     story = running(partitions=9, factor=2)
     story.dies("2")
@@ -249,6 +260,13 @@ def test_a_new_agent_keeps_what_an_agent_before_it_had_taken_over() -> None:
     story = new_agent(last, "1@a", "3@c", "4@d")
     assert story.first_choice("q") == last.first_choice("q")
     assert story.copies == last.copies
+
+
+def test_a_plan_that_differs_in_its_copies_only_is_published() -> None:
+    story = running(partitions=6, factor=2)
+    wanted = story.copies
+    story.mind = replace(story.mind, published_copies={})
+    assert [order.copies for order in story.after(1) if isinstance(order, PublishPlan)] == [wanted]
 
 
 def test_nothing_is_published_again_while_nothing_happens() -> None:
