@@ -179,6 +179,28 @@ def test_failovers_are_counted_by_whether_there_was_a_copy() -> None:
     assert (counts.failovers_to_standby, counts.failovers_to_any_host) == (0, 3)
 
 
+def test_ten_kills_in_a_row_find_a_copy_each_time() -> None:
+    """Every 20 s one, in turn; its host has an executor again after 4 s, whose copies are caught up 5 s later."""
+    story = running(partitions=12, factor=2)
+    lost = 0
+    for number in range(10):
+        host = "abc"[number % 3]
+        (victim,) = (id for id, location in hosts(story).items() if location == host)
+        fell_to = jvm_choice(story, victim)
+        lost += sum(executor == victim for executor in story.first_choice("q").values())
+        story.dies(victim)
+        assert story.first_choice("q") == fell_to
+        story.after(4_000)
+        story.joins(f"{10 + number}@{host}")
+        story.after(5_000)
+        story.sees_copies(*hosts(story))
+        assert story.sizes("q") == [4, 4, 4]
+        assert sorted(Counter(held[0] for held in story.copies["q"].values()).values()) == [4, 4, 4]
+        story.after(11_000)
+    counts = story.mind.fleet.standby_counts
+    assert (counts.failovers_to_standby, counts.failovers_to_any_host, lost) == (40, 0, 40)
+
+
 def test_copies_that_were_seen_are_forgotten_with_their_executor_and_their_query() -> None:
     story = running(partitions=6, factor=2)
     story.sees_copies("1", "2", "3")
