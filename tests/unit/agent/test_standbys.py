@@ -11,6 +11,7 @@ from mooring.agent import binding
 from mooring.agent.core import Mind, next_deadline_ms
 from mooring.agent.fleet import Fleet
 from mooring.agent.takeover import taken_over
+from mooring.grouping import choose_grouper
 from mooring.model import events, natural_order
 from mooring.model.orders import PublishPlan, Say
 from tests.unit.agent.builders import TIMING, Story, running
@@ -282,6 +283,33 @@ def test_a_new_agent_keeps_what_an_agent_before_it_had_taken_over() -> None:
     story = new_agent(last, "1@a", "3@c", "4@d")
     assert story.first_choice("q") == last.first_choice("q")
     assert story.copies == last.copies
+
+
+@pytest.mark.parametrize(
+    ("grouper", "sizes"),
+    [
+        ("single-container", [6]),
+        ("group-by-container-count:2", [3, 3]),
+        ("tests.unit.agent.users_groupers:RoundRobin", [2, 2, 2]),
+        ("tests.unit.agent.users_groupers:Raises", [2, 2, 2]),
+    ],
+)
+def test_the_chosen_grouper_groups_the_actives_and_copies_are_renewed_whatever_it_says(
+    grouper: str, sizes: list[int]
+) -> None:
+    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=2, grouping=choose_grouper(grouper))))
+    story.joins("1@a", "2@b", "3@c")
+    story.after(TIMING.debounce_ms)
+    story.plans("q", 6)
+    assert story.sizes("q") == sizes
+    victim = story.first_choice("q")[0]
+    story.dies(victim)
+    story.joins("4@d")
+    story.after(TIMING.rebind_timeout_ms)
+    story.sees_copies(*hosts(story))
+    assert sum(story.sizes("q")) == 6 and victim not in story.first_choice("q").values()
+    assert len(story.copies["q"]) == 6 and all(len(held) == 1 for held in story.copies["q"].values())
+    assert story.sizes("q") == sizes or "was refused" in said(story)[-1]
 
 
 def test_a_plan_that_differs_in_its_copies_only_is_published() -> None:
