@@ -12,7 +12,7 @@ timeout it gets them all the same. The tasks that move are those with a copy the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from mooring.agent.copies import are_caught_up, without_gone_copies
@@ -109,8 +109,9 @@ def _resting(fleet: Fleet, queries: Queries) -> JobModel:
 
     Which grouper was chosen does not matter for long: an evened plan follows.
     """
-    here = {task: id for task, id in fleet.processor_of_task().items() if id in fleet.processors}
-    tasks_on: dict[str, list[TaskModel]] = {id: [] for id in fleet.processors}
+    places = fleet.places
+    here = {task: id for task, id in fleet.processor_of_task().items() if id in places}
+    tasks_on: dict[str, list[TaskModel]] = {id: [] for id in places}
     homeless: dict[str, frozenset[TaskModel]] = {}
     for label, tasks in queries.items():
         for task in tasks:
@@ -119,11 +120,10 @@ def _resting(fleet: Fleet, queries: Queries) -> JobModel:
         homeless[label] = frozenset(task for task in tasks if task.task_name not in here)
     homeless = {label: tasks for label, tasks in homeless.items() if tasks}
     if homeless:
-        able = {id: place for id, place in fleet.places.items() if id in fleet.executor_of} or fleet.places
-        wishes = {**fleet.task_locality, **locations_of_copies(fleet.task_locality, fleet.places, fleet.model)}
+        able = {id: places[id] for id in fleet.executor_of} or places
+        wishes = {**fleet.task_locality, **locations_of_copies(fleet.task_locality, places, fleet.model)}
         for id, container in _grouped(fleet, homeless, able, wishes, _default_grouper(fleet)).containers.items():
             tasks_on[id] += container.tasks.values()
-    places = fleet.places
     return JobModel.of(
         [ContainerModel.of(id, tasks, named_place(places[id])) for id, tasks in tasks_on.items()], fleet.model.version
     )
@@ -174,6 +174,7 @@ def _standing(fleet: Fleet, queries: Queries, planned: Standbys, choice: Grouper
     """The plan in force, after a look at its standbys, with what could not be placed; and what to say of that."""
     tasks = [task for tasks in queries.values() for task in tasks]
     model, factor = planned.model, fleet.replication_factor
+    _check_each_is_active_once(model, tasks)
     check_standbys(model, tasks, _zones(fleet), factor, _weights(fleet, choice), fleet.executor_of.keys())
     told = []
     if planned.unplaced and not fleet.unplaced:
@@ -195,6 +196,15 @@ def _standing(fleet: Fleet, queries: Queries, planned: Standbys, choice: Grouper
         standby_counts=counts,
     )
     return without_gone_copies(after), told
+
+
+def _check_each_is_active_once(model: JobModel, tasks: Collection[TaskModel]) -> None:
+    """For resting plans, which need not be even; evened ones were seen by `check_job_model` as well."""
+    times = Counter(task for container in model.containers.values() for task in container.actives.values())
+    times.subtract(tasks)
+    wrong = min((task.task_name for task, count in times.items() if count), key=natural_order, default=None)
+    if wrong is not None:
+        raise InvalidGroupingError(f'task "{wrong}" is not active exactly once (the promise: each task exactly once)')
 
 
 def _weights(fleet: Fleet, choice: GrouperChoice) -> dict[str, int] | None:

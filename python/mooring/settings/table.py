@@ -120,7 +120,8 @@ TABLE: tuple[Setting, ...] = (
         "zone.provider",
         "string",
         None,
-        "Who knows the zone of an executor, which mooring status --json shows; none by default.",
+        "Who knows the zone of an executor: standbys are spread over zones, mooring status --json shows them; none by"
+        " default.",
         values=("env:NAME", "kubernetes", "module:Class"),
         pattern=f"{_ENV}|kubernetes|(?!env:){PYTHON_CLASS}",
     ),

@@ -94,18 +94,26 @@ def test_the_grouper_of_the_settings_plans() -> None:
 
 
 def test_the_replication_factor_of_the_settings_is_planned_and_survives_the_agent() -> None:
-    """The second agent finds an executor gone: the JVM has sent its tasks to their copies, and there they stay."""
+    """The second agent finds an executor gone: the JVM has sent its tasks to their copies, and there they stay.
+
+    Also when another executor comes to the same host.
+    """
     first = Bridge([started(standby_replication_factor="2"), *executors("a", "b", "c")], [planned()], [], [])
     name = run(first)
     assert {len(held) for held in first.copies[-1]["q"].values()} == {1}
     in_force = {("q", partition): row[0] for partition, row in first.plans[-1]["q"].items()}
     living = [event for event in executors("a", "b", "c") if event.executor != "0"]  # type: ignore[attr-defined]
     second = Bridge(
-        [events.PlanInForce(0, 50, in_force), started(standby_replication_factor="2"), *living, planned()], [], [], []
+        [events.PlanInForce(0, 50, in_force), started(standby_replication_factor="2"), *living, planned()],
+        [],
+        [events.ExecutorRegistered(0, "9", "a", 1)],
+        [],
+        [],
     )
     run(second, name)
     fell_to = {p: next(id for id in row if id != "0") for p, row in first.plans[-1]["q"].items()}
     assert {p: row[0] for p, row in second.plans[-1]["q"].items()} == fell_to
+    assert "9" in {held[0] for held in second.copies[-1]["q"].values()}
 
 
 def test_a_grouper_that_can_not_be_loaded_is_said_once_and_the_default_one_goes_on() -> None:

@@ -11,6 +11,7 @@ from mooring.agent import binding
 from mooring.agent.core import Mind, next_deadline_ms
 from mooring.agent.fleet import Fleet
 from mooring.agent.takeover import taken_over
+from mooring.grouping import choose_grouper
 from mooring.model import events, natural_order
 from mooring.model.orders import PublishPlan, Say
 from tests.unit.agent.builders import TIMING, Story, running
@@ -179,6 +180,28 @@ def test_failovers_are_counted_by_whether_there_was_a_copy() -> None:
     assert (counts.failovers_to_standby, counts.failovers_to_any_host) == (0, 3)
 
 
+def test_ten_kills_in_a_row_find_a_copy_each_time() -> None:
+    """Every 20 s one, in turn; its host has an executor again after 4 s, whose copies are caught up 5 s later."""
+    story = running(partitions=12, factor=2)
+    lost = 0
+    for number in range(10):
+        host = "abc"[number % 3]
+        (victim,) = (id for id, location in hosts(story).items() if location == host)
+        fell_to = jvm_choice(story, victim)
+        lost += sum(executor == victim for executor in story.first_choice("q").values())
+        story.dies(victim)
+        assert story.first_choice("q") == fell_to
+        story.after(4_000)
+        story.joins(f"{10 + number}@{host}")
+        story.after(5_000)
+        story.sees_copies(*hosts(story))
+        assert story.sizes("q") == [4, 4, 4]
+        assert sorted(Counter(held[0] for held in story.copies["q"].values()).values()) == [4, 4, 4]
+        story.after(11_000)
+    counts = story.mind.fleet.standby_counts
+    assert (counts.failovers_to_standby, counts.failovers_to_any_host, lost) == (40, 0, 40)
+
+
 def test_copies_that_were_seen_are_forgotten_with_their_executor_and_their_query() -> None:
     story = running(partitions=6, factor=2)
     story.sees_copies("1", "2", "3")
@@ -210,6 +233,17 @@ def test_the_factor_may_be_another_than_in_the_last_run(before: int, now: int) -
     back = {f"1{id}": id for id in "1234"}
     assert {p: back[executor] for p, executor in story.first_choice("q").items()} == last.first_choice("q")
     assert {len(held) for held in story.copies.get("q", {}).values()} == ({now - 1} if now > 1 else set())
+
+
+def test_a_restart_without_a_host_runs_its_tasks_where_their_copies_were() -> None:
+    last = running(partitions=9, factor=2)
+    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=2)))
+    story.joins("11@a", "13@c")
+    model = last.saved[-1].model
+    story.mind = Mind(fleet=binding.remember(story.mind.fleet, model, {}, 0), saved_version=model.version)
+    story.plans("q", 9)
+    story.after(int(0.8 * TIMING.first_plan_wait_ms))
+    assert story.first_choice("q") == {p: f"1{executor}" for p, executor in jvm_choice(last, "2").items()}
 
 
 def test_a_new_query_finds_places_while_an_executor_is_missing() -> None:
@@ -249,6 +283,40 @@ def test_a_new_agent_keeps_what_an_agent_before_it_had_taken_over() -> None:
     story = new_agent(last, "1@a", "3@c", "4@d")
     assert story.first_choice("q") == last.first_choice("q")
     assert story.copies == last.copies
+
+
+@pytest.mark.parametrize(
+    ("grouper", "sizes"),
+    [
+        ("single-container", [6]),
+        ("group-by-container-count:2", [3, 3]),
+        ("tests.unit.agent.users_groupers:RoundRobin", [2, 2, 2]),
+        ("tests.unit.agent.users_groupers:Raises", [2, 2, 2]),
+    ],
+)
+def test_the_chosen_grouper_groups_the_actives_and_copies_are_renewed_whatever_it_says(
+    grouper: str, sizes: list[int]
+) -> None:
+    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=2, grouping=choose_grouper(grouper))))
+    story.joins("1@a", "2@b", "3@c")
+    story.after(TIMING.debounce_ms)
+    story.plans("q", 6)
+    assert story.sizes("q") == sizes
+    victim = story.first_choice("q")[0]
+    story.dies(victim)
+    story.joins("4@d")
+    story.after(TIMING.rebind_timeout_ms)
+    story.sees_copies(*hosts(story))
+    assert sum(story.sizes("q")) == 6 and victim not in story.first_choice("q").values()
+    assert len(story.copies["q"]) == 6 and all(len(held) == 1 for held in story.copies["q"].values())
+    assert story.sizes("q") == sizes or "was refused" in said(story)[-1]
+
+
+def test_a_plan_that_differs_in_its_copies_only_is_published() -> None:
+    story = running(partitions=6, factor=2)
+    wanted = story.copies
+    story.mind = replace(story.mind, published_copies={})
+    assert [order.copies for order in story.after(1) if isinstance(order, PublishPlan)] == [wanted]
 
 
 def test_nothing_is_published_again_while_nothing_happens() -> None:
