@@ -50,9 +50,9 @@ private final class StandbyTable(query: String) extends Table with SupportsRead 
   }
 }
 
-/** What a round is for: the committed state version, and the plan that says who holds the copies. */
-final case class Round(version: Long, plan: Long) extends Offset {
-  override def json(): String = Json.write(Map("version" -> version, "plan" -> plan))
+/** What a round is for: the committed state version, and who holds the copies: how often that has changed. */
+final case class Round(version: Long, holders: Long) extends Offset {
+  override def json(): String = Json.write(Map("version" -> version, "holders" -> holders))
 }
 
 object Round {
@@ -60,7 +60,7 @@ object Round {
 
   def parse(json: String): Round = {
     val node = Json.read(json)
-    Round(node.get("version").asLong(), node.get("plan").asLong())
+    Round(node.get("version").asLong(), node.get("holders").asLong())
   }
 }
 

@@ -43,12 +43,10 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     val of = find(query)
     val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Standbys.LongestWaitMs)
     of.synchronized {
-      while (roundOf(of) == last && deadline > System.nanoTime()) of.wait(Standbys.LookMs)
-      roundOf(of)
+      while (of.round(table.standbys(query)) == last && deadline > System.nanoTime()) of.wait(Standbys.LookMs)
+      of.round(table.standbys(query))
     }
   }
-
-  private def roundOf(of: Watched): Round = if (of.version < 0) Round.Nothing else Round(of.version, table.version)
 
   /** What every executor that holds copies is to do now. */
   def orders(query: String): Seq[CopyOrders] = {
@@ -106,6 +104,17 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   private var isNews = false
   private var replica = Option(before).flatMap(_.handOver())
   private var startAfter = System.nanoTime()
+
+  private var holders = Map.empty[Int, Seq[(String, String)]] // partition -> executors, of the last round
+  private var changes = 0L // of the holders
+
+  /** What the newest round is for, with these holders of the copies. */
+  def round(now: Map[Int, Seq[(String, String)]]): Round = synchronized {
+    if (version < 0) Round.Nothing else {
+      if (now != holders) { holders = now; changes += 1 }
+      Round(version, changes)
+    }
+  }
 
   lazy val access: CheckpointAccess = running.checkpointAccess
 
