@@ -104,7 +104,7 @@ TABLE: tuple[Setting, ...] = (
         "duration",
         "30s",
         "How long a host may be silent, without having closed its connections, before it counts as lost.",
-        minimum="1s",
+        minimum="5s",
         maximum="1h",
     ),
     Setting(

@@ -17,13 +17,18 @@ object ExecutorDoor {
 
   /** Has the executor killed and replaced, and its tasks run elsewhere, whether or not it can be reached. */
   def giveUp(context: SparkContext, executor: String, why: String): Unit = context.schedulerBackend match {
-    case backend: CoarseGrainedSchedulerBackend =>
+    case backend: CoarseGrainedSchedulerBackend => aside(s"mooring-give-up-$executor") {
       // Of an executor that was removed the cluster manager is not told; but it may be as silent itself.
-      val kill = new Thread(() => { context.killAndReplaceExecutor(executor); () }, s"mooring-kill-executor-$executor")
-      kill.setDaemon(true)
-      kill.start()
-      kill.join(KillMs)
-      backend.driverEndpoint.send(RemoveExecutor(executor, ExecutorProcessLost(why)))
+      aside(s"mooring-kill-$executor")(context.killAndReplaceExecutor(executor)).join(KillMs)
+      backend.driverEndpoint.send(RemoveExecutor(executor, ExecutorProcessLost(why, causedByApp = false)))
+    }
     case _ => // a local one is this process
+  }
+
+  private def aside(name: String)(body: => Unit): Thread = {
+    val thread = new Thread(() => body, name)
+    thread.setDaemon(true)
+    thread.start()
+    thread
   }
 }

@@ -3,37 +3,62 @@ package org.apache.spark.sql.execution.streaming.state.mooring
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.state.StateStoreConf
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.streaming.ui.StreamingQueryStatusListener
 import org.apache.spark.util.{SerializableConfiguration, Utils}
 
 /** How a watched query reads its checkpoint, for executors that read it as well. Made on the driver. */
-final class CheckpointAccess private[mooring] (
+final class CheckpointAccess private (
     conf: Broadcast[SerializableConfiguration], val codec: String, val hasChecksums: Boolean) extends Serializable {
   def hadoopConf: Configuration = conf.value.value
+
+  /** The same for all that are the same. */
+  def id: Long = conf.id
+}
+
+object CheckpointAccess {
+  private[mooring] def of(session: SparkSession): CheckpointAccess = {
+    val stores = StateStoreConf(session.sessionState.conf)
+    new CheckpointAccess(
+      session.sparkContext.broadcast(new SerializableConfiguration(session.sessionState.newHadoopConf())),
+      stores.compressionCodec, stores.checkpointFileChecksumEnabled)
+  }
+}
+
+/**
+ * The session of all replica queries of the application; `stopMs` is how long one may take to stop. Of listeners it
+ * has the one of Spark's streaming tab: the user's are not told of queries that are not the user's.
+ */
+final class ReplicaSession(stopMs: Long) {
+  private val session = {
+    val own = SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession)
+      .getOrElse(throw new IllegalStateException("there is no session yet")).newSession()
+    own.sessionState.conf.setConf(SQLConf.STREAMING_STOP_TIMEOUT, stopMs)
+    own.streams.listListeners().filterNot(_.isInstanceOf[StreamingQueryStatusListener]).foreach(own.streams.removeListener)
+    own
+  }
+
+  /** Starts a query that reads `source`, which learns by `option` of the query that it follows. */
+  def replicate(query: String, name: String, source: String, option: String): Replica =
+    new Replica(session, query, name, source, option)
 }
 
 /** The replica query of one watched query, as Spark runs it; its own checkpoint ends with it. */
-final class Replica private[mooring] (watched: StreamDoor, source: String, option: String) {
+final class Replica private[mooring] (session: SparkSession, query: String, name: String, source: String, option: String) {
   private val scratch = Utils.createTempDir(namePrefix = "mooring-standby")
-  private val query = watched.newSession().readStream.format(source).option(option, watched.id).load()
-    .writeStream.format("noop").queryName(s"standby of ${if (watched.name.isEmpty) watched.id.take(8) else watched.name}")
-    .option("checkpointLocation", scratch.toURI.toString).start()
+  private val running = session.readStream.format(source).option(option, query).load()
+    .writeStream.format("noop").queryName(s"standby of $name").option("checkpointLocation", scratch.toURI.toString).start()
 
-  def isActive: Boolean = query.isActive
+  def isActive: Boolean = running.isActive
 
   /** Why it ended by itself, if it did. */
-  def failure: Option[Throwable] = query.exception
+  def failure: Option[Throwable] = running.exception
 
-  def stop(): Unit =
-    try query.stop()
+  /** Where the application ends, its threads and its directory end with the JVM. */
+  def stop(): Unit = if (!session.sparkContext.isStopped) {
+    try running.stop()
     finally Utils.deleteRecursively(scratch)
-}
-
-private[mooring] object CheckpointAccess {
-  def of(door: StreamDoor): CheckpointAccess = {
-    val session = door.newSession()
-    val stores = StateStoreConf(door.sqlConf)
-    new CheckpointAccess(session.sparkContext.broadcast(new SerializableConfiguration(door.hadoopConf)),
-      stores.compressionCodec, stores.checkpointFileChecksumEnabled)
   }
 }

@@ -5,7 +5,6 @@ import java.util.UUID
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -35,15 +34,8 @@ final class StreamDoor private[mooring] (execution: StreamExecution) {
   /** Returns when the query has stopped. */
   def stop(): Unit = execution.stop()
 
-  /** Starts a query that follows this one: it reads `source`, which learns of this query's id by `option`. */
-  def replicate(source: String, option: String): Replica = new Replica(this, source, option)
-
   /** How this query reads its checkpoint. */
-  def checkpointAccess: CheckpointAccess = CheckpointAccess.of(this)
-
-  private[mooring] def newSession(): SparkSession = execution.sparkSession.newSession()
-  private[mooring] def sqlConf: SQLConf = session.sessionState.conf
-  private[mooring] def hadoopConf: Configuration = session.sessionState.newHadoopConf()
+  def checkpointAccess: CheckpointAccess = CheckpointAccess.of(session)
 
   /** As Spark itself decides whether to switch adaptive execution off (MicroBatchExecution). */
   def isStateful: Boolean = execution.analyzedPlan.exists {

@@ -46,15 +46,18 @@ final class Copies(store: HostStore, bytesPerSecond: Long) {
 
   private final class TaskCopy(query: String, partition: Int) {
     private var stores = Map.empty[String, StoreCopy]
+    private var accessId = -1L // of the access that the stores were made with
+    private var done = Option.empty[CopyOrder]
     private var next = Option.empty[(CopyOrder, CheckpointAccess)]
     private var isBusy = false
     @volatile var state: CopyState = CopyState(partition, -1, 0)
     @volatile var orderedAt: Long = System.nanoTime()
 
-    /** A newer order replaces one that waits. */
+    /** Replaces an order that waits. One that is done already is only answered anew. */
     def order(newer: CopyOrder, access: CheckpointAccess): Unit = synchronized {
       orderedAt = System.nanoTime()
-      if (newer.version > state.version) {
+      if (done.contains(newer)) ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched = 0)
+      else {
         next = Some((newer, access))
         if (!isBusy) {
           isBusy = true
@@ -70,16 +73,21 @@ final class Copies(store: HostStore, bytesPerSecond: Long) {
       taken
     }
 
-    private def work(): Unit = take().filter(_ => held.get((query, partition)) eq this).foreach { case (order, access) =>
+    private def isHeld: Boolean = held.get((query, partition)) eq this
+
+    private def work(): Unit = take().filter(_ => isHeld).foreach { case (order, access) =>
       try {
-        val fetched = order.stores.map(wanted => copyOf(wanted, access).bringTo(wanted)).sum
+        if (accessId != access.id) stores = Map.empty
+        accessId = access.id
+        val fetched = order.stores.map(wanted => copyOf(wanted, access).bringTo(wanted, isHeld)).sum
         state = CopyState(partition, order.version, stores.values.map(_.bytes).sum)
+        synchronized { done = Some(order) }
         ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched)
       } catch {
         case _: FileNotFoundException => // the owner has gone on and cleaned up: the next order is for a newer version
         case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
-        case NonFatal(e) => Say.once(s"copy-$query-${e.getClass.getName}",
-          s"a copy of partition $partition could not be brought to version ${order.version} ($e): tried again after the next commit")
+        case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => Say.once(s"copy-$query-${e.getClass.getName}",
+          s"a copy of partition $partition could not be brought to version ${order.version} ($e): tried again soon")
       }
       if (!threads.isShutdown) threads.execute(() => work()) // behind the copies that wait, so that all come on
     }

@@ -107,9 +107,9 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   /** The names of all files that are kept. */
   def names: Set[String] = list("").map(_._2.name).toSet
 
-  /** Lets go of every file whose name is none of these. */
-  def retain(wanted: Set[String]): Unit = attempt("remove what is not needed") {
-    list("").foreach { case (path, kept) => if (!wanted(kept.name)) Files.deleteIfExists(path) }
+  /** Lets go of these files. */
+  def forget(names: Set[String]): Unit = attempt("remove what is not needed") {
+    list("").foreach { case (path, kept) => if (names(kept.name)) Files.deleteIfExists(path) }
   }
 
   private def hasRoom: Boolean = hostStore.lackOfRoom() == 0 || {

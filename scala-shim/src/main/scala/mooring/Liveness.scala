@@ -22,21 +22,29 @@ trait Departures {
  * off. An executor asks for its plan version again and again and is told when to ask next; one that is late by more than
  * the timeout is given up. A daemon thread, from its making until `stop`.
  *
- * Time counts only while this driver is awake to hear: a pause of its own is nobody's silence.
+ * Time counts only while this driver hears: a pause of its own is nobody's silence. Of an executor that is known to go
+ * nothing more is expected: Spark's own timeout holds for it.
  */
 final class Liveness(timeoutMs: Long, departures: Departures) {
   private val dueAt = new ConcurrentHashMap[String, Long]() // executor -> when it is to ask next, by the clock of `awake`
-  private val left = ConcurrentHashMap.newKeySet[String]()
-  @volatile private var awake = 0L // milliseconds in which this driver was awake
+  private val left, gone = ConcurrentHashMap.newKeySet[String]() // ids are not used again
+  @volatile private var awake = 0L // milliseconds in which this driver was awake, and heard anybody
+  @volatile private var heardAt = 0L
 
   private val thread = new Thread(() => run(), "mooring-liveness")
   thread.setDaemon(true)
   thread.start()
 
   /** An executor has spoken, and is to speak again within so many milliseconds. */
-  def heard(executor: String, againInMs: Long): Unit = { dueAt.put(executor, awake + againInMs); () }
+  def heard(executor: String, againInMs: Long): Unit = {
+    heardAt = awake
+    if (!gone.contains(executor)) dueAt.put(executor, awake + againInMs)
+    if (gone.contains(executor)) dueAt.remove(executor) // it went in between
+    ()
+  }
 
   def removed(executor: String): Unit = {
+    gone.add(executor)
     dueAt.remove(executor)
     left.remove(executor)
     ()
@@ -57,8 +65,9 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
 
   /** Looks once, after so many milliseconds. */
   private[mooring] def tick(passedMs: Long): Unit = {
-    awake += math.min(passedMs, 2 * Liveness.LookMs)
-    for ((executor, due) <- dueAt.asScala) Aside.otherwise("liveness watch", ()) {
+    // When all are silent at once, what does not hear is more likely here.
+    if (dueAt.size < 2 || awake - heardAt < Liveness.NobodyMs) awake += math.min(passedMs, 2 * Liveness.LookMs)
+    for ((executor, due) <- dueAt.asScala if !left.contains(executor)) Aside.otherwise("liveness watch", ()) {
       if (awake - due > timeoutMs) { if (dueAt.remove(executor, due)) departures.isSilent(executor, awake - due) }
       else if (departures.isLeaving(executor) && left.add(executor)) departures.leaves(executor)
     }
@@ -67,4 +76,5 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
 
 object Liveness {
   private val LookMs = 200L
+  private val NobodyMs = 5000L // an executor speaks once a second, or every five where there is no agent
 }

@@ -29,6 +29,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
   /** None where every task is kept once. */
   val standbys: Option[Standbys] = Option.when(placing && settings.copies > 0)(new Standbys(table, bridge))
+  private val stuckTasks = standbys.map(_ => new StuckTasks(context))
   private val liveness = standbys.map(_ => new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
   val reports = new ReportDesk(bridge, table, standbys, liveness, census, () => mayBeTold)
 
@@ -36,6 +37,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     () => mayBeTold)
 
   ListenerDoor.add(context, new ClusterWatch(bridge, table, queries, standbys, census, reports))
+  stuckTasks.foreach(ListenerDoor.add(context, _))
   Bridge.current = bridge
   private val agent: Option[AgentProcess] = if (placing) Some(new AgentProcess(conf, bridge,
     settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000))
@@ -70,12 +72,14 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     override def isSilent(executor: String, forMs: Long): Unit = {
       Say.warn(s"executor $executor has been silent for $forMs ms: it counts as lost")
       table.executorLost(executor)
+      stuckTasks.foreach(_.isSilent(executor))
       ExecutorDoor.giveUp(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
     }
   }
 
   def stop(): Unit = {
     liveness.foreach(_.stop())
+    stuckTasks.foreach(_.stop())
     standbys.foreach(_.stop())
     agent.foreach(_.stop())
   }

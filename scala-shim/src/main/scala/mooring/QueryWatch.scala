@@ -192,7 +192,7 @@ final class ReportDesk(
   private def newestVersion(executor: String, known: Long): String = {
     if (known >= 0 && table.isAlive(executor) && versions.put(executor, known) != known) bridge.pickedUp(executor, known)
     val again = askAgainInMs(known)
-    if (table.isAlive(executor)) liveness.foreach(_.heard(executor, again))
+    liveness.foreach(_.heard(executor, again))
     Json.write(Map("version" -> bridge.newest, "again-in-ms" -> again))
   }
 

@@ -21,15 +21,16 @@ import org.apache.spark.unsafe.types.UTF8String
  * to date, and answers with one row for each. Option `query` is the id of the watched query.
  */
 final class StandbySource extends TableProvider with DataSourceRegister {
-  override def shortName(): String = "mooring-standby"
+  override def shortName(): String = StandbySource.Name
   override def inferSchema(options: CaseInsensitiveStringMap): StructType = StandbySource.Schema
 
   override def getTable(schema: StructType, partitioning: Array[Transform], properties: JMap[String, String]): Table =
     new StandbyTable(Option(new CaseInsensitiveStringMap(properties).get(StandbySource.Query)).getOrElse(
-      throw new IllegalArgumentException(s"mooring-standby: the option ${StandbySource.Query} is missing: the id of a running query")))
+      throw new IllegalArgumentException(s"${StandbySource.Name}: the option ${StandbySource.Query} is missing: the id of a running query")))
 }
 
 object StandbySource {
+  val Name = "mooring-standby"
   val Query = "query"
 
   /** One row for each copy; `version` is the last that was whole when the round began, -1 for none. */
@@ -39,7 +40,7 @@ object StandbySource {
 }
 
 private final class StandbyTable(query: String) extends Table with SupportsRead {
-  override def name(): String = s"mooring-standby $query"
+  override def name(): String = s"${StandbySource.Name} $query"
   override def schema(): StructType = StandbySource.Schema
   override def capabilities(): JSet[TableCapability] = Collections.singleton(TableCapability.MICRO_BATCH_READ)
 
@@ -50,9 +51,9 @@ private final class StandbyTable(query: String) extends Table with SupportsRead 
   }
 }
 
-/** What a round is for: the committed state version, and who holds the copies: how often that has changed. */
-final case class Round(version: Long, holders: Long) extends Offset {
-  override def json(): String = Json.write(Map("version" -> version, "holders" -> holders))
+/** What a round is for: the committed state version; the number tells rounds of one version apart. */
+final case class Round(version: Long, number: Long) extends Offset {
+  override def json(): String = Json.write(Map("version" -> version, "number" -> number))
 }
 
 object Round {
@@ -60,7 +61,7 @@ object Round {
 
   def parse(json: String): Round = {
     val node = Json.read(json)
-    Round(node.get("version").asLong(), node.get("holders").asLong())
+    Round(node.get("version").asLong(), node.get("number").asLong())
   }
 }
 

@@ -5,7 +5,7 @@ import java.nio.file.Files
 
 import scala.util.Using
 
-import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, StateFiles}
 
 /** A version of one state store that was committed; its unique id, where the checkpoint's format has one. */
@@ -24,26 +24,31 @@ private final class StoreCopy(directory: Path, shelf: HostShelf, access: Checkpo
 
   private var needed = Map.empty[String, Long] // name -> bytes, of the newest whole version
   private var byChangelog = false // how the last version was written
+  private var listed = Option.empty[(String, Seq[(String, Long)])] // the last snapshot, and what its archive names
   private var withoutArchive = Option.empty[String] // the base of a lineage that was found to have no snapshot yet
 
   def bytes: Long = needed.values.sum
 
-  /** Fetches what is missing, and answers how many bytes that were. FileNotFoundException when the version can not be had. */
-  def bringTo(wanted: StoreVersion): Long = {
+  /**
+   * Fetches what is missing, and answers how many bytes that were. FileNotFoundException when the version can not be had.
+   * `isHeld` tells whether the copy is still this executor's: else somebody else may use the files by now.
+   */
+  def bringTo(wanted: StoreVersion, isHeld: => Boolean): Long = {
     val round = new Round
     val now = wanted.id match {
       case _ if wanted.version == 0 => Map.empty[String, Long]
       case Some(id) => round.uniquelyNamed(wanted.version, id)
       case None => round.snapshotBefore(wanted.version)
     }
-    shelf.retain(now.keySet ++ needed.keySet)
+    // Of what was here when the round began: what came meanwhile is an active's.
+    if (isHeld) shelf.forget(round.present -- now.keySet -- needed.keySet)
     shelf.touch()
     needed = now
     round.fetched
   }
 
   private final class Round {
-    private val present = shelf.names
+    val present: Set[String] = shelf.names
     var fetched = 0L
 
     /** Of format v2: the version's own snapshot, else its changelog and all it builds on. */
@@ -60,8 +65,11 @@ private final class StoreCopy(directory: Path, shelf: HostShelf, access: Checkpo
     private def lineage(changelog: String): Map[String, Long] = {
       val versions = StateFiles.lineage(checkpoint, new Path(directory, s"$changelog.changelog"), access.codec)
         .map { case (version, id) => s"${version}_$id" }
+      if (versions.isEmpty) throw new FileNotFoundException(s"$changelog.changelog names no earlier version")
       val base = versions.reverseIterator.find(name => present(s"$name.zip")).orElse(versions.headOption.filter(hasSnapshot))
       val later = base.fold(versions)(found => versions.drop(versions.indexOf(found) + 1))
+      if (base.isEmpty && !versions.head.startsWith("1_")) // only the first versions of all have no snapshot before them
+        throw new FileNotFoundException(s"$directory has no snapshot before $changelog any more")
       base.fold(Map.empty[String, Long])(snapshot) ++ later.flatMap { name =>
         fetch(s"$name.changelog").getOrElse(throw new FileNotFoundException(s"$directory has no $name.changelog any more"))
       }
@@ -76,7 +84,9 @@ private final class StoreCopy(directory: Path, shelf: HostShelf, access: Checkpo
 
     private def snapshot(name: String): Map[String, Long] = {
       val archive = fetch(s"$name.zip").getOrElse(throw new FileNotFoundException(s"$directory has no $name.zip any more"))
-      archive ++ immutable(Using.resource(checkpoint.open(new Path(directory, s"$name.zip")))(StateFiles.neededBy))
+      if (!listed.exists(_._1 == name))
+        listed = Some(name -> Using.resource(checkpoint.open(new Path(directory, s"$name.zip")))(StateFiles.neededBy))
+      archive ++ immutable(listed.fold(Seq.empty[(String, Long)])(_._2))
     }
 
     /** Of format v1, whose archives and changelogs are not kept, as a retried batch writes them again. */
@@ -86,9 +96,13 @@ private final class StoreCopy(directory: Path, shelf: HostShelf, access: Checkpo
       newest.fold(Map.empty[String, Long])(path => immutable(Using.resource(files.open(path))(StateFiles.neededBy)))
     }
 
-    private def newestBefore(version: Long): Option[Path] = files.listStatus(directory).map(_.getPath)
+    private def newestBefore(version: Long): Option[Path] = directoryListing.map(_.getPath)
       .filter(_.getName.endsWith(".zip")).flatMap(path => path.getName.stripSuffix(".zip").toLongOption.map(_ -> path))
       .filter(_._1 <= version).maxByOption(_._1).map(_._2)
+
+    /** A partition that has no state in this operator has no directory. */
+    private def directoryListing: Array[FileStatus] =
+      try files.listStatus(directory) catch { case _: FileNotFoundException => Array.empty }
 
     private def immutable(listed: Seq[(String, Long)]): Map[String, Long] = listed.flatMap { case (path, bytes) =>
       val found = fetch(path).getOrElse(throw new FileNotFoundException(s"$directory has no $path any more"))

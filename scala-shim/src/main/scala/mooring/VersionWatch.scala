@@ -38,5 +38,5 @@ final class VersionWatch {
 }
 
 object VersionWatch {
-  private val PauseMs = 5000L // the driver is busy, or of another version of Mooring
+  private val PauseMs = 1000L // the driver is busy, or of another version of Mooring
 }

@@ -1,0 +1,131 @@
+package io.mooring
+
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicLong
+
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, OperatorFacts, StreamDoors}
+
+/** One run of a query that has standbys: which versions it has committed, and how the copies of them stand. */
+private final class Watched(val query: String, val run: String, operators: Seq[OperatorFacts]) {
+  type Executor = (String, String) // id, host
+
+  private val door = StreamDoors.query(query)
+  private val began = System.nanoTime()
+  @volatile var isOver = false
+  @volatile private var version: Long = operators.headOption.fold(-1L)(_.batch).max(0)
+  @volatile private var hasCommitted = false
+  private val commits = new java.util.TreeMap[Long, Long]() // version -> when it was committed, in milliseconds
+  private var copies = Map.empty[(Int, String), CopyState] // by partition and executor
+  private var fetched = Map.empty[(Int, String), Long] // bytes since the last news
+  private var isNews = false
+
+  // Of the round that was offered last
+  private var placed = Map.empty[Int, Seq[Executor]] // partition -> holders of its copies
+  private var number = 0L
+  private var offeredAt = System.nanoTime()
+
+  // Of the replica query's thread alone, which may wait for the checkpoint: nobody else must wait for that.
+  @volatile private var ids = (-1L, Map.empty[Long, Array[Array[String]]]) // of one version: operator, partition, store
+  @volatile private var opened = Option.empty[CheckpointAccess]
+  private var holders = Set.empty[Executor]
+
+  def name: String = door.map(_.name).filter(_.nonEmpty).getOrElse(query.take(8))
+
+  /** The first batch of a run has the executors to itself, unless none comes. */
+  def isDue: Boolean = version > 0 && (hasCommitted || System.nanoTime() - began > Watched.PatienceNanos)
+
+  def committed(newest: Long): Unit = synchronized {
+    hasCommitted = true
+    commits.put(newest, System.currentTimeMillis())
+    if (commits.size > Watched.MostCommits) commits.pollFirstEntry()
+    version = newest
+    isNews ||= copies.nonEmpty
+    notifyAll()
+  }
+
+  /**
+   * The newest round, when its copies are to be held by these: another than the last one after a commit, when the holders
+   * have changed, and some seconds after a round that has not brought all copies up to date. None before any commit.
+   */
+  def round(now: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
+    Option.when(version > 0) {
+      val isOverdue = System.nanoTime() - offeredAt > Watched.AgainNanos && copies.values.exists(_.version < version)
+      if (number == 0 || now != placed || isOverdue) {
+        placed = now
+        number = Watched.rounds.incrementAndGet()
+        offeredAt = System.nanoTime()
+      }
+      Round(version, number)
+    }
+  }
+
+  def access: CheckpointAccess = opened.getOrElse {
+    val made = running.checkpointAccess
+    opened = Some(made)
+    made
+  }
+
+  /** The newest version of all stores of a partition; None while there is none, or the commit log does not tell it. */
+  def order(partition: Int): Option[CopyOrder] = {
+    val newest = version
+    if (ids._1 != newest || ids._2.isEmpty) ids = (newest, running.stateIds(newest - 1))
+    // An operator may have state in fewer partitions than it names, as a global limit has.
+    def idOf(operator: OperatorFacts, index: Int): Option[Option[String]] =
+      if (running.hasUniqueIds) ids._2.get(operator.id).flatMap(_.lift(partition)).flatMap(_.lift(index)).map(Some(_))
+      else Some(None)
+    val stores = for {
+      operator <- operators if partition < operator.partitions
+      (store, index) <- operator.stores.zipWithIndex
+      id <- idOf(operator, index)
+    } yield StoreVersion(operator.directory(partition, store), newest, id)
+    Option.when(newest > 0 && (ids._2.nonEmpty || !running.hasUniqueIds))(CopyOrder(partition, newest, stores))
+  }
+
+  /** Who holds which partitions from now on; answers who held some until now and holds none any more. */
+  def holds(now: Map[Executor, Seq[Int]]): Set[Executor] = {
+    val relieved = holders -- now.keySet
+    holders = now.keySet
+    val keys = now.flatMap { case ((executor, _), partitions) => partitions.map(_ -> executor) }.toSet
+    synchronized {
+      copies = keys.map(key => key -> copies.getOrElse(key, CopyState(key._1, -1, 0))).toMap
+      isNews = true
+    }
+    relieved
+  }
+
+  def copyMade(executor: String, copy: CopyState, bytes: Long): Unit = synchronized {
+    val key = (copy.partition, executor)
+    if (copies.contains(key)) {
+      copies += key -> copy
+      fetched += key -> (fetched.getOrElse(key, 0L) + bytes)
+      isNews = true
+    }
+  }
+
+  /** How the copies stand, when that has changed since the last call. */
+  def news(): Option[Map[String, Any]] = synchronized {
+    Option.when(isNews) {
+      isNews = false
+      val now = System.currentTimeMillis()
+      val states = copies.toSeq.sortBy(_._1).map { case (key @ (partition, executor), copy) =>
+        Map("partition" -> partition, "executor" -> executor, "version" -> copy.version, "bytes" -> copy.bytes,
+          "lag-ms" -> lagMs(copy, now), "fetched-bytes" -> fetched.getOrElse(key, 0L))
+      }
+      fetched = Map.empty
+      Map("event" -> "CopiesSeen", "query" -> query, "version" -> version, "copies" -> states)
+    }
+  }
+
+  /** For how long there has been a version that the copy has not. */
+  private def lagMs(copy: CopyState, now: Long): Long =
+    Option(commits.higherEntry(copy.version)).fold(0L)(first => math.max(0, now - first.getValue))
+
+  private def running = door.getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
+}
+
+private object Watched {
+  private val rounds = new AtomicLong
+  private val MostCommits = 1000
+  private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
+  private val PatienceNanos = TimeUnit.SECONDS.toNanos(30)
+}
