@@ -70,11 +70,13 @@ class Plan:
 
     sizes_gb: tuple[float, ...]
     cases: tuple[Case, ...]
+    batches_first: int
+    """Batches before the first kill: the first ones load classes and compile code."""
     batches_between: int
     """Batches after the executor has come back, before the next kill."""
 
 
-QUICK = Plan((0.1,), (Case("raw", False, ("executor",) * 2),), batches_between=5)
+QUICK = Plan((0.1,), (Case("raw", False, ("executor",) * 2),), batches_first=10, batches_between=5)
 FULL = Plan(
     (0.1, 0.5, 1.0),
     (
@@ -83,6 +85,7 @@ FULL = Plan(
         Case("raw", False, ("executor",) * 3),
         Case("slow", False, ("executor",) * 3),
     ),
+    batches_first=30,
     batches_between=10,
 )
 
@@ -149,7 +152,7 @@ def _kills(
     working = _Working(cluster, side, storage(case.storage), checkpoint, case.changelog)
     last_host = ""
     for number, what in enumerate(case.kills):
-        working.wait_until_even_keel(plan.batches_between)
+        working.wait_until_steady(plan.batches_between if number else plan.batches_first)
         kill, last_host = working.kill(what, last_host, KILLED_AFTER[number % len(KILLED_AFTER)])
         yield what, working.figures_of(kill)
         if what == "host":
@@ -168,7 +171,7 @@ class _Working:
         args = [where.uri(checkpoint), str(ROWS_A_BATCH), str(self._stop)]
         self._run = StartedRun(cluster, side, where, "failover_job.py", args, {CHANGELOG: str(changelog).lower()})
 
-    def wait_until_even_keel(self, batches: int) -> None:
+    def wait_until_steady(self, batches: int) -> None:
         """All executors are there, so many batches have passed since, and the copies, if any, have caught up."""
         job = self._run.submission
         job.wait_for_executors(HOSTS, timeout=120)
