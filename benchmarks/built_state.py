@@ -14,12 +14,16 @@ from mooring.testing.cluster import SparkCluster
 ROW_BYTES = 2112
 """One row of jobs/built_query.py in RocksDB, about."""
 
+COMPACTED = {"spark.sql.streaming.stateStore.rocksdb.compactOnCommit": "true"}
+"""As RocksDB leaves state that has been written for long; else it compacts all of it right after later openings."""
+
 
 def build(cluster: SparkCluster, checkpoint: Path, size_gb: float, conf: dict[str, str]) -> None:
     """Make a checkpoint on the local disk that holds `size_gb` of state, in one batch."""
     rows = int(size_gb * 1e9 / ROW_BYTES)
     say(f"building {size_gb} GB of state: {rows} rows")
-    StartedRun(cluster, stock(), raw_storage(), "restart_job.py", [str(checkpoint), str(rows)], conf).finish()
+    args = [str(checkpoint), str(rows)]
+    StartedRun(cluster, stock(), raw_storage(), "restart_job.py", args, conf | COMPACTED).finish()
 
 
 def copy_for(where: Storage, source: Path, target: Path) -> None:

@@ -1,8 +1,10 @@
 """The application is started again on the hosts it ran on: how long until its state is open, and until it commits.
 
-For each size of state the state is built once, by stock Spark. Each side gets a copy of that checkpoint, runs one batch
-on it, so that the hosts have seen it, and is then started again several times, in turns with the other side. Every run
-is one batch of a few rows.
+For each size of state the state is built once, by stock Spark, and left as RocksDB leaves state that has been written
+for long: compacted. (Written by one batch it is a few large files of level 0; a few restarts more, and RocksDB compacts
+all of it right after each opening, on the cores that open the other partitions.) Each side gets a copy of that
+checkpoint, runs one batch on it, so that the hosts have seen it, and is then started again several times, in turns with
+the other side. Every run is one batch of a few rows.
 
     open-seconds           Loading to Loaded of every state store's first opening, added up over the partitions
     open-slowest-seconds   the slowest of these
@@ -14,6 +16,7 @@ is one batch of a few rows.
     query-to-commit-seconds  the rest
     planning-seconds, add-batch-seconds  of the rest, the first batch's planning and its jobs
     remote-bytes           bytes of snapshots, SST and log files read from the checkpoint
+    compaction-bytes       bytes that RocksDB read to compact files, from the openings to the commit
     remote-calls           calls to the slow storage for the stores while they were opened
 """
 
@@ -58,7 +61,7 @@ class Plan:
 QUICK = Plan(sizes_gb=(0.1,), restarts=2)
 FULL = Plan(sizes_gb=(0.1, 0.5, 1.0), restarts=3)
 
-UNITS = {"remote-bytes": "bytes", "remote-calls": "calls"}
+UNITS = {"remote-bytes": "bytes", "compaction-bytes": "bytes", "remote-calls": "calls"}
 
 
 def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) -> dict[str, Any]:
@@ -146,6 +149,9 @@ def figures_of(restart: Run, checkpoint: Path, side: str) -> Measured:
         "planning-seconds": batch["durationMs"].get("queryPlanning", 0) / 1000,
         "add-batch-seconds": batch["durationMs"]["addBatch"] / 1000,
         "remote-bytes": float(sum(log.remote_bytes(side == "stock") for log in restart.logs)),
+        "compaction-bytes": float(
+            sum(operator["customMetrics"]["rocksdbTotalBytesReadByCompaction"] for operator in batch["stateOperators"])
+        ),
     }
     calls = sum(sum(log.calls_within(opening).values()) for log in restart.logs for opening in log.first_openings())
     if any(log.slow_calls for log in restart.logs):

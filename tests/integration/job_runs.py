@@ -36,12 +36,12 @@ class Job:
 
 QUICK_JOBS = [
     Job("windowed_aggregation", answers.windowed_aggregation),
-    Job("drop_duplicates_within_watermark", answers.drop_duplicates_within_watermark, stop=Submission.kill),
-    Job("left_outer_join", answers.left_outer_join),
-    Job("transform_with_state", answers.transform_with_state, stop=Submission.kill),
-    Job("two_queries", answers.two_queries),
+    Job("left_outer_join", answers.left_outer_join, stop=Submission.kill),
 ]
 HEAVY_JOBS = [
+    Job("transform_with_state", answers.transform_with_state, stop=Submission.kill),
+    Job("two_queries", answers.two_queries),
+    Job("drop_duplicates_within_watermark", answers.drop_duplicates_within_watermark, stop=Submission.kill),
     Job("drop_duplicates", answers.drop_duplicates),
     Job("inner_join", answers.inner_join, stop=Submission.kill),
     Job("session_windows", answers.session_windows),

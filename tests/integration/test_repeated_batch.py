@@ -19,7 +19,7 @@ def lose_the_last_commit(stages: Stages) -> int:
     return last
 
 
-@pytest.mark.parametrize("changelog", ["false", "true"])
+@pytest.mark.parametrize("changelog", ["false", pytest.param("true", marks=pytest.mark.heavy)])
 def test_a_sink_that_has_the_batch_skips_it_and_the_query_goes_on(tmp_path, changelog):
     stages = Stages(tmp_path)
     conf = {CHANGELOG: changelog}
@@ -44,6 +44,7 @@ def test_other_operators(tmp_path, job, output):
     stages.assert_right(getattr(answers, job))
 
 
+@pytest.mark.heavy
 def test_a_sink_that_does_not_have_the_batch_gets_what_is_computed_now(tmp_path):
     stages = Stages(tmp_path)
     stages.run(0.6)

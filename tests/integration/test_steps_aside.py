@@ -88,6 +88,7 @@ def test_a_local_store_of_somebody_else(tmp_path: Path) -> None:
     stages.assert_right()
 
 
+@pytest.mark.heavy
 def test_a_local_store_on_another_file_system(tmp_path: Path) -> None:
     other = Path("/dev/shm") / f"mooring-test-{os.getpid()}"
     if not other.parent.is_dir() or os.stat(other.parent).st_dev == os.stat(tmp_path).st_dev:
@@ -117,9 +118,8 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-@pytest.mark.parametrize(
-    "free", [16 * 1024, pytest.param(128 * 1024, marks=pytest.mark.heavy)], ids=["from_the_start", "soon"]
-)
+@pytest.mark.heavy
+@pytest.mark.parametrize("free", [16 * 1024, 128 * 1024], ids=["from_the_start", "soon"])
 def test_a_local_store_that_is_full(tmp_path: Path, full_disk: Path, free: int) -> None:
     stages = Stages(tmp_path)
     (full_disk / "of somebody else").write_bytes(b"\0" * (1024 * 1024 - free))
@@ -149,7 +149,12 @@ def _flip_a_bit(path: Path) -> None:
 
 
 HEAVY = pytest.mark.heavy
-DAMAGES = [_flip_a_bit, Path.unlink, pytest.param(_truncate, marks=HEAVY), pytest.param(_empty, marks=HEAVY)]
+DAMAGES = [
+    pytest.param(_flip_a_bit, marks=HEAVY),
+    Path.unlink,
+    pytest.param(_truncate, marks=HEAVY),
+    pytest.param(_empty, marks=HEAVY),
+]
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__.strip("_"))

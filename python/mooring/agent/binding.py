@@ -14,10 +14,15 @@ from mooring.model import JobModel, natural_order
 
 
 def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
-    """Give a new executor a processor that waits at its location, else a new one, which asks for a regrouping."""
+    """Give a new executor a processor that waits at its location, else a new one, which asks for a regrouping.
+
+    With standbys one that waited asks for it as well once a query runs: its tasks and copies are elsewhere meanwhile.
+    """
     waiting = _waiting_at(fleet, executor.location)
     if waiting is not None:
-        return fleet.with_processor(_bound(waiting, executor))
+        known = fleet.with_processor(_bound(waiting, executor))
+        has_lent = fleet.replication_factor > 1 and any(query.is_released for query in fleet.queries.values())
+        return ask_for_regrouping(known, now_ms) if has_lent else known
     newcomer = Processor(_unused_id(fleet), executor.location, executor.id)
     return ask_for_regrouping(fleet.with_processor(newcomer), now_ms)
 
@@ -89,7 +94,9 @@ def _bind_as_the_jvm_has_it(fleet: Fleet) -> Fleet:
         if executor in fleet.executors
     }
     for container in fleet.model.containers.values():
-        executor = next((by_task[task] for task in sorted(container.tasks, key=natural_order) if task in by_task), None)
+        executor = next(
+            (by_task[task] for task in sorted(container.actives, key=natural_order) if task in by_task), None
+        )
         processor = fleet.processors[container.processor_id]
         taken = any(other.executor == executor for other in fleet.processors.values())
         if executor and not taken and fleet.executors[executor].location == processor.location:
@@ -113,7 +120,7 @@ def _waiting_at(fleet: Fleet, location: str) -> Processor | None:
 
 def _size(fleet: Fleet, processor: Processor) -> int:
     container = fleet.model.containers.get(processor.id)
-    return len(container.tasks) if container else 0
+    return len(container.actives) if container else 0
 
 
 def _bound(processor: Processor, executor: Executor) -> Processor:

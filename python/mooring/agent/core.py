@@ -10,14 +10,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from mooring.agent.barrier import Gate
-from mooring.agent.binding import bind, drop_expired, rebind_deadline_ms, unbind
+from mooring.agent.binding import ask_for_regrouping, bind, drop_expired, rebind_deadline_ms, unbind
+from mooring.agent.copies import wanted_copies, with_seen_copies, without_gone_copies
 from mooring.agent.fleet import Executor, Fleet, Query
-from mooring.agent.planning import regrouped, without_ended_queries
+from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
 from mooring.agent.rows import plan_rows
+from mooring.agent.takeover import taken_over, with_failovers_counted
 from mooring.coordination.barrier import BarrierState
 from mooring.errors import InvalidGroupingError
 from mooring.model import events, natural_order
-from mooring.model.orders import OfferPlan, Order, PublishPlan, Rows, SaveBarrier, SaveJobModel, SaveTaskLocality, Say
+from mooring.model.orders import (
+    Copies,
+    OfferPlan,
+    Order,
+    PublishPlan,
+    Rows,
+    SaveBarrier,
+    SaveJobModel,
+    SaveTaskLocality,
+    Say,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +41,7 @@ class Mind:
 
     fleet: Fleet = field(default_factory=Fleet)
     published: Rows = field(default_factory=dict)
+    published_copies: Copies = field(default_factory=dict)
     obeyed_version: int = -1
     gate: Gate = field(default_factory=Gate)
     saved_version: int = -1
@@ -41,7 +54,7 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
     The orders are to be carried out in their order.
     """
     mind = absorb(mind, event)
-    if isinstance(event, events.StateMeasured):  # it weighs in the next plan, and is no reason for one
+    if _is_no_reason_for_a_plan(mind.fleet, event):
         return mind, []
     fleet = drop_expired(mind.fleet, event.at_ms)
     fleet, said = _regroup_when_due(fleet, event.at_ms)
@@ -52,10 +65,16 @@ def absorb(mind: Mind, event: events.Event) -> Mind:
     """Know of an event without deciding anything: for what a new agent is told first, which may be long ago."""
     if isinstance(event, events.StateMeasured):
         return replace(mind, fleet=mind.fleet.with_measure(event.store, event.state_bytes))
-    mind = replace(mind, fleet=_react(mind.fleet, event), gate=_at_the_gate(mind.gate, event))
+    mind = replace(mind, fleet=_react(mind.fleet, event, mind.published), gate=_at_the_gate(mind.gate, event))
     if isinstance(event, events.PlanInForce) and event.wanted:
         mind = replace(mind, obeyed_version=event.version)
     return mind
+
+
+def _is_no_reason_for_a_plan(fleet: Fleet, event: events.Event) -> bool:
+    """What only weighs in the next plan."""
+    is_awaited = fleet.even_out_by_ms is not None
+    return isinstance(event, events.StateMeasured) or (isinstance(event, events.CopiesSeen) and not is_awaited)
 
 
 def next_deadline_ms(mind: Mind) -> float:
@@ -64,7 +83,7 @@ def next_deadline_ms(mind: Mind) -> float:
     gate = mind.gate.deadline_ms(fleet.executors, _barrier_timeout_ms(mind))
     first_plans = [_first_plan_deadline_ms(fleet, query) for query in _waiting(fleet)]
     rebinds = [rebind_deadline_ms(fleet, processor) for processor in fleet.processors.values()]
-    regroup = [] if fleet.regroup_at_ms is None else [fleet.regroup_at_ms]
+    regroup = [at_ms for at_ms in (fleet.regroup_at_ms, fleet.even_out_by_ms) if at_ms is not None]
     return min([*first_plans, *rebinds, *regroup, gate], default=float("inf"))
 
 
@@ -78,7 +97,7 @@ def _at_the_gate(gate: Gate, event: events.Event) -> Gate:
             return gate
 
 
-def _react(fleet: Fleet, event: events.Event) -> Fleet:
+def _react(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
     match event:
         case events.ApplicationStarted():
             return replace(fleet, application=event.application)
@@ -88,14 +107,15 @@ def _react(fleet: Fleet, event: events.Event) -> Fleet:
         case events.ExecutorRegistered():
             return _executor_registered(fleet, event)
         case events.ExecutorLost():
-            left = {id: executor for id, executor in fleet.executors.items() if id != event.executor}
-            return unbind(replace(fleet, executors=left), event.executor, event.at_ms)
+            return _executor_lost(fleet, event, published)
         case events.QueryPlanned():
             return fleet.with_query(_query(fleet, event))
         case events.QueryEnded():
             return _query_ended(fleet, event)
         case events.BatchEnded():
             return _batch_ended(fleet, event)
+        case events.CopiesSeen():
+            return _copies_seen(fleet, event)
         case _:  # the time, and what only the status page wants to know
             return fleet
 
@@ -104,8 +124,24 @@ def _executor_registered(fleet: Fleet, event: events.ExecutorRegistered) -> Flee
     executor = Executor(event.executor, event.location, event.cores, event.zone)
     known = fleet.with_executor(executor)
     if any(processor.executor == executor.id for processor in fleet.processors.values()):
-        return known
+        before = fleet.executors.get(executor.id)
+        is_elsewhere = fleet.replication_factor > 1 and before is not None and before.zone != executor.zone
+        return ask_for_regrouping(known, event.at_ms) if is_elsewhere else known
     return bind(known, executor, event.at_ms)
+
+
+def _executor_lost(fleet: Fleet, event: events.ExecutorLost, published: Rows) -> Fleet:
+    left = {id: executor for id, executor in fleet.executors.items() if id != event.executor}
+    unbound = unbind(replace(fleet, executors=left), event.executor, event.at_ms)
+    after = taken_over(unbound, published, event.at_ms)
+    return without_gone_copies(with_failovers_counted(fleet, after, event.executor))
+
+
+def _copies_seen(fleet: Fleet, event: events.CopiesSeen) -> Fleet:
+    """Actives that wait for their copies are looked at again, unless a regrouping is to come anyway."""
+    seen = with_seen_copies(fleet, event)
+    is_awaited = seen.even_out_by_ms is not None and seen.regroup_at_ms is None
+    return replace(seen, regroup_at_ms=event.at_ms) if is_awaited else seen
 
 
 def _query(fleet: Fleet, event: events.QueryPlanned) -> Query:
@@ -133,7 +169,7 @@ def _query_ended(fleet: Fleet, event: events.QueryEnded) -> Fleet:
     if query is None or query.run != event.run:  # a newer run of it is there already
         return fleet
     left = {id: running for id, running in fleet.queries.items() if id != event.query}
-    return without_ended_queries(replace(fleet, queries=left))
+    return without_gone_copies(without_ended_queries(replace(fleet, queries=left)))
 
 
 def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
@@ -156,17 +192,17 @@ def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
 def _regroup_when_due(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[Order]]:
     """Group anew when the fleet changed and the debounce is over, and when the first plan of a query is due."""
     released = [replace(query, is_released=True) for query in _waiting(fleet) if _may_be_released(fleet, query, now_ms)]
-    is_due = fleet.regroup_at_ms is not None and fleet.regroup_at_ms <= now_ms
+    is_due = any(at_ms is not None and at_ms <= now_ms for at_ms in (fleet.regroup_at_ms, fleet.even_out_by_ms))
     if not is_due and not released:
         return fleet, []
     for query in released:
         fleet = fleet.with_query(query)
     try:
-        fleet, told = regrouped(fleet)
+        fleet, told = regrouped(fleet, now_ms)
         return fleet, [Say(message) for message in told]
     except InvalidGroupingError as refusal:
         # A plan that breaks a promise is not published: the tasks stay where they are.
-        return replace(fleet, regroup_at_ms=None), [Say(f"a plan was refused: {refusal}; the last one stays in force")]
+        return without_regrouping(fleet), [Say(f"a plan was refused: {refusal}; the last one stays in force")]
 
 
 def _waiting(fleet: Fleet) -> list[Query]:
@@ -205,12 +241,10 @@ def _difference(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Mind, lis
 def _through_the_gate(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Mind, list[Order]]:
     """Publish what differs: at once under the version that is obeyed, else when its barrier opens."""
     fleet, gate = mind.fleet, mind.gate
-    rows = plan_rows(fleet, mind.published)
     version = fleet.model.version
     # The first plan of all goes through the gate as well; before it there is none.
-    nothing_to_obey = not fleet.model.containers or (not rows and mind.obeyed_version < 0)
-    if version == mind.obeyed_version or nothing_to_obey:
-        return _published(mind, rows, orders)
+    if version == mind.obeyed_version or not fleet.model.containers or _has_no_plan_yet(mind):
+        return _published(mind, orders)
     if gate.barrier is None or gate.barrier.version != version:
         if gate.barrier and gate.is_new:  # a newer version comes before it was obeyed
             orders = [*orders, SaveBarrier(gate.barrier.version, BarrierState.TIMED_OUT.value)]
@@ -222,7 +256,7 @@ def _through_the_gate(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Min
         return mind, orders
     orders = [*orders, SaveBarrier(version, gate.barrier.state.value)]
     if gate.barrier.state is BarrierState.DONE:
-        return _published(replace(mind, obeyed_version=version), rows, orders)
+        return _published(replace(mind, obeyed_version=version), orders)
     silent = ", ".join(sorted(gate.given_up & fleet.executors.keys(), key=natural_order))
     message = f"executors {silent} did not take up placement version {version}: {version + 1} goes on without them"
     mind = replace(mind, fleet=replace(fleet, model=replace(fleet.model, version=version + 1)))
@@ -237,7 +271,14 @@ def _barrier_timeout_ms(mind: Mind) -> int:
     return min(timing.barrier_timeout_ms, int(0.15 * timing.first_plan_wait_ms))
 
 
-def _published(mind: Mind, rows: Rows, orders: list[Order]) -> tuple[Mind, list[Order]]:
-    if rows == mind.published:
+def _has_no_plan_yet(mind: Mind) -> bool:
+    return mind.obeyed_version < 0 and not plan_rows(mind.fleet, mind.published)
+
+
+def _published(mind: Mind, orders: list[Order]) -> tuple[Mind, list[Order]]:
+    rows = plan_rows(mind.fleet, mind.published)
+    copies = wanted_copies(mind.fleet, rows)
+    if rows == mind.published and copies == mind.published_copies:
         return mind, orders
-    return replace(mind, published=rows), [*orders, PublishPlan(mind.fleet.model.version, rows)]
+    publish = PublishPlan(mind.fleet.model.version, rows, copies)
+    return replace(mind, published=rows, published_copies=copies), [*orders, publish]

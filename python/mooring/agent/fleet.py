@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice
 from mooring.model import JobModel, SystemStreamPartition, TaskModel, TaskName
+from mooring.standby import SharedZone, Unplaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +98,40 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenCopy:
+    """How far a copy is: state versions and milliseconds behind the newest one, and the bytes that it has."""
+
+    lag_versions: int
+    lag_ms: int
+    local_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyCounts:
+    """Counts since this agent started, of tasks that lost their executor, and of copies that found no place."""
+
+    failovers_to_standby: int = 0
+    failovers_to_any_host: int = 0
+    failed_allocations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
     """Everything the core decides from.
 
+    With a `replication_factor` of n each task has n - 1 standbys.
     `store_bytes` maps checkpoint and partition to the measured bytes of each of its stores; it outlives a query's run,
     as executors do not repeat themselves. `remembered_bytes` maps task name to bytes, as the last run left them.
     `changed_tasks` are those that the newest job model gives to another processor than the one before, or that are new.
+
+    `copies` maps query id, partition and executor to what was last seen of that copy. `unplaced` and `sharing_zone` are
+    what the newest plan could not do. `even_out_by_ms` is set while actives wait for copies to be caught up before they
+    are evened out: then they go without.
     """
 
     timing: Timing = Timing()
     grouping: GrouperChoice = DEFAULT_GROUPER
+    replication_factor: int = 1
     application: str = ""
     executors: Mapping[str, Executor] = field(default_factory=dict)
     processors: Mapping[str, Processor] = field(default_factory=dict)
@@ -118,6 +143,26 @@ class Fleet:
     remembered_bytes: Mapping[str, int] = field(default_factory=dict)
     wanted_by_jvm: Mapping[tuple[str, int], str] = field(default_factory=dict)
     regroup_at_ms: int | None = None
+    copies: Mapping[tuple[str, int, str], SeenCopy] = field(default_factory=dict)
+    unplaced: tuple[Unplaced, ...] = ()
+    sharing_zone: tuple[SharedZone, ...] = ()
+    even_out_by_ms: int | None = None
+    standby_counts: StandbyCounts = StandbyCounts()
+
+    @property
+    def executor_of(self) -> dict[str, str]:
+        """Processor id to its living executor, for the processors that have one."""
+        return {id: processor.executor for id, processor in self.processors.items() if processor.executor is not None}
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether a processor waits for an executor."""
+        return any(processor.executor is None for processor in self.processors.values())
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Processor id to location."""
+        return {id: processor.location for id, processor in self.processors.items()}
 
     def with_executor(self, executor: Executor) -> Fleet:
         """With one executor more, or known better."""
@@ -141,6 +186,15 @@ class Fleet:
         """With one query added or replaced."""
         return replace(self, queries={**self.queries, query.id: query})
 
+    def partition_of_task(self) -> dict[str, tuple[str, int]]:
+        """Task name to query id and partition, for the queries that are released."""
+        return {
+            query.task_name(partition): (query.id, partition)
+            for query in self.queries.values()
+            if query.is_released
+            for partition in range(query.task_count)
+        }
+
     def state_bytes(self) -> dict[str, int]:
         """Task name to the bytes of its state: as measured, else as the last run left them; others are left out."""
         found: dict[str, int] = {}
@@ -155,7 +209,7 @@ class Fleet:
         return found
 
     def processor_of_task(self) -> dict[str, str]:
-        """Task name to processor id, as the job model in force has it."""
+        """Active task's name to processor id, as the job model in force has it."""
         return {
-            task: container.processor_id for container in self.model.containers.values() for task in container.tasks
+            task: container.processor_id for container in self.model.containers.values() for task in container.actives
         }

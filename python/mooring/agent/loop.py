@@ -17,7 +17,8 @@ from mooring.agent.core import Mind, absorb, decide, next_deadline_ms
 from mooring.agent.fleet import Timing
 from mooring.agent.memory import Memory
 from mooring.agent.records import Remembered
-from mooring.agent.status import Tally, status_of
+from mooring.agent.status import Tally, metrics_of, status_of
+from mooring.agent.takeover import taken_over
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
 from mooring.model import events, orders
@@ -41,7 +42,7 @@ class Bridge(Protocol):
     def offer(self, version: int) -> None:
         """Let executors take up a version."""
 
-    def publish(self, version: int, rows: orders.Rows) -> bool:
+    def publish(self, plan: orders.PublishPlan) -> bool:
         """Put a plan in force."""
 
     def say(self, message: str) -> None:
@@ -118,8 +119,13 @@ class Agent:
         self._application = event
         settings = Settings.from_conf(event.settings)
         timing = Timing(settings.debounce_ms, settings.processor_rebind_timeout_ms, settings.host_affinity_wait_ms)
-        grouping = self._choose_grouper(settings)
-        self._mind = replace(self._mind, fleet=replace(self._mind.fleet, timing=timing, grouping=grouping))
+        fleet = replace(
+            self._mind.fleet,
+            timing=timing,
+            grouping=self._choose_grouper(settings),
+            replication_factor=settings.standby_replication_factor,
+        )
+        self._mind = replace(self._mind, fleet=fleet)
 
     def _choose_grouper(self, settings: Settings) -> GrouperChoice:
         try:
@@ -140,6 +146,8 @@ class Agent:
         known = absorb(self._mind, query)  # its name is needed to read the JVM's plan by
         start = binding.remember(known.fleet, found.model, found.task_locality, self._now_ms())
         start = replace(start, remembered_bytes=found.state_bytes)
+        if start.wanted_by_jvm:  # who is not there was lost while no agent was: the JVM has its tasks at their copies
+            start = taken_over(start, self._mind.published, self._now_ms())
         saved = found.model.version if found.model else -1
         self._mind = replace(self._mind, fleet=start, saved_version=saved, saved_locality=start.task_locality)
 
@@ -159,7 +167,7 @@ class Agent:
             case orders.OfferPlan():
                 self._bridge.offer(order.version)
             case orders.PublishPlan():
-                if not self._bridge.publish(order.version, order.rows):
+                if not self._bridge.publish(order):
                     self._bridge.say(f"the driver holds a newer plan than version {order.version}")
             case orders.Say():
                 self._bridge.say(order.message)
@@ -177,7 +185,7 @@ class Agent:
         is_due = age >= (STATUS_EVERY_MS if self._changed else STATUS_AT_LEAST_EVERY_MS)
         if is_due and self._memory is not None:
             self._memory.save_status(status_of(self._mind.fleet, self._tally, now, self._mind.gate))
-            self._bridge.metrics({"moves": float(self._tally.moves)})
+            self._bridge.metrics(metrics_of(self._mind.fleet, self._tally))
             self._status_at_ms, self._changed = now, False
 
 

@@ -1,20 +1,38 @@
 """From the fleet to its next job model.
 
 Pure; every plan is checked by code that shares nothing with the planner.
+
+With standbys there are two kinds of plan. The *resting* one leaves every active where it is, gives those that have no
+place one, and assigns the copies anew; the *evened* one groups the actives as well. While a processor waits for an
+executor, plans are resting ones. When all have one, plans are evened ones, but a processor gets actives of another that
+lives only when all its own copies were seen caught up, so that a newcomer is warm before it works; after the rebind
+timeout it gets them all the same. The tasks that move are those with a copy there, as far as there are any.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+from mooring.agent.copies import are_caught_up, without_gone_copies
 from mooring.agent.fleet import Fleet
 from mooring.errors import InvalidGroupingError
-from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, check_job_model, plan_job
-from mooring.model import ContainerModel, JobModel, LocationId, TaskModel
+from mooring.grouping import (
+    DEFAULT_GROUPER,
+    GrouperChoice,
+    check_job_model,
+    check_standbys,
+    locations_of_copies,
+    plan_job,
+)
+from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, named_place, natural_order
+from mooring.standby import Standbys, assign_standbys
+
+Queries = Mapping[str, frozenset[TaskModel]]
 
 
-def regrouped(fleet: Fleet) -> tuple[Fleet, list[str]]:
+def regrouped(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[str]]:
     """Group all running queries anew over the processors there are; the second answer is what the user must hear.
 
     The version rises only when something changed. When the chosen grouper fails, or its plan breaks a promise, the last
@@ -22,41 +40,177 @@ def regrouped(fleet: Fleet) -> tuple[Fleet, list[str]]:
     InvalidGroupingError when the default grouper's plan breaks a promise.
     """
     if not fleet.processors:
-        return replace(fleet, regroup_at_ms=None), []
-    places = {id: processor.location for id, processor in fleet.processors.items()}
+        return without_regrouping(fleet), []
     queries = {query.label: query.tasks for query in fleet.queries.values()}
     if not queries:
-        return _in_force(fleet, [ContainerModel.of(id, [], LocationId(place)) for id, place in places.items()]), []
+        idle = [ContainerModel.of(id, [], LocationId(place)) for id, place in fleet.places.items()]
+        return in_force(without_regrouping(fleet), idle), []
     try:
-        return _planned(fleet, queries, places, fleet.grouping), []
+        return _planned(fleet, queries, fleet.grouping, now_ms)
     except InvalidGroupingError as refusal:
         if fleet.grouping.make is DEFAULT_GROUPER.make:
             raise
         refused = f"the plan of spark.mooring.grouper={fleet.grouping.name} was refused: {refusal}"
         if _has_a_place_for_all(fleet, queries):
-            return replace(fleet, regroup_at_ms=None), [f"{refused}; the last plan stays in force"]
-        instead = replace(DEFAULT_GROUPER, by_bytes=fleet.grouping.by_bytes)
-        return _planned(fleet, queries, places, instead), [f"{refused}; this plan is made by {DEFAULT_GROUPER.name}"]
+            stays, told = _at_rest(fleet, queries)
+            return stays, [f"{refused}; the last plan stays in force", *told]
+        planned, told = _planned(fleet, queries, _default_grouper(fleet), now_ms)
+        return planned, [f"{refused}; this plan is made by {DEFAULT_GROUPER.name}", *told]
 
 
-def _planned(
-    fleet: Fleet, queries: Mapping[str, frozenset[TaskModel]], places: Mapping[str, str], choice: GrouperChoice
-) -> Fleet:
-    weights = fleet.state_bytes() or None if choice.by_bytes else None
-    planned = plan_job(queries, places, fleet.task_locality, fleet.model, weights, choice.make)
+def without_regrouping(fleet: Fleet) -> Fleet:
+    """With no regrouping pending."""
+    return replace(fleet, regroup_at_ms=None, even_out_by_ms=None)
+
+
+def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int) -> tuple[Fleet, list[str]]:
+    if fleet.replication_factor == 1:
+        planned = _grouped(fleet, queries, fleet.places, fleet.task_locality, choice)
+        return in_force(without_regrouping(fleet), list(planned.containers.values())), []
+    resting = _with_standbys(fleet, _resting(fleet, queries), choice)
+    if fleet.is_incomplete:
+        return _standing(fleet, queries, resting, choice)
+    evened = _grouped(fleet, queries, fleet.places, _wishes(fleet, resting.model), choice)
+    if _must_wait(fleet, resting.model, evened, now_ms):
+        by_ms = now_ms + fleet.timing.rebind_timeout_ms if fleet.even_out_by_ms is None else fleet.even_out_by_ms
+        after, told = _standing(fleet, queries, resting, choice)
+        return replace(after, even_out_by_ms=by_ms), told
+    return _standing(fleet, queries, _with_standbys(fleet, evened, choice), choice)
+
+
+def _at_rest(fleet: Fleet, queries: Queries) -> tuple[Fleet, list[str]]:
+    """Every active stays; copies are assigned anew."""
+    if fleet.replication_factor == 1:
+        return without_regrouping(fleet), []
+    choice = _default_grouper(fleet)
+    return _standing(fleet, queries, _with_standbys(fleet, _resting(fleet, queries), choice), choice)
+
+
+def _grouped(
+    fleet: Fleet, queries: Queries, places: Mapping[str, str], wishes: Mapping[str, str], choice: GrouperChoice
+) -> JobModel:
+    """The actives of these queries on these processors, checked."""
+    weights = _weights(fleet, choice)
+    planned = plan_job(queries, places, wishes, fleet.model, weights, choice.make)
     grouper = choice.make(None, None)
-    seen = fleet.task_locality if grouper.moves_fewest else None
+    seen = wishes if grouper.moves_fewest else None
     check_job_model(planned, queries, places, seen, fleet.model, weights, grouper.most_processors)
     if choice.is_users:
-        again = plan_job(queries, places, fleet.task_locality, planned, weights, choice.make)
+        again = plan_job(queries, places, wishes, planned, weights, choice.make)
         if again.containers != planned.containers:
             raise InvalidGroupingError(
                 "asked again, it answered otherwise (the promise: grouping its own output changes nothing)"
             )
-    return _in_force(fleet, list(planned.containers.values()))
+    return planned
 
 
-def _has_a_place_for_all(fleet: Fleet, queries: Mapping[str, frozenset[TaskModel]]) -> bool:
+def _resting(fleet: Fleet, queries: Queries) -> JobModel:
+    """Each task where it is; those that have no place, on the processors that have an executor, by the default grouper.
+
+    Which grouper was chosen does not matter for long: an evened plan follows.
+    """
+    here = {task: id for task, id in fleet.processor_of_task().items() if id in fleet.processors}
+    tasks_on: dict[str, list[TaskModel]] = {id: [] for id in fleet.processors}
+    homeless: dict[str, frozenset[TaskModel]] = {}
+    for label, tasks in queries.items():
+        for task in tasks:
+            if task.task_name in here:
+                tasks_on[here[task.task_name]].append(task)
+        homeless[label] = frozenset(task for task in tasks if task.task_name not in here)
+    homeless = {label: tasks for label, tasks in homeless.items() if tasks}
+    if homeless:
+        able = {id: place for id, place in fleet.places.items() if id in fleet.executor_of} or fleet.places
+        wishes = {**fleet.task_locality, **locations_of_copies(fleet.task_locality, fleet.places, fleet.model)}
+        for id, container in _grouped(fleet, homeless, able, wishes, _default_grouper(fleet)).containers.items():
+            tasks_on[id] += container.tasks.values()
+    places = fleet.places
+    return JobModel.of(
+        [ContainerModel.of(id, tasks, named_place(places[id])) for id, tasks in tasks_on.items()], fleet.model.version
+    )
+
+
+def _wishes(fleet: Fleet, model: JobModel) -> dict[str, str]:
+    """Where tasks ran last; for those whose processor is gone, or has many, where a copy is."""
+    query_of = {name: query for name, (query, _) in fleet.partition_of_task().items()}
+    sizes = Counter(
+        (id, query_of.get(name)) for id, container in model.containers.items() for name in container.actives
+    )
+    owner = {name: id for id, container in model.containers.items() for name in container.actives}
+    takers: dict[str, str] = {}
+    for id in sorted(model.containers, key=natural_order):
+        for task in model.containers[id].tasks.values():
+            name = task.standby_of
+            if name is not None and sizes[id, query_of.get(name)] < sizes[owner[name], query_of.get(name)] - 1:
+                takers.setdefault(name, id)
+    wishes = {**fleet.task_locality, **locations_of_copies(fleet.task_locality, fleet.places, fleet.model)}
+    return {**wishes, **{name: fleet.processors[id].location for name, id in takers.items()}}
+
+
+def _must_wait(fleet: Fleet, resting: JobModel, evened: JobModel, now_ms: int) -> bool:
+    """Whether a task would go from a processor that lives to one whose copies are not caught up, and there is time."""
+    if fleet.even_out_by_ms is not None and fleet.even_out_by_ms <= now_ms:
+        return False
+    before = fleet.processor_of_task()
+    receivers = {
+        id
+        for id, container in evened.containers.items()
+        if any(before.get(name, id) != id and before[name] in fleet.processors for name in container.tasks)
+    }
+    return not are_caught_up(fleet, resting, receivers)
+
+
+def _with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> Standbys:
+    return assign_standbys(
+        model,
+        fleet.replication_factor,
+        fleet.model,
+        _zones(fleet),
+        _weights(fleet, choice),
+        fleet.executor_of.keys(),
+    )
+
+
+def _standing(fleet: Fleet, queries: Queries, planned: Standbys, choice: GrouperChoice) -> tuple[Fleet, list[str]]:
+    """The plan in force, after a look at its standbys, with what could not be placed; and what to say of that."""
+    tasks = [task for tasks in queries.values() for task in tasks]
+    model, factor = planned.model, fleet.replication_factor
+    check_standbys(model, tasks, _zones(fleet), factor, _weights(fleet, choice), fleet.executor_of.keys())
+    told = []
+    if planned.unplaced and not fleet.unplaced:
+        first = planned.unplaced[0]
+        count = len(planned.unplaced)
+        told.append(f"{count} standbys have no place, as that of {first.task_name}: {first.reason}")
+    if planned.sharing_zone and not fleet.sharing_zone:
+        count = len(planned.sharing_zone)
+        told.append(
+            f"{count} standbys are in one zone with another copy, as that of {planned.sharing_zone[0].task_name}"
+        )
+    known = {(copy.task_name, copy.replica) for copy in fleet.unplaced}
+    failed = sum((copy.task_name, copy.replica) not in known for copy in planned.unplaced)
+    counts = replace(fleet.standby_counts, failed_allocations=fleet.standby_counts.failed_allocations + failed)
+    after = replace(
+        in_force(without_regrouping(fleet), list(model.containers.values())),
+        unplaced=planned.unplaced,
+        sharing_zone=planned.sharing_zone,
+        standby_counts=counts,
+    )
+    return without_gone_copies(after), told
+
+
+def _weights(fleet: Fleet, choice: GrouperChoice) -> dict[str, int] | None:
+    return fleet.state_bytes() or None if choice.by_bytes else None
+
+
+def _zones(fleet: Fleet) -> dict[str, str] | None:
+    """Location to zone; None where no zone is known."""
+    return {executor.location: executor.zone for executor in fleet.executors.values() if executor.zone} or None
+
+
+def _default_grouper(fleet: Fleet) -> GrouperChoice:
+    return replace(DEFAULT_GROUPER, by_bytes=fleet.grouping.by_bytes)
+
+
+def _has_a_place_for_all(fleet: Fleet, queries: Queries) -> bool:
     """Whether the job model in force has every task of every query on a processor that is there."""
     placed = {name for name, processor in fleet.processor_of_task().items() if processor in fleet.processors}
     return all(task.task_name in placed for tasks in queries.values() for task in tasks)
@@ -68,18 +222,19 @@ def without_ended_queries(fleet: Fleet) -> Fleet:
     left = [
         ContainerModel.of(
             container.processor_id,
-            (task for name, task in container.tasks.items() if name in running),
+            (task for name, task in container.tasks.items() if (task.standby_of or name) in running),
             container.location_id,
         )
         for container in fleet.model.containers.values()
     ]
-    return replace(_in_force(fleet, left), regroup_at_ms=fleet.regroup_at_ms) if left else fleet
+    return in_force(fleet, left) if left else fleet
 
 
-def _in_force(fleet: Fleet, containers: list[ContainerModel]) -> Fleet:
+def in_force(fleet: Fleet, containers: list[ContainerModel]) -> Fleet:
+    """With these containers in the job model, of the next version if they say anything new."""
     now = JobModel.of(containers, fleet.model.version, fleet.grouping.config)
     if dict(now.containers) == dict(fleet.model.containers):
-        return replace(fleet, regroup_at_ms=None)
+        return fleet
     before, planned = fleet.processor_of_task(), replace(fleet, model=replace(now, version=now.version + 1))
     changed = frozenset(task for task, owner in planned.processor_of_task().items() if before.get(task) != owner)
-    return replace(planned, changed_tasks=changed, regroup_at_ms=None)
+    return replace(planned, changed_tasks=changed)

@@ -69,8 +69,9 @@ class ReadRecords(ABC):
         text = self.status()
         try:
             tasks = json.loads(text)["tasks"] if text else []
-            return {task["name"]: task["local-bytes"] for task in tasks if isinstance(task["local-bytes"], int)}
-        except (ValueError, KeyError, TypeError) as damage:
+            actives = [task for task in tasks if task.get("mode") != "Standby"]
+            return {task["name"]: task["local-bytes"] for task in actives if isinstance(task["local-bytes"], int)}
+        except (AttributeError, ValueError, KeyError, TypeError) as damage:
             self._say(f"the status of the last run is ignored, and with it how large the tasks were: {damage!r}")
             return {}
 

@@ -1,21 +1,25 @@
 """From the job model to rows for the scheduler: for each task the executors in order of preference.
 
 Pure. The first is the executor of the task's processor. Behind it stand the executors that take over at once when
-that one is lost: a survivor of the same location, else the least loaded, so that the JVM needs nobody's advice at
-that moment. For a processor that has no executor now, those are the interim row.
+that one is lost: those with a copy of the task, in the order in which they are to take it, then a survivor of the same
+location, else the least loaded, so that the JVM needs nobody's advice at that moment. For a processor that has no
+executor now, those are the interim row.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
+from functools import lru_cache
 
 from mooring.agent.fleet import Fleet, Processor, Query
-from mooring.model import natural_order
+from mooring.model import JobModel, TaskName, natural_order
 from mooring.model.orders import Rows
+from mooring.standby import take_over_order
 
 FALLBACKS = 3
-"""How many executors are named behind the first: enough for as many losses before the agent has answered the first."""
+"""How many executors are named behind the first and those with copies: enough for as many losses before the agent has
+answered the first."""
 
 
 def plan_rows(fleet: Fleet, published: Rows) -> Rows:
@@ -25,19 +29,21 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     there.
     """
     loads = _loads(fleet)
-    spares = heapq.nsmallest(FALLBACKS + 1, loads, key=lambda id: (loads[id], natural_order(id)))
-    refuge = _where_the_jvm_fell_back_to(fleet, published)
+    warm = _executors_with_copies(fleet)
+    spares = heapq.nsmallest(FALLBACKS + fleet.replication_factor, loads, key=lambda id: (loads[id], natural_order(id)))
+    refuge = where_the_jvm_fell_back_to(fleet, published)
     wanted: dict[str, tuple[str, ...]] = {}
     # Processors without an executor first: their tasks do run elsewhere, and count there.
     for processor in sorted(fleet.processors.values(), key=lambda p: (p.executor is not None, natural_order(p.id))):
         tasks = sorted(_tasks_of(fleet, processor), key=natural_order)
         if processor.executor is None:
-            staying = [task for task in tasks if task in refuge]
-            for task in staying:
-                loads[refuge[task]] += 1
-            wanted |= {task: _row(spares, refuge[task]) for task in staying}
-            tasks = [task for task in tasks if task not in refuge]
-        wanted |= _rows_of(processor, tasks, fleet, loads, spares)
+            interim = {task: (refuge[task], *warm.get(task, ())) for task in tasks if task in refuge}
+            interim |= {task: warm[task] for task in tasks if task in warm and task not in refuge}
+            for named in interim.values():
+                loads[named[0]] += 1
+            wanted |= {task: _row(fleet, spares, *named) for task, named in interim.items()}
+            tasks = [task for task in tasks if task not in interim]
+        wanted |= _rows_of(processor, tasks, fleet, loads, spares, warm)
     return {
         query.id: rows
         for query in fleet.queries.values()
@@ -50,7 +56,8 @@ def _rows_of_query(query: Query, wanted: Mapping[str, tuple[str, ...]]) -> dict[
     return {partition: wanted[name] for partition, name in names.items() if wanted.get(name)}
 
 
-def _where_the_jvm_fell_back_to(fleet: Fleet, published: Rows) -> dict[str, str]:
+def where_the_jvm_fell_back_to(fleet: Fleet, published: Rows) -> dict[str, str]:
+    """Task name to the first living executor of the row that the JVM holds."""
     return {
         fleet.queries[query].task_name(partition): living[0]
         for query, rows in published.items()
@@ -60,8 +67,31 @@ def _where_the_jvm_fell_back_to(fleet: Fleet, published: Rows) -> dict[str, str]
     }
 
 
+def _executors_with_copies(fleet: Fleet) -> dict[str, tuple[str, ...]]:
+    """Task name to the living executors with a copy of it, in the order in which they take it; without the others."""
+    if fleet.replication_factor == 1:
+        return {}
+    executor_of = fleet.executor_of
+    return {
+        task: living
+        for task, processors in _take_over_order(fleet.model).items()
+        if (living := tuple(executor_of[id] for id in processors if id in executor_of))
+    }
+
+
+@lru_cache(maxsize=1)
+def _take_over_order(model: JobModel) -> Mapping[TaskName, tuple[str, ...]]:
+    """The order of the newest job model is asked for at each event."""
+    return take_over_order(model)
+
+
 def _rows_of(
-    processor: Processor, tasks: list[str], fleet: Fleet, loads: dict[str, int], spares: list[str]
+    processor: Processor,
+    tasks: list[str],
+    fleet: Fleet,
+    loads: dict[str, int],
+    spares: list[str],
+    warm: Mapping[str, tuple[str, ...]],
 ) -> dict[str, tuple[str, ...]]:
     """Rows of tasks whose refuge is still to be found: near survivors in turn, else all, least loaded first."""
     survivors = [id for id in loads if id != processor.executor]
@@ -77,15 +107,15 @@ def _rows_of(
             load, order, refuge = queue[0]
             heapq.heapreplace(queue, (load + 1, order, refuge))
             counted[refuge] = load + 1
-            rows[task] = _row(spares, *first, refuge)
+            rows[task] = _row(fleet, spares, *first, *warm.get(task, ()), refuge)
         else:
             rows[task] = first
     return rows
 
 
-def _row(spares: list[str], *named: str) -> tuple[str, ...]:
-    """The named executors, and behind them who comes next if those are lost as well."""
-    return (*named, *(id for id in spares if id not in named))[: FALLBACKS + 1]
+def _row(fleet: Fleet, spares: list[str], *named: str) -> tuple[str, ...]:
+    """The named executors, each once, and behind them who comes next if those are lost as well."""
+    return tuple(dict.fromkeys((*named, *spares)))[: FALLBACKS + fleet.replication_factor]
 
 
 def _loads(fleet: Fleet) -> dict[str, int]:
@@ -99,4 +129,4 @@ def _loads(fleet: Fleet) -> dict[str, int]:
 
 def _tasks_of(fleet: Fleet, processor: Processor) -> list[str]:
     container = fleet.model.containers.get(processor.id)
-    return list(container.tasks) if container else []
+    return list(container.actives) if container else []

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.agent.barrier import Gate
-from mooring.agent.fleet import Fleet, Processor
-from mooring.model import events, natural_order
+from mooring.agent.copies import standbys_of
+from mooring.agent.fleet import Fleet, Processor, SeenCopy
+from mooring.model import TaskModel, events, natural_order
 
 _NO_GATE = Gate()
+
+Standbys = Mapping[str, Mapping[TaskModel, SeenCopy | None]]
+"""Processor id to its standbys, and what was seen of them."""
 
 
 @dataclass
@@ -19,6 +23,7 @@ class Tally:
     """Counts since this agent started.
 
     `restores` are state stores brought up from files; local when nothing but changelogs came from the checkpoint.
+    `milliseconds` is how long the local ones took in all, and those that fetched bytes.
     """
 
     batches: Counter[str] = field(default_factory=Counter)
@@ -26,6 +31,7 @@ class Tally:
     as_planned: int = 0
     moves: int = 0
     restores: Counter[str] = field(default_factory=Counter)
+    milliseconds: Counter[str] = field(default_factory=Counter)
 
     def take(self, event: events.Event) -> None:
         """Count what an event says."""
@@ -36,12 +42,32 @@ class Tally:
                 self.as_planned += event.as_planned
             case events.StoreOpened():
                 self.restores["local-opens" if event.remote_files == 0 else "remote-opens"] += 1
+                self.milliseconds["local" if event.remote_files == 0 else "other"] += event.milliseconds
+                self.milliseconds["fetching"] += event.milliseconds if event.remote_bytes else 0
                 self.restores["restore-bytes-local"] += event.local_bytes
                 self.restores["restore-bytes-remote"] += event.remote_bytes
                 self.restores["remote-changelogs"] += event.remote_changelogs
                 self.restores["restore-ms"] += event.milliseconds
 
-    def counters(self) -> dict[str, int]:
+            case events.CopiesSeen():
+                self.restores["standby-bytes-remote"] += sum(copy.fetched_bytes for copy in event.copies)
+
+    def recovery_seconds(self, bytes_to_fetch: int | None) -> float | None:
+        """How long a task takes to be back on an executor that lacks so much of its state.
+
+        The bytes at the rate of the opens that fetched any, and the mean of the local opens. None while what is needed
+        of these was not measured.
+        """
+        opens = self.restores["local-opens"]
+        opening = self.milliseconds["local"] / opens if opens else None
+        if bytes_to_fetch == 0:
+            return None if opening is None else round(opening / 1000, 3)
+        fetched, took = self.restores["restore-bytes-remote"], self.milliseconds["fetching"]
+        if bytes_to_fetch is None or not fetched or not took:
+            return None
+        return round((bytes_to_fetch * took / fetched + (opening or 0)) / 1000, 3)
+
+    def counters(self, fleet: Fleet) -> dict[str, int]:
         """All counts by the names of the metrics."""
         names = (
             "local-opens",
@@ -50,20 +76,36 @@ class Tally:
             "restore-bytes-remote",
             "remote-changelogs",
             "restore-ms",
+            "standby-bytes-remote",
         )
+        standbys = fleet.standby_counts
         return {
             "batches": sum(self.batches.values()),
             "preferred-host-requests": self.planned,
             "placed-as-planned": self.as_planned,
             "moves": self.moves,
+            "failovers-to-standby": standbys.failovers_to_standby,
+            "failovers-to-any-host": standbys.failovers_to_any_host,
+            "failed-standby-allocations": standbys.failed_allocations,
             **{name: self.restores[name] for name in names},
         }
+
+
+def metrics_of(fleet: Fleet, tally: Tally) -> dict[str, float]:
+    """The gauges: moves and failovers, and for each task with copies how far the last of those is behind."""
+    names = ("moves", "failovers-to-standby", "failovers-to-any-host", "failed-standby-allocations")
+    counters = tally.counters(fleet)
+    gauges = {name: float(counters[name]) for name in names}
+    for task, copies in _copies_of_tasks(fleet).items():
+        gauges[f"standby-lag-versions.{task}"] = float(max(copy.lag_versions for copy in copies))
+        gauges[f"standby-lag-ms.{task}"] = float(max(copy.lag_ms for copy in copies))
+    return gauges
 
 
 def status_of(fleet: Fleet, tally: Tally, at_ms: int, gate: Gate = _NO_GATE) -> dict[str, Any]:
     """The status as JSON, in the form of the command line's contract; every list in natural order."""
     processors = sorted(fleet.processors.values(), key=lambda processor: natural_order(processor.id))
-    sizes = _sizes(fleet)
+    standbys = standbys_of(fleet, fleet.model)
     return {
         "application": fleet.application,
         "leader": fleet.application,
@@ -71,7 +113,7 @@ def status_of(fleet: Fleet, tally: Tally, at_ms: int, gate: Gate = _NO_GATE) -> 
         "at": at_ms,
         **_barrier(fleet, gate),
         "hosts": _hosts(fleet),
-        "processors": [_processor(fleet, processor) for processor in processors],
+        "processors": [_processor(fleet, processor, standbys) for processor in processors],
         "queries": [
             {
                 "name": query.label,
@@ -83,8 +125,9 @@ def status_of(fleet: Fleet, tally: Tally, at_ms: int, gate: Gate = _NO_GATE) -> 
             }
             for query in sorted(fleet.queries.values(), key=lambda query: natural_order(query.label))
         ],
-        "tasks": [row for processor in processors for row in _tasks(fleet, processor, sizes)],
-        "counters": tally.counters(),
+        "tasks": [*_actives(fleet, processors, tally), *_standbys(processors, standbys)],
+        "counters": tally.counters(fleet),
+        **_shortages(fleet),
     }
 
 
@@ -116,14 +159,14 @@ def _hosts(fleet: Fleet) -> list[Mapping[str, Any]]:
     ]
 
 
-def _processor(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
+def _processor(fleet: Fleet, processor: Processor, standbys: Standbys) -> Mapping[str, Any]:
     return {
         "id": processor.id,
         "executor": processor.executor,
         "location": processor.location,
         "state": "bound" if processor.executor else ("awaited" if processor.is_awaited else "unbound"),
         "tasks": _names(fleet, processor),
-        "standby-tasks": [],
+        "standby-tasks": [task.task_name for task, _ in _in_order(standbys.get(processor.id, {}))],
     }
 
 
@@ -137,7 +180,8 @@ def _sizes(fleet: Fleet) -> dict[str, int]:
     return {**shares, **fleet.state_bytes()}
 
 
-def _tasks(fleet: Fleet, processor: Processor, sizes: Mapping[str, int]) -> list[Mapping[str, Any]]:
+def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Tally) -> list[Mapping[str, Any]]:
+    sizes, copies = _sizes(fleet), _copies_of_tasks(fleet)
     return [
         {
             "name": name,
@@ -147,12 +191,63 @@ def _tasks(fleet: Fleet, processor: Processor, sizes: Mapping[str, int]) -> list
             "location": fleet.task_locality.get(name, processor.location),
             "local-bytes": sizes.get(name),
             "lag-versions": 0,
-            "estimated-recovery-seconds": None,
+            "lag-ms": 0,
+            "estimated-recovery-seconds": tally.recovery_seconds(
+                0 if _has_caught_up_copy(copies.get(name, ())) else sizes.get(name)
+            ),
         }
+        for processor in processors
         for name in _names(fleet, processor)
     ]
 
 
+def _standbys(processors: Sequence[Processor], standbys: Standbys) -> list[Mapping[str, Any]]:
+    """One row for each; what is not known of it, as nobody has seen it yet, is None."""
+    return [
+        {
+            "name": task.task_name,
+            "mode": "Standby",
+            "processor": processor.id,
+            "changed": False,
+            "location": processor.location,
+            "local-bytes": copy.local_bytes if copy else None,
+            "lag-versions": copy.lag_versions if copy else None,
+            "lag-ms": copy.lag_ms if copy else None,
+            "estimated-recovery-seconds": None,
+        }
+        for processor in processors
+        for task, copy in _in_order(standbys.get(processor.id, {}))
+    ]
+
+
+def _in_order(standbys: Mapping[TaskModel, SeenCopy | None]) -> list[tuple[TaskModel, SeenCopy | None]]:
+    return sorted(standbys.items(), key=lambda entry: natural_order(entry[0].task_name))
+
+
+def _copies_of_tasks(fleet: Fleet) -> dict[str, list[SeenCopy]]:
+    """Active task's name to its copies, without those that nobody has seen yet."""
+    found: dict[str, list[SeenCopy]] = {}
+    for held in standbys_of(fleet, fleet.model).values():
+        for task, copy in held.items():
+            if copy is not None and task.standby_of is not None:
+                found.setdefault(task.standby_of, []).append(copy)
+    return found
+
+
+def _has_caught_up_copy(copies: Iterable[SeenCopy]) -> bool:
+    return any(copy.lag_versions == 0 for copy in copies)
+
+
+def _shortages(fleet: Fleet) -> Mapping[str, Any]:
+    """What the newest plan could not do for the standbys; nothing when it could do all."""
+    unplaced = [{"task": lack.task_name, "replica": lack.replica, "reason": lack.reason} for lack in fleet.unplaced]
+    sharing = [{"task": shared.task_name, "zone": shared.zone} for shared in fleet.sharing_zone]
+    return {
+        **({"unplaced-standbys": unplaced} if unplaced else {}),
+        **({"standbys-sharing-a-zone": sharing} if sharing else {}),
+    }
+
+
 def _names(fleet: Fleet, processor: Processor) -> list[str]:
     container = fleet.model.containers.get(processor.id)
-    return sorted(container.tasks, key=natural_order) if container else []
+    return sorted(container.actives, key=natural_order) if container else []

@@ -35,17 +35,20 @@ def as_text(status: dict[str, Any], now: float) -> str:
         _hosts(status),
         _queries(status),
         _tasks(status),
+        _shortages(status),
         _counters(status.get("counters", {})),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def _heading(status: dict[str, Any], now: float) -> str:
+    standbys = _in_mode(status, "Standby")
     sizes = (
         counted(len(status["hosts"]), "host"),
         counted(sum(len(host["executors"]) for host in status["hosts"]), "executor"),
         counted(len(status["processors"]), "processor"),
-        counted(len(status["tasks"]), "task"),
+        counted(len(_in_mode(status, "Active")), "task"),
+        *([counted(len(standbys), "standby")] if standbys else []),
     )
     lines = [
         f"{status['application']}: placement version {status['version']}, {', '.join(sizes)}; leader {status['leader']}"
@@ -61,13 +64,18 @@ def _heading(status: dict[str, Any], now: float) -> str:
 def _version(status: dict[str, Any]) -> str:
     """How the newest version stands, and what it changed."""
     barrier = status["barrier"]
-    changed = sum(bool(task.get("changed")) for task in status["tasks"])
+    tasks = _in_mode(status, "Active")
+    changed = sum(bool(task.get("changed")) for task in tasks)
     waiting = barrier["waiting-for"]
     waits = f", waiting for {counted(len(waiting), 'executor')}: {', '.join(waiting)}" if waiting else ""
     return (
         f"version {barrier['version']} is {barrier['state']}{waits}; "
-        f"{counted(changed, 'task')} changed, {len(status['tasks']) - changed} unchanged"
+        f"{counted(changed, 'task')} changed, {len(tasks) - changed} unchanged"
     )
+
+
+def _in_mode(status: dict[str, Any], mode: str) -> list[dict[str, Any]]:
+    return [task for task in status["tasks"] if task["mode"] == mode]
 
 
 def _hosts(status: dict[str, Any]) -> str:
@@ -106,12 +114,21 @@ def _tasks(status: dict[str, Any]) -> str:
             task["location"],
             size(task["local-bytes"]),
             task["lag-versions"],
+            task.get("lag-ms"),
             task["estimated-recovery-seconds"],
         )
         for task in status["tasks"]
     ]
-    heading = ("task", "role", "processor", "location", "local", "lag", "recovery s")
+    heading = ("task", "role", "processor", "location", "local", "lag", "lag ms", "recovery s")
     return table(heading, rows) if rows else ""
+
+
+def _shortages(status: dict[str, Any]) -> str:
+    """The standbys that could not be as they should."""
+    unplaced, sharing = status.get("unplaced-standbys", []), status.get("standbys-sharing-a-zone", [])
+    lines = [f"a standby of {lack['task']} has no place: {lack['reason']}" for lack in unplaced]
+    lines += [f"a standby of {shared['task']} shares the zone {shared['zone'] or '(none)'}" for shared in sharing]
+    return "\n".join(lines)
 
 
 def _counters(counters: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from mooring.grouping.host_aware import (
 from mooring.grouping.job import GrouperFactory, plan_job
 from mooring.grouping.moves import Move, MovePlan, plan_moves
 from mooring.grouping.older_forms import GrouperMetadata
-from mooring.grouping.with_standbys import StandbyTaskNameGrouper
+from mooring.grouping.with_standbys import StandbyTaskNameGrouper, locations_of_copies
 
 __all__ = [
     "DEFAULT_GROUPER",
@@ -32,6 +32,7 @@ __all__ = [
     "check_job_model",
     "check_standbys",
     "choose_grouper",
+    "locations_of_copies",
     "plan_job",
     "plan_moves",
 ]

@@ -32,13 +32,14 @@ def plan_job(
     `queries` maps query name to its tasks. Queries that already run are planned before new ones, both in natural order
     of names. What a query will be given counts for the queries before it as what it has now. Every processor is listed,
     idle ones without tasks. The version is the previous one when nothing changed, else one more; the first is 1.
-    `config` is the previous one unless given.
+    `config` is the previous one unless given. Standbys in `previous` are not looked at, and the answer has none.
 
     Raises `InvalidGroupingError` for no processors, for a task name that two queries use, and for what the grouper
     refuses, naming the query.
     """
     if not processor_locality:
         raise InvalidGroupingError(f"there are no processors to group {len(queries)} queries on")
+    previous = previous and previous.without_standbys()
     before = _split_by_query(previous, _query_of_each_task(queries))
     load = Counter({processor: 0 for processor in processor_locality})
     for model in before.values():

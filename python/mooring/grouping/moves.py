@@ -1,4 +1,4 @@
-"""What a new job model changes for the tasks."""
+"""What a new job model changes for the active tasks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class MovePlan:
 
 
 def plan_moves(before: JobModel | None, after: JobModel, state_bytes: Mapping[str, int] | None = None) -> MovePlan:
-    """List what moves when `after` replaces `before`; tasks that are gone are not listed.
+    """List what moves when `after` replaces `before`; tasks that are gone and standbys are not listed.
 
     None before means that every task is new. `state_bytes` maps task name to bytes, for tasks where that is known.
     """
@@ -68,5 +68,5 @@ def _whereabouts(model: JobModel) -> dict[TaskName, tuple[str, LocationId | None
     return {
         name: (container.processor_id, named_place(container.location_id))
         for container in model.containers.values()
-        for name in container.tasks
+        for name in container.actives
     }

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from mooring.grouping.contract import TaskNameGrouper
 from mooring.grouping.host_aware import HostAwareGrouper
-from mooring.model import ContainerModel, JobModel, TaskMode, TaskModel, named_place
+from mooring.model import ContainerModel, JobModel, TaskModel, named_place
 from mooring.standby import Standbys, assign_standbys, take_over
 
 
@@ -55,8 +55,8 @@ class StandbyTaskNameGrouper(TaskNameGrouper):
 
         Raises `InvalidGroupingError` for what the other grouper refuses, and for what `assign_standbys` refuses.
         """
-        wishes = dict(task_locality) | _locations_of_copies(task_locality, processor_locality, previous)
-        grouped = self._grouper.group(task_models, wishes, processor_locality, _without_standbys(previous))
+        wishes = dict(task_locality) | locations_of_copies(task_locality, processor_locality, previous)
+        grouped = self._grouper.group(task_models, wishes, processor_locality, previous and previous.without_standbys())
         idle = processor_locality.keys() - {container.processor_id for container in grouped}
         model = JobModel.of(
             [*grouped, *(ContainerModel.of(id, [], named_place(processor_locality[id])) for id in idle)]
@@ -64,10 +64,10 @@ class StandbyTaskNameGrouper(TaskNameGrouper):
         return assign_standbys(model, self._factor, previous, self._zones, self._weights)
 
 
-def _locations_of_copies(
+def locations_of_copies(
     task_locality: Mapping[str, str], processor_locality: Mapping[str, str], previous: JobModel | None
 ) -> dict[str, str]:
-    """Where the tasks of processors that are gone have a copy, unless somebody is still where they ran last."""
+    """Where tasks of processors that are gone have a copy, unless somebody is still where they ran last."""
     if previous is None:
         return {}
     gone = previous.containers.keys() - processor_locality.keys()
@@ -78,20 +78,3 @@ def _locations_of_copies(
         for name, taker in take_over(previous, processors=gone).with_copy.items()
         if task_locality.get(name, was_at[name]) not in there
     }
-
-
-def _without_standbys(previous: JobModel | None) -> JobModel | None:
-    if previous is None:
-        return None
-    return JobModel.of(
-        (
-            ContainerModel.of(
-                id,
-                [task for task in container.tasks.values() if task.task_mode is TaskMode.ACTIVE],
-                container.location_id,
-            )
-            for id, container in previous.containers.items()
-        ),
-        previous.version,
-        previous.config,
-    )

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from mooring.errors import InvalidJobModelError
 from mooring.model.names import LocationId, TaskName
-from mooring.model.task_model import TaskModel
+from mooring.model.task_model import TaskMode, TaskModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,11 @@ class ContainerModel:
             if name != task.task_name:
                 raise InvalidJobModelError(f'container "{self.processor_id}" lists task "{task.task_name}" as "{name}"')
         object.__setattr__(self, "tasks", MappingProxyType(dict(self.tasks)))
+
+    @property
+    def actives(self) -> dict[TaskName, TaskModel]:
+        """The tasks that work here, without the standbys."""
+        return {name: task for name, task in self.tasks.items() if task.task_mode is TaskMode.ACTIVE}
 
     @classmethod
     def of(

@@ -155,6 +155,30 @@ class StateMeasured(Event):
     state_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class CopyOfState:
+    """What one executor has of a partition's state: the last version that is whole there, -1 for none.
+
+    `lag_ms` is how far it was behind; `fetched_bytes` is what this round read from the checkpoint.
+    """
+
+    partition: int
+    executor: str
+    version: int
+    lag_ms: int
+    local_bytes: int
+    fetched_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesSeen(Event):
+    """A round of the replica query is over; the copies of the query were to reach the committed `version`."""
+
+    query: str
+    version: int
+    copies: tuple[CopyOfState, ...]
+
+
 def read_event(form: Mapping[str, Any]) -> Event | None:
     """The event of one JSON object; None for a kind that this version does not know.
 
@@ -218,6 +242,12 @@ def _store_opened(form: Mapping[str, Any]) -> Event:
     )
 
 
+def _copies_seen(form: Mapping[str, Any]) -> Event:
+    fields = ("partition", "executor", "version", "lag-ms", "bytes", "fetched-bytes")
+    copies = tuple(CopyOfState(*(copy[field] for field in fields)) for copy in form["copies"])
+    return CopiesSeen(form["at"], form["query"], form["version"], copies)
+
+
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
     "PlanInForce": _plan_in_force,
     "DriverStarting": _driver_starting,
@@ -232,4 +262,5 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
     "QueryEnded": lambda form: QueryEnded(form["at"], form["query"], form["run"], form["error"]),
     "StoreOpened": _store_opened,
     "StateMeasured": lambda form: StateMeasured(form["at"], form["executor"], form["store"], form["bytes"]),
+    "CopiesSeen": _copies_seen,
 }

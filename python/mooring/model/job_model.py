@@ -39,6 +39,16 @@ class JobModel:
             by_id[container.processor_id] = container
         return cls(config or {}, by_id, version)
 
+    def without_standbys(self) -> "JobModel":
+        """The same with active tasks only: itself when it has no others."""
+        if all(len(held.actives) == len(held.tasks) for held in self.containers.values()):
+            return self
+        return JobModel.of(
+            (ContainerModel.of(id, held.actives.values(), held.location_id) for id, held in self.containers.items()),
+            self.version,
+            self.config,
+        )
+
     @property
     def max_change_log_stream_partitions(self) -> int:
         """How many changelog partitions the tasks need: the highest number plus one, 0 without tasks."""

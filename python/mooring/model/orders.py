@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mooring.model.job_model import JobModel
 
 Rows = Mapping[str, Mapping[int, tuple[str, ...]]]
 """Query id and partition to executors, the most wanted first."""
+
+
+Copies = Mapping[str, Mapping[int, tuple[str, ...]]]
+"""Query id and partition to the executors that are to hold a copy of its state, in the order of the replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class PublishPlan(Order):
 
     version: int
     rows: Rows
+    copies: Copies = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,14 @@ class Settings:
     host_affinity_enabled: bool
     host_affinity_wait_ms: int
     processor_rebind_timeout_ms: int
+    liveness_timeout_ms: int
     location_provider: str
     zone_provider: str | None
     grouper: str
     grouper_weights: str
     metadata: str | None
+    standby_replication_factor: int
+    standby_max_bytes_per_second: int
     debounce_ms: int
     agent_python: str | None
     agent_liveness_timeout_ms: int

@@ -106,7 +106,6 @@ TABLE: tuple[Setting, ...] = (
         "How long a host may be silent, without having closed its connections, before it counts as lost.",
         minimum="1s",
         maximum="1h",
-        since=LATER,
     ),
     Setting(
         "location.provider",
@@ -170,7 +169,13 @@ TABLE: tuple[Setting, ...] = (
         "n keeps n-1 warm copies of each task on other locations.",
         minimum="1",
         maximum="4",
-        since=LATER,
+    ),
+    Setting(
+        "standby.max.bytes.per.second",
+        "size",
+        "64m",
+        "How much an executor fetches for the copies that it keeps, in bytes a second.",
+        minimum="1m",
     ),
     Setting(
         "debounce",

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 
 from mooring.errors import AgentError
 from mooring.model.events import Event, read_event
-from mooring.model.orders import Rows
+from mooring.model.orders import PublishPlan
 from mooring.model.standing import Standing
 
 
@@ -50,10 +50,9 @@ class JvmBridge:
         """Let executors take up a version; each that has is told of by PlanPickedUp."""
         self._call("offer", version)
 
-    def publish(self, version: int, rows: Rows) -> bool:
+    def publish(self, plan: PublishPlan) -> bool:
         """Put a plan in force from the next batch on; False when the JVM has a newer one."""
-        queries = {query: {str(partition): list(row) for partition, row in by.items()} for query, by in rows.items()}
-        return bool(self._call("publish", json.dumps({"version": version, "queries": queries})))
+        return bool(self._call("publish", plan_as_json(plan)))
 
     def say(self, message: str) -> None:
         """Write a line into the driver's log."""
@@ -80,6 +79,18 @@ class JvmBridge:
             return getattr(self._bridge, method)(*arguments)
         except (Py4JError, OSError) as error:
             raise AgentError(f"the driver did not answer {method}: {error}") from error
+
+
+def plan_as_json(plan: PublishPlan) -> str:
+    """A plan as the JVM reads it, and keeps it for the next agent."""
+    form: dict[str, Any] = {"version": plan.version, "queries": _by_partition(plan.rows)}
+    if plan.copies:
+        form["standbys"] = _by_partition(plan.copies)
+    return json.dumps(form)
+
+
+def _by_partition(executors: Mapping[str, Mapping[int, tuple[str, ...]]]) -> dict[str, dict[str, list[str]]]:
+    return {query: {str(partition): list(row) for partition, row in by.items()} for query, by in executors.items()}
 
 
 def _events(text: str) -> list[Event]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mooring.errors import InvalidGroupingError
-from mooring.model import JobModel, LocationId, TaskMode, TaskModel, TaskName, named_place, natural_order
+from mooring.model import JobModel, LocationId, TaskModel, TaskName, named_place, natural_order
 
 NOWHERE: Final = -1
 """Stands for the location of a processor that has none."""
@@ -84,7 +84,7 @@ def pose(
         places=places,
         place=place_of,
         zone=zone_of,
-        busy=[_count_of_actives(model, id) for id in processors],
+        busy=[len(model.containers[id].actives) for id in processors],
         open_places=open_places,
         open_zones=frozenset(zone_of[place] for place in open_places),
         active_place=[number[place] if (place := location[owner[task.task_name][1]]) else NOWHERE for task in tasks],
@@ -97,16 +97,11 @@ def pose(
 def _owner_of_each_active(model: JobModel) -> dict[TaskName, tuple[TaskModel, str]]:
     owner: dict[TaskName, tuple[TaskModel, str]] = {}
     for id in sorted(model.containers, key=natural_order):
-        for name, task in model.containers[id].tasks.items():
-            if task.task_mode is TaskMode.ACTIVE:
-                if name in owner:
-                    raise InvalidGroupingError(f'task "{name}" is active on "{owner[name][1]}" and on "{id}"')
-                owner[name] = task, id
+        for name, task in model.containers[id].actives.items():
+            if name in owner:
+                raise InvalidGroupingError(f'task "{name}" is active on "{owner[name][1]}" and on "{id}"')
+            owner[name] = task, id
     return owner
-
-
-def _count_of_actives(model: JobModel, processor: str) -> int:
-    return sum(task.task_mode is TaskMode.ACTIVE for task in model.containers[processor].tasks.values())
 
 
 def _weigh(tasks: Sequence[TaskModel], weights: Mapping[str, int]) -> list[int]:

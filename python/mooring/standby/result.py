@@ -110,9 +110,8 @@ def _with_standbys(model: JobModel, copies: Copies, numbered: Sequence[Sequence[
             standbys.setdefault(copies.question.processors[p], []).append(standby)
     containers = []
     for id, container in model.containers.items():
-        actives = [task for task in container.tasks.values() if task.task_mode is TaskMode.ACTIVE]
         copied = sorted(standbys.get(id, []), key=lambda task: natural_order(task.task_name))
-        containers.append(ContainerModel.of(id, actives + copied, container.location_id))
+        containers.append(ContainerModel.of(id, [*container.actives.values(), *copied], container.location_id))
     return JobModel.of(containers, model.version, model.config)
 
 

@@ -81,11 +81,9 @@ class _State:
         self.tasks: dict[str, list[TaskName]] = {}
         self.holders: dict[TaskName, list[str]] = {}
         for id in sorted(model.containers, key=natural_order):
-            held = model.containers[id].tasks.values()
-            self.tasks[id] = sorted(
-                (task.task_name for task in held if task.task_mode is TaskMode.ACTIVE), key=natural_order
-            )
-            for task in held:
+            container = model.containers[id]
+            self.tasks[id] = sorted(container.actives, key=natural_order)
+            for task in container.tasks.values():
                 if task.standby_of is not None:
                     self.holders.setdefault(task.standby_of, []).append(id)
                 elif task.task_mode is TaskMode.ACTIVE:

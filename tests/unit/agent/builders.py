@@ -60,6 +60,23 @@ class Story:
         published = [order for order in self.orders if isinstance(order, PublishPlan)]
         return {query: dict(rows) for query, rows in published[-1].rows.items()} if published else {}
 
+    @property
+    def copies(self) -> dict[str, dict[int, tuple[str, ...]]]:
+        """Which executors the JVM was last told to keep copies on."""
+        published = [order for order in self.orders if isinstance(order, PublishPlan)]
+        return {query: dict(by) for query, by in published[-1].copies.items()} if published else {}
+
+    def sees_copies(self, *executors: str, behind: int = 0) -> None:
+        """A round of the replica queries: the copies on these executors are so many versions behind."""
+        for query, by in self.copies.items():
+            seen = tuple(
+                events.CopyOfState(partition, executor, 12 - behind, 250 * behind, 1_000, 77)
+                for partition, holders in by.items()
+                for executor in holders
+                if executor in executors
+            )
+            self.take(events.CopiesSeen(self.now_ms, query, 12, seen))
+
     def first_choice(self, query: str) -> dict[int, str]:
         return {partition: row[0] for partition, row in self.rows[query].items()}
 
@@ -78,9 +95,11 @@ class Story:
         return [order for order in self.orders if isinstance(order, SaveJobModel)]
 
 
-def running(query: str = "q", partitions: int = 6, executors: tuple[str, ...] = ("1@a", "2@b", "3@c")) -> Story:
+def running(
+    query: str = "q", partitions: int = 6, executors: tuple[str, ...] = ("1@a", "2@b", "3@c"), factor: int = 1
+) -> Story:
     """An application whose query has its plan."""
-    story = Story()
+    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=factor)))
     story.joins(*executors)
     story.after(TIMING.debounce_ms)
     story.plans(query, partitions)

@@ -13,7 +13,7 @@ from mooring.agent.records import Records
 from mooring.errors import AgentError
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import events
-from mooring.model.orders import Rows
+from mooring.model.orders import Copies, PublishPlan, Rows
 
 
 class Bridge:
@@ -22,6 +22,7 @@ class Bridge:
     def __init__(self, *news: list[events.Event]) -> None:
         self.news = list(news)
         self.plans: list[Rows] = []
+        self.copies: list[Copies] = []
         self.said: list[str] = []
         self.executors: set[str] = set()
         self.picked_up: list[events.Event] = []
@@ -40,8 +41,9 @@ class Bridge:
     def offer(self, version: int) -> None:
         self.picked_up = [events.PlanPickedUp(0, executor, version) for executor in sorted(self.executors)]
 
-    def publish(self, version: int, rows: Rows) -> bool:
-        self.plans.append(rows)
+    def publish(self, plan: PublishPlan) -> bool:
+        self.plans.append(plan.rows)
+        self.copies.append(plan.copies)
         return True
 
     def say(self, message: str) -> None:
@@ -89,6 +91,21 @@ def test_the_grouper_of_the_settings_plans() -> None:
     run(bridge)
     assert sizes(bridge.plans[-1]) == [6]
     assert bridge.said == []
+
+
+def test_the_replication_factor_of_the_settings_is_planned_and_survives_the_agent() -> None:
+    """The second agent finds an executor gone: the JVM has sent its tasks to their copies, and there they stay."""
+    first = Bridge([started(standby_replication_factor="2"), *executors("a", "b", "c")], [planned()], [], [])
+    name = run(first)
+    assert {len(held) for held in first.copies[-1]["q"].values()} == {1}
+    in_force = {("q", partition): row[0] for partition, row in first.plans[-1]["q"].items()}
+    living = [event for event in executors("a", "b", "c") if event.executor != "0"]  # type: ignore[attr-defined]
+    second = Bridge(
+        [events.PlanInForce(0, 50, in_force), started(standby_replication_factor="2"), *living, planned()], [], [], []
+    )
+    run(second, name)
+    fell_to = {p: next(id for id in row if id != "0") for p, row in first.plans[-1]["q"].items()}
+    assert {p: row[0] for p, row in second.plans[-1]["q"].items()} == fell_to
 
 
 def test_a_grouper_that_can_not_be_loaded_is_said_once_and_the_default_one_goes_on() -> None:

@@ -15,7 +15,8 @@ def opened(partition, began, seconds, copied=1000):
 
 
 def restart_of(*logs):
-    batch = {"batchId": 4, "durationMs": {"queryPlanning": 500, "addBatch": 6000}}
+    compacted = [{"customMetrics": {"rocksdbTotalBytesReadByCompaction": bytes_read}} for bytes_read in (700, 50)]
+    batch = {"batchId": 4, "durationMs": {"queryPlanning": 500, "addBatch": 6000}, "stateOperators": compacted}
     return Run(100.0, {"query-start": 110.0, "progress": [batch]}, logs, ())
 
 
@@ -44,6 +45,11 @@ def test_the_first_commit_is_the_time_of_its_file(checkpoint):
         10.0,
         11.5,
     )
+
+
+def test_what_rocksdb_compacts_meanwhile_is_added_up_over_the_operators(checkpoint):
+    seen = figures_of(restart_of(ExecutorLog(openings=[opened(0, 0, 1.0)])), checkpoint, "stock")
+    assert seen["compaction-bytes"] == 750
 
 
 def test_each_side_counts_its_own_bytes_from_the_checkpoint(checkpoint):

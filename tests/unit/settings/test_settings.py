@@ -23,11 +23,13 @@ def test_defaults():
         host_affinity_enabled=True,
         host_affinity_wait_ms=10_000,
         processor_rebind_timeout_ms=60_000,
+        liveness_timeout_ms=30_000,
         location_provider="host",
         zone_provider=None,
         grouper="host-aware",
         grouper_weights="tasks",
         metadata=None,
+        standby_replication_factor=1,
         debounce_ms=3_000,
         agent_python=None,
         agent_liveness_timeout_ms=30_000,
@@ -156,11 +158,11 @@ def test_a_relative_local_store_is_refused():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("standby.replication.factor", "2"),
+        ("moves.max.concurrent", "2"),
         ("drain.timeout", "10m"),
         ("drain.on.sigterm", "true"),
         ("placement.poll.interval", "2s"),
-        ("liveness.timeout", "nonsense"),
+        ("resume.drained", "nonsense"),
     ],
 )
 def test_a_setting_of_a_later_version_says_so(name, value):
@@ -169,7 +171,7 @@ def test_a_setting_of_a_later_version_says_so(name, value):
     assert "this version of Mooring does not have this yet" in problem
 
 
-@pytest.mark.parametrize(("name", "value"), [("standby.replication.factor", "1"), ("drain.poll.interval", "5000")])
+@pytest.mark.parametrize(("name", "value"), [("moves.max.concurrent", "1"), ("drain.poll.interval", "5000")])
 def test_a_setting_of_a_later_version_may_be_set_to_its_default(name, value):
     assert Settings.from_conf({f"spark.mooring.{name}": value}) == Settings.from_conf({})
 

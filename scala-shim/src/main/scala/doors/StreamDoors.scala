@@ -5,16 +5,17 @@ import java.util.UUID
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
-import org.apache.spark.sql.execution.streaming.operators.stateful.StatefulOperator
+import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperator, StateStoreWriter}
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExecBase
 import org.apache.spark.sql.execution.streaming.runtime.{QueryExecutionThread, StreamExecution}
-import org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider
+import org.apache.spark.sql.execution.streaming.state.{RocksDBStateStoreProvider, StateStoreId}
 import org.apache.spark.sql.internal.SQLConf
 
 /** A query as far as Mooring has to know it; its logs as they are at the first look. */
@@ -34,6 +35,16 @@ final class StreamDoor private[mooring] (execution: StreamExecution) {
   /** Returns when the query has stopped. */
   def stop(): Unit = execution.stop()
 
+  /** Starts a query that follows this one: it reads `source`, which learns of this query's id by `option`. */
+  def replicate(source: String, option: String): Replica = new Replica(this, source, option)
+
+  /** How this query reads its checkpoint. */
+  def checkpointAccess: CheckpointAccess = CheckpointAccess.of(this)
+
+  private[mooring] def newSession(): SparkSession = execution.sparkSession.newSession()
+  private[mooring] def sqlConf: SQLConf = session.sessionState.conf
+  private[mooring] def hadoopConf: Configuration = session.sessionState.newHadoopConf()
+
   /** As Spark itself decides whether to switch adaptive execution off (MicroBatchExecution). */
   def isStateful: Boolean = execution.analyzedPlan.exists {
     case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: GlobalLimit |
@@ -44,11 +55,13 @@ final class StreamDoor private[mooring] (execution: StreamExecution) {
   }
 
   private lazy val begun = execution.offsetLog.getLatest()
-  private lazy val committed = {
-    // A log of our own: the query's own fixes its format from the settings when it is first touched.
-    val log = new CommitLog(session, new Path(checkpoint, "commits").toString, readOnly = true)
-    try log.getLatest() catch { case _: java.io.FileNotFoundException => None }
-  }
+  // A log of our own: the query's own fixes its format from the settings when it is first touched.
+  private lazy val commits = new CommitLog(session, new Path(checkpoint, "commits").toString, readOnly = true)
+  private lazy val committed = try commits.getLatest() catch { case _: java.io.FileNotFoundException => None }
+
+  /** The unique ids of the state that a committed batch has left: operator, partition, store; none in format v1. */
+  def stateIds(batch: Long): Map[Long, Array[Array[String]]] =
+    commits.get(batch).flatMap(_.stateUniqueIds).getOrElse(Map.empty)
 
   /** The batch that was begun and not committed, if there is one. */
   def unfinishedBatch: Option[Long] =
@@ -111,8 +124,12 @@ object StreamDoors {
   def statefulOperator(plan: SparkPlan): Option[OperatorFacts] = plan match {
     case operator: StatefulOperator =>
       operator.stateInfo.map { info =>
+        val stores = operator match {
+          case writer: StateStoreWriter => writer.stateStoreNames
+          case _ => Nil
+        }
         OperatorFacts(info.operatorId, info.numPartitions, info.checkpointLocation, info.queryRunId.toString,
-          info.storeVersion)
+          info.storeVersion, stores)
       }
     case _ => None
   }
@@ -142,5 +159,11 @@ object StreamDoors {
   }
 }
 
-/** What a planned stateful operator says of itself. */
-final case class OperatorFacts(id: Long, partitions: Int, stateDir: String, runId: String, batch: Long)
+/** What a planned stateful operator says of itself; `stores` are the names of those it writes. */
+final case class OperatorFacts(
+    id: Long, partitions: Int, stateDir: String, runId: String, batch: Long, stores: Seq[String]) {
+
+  /** Where the checkpoint keeps a store of one partition. */
+  def directory(partition: Int, store: String): String =
+    if (store == StateStoreId.DEFAULT_STORE_NAME) s"$stateDir/$id/$partition" else s"$stateDir/$id/$partition/$store"
+}

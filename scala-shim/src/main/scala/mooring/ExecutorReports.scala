@@ -26,6 +26,10 @@ object ExecutorReports {
       "local-changelogs" -> counts.localChangelogs, "remote-changelogs" -> counts.remoteChangelogs))
   }
 
+  def copyMade(query: String, partition: Int, version: Long, bytes: Long, fetched: Long): Unit =
+    send(Map("report" -> "copy-made", "query" -> query, "partition" -> partition, "version" -> version, "bytes" -> bytes,
+      "fetched-bytes" -> fetched))
+
   /** Tells which version of the job model this executor knows; the newest there is, and when to ask again. */
   def version(known: Long): Option[(Long, Long)] = context.flatMap { ctx =>
     Option(ctx.ask(Json.write(Map("report" -> "version", "executor" -> ctx.executorID(), "version" -> known)))).map { answer =>

@@ -1,6 +1,6 @@
 package io.mooring
 
-import java.io.{FileInputStream, FileNotFoundException, IOException, OutputStream}
+import java.io.{FileInputStream, FileNotFoundException, InputStream, IOException, OutputStream}
 import java.nio.channels.Channels
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file._
@@ -8,7 +8,7 @@ import java.nio.file.attribute.{BasicFileAttributes, FileTime, PosixFilePermissi
 import java.security.MessageDigest
 import java.util.UUID
 import java.util.concurrent.{ArrayBlockingQueue, ConcurrentHashMap, ThreadPoolExecutor, TimeUnit}
-import java.util.zip.CRC32C
+import java.util.zip.{CheckedOutputStream, CRC32C}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Using
@@ -88,6 +88,28 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   def temporary(): Option[Path] = if (!hasRoom) None else attemptOr[Option[Path]]("write", None) {
     prepare()
     Some(dir.resolve(TemporaryPrefix + UUID.randomUUID()))
+  }
+
+  /**
+   * Keeps what `in` holds under `name`, which nobody else writes; its length, or None where there is no room for it.
+   * IOException when the stream or the disk fails: nothing is kept then.
+   */
+  def take(name: String, in: InputStream): Option[Long] = if (!hasRoom) None else {
+    prepare()
+    val temporary = dir.resolve(TemporaryPrefix + UUID.randomUUID())
+    try {
+      val crc = new CRC32C
+      Using.resource(create(temporary))(out => in.transferTo(new CheckedOutputStream(out, crc)))
+      publish(name, temporary, crc.getValue).map(Files.size)
+    } finally Files.deleteIfExists(temporary)
+  }
+
+  /** The names of all files that are kept. */
+  def names: Set[String] = list("").map(_._2.name).toSet
+
+  /** Lets go of every file whose name is none of these. */
+  def retain(wanted: Set[String]): Unit = attempt("remove what is not needed") {
+    list("").foreach { case (path, kept) => if (!wanted(kept.name)) Files.deleteIfExists(path) }
   }
 
   private def hasRoom: Boolean = hostStore.lackOfRoom() == 0 || {

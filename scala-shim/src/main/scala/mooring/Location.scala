@@ -52,6 +52,10 @@ final class Location(
 }
 
 object Location {
+
+  /** How a task asks for an executor. Spark cuts this text at the first underscore: a host with one can only be named as a host. */
+  def ofExecutor(host: String, executor: String): String = if (host.contains("_")) host else s"executor_${host}_$executor"
+
   val Key = "spark.mooring.location.provider"
   val ZoneKey = "spark.mooring.zone.provider"
 

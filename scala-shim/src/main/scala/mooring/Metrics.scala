@@ -11,11 +11,17 @@ object Metrics {
   private val names = Seq("preferred-host-requests", "any-host-requests", "host-affinity-match-pct",
     "restore-bytes-local", "restore-bytes-remote", "moves")
 
-  /** Registers the gauges; Spark reads the registry once, after the driver part started. */
-  def register(registry: MetricRegistry): Unit = names.foreach { name =>
-    values.putIfAbsent(name, 0.0)
-    registry.register(s"mooring.$name", new Gauge[Double] { override def getValue: Double = values.get(name) })
+  @volatile private var registry: Option[MetricRegistry] = None
+
+  /** Registers the gauges that every application has; Spark's sinks read the registry again and again. */
+  def register(sparks: MetricRegistry): Unit = {
+    registry = Some(sparks)
+    values.clear() // of an application before, in the same JVM
+    names.foreach(set(_, 0.0))
   }
 
-  def set(name: String, value: Double): Unit = { values.put(name, value); () }
+  /** Sets a gauge; one that is new, as of a task, is registered with that. */
+  def set(name: String, value: Double): Unit =
+    if (values.put(name, value) == null)
+      registry.foreach(_.gauge(s"mooring.$name", () => new Gauge[Double] { override def getValue: Double = values.get(name) }))
 }

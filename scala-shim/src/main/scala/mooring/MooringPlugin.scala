@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
-import org.apache.spark.sql.execution.streaming.state.mooring.{ListenerDoor, StreamDoors, WarmUp}
+import org.apache.spark.sql.execution.streaming.state.mooring.{ExecutorDoor, ListenerDoor, StreamDoors, WarmUp}
 
 /** The one switch: `spark.plugins=io.mooring.MooringPlugin`. */
 final class MooringPlugin extends SparkPlugin {
@@ -26,12 +26,16 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val table = new PlacementTable
   val bridge = new Bridge(table, leadership)
   private val census = new Census(bridge, Location.isHost(settings.text(Location.Key)))
-  val reports = new ReportDesk(bridge, table, census, () => mayBeTold)
 
-  val queries = new QueryWatch(bridge, table, settings.milliseconds("spark.mooring.host.affinity.wait"),
+  /** None where every task is kept once. */
+  val standbys: Option[Standbys] = Option.when(placing && settings.copies > 0)(new Standbys(table, bridge))
+  private val liveness = standbys.map(_ => new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
+  val reports = new ReportDesk(bridge, table, standbys, liveness, census, () => mayBeTold)
+
+  val queries = new QueryWatch(bridge, table, standbys, settings.milliseconds("spark.mooring.host.affinity.wait"),
     () => mayBeTold)
 
-  ListenerDoor.add(context, new ClusterWatch(bridge, table, queries, census, reports))
+  ListenerDoor.add(context, new ClusterWatch(bridge, table, queries, standbys, census, reports))
   Bridge.current = bridge
   private val agent: Option[AgentProcess] = if (placing) Some(new AgentProcess(conf, bridge,
     settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000))
@@ -54,7 +58,27 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
     "settings" -> mooringSettings), about = Some("application"))
 
-  def stop(): Unit = agent.foreach(_.stop())
+  /** The tasks of an executor that goes, or is gone, run where their copies are. */
+  private object departures extends Departures {
+    override def isLeaving(executor: String): Boolean = ExecutorDoor.isLeaving(context, executor)
+
+    override def leaves(executor: String): Unit = if (table.isAlive(executor)) {
+      table.executorLost(executor)
+      census.removed(executor, "it is to be removed")
+    }
+
+    override def isSilent(executor: String, forMs: Long): Unit = {
+      Say.warn(s"executor $executor has been silent for $forMs ms: it counts as lost")
+      table.executorLost(executor)
+      ExecutorDoor.giveUp(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
+    }
+  }
+
+  def stop(): Unit = {
+    liveness.foreach(_.stop())
+    standbys.foreach(_.stop())
+    agent.foreach(_.stop())
+  }
 }
 
 object Driver {
@@ -136,6 +160,8 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
       warmUp(context.conf())
+      Copies.use(store.filter(_ => settings.copies > 0)
+        .map(new Copies(_, settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue))))
       sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes").getOrElse(Long.MaxValue)))
     }
   }
@@ -150,6 +176,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
   override def shutdown(): Unit = {
     sweep.foreach(_.stop())
     versions.foreach(_.stop())
+    Copies.use(None)
     HostStores.use(None)
     ExecutorReports.through(None)
   }

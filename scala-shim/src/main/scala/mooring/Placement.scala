@@ -117,8 +117,7 @@ final class PlacedRDD[T: ClassTag](
     Driver.current.flatMap(_.table.preferred(query, split.index)) match {
       case Some((executor, host)) =>
         PlacedStages.wanted(id, query, batch, split.index, executor)
-        // Spark cuts this text at the first underscore; a host with one in its name can only be named as a host.
-        if (host.contains("_")) Seq(host) else Seq(s"executor_${host}_$executor")
+        Seq(Location.ofExecutor(host, executor))
       case None => Nil // the state store coordinator's own preference stands
     }
 }

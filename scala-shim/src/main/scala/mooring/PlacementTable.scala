@@ -5,22 +5,30 @@ import java.util.concurrent.locks.ReentrantLock
 
 import scala.jdk.CollectionConverters._
 
-/** A plan as the agent published it: for each query and partition the executors in order of preference. */
-final case class Plan(version: Long, rows: Map[String, Map[Int, Seq[String]]])
+import com.fasterxml.jackson.databind.JsonNode
+
+/**
+ * A plan as the agent published it: for each query and partition the executors in order of preference, and those that
+ * are to hold a copy of its state.
+ */
+final case class Plan(version: Long, rows: Plan.Rows, standbys: Plan.Rows)
 
 object Plan {
-  val Empty: Plan = Plan(-1, Map.empty)
+  type Rows = Map[String, Map[Int, Seq[String]]]
 
-  /** Reads `{"version": n, "queries": {"<id>": {"<partition>": ["<executor>", …]}}}`. */
+  val Empty: Plan = Plan(-1, Map.empty, Map.empty)
+
+  /** Reads `{"version": n, "queries": {"<id>": {"<partition>": ["<executor>", …]}}, "standbys": {…}}`. */
   def parse(json: String): Plan = {
     val node = Json.read(json)
-    val rows = node.get("queries").properties().asScala.map { query =>
-      query.getKey -> query.getValue.properties().asScala.map { row =>
-        row.getKey.toInt -> row.getValue.elements().asScala.map(_.asText()).toSeq
-      }.toMap
-    }.toMap
-    Plan(node.get("version").asLong(), rows)
+    Plan(node.get("version").asLong(), rows(node.get("queries")), Option(node.get("standbys")).fold[Rows](Map.empty)(rows))
   }
+
+  private def rows(queries: JsonNode): Rows = queries.properties().asScala.map { query =>
+    query.getKey -> query.getValue.properties().asScala.map { row =>
+      row.getKey.toInt -> row.getValue.elements().asScala.map(_.asText()).toSeq
+    }.toMap
+  }.toMap
 }
 
 /**
@@ -54,6 +62,18 @@ final class PlacementTable {
     plan.rows.get(query).flatMap(_.get(partition)).flatMap { row =>
       row.iterator.flatMap(id => Option(living.get(id)).map(id -> _)).nextOption()
     }
+
+  /** For each partition of the query the living executors, as (id, host), that hold a copy and do not run it. */
+  def standbys(query: String): Map[Int, Seq[(String, String)]] = {
+    val now = plan
+    now.standbys.getOrElse(query, Map.empty).map { case (partition, executors) =>
+      val active = preferred(query, partition).map(_._1)
+      partition -> executors.filterNot(active.contains).flatMap(id => Option(living.get(id)).map(id -> _))
+    }
+  }
+
+  /** Whether copies of the query's state are wanted anywhere. */
+  def wantsStandbys(query: String): Boolean = plan.standbys.contains(query)
 
   def names(query: String): Boolean = plan.rows.contains(query)
 

@@ -21,7 +21,8 @@ final class QueryStartWatch extends StreamingQueryListener {
 }
 
 /** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch. */
-final class QueryWatch(bridge: Bridge, table: PlacementTable, waitMs: Long, agentIsComing: () => Boolean) {
+final class QueryWatch(
+    bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], waitMs: Long, agentIsComing: () => Boolean) {
   private val runs = new ConcurrentHashMap[String, String]() // query id -> run id that was planned
   private val repeated = new ConcurrentHashMap[String, Long]() // run id -> batch that an earlier run has begun
 
@@ -39,6 +40,7 @@ final class QueryWatch(bridge: Bridge, table: PlacementTable, waitMs: Long, agen
         "name" -> door.map(_.name).getOrElse(""), "checkpoint" -> operators.head.stateDir.stripSuffix("/state"),
         "batch" -> operators.head.batch, "provider" -> door.flatMap(_.setting(StreamDoors.ProviderKey)).getOrElse(""),
         "operators" -> operators.map(o => Map("id" -> o.id, "partitions" -> o.partitions))), about = Some(s"query $query"))
+      standbys.foreach(_.planned(query, run, operators))
       if (agentIsComing() && !table.awaitPlanFor(query, waitMs)(agentIsComing()))
         Say.warn(s"no plan for query $query within $waitMs ms: its first batch runs where Spark puts it")
     }
@@ -48,6 +50,7 @@ final class QueryWatch(bridge: Bridge, table: PlacementTable, waitMs: Long, agen
 
   def ended(query: String, run: String, error: Option[String]): Unit = {
     repeated.remove(run)
+    standbys.foreach(_.ended(query, run))
     if (runs.remove(query, run)) {
       bridge.over(s"query $query")
       bridge.tell(Map("event" -> "QueryEnded", "query" -> query, "run" -> run, "error" -> error.getOrElse("")))
@@ -56,7 +59,8 @@ final class QueryWatch(bridge: Bridge, table: PlacementTable, waitMs: Long, agen
 }
 
 /** Executors that come and go, and where the tasks of placed stages ran. Called by one thread, in order. */
-final class ClusterWatch(bridge: Bridge, table: PlacementTable, queries: QueryWatch, census: Census, reports: ReportDesk)
+final class ClusterWatch(
+    bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys], census: Census, reports: ReportDesk)
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0
@@ -109,6 +113,7 @@ final class ClusterWatch(bridge: Bridge, table: PlacementTable, queries: QueryWa
   }
 
   private def batchEnded(query: String, e: QueryProgressEvent): Unit = {
+    standbys.foreach(_.committed(query, e.progress.batchId))
     val batch = batches.remove(query).getOrElse(new Batch)
     bridge.tell(Map("event" -> "BatchEnded", "query" -> query, "run" -> e.progress.runId.toString,
       "batch" -> e.progress.batchId, "milliseconds" -> e.progress.durationMs.get("triggerExecution"),
@@ -163,7 +168,9 @@ final class Census(bridge: Bridge, locationIsHost: Boolean) {
 }
 
 /** What executors report, added up for metrics and passed on to the agent. */
-final class ReportDesk(bridge: Bridge, table: PlacementTable, census: Census, agentIsComing: () => Boolean) {
+final class ReportDesk(
+    bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], liveness: Option[Liveness], census: Census,
+    agentIsComing: () => Boolean) {
   private val localBytes, remoteBytes = new AtomicLong
   private val versions = new ConcurrentHashMap[String, Long]() // executor -> version that was told to the agent
 
@@ -184,7 +191,9 @@ final class ReportDesk(bridge: Bridge, table: PlacementTable, census: Census, ag
    */
   private def newestVersion(executor: String, known: Long): String = {
     if (known >= 0 && table.isAlive(executor) && versions.put(executor, known) != known) bridge.pickedUp(executor, known)
-    Json.write(Map("version" -> bridge.newest, "again-in-ms" -> askAgainInMs(known)))
+    val again = askAgainInMs(known)
+    if (table.isAlive(executor)) liveness.foreach(_.heard(executor, again))
+    Json.write(Map("version" -> bridge.newest, "again-in-ms" -> again))
   }
 
   private def askAgainInMs(known: Long): Int =
@@ -194,7 +203,10 @@ final class ReportDesk(bridge: Bridge, table: PlacementTable, census: Census, ag
       math.min(math.max(least, table.aliveCount), ReportDesk.AskAtLeastEveryMs)
     }
 
-  def removed(executor: String): Unit = { versions.remove(executor); () }
+  def removed(executor: String): Unit = {
+    versions.remove(executor)
+    liveness.foreach(_.removed(executor))
+  }
 
   private def take(kind: String, report: JsonNode): Unit = {
     kind match {
@@ -202,6 +214,9 @@ final class ReportDesk(bridge: Bridge, table: PlacementTable, census: Census, ag
         census.located(report.get("executor").asText(), report.get("location").asText(), report.get("zone").asText())
       case "store-opened" => storeOpened(report)
       case "state-measured" => pass(report, "StateMeasured")
+      case "copy-made" => standbys.foreach(_.copyMade(report.get("executor").asText(), report.get("query").asText(),
+        CopyState(report.get("partition").asInt(), report.get("version").asLong(), report.get("bytes").asLong()),
+        report.get("fetched-bytes").asLong()))
       case other => Say.once(s"report-$other", s"an executor sent a report of an unknown kind, $other: ignored")
     }
   }

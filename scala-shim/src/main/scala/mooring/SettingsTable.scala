@@ -37,6 +37,10 @@ final class SettingsTable(rows: Seq[Setting], conf: Map[String, String]) {
   def text(key: String): Option[String] = conf.get(key).orElse(byKey(key).default)
   def isOn(key: String): Boolean = text(key).exists(_.toBoolean)
   def milliseconds(key: String): Long = text(key).map(JavaUtils.timeStringAsMs).getOrElse(0L)
+
+  /** How many copies of each task are kept beside it. */
+  def copies: Int = text("spark.mooring.standby.replication.factor").fold(0)(_.toInt - 1)
+
   def bytes(key: String): Option[Long] = text(key).map(JavaUtils.byteStringAsBytes)
 
   private def checkValue(row: Setting, value: String): Unit = {

@@ -1,0 +1,85 @@
+"""The copies of the tasks: which executors are to hold them, and how far they are.
+
+Pure. Which processors hold standbys is in the job model; here they become executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from mooring.agent.fleet import Fleet, SeenCopy
+from mooring.model import JobModel, TaskModel, events, natural_order
+from mooring.model.orders import Copies, Rows
+
+CopyId = tuple[str, int, str]
+"""Query id, partition, executor."""
+
+
+def wanted_copies(fleet: Fleet, rows: Rows) -> Copies:
+    """Which executors are to hold a copy now, in the order of the replicas; for released queries.
+
+    None is where the task runs, also while its processor has no executor and a row leads elsewhere; nor is any asked
+    for while the task runs nowhere.
+    """
+    wanted: dict[str, dict[int, list[str]]] = {}
+    for query, partition, executor in _copy_ids(fleet, fleet.model):
+        row = rows.get(query, {}).get(partition, ())
+        runs_at = next((fleet.executors[id].location for id in row if id in fleet.executors), None)
+        if runs_at is not None and fleet.executors[executor].location != runs_at:
+            wanted.setdefault(query, {}).setdefault(partition, []).append(executor)
+    return {
+        query: {partition: tuple(executors) for partition, executors in sorted(by.items())}
+        for query, by in wanted.items()
+    }
+
+
+def with_seen_copies(fleet: Fleet, seen: events.CopiesSeen) -> Fleet:
+    """Keep how far the copies of a query are; those that the job model does not have are passed over."""
+    news = {
+        (seen.query, copy.partition, copy.executor): SeenCopy(
+            max(0, seen.version - copy.version), copy.lag_ms, copy.local_bytes
+        )
+        for copy in seen.copies
+    }
+    return without_gone_copies(replace(fleet, copies={**fleet.copies, **news}))
+
+
+def without_gone_copies(fleet: Fleet) -> Fleet:
+    """Forget what was seen of copies that the job model has no more, or whose executor or query is gone."""
+    if not fleet.copies:
+        return fleet
+    there = set(_copy_ids(fleet, fleet.model))
+    return replace(fleet, copies={id: copy for id, copy in fleet.copies.items() if id in there})
+
+
+def standbys_of(fleet: Fleet, model: JobModel) -> dict[str, dict[TaskModel, SeenCopy | None]]:
+    """Processor id to its standbys in this model, each with what was last seen of it: None for nothing yet."""
+    partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
+    return {
+        id: {
+            task: fleet.copies.get((*partition_of.get(task.standby_of, ("", -1)), executor_of.get(id, "")))
+            for task in container.tasks.values()
+            if task.standby_of is not None
+        }
+        for id, container in model.containers.items()
+    }
+
+
+def are_caught_up(fleet: Fleet, model: JobModel, processors: Collection[str]) -> bool:
+    """Whether all copies that these processors have in this model were seen at the newest version."""
+    standbys = standbys_of(fleet, model)
+    seen = [copy for id in processors for copy in standbys.get(id, {}).values()]
+    return all(copy is not None and copy.lag_versions == 0 for copy in seen)
+
+
+def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
+    """All copies that have a living executor, those of one task in the order of their replicas."""
+    partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
+    named = [
+        (name, (*partition_of[task.standby_of], executor_of[id]))
+        for id, container in model.containers.items()
+        for name, task in container.tasks.items()
+        if task.standby_of is not None and task.standby_of in partition_of and id in executor_of
+    ]
+    return [copy for _, copy in sorted(named, key=lambda entry: natural_order(entry[0]))]

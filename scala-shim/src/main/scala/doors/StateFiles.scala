@@ -1,0 +1,45 @@
+package org.apache.spark.sql.execution.streaming.state.mooring
+
+import java.io.{FileNotFoundException, InputStream}
+import java.nio.file.{Files, StandardCopyOption}
+import java.util.zip.ZipInputStream
+
+import scala.util.Using
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.io.CompressionCodec
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.state.{RocksDBCheckpointMetadata, RocksDBImmutableFile, StateStoreChangelogReaderFactory}
+
+/** What the files of a RocksDB state store say of each other. */
+object StateFiles {
+  private val Metadata = "metadata"
+
+  /** The files that a snapshot archive needs beside it: path below the store's directory, and length in bytes. */
+  def neededBy(archive: InputStream): Seq[(String, Long)] = {
+    val metadata = Files.createTempFile("mooring-", s"-$Metadata")
+    try {
+      Using.resource(new ZipInputStream(archive)) { zip =>
+        Iterator.continually(zip.getNextEntry).takeWhile(_ != null).find(_.getName == Metadata)
+          .getOrElse(throw new FileNotFoundException("the snapshot archive has no metadata in it"))
+        Files.copy(zip, metadata, StandardCopyOption.REPLACE_EXISTING)
+      }
+      RocksDBCheckpointMetadata.readFromFile(metadata.toFile).immutableFiles.map { file =>
+        val name = file.dfsFileName
+        val directory = if (RocksDBImmutableFile.isSstFile(name)) RocksDBImmutableFile.SST_FILES_DFS_SUBDIR
+          else RocksDBImmutableFile.LOG_FILES_DFS_SUBDIR
+        (s"$directory/$name", file.sizeBytes)
+      }
+    } finally Files.deleteIfExists(metadata)
+  }
+
+  /** The versions that a changelog of format v2 builds on, with their unique ids, oldest first: since the last snapshot. */
+  def lineage(files: CheckpointFileManager, changelog: Path, codec: String): Seq[(Long, String)] = {
+    val reader = new StateStoreChangelogReaderFactory(files, changelog,
+      CompressionCodec.createCodec(SparkEnv.get.conf, codec)).constructChangelogReader()
+    try reader.lineage.map(item => (item.version, item.checkpointUniqueId)).sorted.toSeq
+    finally reader.closeIfNeeded()
+  }
+}

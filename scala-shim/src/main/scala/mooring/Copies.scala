@@ -1,0 +1,104 @@
+package io.mooring
+
+import java.io.FileNotFoundException
+import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue, ThreadPoolExecutor, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.execution.streaming.state.mooring.CheckpointAccess
+
+/** The version to which the copy of one task is to be brought: all stores of one state partition. */
+final case class CopyOrder(partition: Int, version: Long, stores: Seq[StoreVersion])
+
+/** How one copy stands; `version` is the last that is whole here, -1 for none. */
+final case class CopyState(partition: Int, version: Long, bytes: Long)
+
+/**
+ * The copies that this executor keeps for tasks that run elsewhere. They are brought up to date by threads of their own,
+ * so the replica query's tasks hold a slot just for as long as it takes to leave an order here.
+ */
+final class Copies(store: HostStore, bytesPerSecond: Long) {
+  private val pace = new Pace(bytesPerSecond)
+  private val held = new ConcurrentHashMap[(String, Int), TaskCopy]()
+
+  private val threads = new ThreadPoolExecutor(Copies.Threads, Copies.Threads, 10, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
+    (work: Runnable) => { val t = new Thread(work, "mooring-standby-copy"); t.setDaemon(true); t })
+  threads.allowCoreThreadTimeOut(true)
+
+  /** Takes orders for some tasks of a query, of which it is to hold no others; answers how the copies stand now. */
+  def order(query: String, orders: Seq[CopyOrder], access: CheckpointAccess): Seq[CopyState] = {
+    val wanted = orders.map(_.partition).toSet
+    held.keySet().asScala.foreach { case key @ (ofQuery, partition) => if (ofQuery == query && !wanted(partition)) held.remove(key) }
+    orders.map { order =>
+      val copy = held.computeIfAbsent((query, order.partition), _ => new TaskCopy(query, order.partition))
+      copy.order(order, access)
+      copy.state
+    }
+  }
+
+  /** Ends the threads; a file that is being fetched is thrown away. */
+  def stop(): Unit = { threads.shutdownNow(); () }
+
+  private final class TaskCopy(query: String, partition: Int) {
+    private var stores = Map.empty[String, StoreCopy]
+    private var next = Option.empty[(CopyOrder, CheckpointAccess)]
+    private var isBusy = false
+    @volatile var state: CopyState = CopyState(partition, -1, 0)
+
+    /** A newer order replaces one that waits. */
+    def order(newer: CopyOrder, access: CheckpointAccess): Unit = synchronized {
+      if (newer.version > state.version) {
+        next = Some((newer, access))
+        if (!isBusy) {
+          isBusy = true
+          threads.execute(() => work())
+        }
+      }
+    }
+
+    private def take(): Option[(CopyOrder, CheckpointAccess)] = synchronized {
+      val taken = next
+      next = None
+      isBusy = taken.isDefined
+      taken
+    }
+
+    private def work(): Unit = take().filter(_ => held.get((query, partition)) eq this).foreach { case (order, access) =>
+      try {
+        val fetched = order.stores.map(wanted => copyOf(wanted, access).bringTo(wanted)).sum
+        state = CopyState(partition, order.version, stores.values.map(_.bytes).sum)
+        ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched)
+      } catch {
+        case _: FileNotFoundException => // the owner has gone on and cleaned up: the next order is for a newer version
+        case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
+        case NonFatal(e) => Say.once(s"copy-$query-${e.getClass.getName}",
+          s"a copy of partition $partition could not be brought to version ${order.version} ($e): tried again after the next commit")
+      }
+      if (!threads.isShutdown) threads.execute(() => work()) // behind the copies that wait, so that all come on
+    }
+
+    private def copyOf(wanted: StoreVersion, access: CheckpointAccess): StoreCopy = stores.getOrElse(wanted.directory, {
+      val directory = new Path(wanted.directory)
+      val shelf = store.shelf(directory).getOrElse(throw new IllegalArgumentException(s"$directory is not where Spark keeps state"))
+      val made = new StoreCopy(directory, shelf, access, pace)
+      stores += wanted.directory -> made
+      made
+    })
+  }
+}
+
+object Copies {
+  private val Threads = 4 // they wait for the checkpoint most of the time
+
+  @volatile private var ofThis: Option[Copies] = None
+
+  /** None in a driver, where the host store can not be used, and where no copies are wanted. */
+  def ofThisExecutor: Option[Copies] = ofThis
+
+  private[mooring] def use(copies: Option[Copies]): Unit = {
+    ofThis.foreach(_.stop())
+    ofThis = copies
+  }
+}

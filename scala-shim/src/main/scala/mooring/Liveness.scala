@@ -1,0 +1,70 @@
+package io.mooring
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.jdk.CollectionConverters._
+
+/** What is done about an executor that is not to have any more tasks. */
+trait Departures {
+
+  /** Whether Spark has been told that the executor will go, and gives it no new task: it is decommissioned, say. */
+  def isLeaving(executor: String): Boolean
+
+  /** Called once when an executor is found leaving. */
+  def leaves(executor: String): Unit
+
+  /** Called once when an executor has been silent for so many milliseconds. */
+  def isSilent(executor: String, forMs: Long): Unit
+}
+
+/**
+ * Notices executors that will go, and those that have fallen silent without closing their connections: stopped, or cut
+ * off. An executor asks for its plan version again and again and is told when to ask next; one that is late by more than
+ * the timeout is given up. A daemon thread, from its making until `stop`.
+ *
+ * Time counts only while this driver is awake to hear: a pause of its own is nobody's silence.
+ */
+final class Liveness(timeoutMs: Long, departures: Departures) {
+  private val dueAt = new ConcurrentHashMap[String, Long]() // executor -> when it is to ask next, by the clock of `awake`
+  private val left = ConcurrentHashMap.newKeySet[String]()
+  @volatile private var awake = 0L // milliseconds in which this driver was awake
+
+  private val thread = new Thread(() => run(), "mooring-liveness")
+  thread.setDaemon(true)
+  thread.start()
+
+  /** An executor has spoken, and is to speak again within so many milliseconds. */
+  def heard(executor: String, againInMs: Long): Unit = { dueAt.put(executor, awake + againInMs); () }
+
+  def removed(executor: String): Unit = {
+    dueAt.remove(executor)
+    left.remove(executor)
+    ()
+  }
+
+  def stop(): Unit = thread.interrupt()
+
+  private def run(): Unit =
+    try {
+      var last = System.nanoTime()
+      while (true) {
+        Thread.sleep(Liveness.LookMs)
+        val now = System.nanoTime()
+        tick((now - last) / 1000000)
+        last = now
+      }
+    } catch { case _: InterruptedException => } // the application ends
+
+  /** Looks once, after so many milliseconds. */
+  private[mooring] def tick(passedMs: Long): Unit = {
+    awake += math.min(passedMs, 2 * Liveness.LookMs)
+    for ((executor, due) <- dueAt.asScala) Aside.otherwise("liveness watch", ()) {
+      if (awake - due > timeoutMs) { if (dueAt.remove(executor, due)) departures.isSilent(executor, awake - due) }
+      else if (departures.isLeaving(executor) && left.add(executor)) departures.leaves(executor)
+    }
+  }
+}
+
+object Liveness {
+  private val LookMs = 200L
+}

@@ -1,0 +1,134 @@
+package io.mooring
+
+import java.io.{FileNotFoundException, IOException}
+import java.nio.file.Files
+
+import scala.util.Using
+
+import org.apache.hadoop.fs.{FileSystem, Path}
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, StateFiles}
+
+/** A version of one state store that was committed; its unique id, where the checkpoint's format has one. */
+final case class StoreVersion(directory: String, version: Long, id: Option[String])
+
+/**
+ * This host's copy of one state store: the very files that a provider opening its newest version would ask for, kept in
+ * the host store. Called by one thread at a time.
+ *
+ * A version is whole when all of them are there; each is read again and again until then, so a file that the owner's
+ * maintenance has removed meanwhile costs one round. What the newest two versions do not need is let go of.
+ */
+private final class StoreCopy(directory: Path, shelf: HostShelf, access: CheckpointAccess, pace: Pace) {
+  private val files: FileSystem = directory.getFileSystem(access.hadoopConf)
+  private lazy val checkpoint = new MooringCheckpointFileManager(directory, access.hadoopConf)
+
+  private var needed = Map.empty[String, Long] // name -> bytes, of the newest whole version
+  private var byChangelog = false // how the last version was written
+  private var withoutArchive = Option.empty[String] // the base of a lineage that was found to have no snapshot yet
+
+  def bytes: Long = needed.values.sum
+
+  /** Fetches what is missing, and answers how many bytes that were. FileNotFoundException when the version can not be had. */
+  def bringTo(wanted: StoreVersion): Long = {
+    val round = new Round
+    val now = wanted.id match {
+      case _ if wanted.version == 0 => Map.empty[String, Long]
+      case Some(id) => round.uniquelyNamed(wanted.version, id)
+      case None => round.snapshotBefore(wanted.version)
+    }
+    shelf.retain(now.keySet ++ needed.keySet)
+    shelf.touch()
+    needed = now
+    round.fetched
+  }
+
+  private final class Round {
+    private val present = shelf.names
+    var fetched = 0L
+
+    /** Of format v2: the version's own snapshot, else its changelog and all it builds on. */
+    def uniquelyNamed(version: Long, id: String): Map[String, Long] = {
+      val base = s"${version}_$id"
+      if (present(s"$base.zip")) snapshot(base)
+      else Seq(byChangelog, !byChangelog).iterator.flatMap { changelogFirst =>
+        if (changelogFirst) fetch(s"$base.changelog").map { own => byChangelog = true; own ++ lineage(base) }
+        else fetch(s"$base.zip").map { _ => byChangelog = false; snapshot(base) }
+      }.nextOption().getOrElse(throw new FileNotFoundException(s"$directory has no version $base any more"))
+    }
+
+    /** The newest snapshot that this host has or can get, and the changelogs after it. */
+    private def lineage(changelog: String): Map[String, Long] = {
+      val versions = StateFiles.lineage(checkpoint, new Path(directory, s"$changelog.changelog"), access.codec)
+        .map { case (version, id) => s"${version}_$id" }
+      val base = versions.reverseIterator.find(name => present(s"$name.zip")).orElse(versions.headOption.filter(hasSnapshot))
+      val later = base.fold(versions)(found => versions.drop(versions.indexOf(found) + 1))
+      base.fold(Map.empty[String, Long])(snapshot) ++ later.flatMap { name =>
+        fetch(s"$name.changelog").getOrElse(throw new FileNotFoundException(s"$directory has no $name.changelog any more"))
+      }
+    }
+
+    /** Before the first snapshot a lineage begins with a changelog. */
+    private def hasSnapshot(name: String): Boolean = !withoutArchive.contains(name) && {
+      val found = fetch(s"$name.zip").isDefined
+      withoutArchive = Option.when(!found)(name)
+      found
+    }
+
+    private def snapshot(name: String): Map[String, Long] = {
+      val archive = fetch(s"$name.zip").getOrElse(throw new FileNotFoundException(s"$directory has no $name.zip any more"))
+      archive ++ immutable(Using.resource(checkpoint.open(new Path(directory, s"$name.zip")))(StateFiles.neededBy))
+    }
+
+    /** Of format v1, whose archives and changelogs are not kept, as a retried batch writes them again. */
+    def snapshotBefore(version: Long): Map[String, Long] = {
+      val archive = new Path(directory, s"$version.zip")
+      val newest = if (files.exists(archive)) Some(archive) else newestBefore(version)
+      newest.fold(Map.empty[String, Long])(path => immutable(Using.resource(files.open(path))(StateFiles.neededBy)))
+    }
+
+    private def newestBefore(version: Long): Option[Path] = files.listStatus(directory).map(_.getPath)
+      .filter(_.getName.endsWith(".zip")).flatMap(path => path.getName.stripSuffix(".zip").toLongOption.map(_ -> path))
+      .filter(_._1 <= version).maxByOption(_._1).map(_._2)
+
+    private def immutable(listed: Seq[(String, Long)]): Map[String, Long] = listed.flatMap { case (path, bytes) =>
+      val found = fetch(path).getOrElse(throw new FileNotFoundException(s"$directory has no $path any more"))
+      for ((name, length) <- found if length != bytes) {
+        shelf.forget(name)
+        throw new IOException(s"$directory/$path has $length bytes and should have $bytes")
+      }
+      found
+    }.toMap
+
+    /** The file's name and length, when this host has it or gets it; None when the checkpoint has it not. */
+    private def fetch(path: String): Option[Map[String, Long]] = {
+      val name = path.substring(path.lastIndexOf('/') + 1)
+      val file = one(path, name)
+      val proof = if (file.isDefined && access.hasChecksums && path == name) one(s"$path.crc", s"$name.crc") else None
+      file.map(length => Map(name -> length) ++ proof.map(s"$name.crc" -> _))
+    }
+
+    private def one(path: String, name: String): Option[Long] =
+      (if (present(name)) shelf.sound(name, readIt = false).map(Files.size) else None).orElse {
+        try {
+          val bytes = Using.resource(files.open(new Path(directory, path)))(shelf.take(name, _))
+            .getOrElse(throw new IOException("there is no room"))
+          fetched += bytes
+          pace.spent(bytes)
+          Some(bytes)
+        } catch { case _: FileNotFoundException => None }
+      }
+  }
+}
+
+/** Lets no more than so many bytes a second pass, over all threads: who has taken some waits until they are paid for. */
+private final class Pace(bytesPerSecond: Long) {
+  private var paidUntil = System.nanoTime()
+
+  def spent(bytes: Long): Unit = {
+    val wait = synchronized {
+      paidUntil = math.max(paidUntil, System.nanoTime()) + (bytes.toDouble / bytesPerSecond * 1e9).toLong
+      paidUntil - System.nanoTime()
+    }
+    if (wait > 0) Thread.sleep(wait / 1000000)
+  }
+}

@@ -1,0 +1,152 @@
+"""A seeded run of 300 fleet changes through the agent's core: what it publishes keeps the rules, whatever happens.
+
+Another seed: `MOORING_SEED=7 pytest tests/property/test_standby_agent.py`.
+"""
+
+import os
+import random
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from mooring.grouping import check_job_model, check_standbys
+from mooring.model import events
+from mooring.model.orders import Say
+from tests.unit.agent.builders import TIMING, Story, running
+
+SEEDS = [int(os.environ["MOORING_SEED"])] if "MOORING_SEED" in os.environ else [1, 2, 3]
+CHANGES = 300
+HOSTS = "abcdef"
+ZONE = {"a": "x", "b": "x", "c": "y", "d": "y", "e": "z", "f": ""}
+
+
+class Run:
+    """An application whose executors, queries and zones change; batches run where the rows say."""
+
+    def __init__(self, seed: int, factor: int) -> None:
+        self.rng = random.Random(f"{seed} {factor}")
+        self.story: Story = running("q", 7, ("1@a", "2@b", "3@c"), factor)
+        self.queries = ["q"]
+        self.made = 100
+
+    def change(self) -> str:
+        kinds = [self.join, self.join, self.lose, self.lose, self.come_back, self.learn_zones, self.wait, self.see]
+        return self.rng.choice([*kinds, self.wait, self.see, self.start_query, self.end_query, self.run_batch])()
+
+    def join(self, host: str | None = None) -> str:
+        self.made += 1
+        host = host or self.rng.choice(HOSTS)
+        if len(self.story.mind.fleet.executors) < 9:
+            self.story.joins(f"{self.made}@{host}")
+        return f"{self.made} joins at {host}"
+
+    def lose(self) -> str:
+        """One or two, one after the other; each time the tasks go where the JVM has sent them already."""
+        living = sorted(self.story.mind.fleet.executors)
+        lost = self.rng.sample(living, min(self.rng.choice([1, 1, 1, 2]), len(living)))
+        for executor in lost:
+            rows = self.story.rows
+            self.story.dies(executor)
+            self.check_that_lost_tasks_are_where_the_jvm_has_them(rows)
+        return f"{lost} are lost"
+
+    def come_back(self) -> str:
+        gone = [p.location for p in self.story.mind.fleet.processors.values() if p.executor is None]
+        return self.join(self.rng.choice(sorted(gone))) if gone else self.wait()
+
+    def learn_zones(self) -> str:
+        for id, executor in sorted(self.story.mind.fleet.executors.items()):
+            self.story.take(
+                events.ExecutorRegistered(self.story.now_ms, id, executor.location, 1, ZONE[executor.location])
+            )
+        return "zones are learned"
+
+    def wait(self) -> str:
+        milliseconds = self.rng.choice([100, 1_000, TIMING.debounce_ms, 20_000, TIMING.rebind_timeout_ms])
+        self.story.after(milliseconds)
+        return f"{milliseconds} ms pass"
+
+    def see(self) -> str:
+        behind = self.rng.choice([0, 0, 2])
+        self.story.sees_copies(*self.story.mind.fleet.executors, behind=behind)
+        return f"copies are {behind} behind"
+
+    def start_query(self) -> str:
+        query = f"q{self.made}"
+        self.made += 1
+        if len(self.queries) < 4:
+            self.story.plans(query, self.rng.randint(1, 9))
+            self.queries.append(query)
+        return f"{query} starts"
+
+    def end_query(self) -> str:
+        if len(self.queries) > 1:
+            self.story.ends(self.queries.pop(self.rng.randrange(len(self.queries))))
+        return "a query ends"
+
+    def run_batch(self) -> str:
+        living = self.story.mind.fleet.executors
+        for query, rows in self.story.rows.items():
+            ran = {p: first for p, row in rows.items() if (first := next((id for id in row if id in living), None))}
+            self.story.take(events.BatchEnded(self.story.now_ms, query, 1, 500, ran, 0, 0, 0))
+        return "a batch ends"
+
+    def check(self, was_regrouped: bool) -> None:
+        """Where copies may be always holds; how many there are, and evenness, as of the last plan."""
+        fleet = self.story.mind.fleet
+        planned = {name for held in fleet.model.containers.values() for name in held.actives}
+        queries = {q.label: q.tasks for q in fleet.queries.values() if {t.task_name for t in q.tasks} <= planned}
+        tasks = [task for held in queries.values() for task in held]
+        self.check_each_task_once(Counter(name for held in fleet.model.containers.values() for name in held.actives))
+        check_standbys(fleet.model, tasks)
+        if was_regrouped and fleet.processors:
+            zones = {e.location: e.zone for e in fleet.executors.values() if e.zone} or None
+            factor, bound = fleet.replication_factor, fleet.executor_of.keys()
+            check_standbys(fleet.model, tasks, zones, factor, bound=bound)
+            if not fleet.is_incomplete and fleet.even_out_by_ms is None:
+                check_job_model(fleet.model, queries, fleet.places, zones=zones, factor=factor, bound=bound)
+        self.check_orders()
+
+    def check_each_task_once(self, found: Counter) -> None:
+        queries = self.story.mind.fleet.queries.values()
+        there = {task.task_name for query in queries for task in query.tasks}
+        wanted = {task.task_name for query in queries if query.is_released for task in query.tasks}
+        assert set(found.values()) <= {1} and wanted <= set(found) <= there
+
+    def check_orders(self) -> None:
+        """No copy is asked for where the task runs, nor two at one location, nor of anybody who is gone."""
+        at = {id: executor.location for id, executor in self.story.mind.fleet.executors.items()}
+        for query, by in self.story.copies.items():
+            if query not in self.story.mind.fleet.queries:
+                continue
+            for partition, held in by.items():
+                runs_at = next((at[id] for id in self.story.rows[query][partition] if id in at), None)
+                places = [at[id] for id in held if id in at]
+                assert runs_at not in places and len(set(places)) == len(places)
+
+    def check_that_lost_tasks_are_where_the_jvm_has_them(
+        self, rows: Mapping[str, Mapping[int, tuple[str, ...]]]
+    ) -> None:
+        """A task whose executor was lost is at the next living one of the row that the JVM had."""
+        living = self.story.mind.fleet.executors
+        for query, by in rows.items():
+            for partition, row in by.items():
+                fell_to = next((id for id in row if id in living), None)
+                if row[0] not in living and fell_to is not None:
+                    assert self.story.rows[query][partition][0] == fell_to
+
+
+@pytest.mark.parametrize("factor", [2, 3])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_published_keeps_the_rules_at_every_version(seed, factor):
+    print(f"seed {seed}, factor {factor}")
+    run = Run(seed, factor)
+    start = run.story.mind.fleet.model.version
+    for number in range(CHANGES):
+        was_due = run.story.mind.fleet.regroup_at_ms
+        print(f"{number}: {run.change()}")
+        run.check(was_regrouped=was_due is not None and run.story.mind.fleet.regroup_at_ms is None)
+    versions = run.story.mind.fleet.model.version - start
+    assert versions > 20
+    assert not [order for order in run.story.orders if isinstance(order, Say) and "refused" in order.message]

@@ -1,0 +1,259 @@
+"""What the agent does with standbys: copies, take-over, evening out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from mooring.agent import binding
+from mooring.agent.core import Mind, next_deadline_ms
+from mooring.agent.fleet import Fleet
+from mooring.agent.takeover import taken_over
+from mooring.model import events, natural_order
+from mooring.model.orders import PublishPlan, Say
+from tests.unit.agent.builders import TIMING, Story, running
+
+FOUR = ("1@a", "2@b", "3@c", "4@d")
+
+
+def hosts(story: Story) -> dict[str, str]:
+    return {id: executor.location for id, executor in story.mind.fleet.executors.items()}
+
+
+def owner(story: Story) -> dict[str, str]:
+    return story.mind.fleet.processor_of_task()
+
+
+def said(story: Story) -> list[str]:
+    return [order.message for order in story.orders if isinstance(order, Say)]
+
+
+def jvm_choice(story: Story, *lost: str) -> dict[int, str]:
+    """Where the JVM runs each task, by the rows that it holds, when these executors are gone."""
+    return {p: next(id for id in row if id not in lost) for p, row in story.rows["q"].items()}
+
+
+def test_each_task_has_a_copy_elsewhere_and_the_copies_are_even() -> None:
+    story = running(partitions=6, factor=2)
+    copies = story.copies["q"]
+    assert {len(held) for held in copies.values()} == {1} and len(copies) == 6
+    at = hosts(story)
+    assert all(at[copies[p][0]] != at[executor] for p, executor in story.first_choice("q").items())
+    assert sorted(Counter(held[0] for held in copies.values()).values()) == [2, 2, 2]
+
+
+def test_with_factor_one_there_are_no_copies_and_rows_are_as_long_as_ever() -> None:
+    story = running(partitions=6, executors=("1@a", "2@b", "3@c", "4@d", "5@e"))
+    assert story.copies == {}
+    assert {len(row) for row in story.rows["q"].values()} == {4}
+
+
+def test_a_row_names_the_copies_right_behind_the_active() -> None:
+    for factor in (2, 3, 4):
+        story = running(partitions=12, executors=(*FOUR, "5@e", "6@f", "7@g", "8@h"), factor=factor)
+        for partition, row in story.rows["q"].items():
+            assert set(row[1:factor]) == set(story.copies["q"][partition])
+            assert len(row) == len(set(row)) == factor + 3
+
+
+def test_a_lost_executors_tasks_become_active_where_the_jvm_has_them_already() -> None:
+    story = running(partitions=9, factor=2)
+    before, by_copy = story.first_choice("q"), {p: held[0] for p, held in story.copies["q"].items()}
+    fell_to = jvm_choice(story, "2")
+    story.dies("2")
+    assert story.first_choice("q") == fell_to
+    assert fell_to == {p: by_copy[p] if executor == "2" else executor for p, executor in before.items()}
+    carrier = story.mind.fleet.executor_of
+    assert {carrier[id] for id in owner(story).values()} == {"1", "3"}, "in the job model as well"
+
+
+@pytest.mark.parametrize("lost", [("1", "2"), ("2", "1"), ("3", "4"), ("4", "1")])
+def test_two_losses_before_the_agent_says_anything_leave_the_tasks_where_the_jvm_has_them(
+    lost: tuple[str, str],
+) -> None:
+    story = running(partitions=13, executors=FOUR, factor=3)
+    fell_to = jvm_choice(story, *lost)
+    story.silent = {"1", "2", "3", "4"}  # the first version never gets through
+    story.dies(lost[0])
+    story.silent = set()
+    story.dies(lost[1])
+    story.after(TIMING.barrier_timeout_ms)
+    assert story.first_choice("q") == fell_to
+
+
+def test_copies_are_built_elsewhere_after_the_debounce_and_no_active_moves() -> None:
+    story = running(partitions=8, executors=FOUR, factor=2)
+    story.dies("2")
+    actives = story.first_choice("q")
+    story.after(TIMING.debounce_ms)
+    assert story.first_choice("q") == actives
+    assert len(story.copies["q"]) == 8 and "2" not in {held[0] for held in story.copies["q"].values()}
+    assert story.mind.fleet.unplaced == ()
+
+
+def test_an_executor_that_comes_back_cold_gets_copies_first_and_work_when_they_are_caught_up() -> None:
+    story = running(partitions=9, factor=2)
+    story.dies("2")
+    after_loss = story.first_choice("q")
+    story.after(5_000)
+    story.joins("9@b")
+    story.after(TIMING.debounce_ms)
+    assert story.first_choice("q") == after_loss
+    on_newcomer = {p for p, held in story.copies["q"].items() if held == ("9",)}
+    assert len(on_newcomer) >= 3
+    story.sees_copies("9", behind=1)
+    assert story.first_choice("q") == after_loss
+    story.sees_copies("9")
+    assert story.sizes("q") == [3, 3, 3]
+    assert {p for p, executor in story.first_choice("q").items() if executor == "9"} <= on_newcomer
+
+
+def test_copies_that_never_catch_up_hold_nothing_up_for_longer_than_the_rebind_timeout() -> None:
+    story = running(partitions=9, factor=2)
+    story.joins("4@d")
+    story.after(TIMING.debounce_ms)
+    assert "4" not in story.first_choice("q").values()
+    assert next_deadline_ms(story.mind) == story.now_ms + TIMING.rebind_timeout_ms
+    story.sees_copies("4", behind=3)
+    story.after(TIMING.rebind_timeout_ms)
+    assert story.sizes("q") == [3, 2, 2, 2]
+    assert next_deadline_ms(story.mind) == float("inf")
+
+
+def test_tasks_without_a_copy_stay_with_the_lost_processor_until_it_is_given_up() -> None:
+    story = running(partitions=6, executors=("1@a", "2@a"), factor=2)
+    before = owner(story)
+    story.dies("1")
+    assert owner(story) == before
+    assert set(story.first_choice("q").values()) == {"2"}
+    story.after(TIMING.rebind_timeout_ms)
+    assert len(set(owner(story).values())) == 1
+
+
+def test_a_copy_is_never_asked_for_where_the_task_runs_meanwhile() -> None:
+    story = running(partitions=6, executors=("1@a", "2@a", "3@b"), factor=2)
+    story.dies("3")  # its tasks go to their copies, all at a; then nobody else can have copies
+    story.joins("4@c")
+    story.dies("1")
+    story.after(TIMING.debounce_ms)
+    at = hosts(story)
+    for partition, held in story.copies.get("q", {}).items():
+        assert all(at[executor] != at[story.first_choice("q")[partition]] for executor in held)
+
+
+def test_copies_that_find_no_place_are_told_once_and_counted() -> None:
+    story = running(partitions=4, executors=("1@a", "2@b"), factor=3)
+    assert len(story.mind.fleet.unplaced) == 4
+    assert len(said(story)) == 1 and "4 standbys have no place" in said(story)[0]
+    assert story.mind.fleet.standby_counts.failed_allocations == 4
+    story.joins("3@b")
+    story.after(TIMING.debounce_ms)
+    assert len(said(story)) == 1 and story.mind.fleet.standby_counts.failed_allocations == 4
+    story.joins("4@c")
+    story.after(TIMING.debounce_ms)
+    assert story.mind.fleet.unplaced == ()
+
+
+def test_zones_are_minded_also_when_they_are_learned_later() -> None:
+    story = running(partitions=8, executors=FOUR, factor=2)
+    zones = {"1": "x", "2": "x", "3": "y", "4": "y"}
+    for id, location in hosts(story).items():
+        story.take(events.ExecutorRegistered(story.now_ms, id, location, 1, zones[id]))
+    story.after(TIMING.debounce_ms)
+    for partition, executor in story.first_choice("q").items():
+        assert zones[story.copies["q"][partition][0]] != zones[executor]
+
+
+def test_failovers_are_counted_by_whether_there_was_a_copy() -> None:
+    story = running(partitions=9, factor=2)
+    story.dies("2")
+    counts = story.mind.fleet.standby_counts
+    assert (counts.failovers_to_standby, counts.failovers_to_any_host) == (3, 0)
+    story.dies("2")
+    assert story.mind.fleet.standby_counts == counts, "the same loss is not counted twice"
+    cold = running(partitions=9)
+    cold.dies("2")
+    counts = cold.mind.fleet.standby_counts
+    assert (counts.failovers_to_standby, counts.failovers_to_any_host) == (0, 3)
+
+
+def test_copies_that_were_seen_are_forgotten_with_their_executor_and_their_query() -> None:
+    story = running(partitions=6, factor=2)
+    story.sees_copies("1", "2", "3")
+    assert len(story.mind.fleet.copies) == 6
+    story.dies("3")
+    assert {executor for _, _, executor in story.mind.fleet.copies} <= {"1", "2"}
+    story.take(events.CopiesSeen(story.now_ms, "q", 12, (events.CopyOfState(0, "77", 12, 0, 1, 1),)))
+    assert ("q", 0, "77") not in story.mind.fleet.copies
+    story.ends("q")
+    assert story.mind.fleet.copies == {}
+
+
+def test_what_is_seen_of_copies_is_no_reason_for_a_plan() -> None:
+    story = running(partitions=6, factor=2)
+    orders = len(story.orders)
+    story.sees_copies("1", "2", "3", behind=2)
+    assert len(story.orders) == orders
+    assert {copy.lag_versions for copy in story.mind.fleet.copies.values()} == {2}
+
+
+@pytest.mark.parametrize(("before", "now"), [(1, 2), (2, 1), (2, 4), (4, 2), (3, 3)])
+def test_the_factor_may_be_another_than_in_the_last_run(before: int, now: int) -> None:
+    last = running(partitions=8, executors=FOUR, factor=before)
+    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=now)))
+    story.joins("11@a", "12@b", "13@c", "14@d")
+    model = last.saved[-1].model
+    story.mind = Mind(fleet=binding.remember(story.mind.fleet, model, {}, 0), saved_version=model.version)
+    story.plans("q", 8)
+    back = {f"1{id}": id for id in "1234"}
+    assert {p: back[executor] for p, executor in story.first_choice("q").items()} == last.first_choice("q")
+    assert {len(held) for held in story.copies.get("q", {}).values()} == ({now - 1} if now > 1 else set())
+
+
+def test_a_new_query_finds_places_while_an_executor_is_missing() -> None:
+    story = running(partitions=9, factor=2)
+    story.dies("2")
+    before = story.first_choice("q")
+    story.plans("r", 4)
+    story.after(TIMING.debounce_ms)
+    assert story.first_choice("q") == before
+    assert story.sizes("r") == [2, 2] and len(story.copies["r"]) == 4
+
+
+def new_agent(last: Story, *executors: str) -> Story:
+    """Another agent of the same driver, which knows what the one before it had saved and what the JVM holds."""
+    in_force = {("q", p): executor for p, executor in last.first_choice("q").items()}
+    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=2)), now_ms=100_000)
+    story.take(events.PlanInForce(0, last.mind.obeyed_version, in_force))
+    story.joins(*executors)
+    model = last.saved[-1].model
+    fleet = binding.remember(story.mind.fleet, model, {}, story.now_ms)
+    story.mind = replace(story.mind, fleet=taken_over(fleet, {}, story.now_ms), saved_version=model.version)
+    story.take(events.QueryPlanned(1_000, "q", "run of q", "q", "file:/ck/q", 5, {0: 9}))
+    story.after(TIMING.debounce_ms)
+    return story
+
+
+def test_a_new_agent_leaves_actives_where_the_jvm_has_them() -> None:
+    """An executor was lost, and the agent died before it could say anything."""
+    last = running(partitions=9, executors=FOUR, factor=2)
+    assert new_agent(last, "1@a", "3@c", "4@d").first_choice("q") == jvm_choice(last, "2")
+
+
+def test_a_new_agent_keeps_what_an_agent_before_it_had_taken_over() -> None:
+    last = running(partitions=9, executors=FOUR, factor=2)
+    last.dies("2")
+    last.after(TIMING.debounce_ms)
+    story = new_agent(last, "1@a", "3@c", "4@d")
+    assert story.first_choice("q") == last.first_choice("q")
+    assert story.copies == last.copies
+
+
+def test_nothing_is_published_again_while_nothing_happens() -> None:
+    story = running(partitions=8, executors=FOUR, factor=3)
+    published = [order for order in story.orders if isinstance(order, PublishPlan)]
+    assert sorted(published[-1].copies["q"]) == list(range(8))
+    assert [story.after(1_000) for _ in range(100)] == [[]] * 100
+    assert sorted(story.copies["q"], key=lambda p: natural_order(str(p))) == list(range(8))
