@@ -42,7 +42,7 @@ def test_the_parts_add_up_to_the_time_from_the_kill_to_the_commit():
 def test_the_batch_that_counts_is_the_first_that_opened_a_lost_partition_elsewhere():
     logs = {
         "1": log(opening(0, 100, 5, version=8), opening(1, 1500, 100), opening(1, 2500, 5, version=10)),
-        "2": log(opening(1, -300, 20, version=8), opening(4, -300, 20, version=8)),
+        "2": log(opening(1, -300, 20, version=8), opening(4, 2, 3, version=8)),  # its last words
     }
     seen = figures_of(KILL, logs, {"2": at(50)}, commits(batch_8=0.3, batch_9=2.0, batch_10=3.0), is_stock=True)
     assert seen["kill-to-commit-seconds"] == 2.0
@@ -57,7 +57,7 @@ def test_of_several_attempts_at_a_partition_the_last_counts_and_of_its_openings_
 
 
 def test_an_opening_that_was_cut_off_or_that_was_before_the_kill_does_not_count():
-    cut_off = Opening((0, 4, "default"), at(500), version=9, thread="x")
+    cut_off = Opening((0, 1, "default"), at(500), version=9, thread="x")
     logs = {"1": log(opening(1, -500, 10)), "3": log(cut_off, opening(4, 900, 10))}
     assert list(resumed(KILL, logs)) == [4]
 
