@@ -24,6 +24,7 @@ _COUNTS = re.compile(
     r"ReadCounts\((\d+),(\d+),(\d+),(\d+),(\d+),(\d+)\)"
 )
 _UPLOADED = re.compile(r"Upload snapshot of version .* time taken: (\d+) ms")
+_FETCHED_LATER = re.compile(r"Retrying fetch .* after (\d+) ms")
 _SLOW_CALL = re.compile(r"call (\w+) (\S+)")
 _SLOW_READ = re.compile(r"read (\d+) (\S+)")
 
@@ -96,6 +97,8 @@ class ExecutorLog:
     """(time, thread, call, path)"""
     slow_reads: list[tuple[int, str, int, str]] = field(default_factory=list)
     """(time, thread, bytes, path)"""
+    shuffle_waits: list[tuple[int, int]] = field(default_factory=list)
+    """(time, milliseconds until blocks of a shuffle are asked for again)"""
     began_ms: int | None = None
     """The first line of all."""
     task_starts: dict[str, int] = field(default_factory=dict)
@@ -144,6 +147,8 @@ def parse(text: str) -> ExecutorLog:
         elif found := _COUNTS.search(line.message):
             numbers = [int(number) for number in found.groups()[4:]]
             log.reads.append(Reads((int(found[1]), int(found[2]), found[3] or "default"), line.ms, *numbers))
+        elif found := _FETCHED_LATER.match(line.message):
+            log.shuffle_waits.append((line.ms, int(found[1])))
         elif found := _UPLOADED.search(line.message):
             log.upload_ms.append(int(found[1]))
         elif store := _store_in(line.logger):

@@ -12,7 +12,10 @@ open a lost partition on another executor; the parts are those of the partition 
     open-seconds             Loading to Loaded of its state store
     catch-up-seconds         the rest
     before-open-seconds      of the rest, from the start of the task until Loading: what a cold JVM has to load
+    shuffle-wait-seconds     how long at most another executor waited before it asked the dead one again for blocks of
+                             a shuffle (spark.shuffle.io.retryWait): its slot is taken meanwhile
     open-all-seconds         Loading to Loaded, of all lost partitions in that batch, added up
+    return-gap-seconds       the longest time between two commits after that one, while the executor comes back
     remote-bytes             bytes of state that their tasks read from the checkpoint
     lost-partitions          how many partitions the killed executor had
     in-new-jvm               how many of them were opened by an executor that came after the kill
@@ -151,12 +154,14 @@ def _kills(
     """What was killed, and the figures of it; at the end those of the whole application."""
     working = _Working(cluster, side, storage(case.storage), checkpoint, case.changelog)
     last_host = ""
+    working.wait_until_steady(plan.batches_first)
     for number, what in enumerate(case.kills):
-        working.wait_until_steady(plan.batches_between if number else plan.batches_first)
         kill, last_host = working.kill(what, last_host, KILLED_AFTER[number % len(KILLED_AFTER)])
-        yield what, working.figures_of(kill)
+        working.wait_for_commits(3)
         if what == "host":
             cluster.revive_host(last_host)
+        working.wait_until_steady(plan.batches_between)
+        yield what, working.figures_of(kill)
     batch_seconds = working.finish()
     for what in dict.fromkeys(case.kills):
         yield what, {"batch-p50": batch_seconds}
@@ -190,7 +195,7 @@ class _Working:
         partitions = holders(self._logs())
         chosen = alive[victim(partitions, {id: one.host for id, one in alive.items()}, last_host)]
         lost = frozenset(partition for partition, executor in partitions.items() if executor == chosen.id)
-        self._wait_for_commits(1)
+        self.wait_for_commits(1)
         time.sleep(after)
         at = time.time()
         chosen.kill()
@@ -199,8 +204,7 @@ class _Working:
         return Kill(at, chosen.id, lost), chosen.host
 
     def figures_of(self, kill: Kill) -> dict[str, float]:
-        """Wait until the query goes on, and look what that took. ClusterError when the logs do not tell."""
-        self._wait_for_commits(3)
+        """What it took to go on. ClusterError when the logs do not tell."""
         driver = self._run.submission.log
         try:
             return figures_of(
@@ -219,7 +223,8 @@ class _Working:
         files = self._run.log_files(self._run.submission.application)
         return {file.parent.name: parse_file(file) for file in files}
 
-    def _wait_for_commits(self, count: int) -> None:
+    def wait_for_commits(self, count: int) -> None:
+        """Return at once when so many more are there."""
         goal = max(commits_in(self._checkpoint)) + count
         wait_until(
             lambda: max(commits_in(self._checkpoint)) >= goal,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from benchmarks.executor_log import ExecutorLog, Opening, Store, lines_of
 
@@ -109,19 +110,32 @@ def figures_of(
         raise ValueError(f"batch {batch} is not among the commits {sorted(commits)}")
     told = min(noticed.get(kill.executor, slowest.started), slowest.started) / 1000
 
-    def is_of_take_over(store: Store, ms: int) -> bool:
-        return store[1] in kill.lost and kill.at * 1000 <= ms <= commits[batch] * 1000
-
     others = [log for executor, log in logs.items() if executor != kill.executor]
+    end = commits[batch]
+
+    def is_meanwhile(ms: int) -> bool:
+        return kill.at * 1000 <= ms <= end * 1000
+
+    def is_for_lost(store: Store, ms: int) -> bool:
+        return store[1] in kill.lost and is_meanwhile(ms)
+
     return {
-        "kill-to-commit-seconds": commits[batch] - kill.at,
+        "kill-to-commit-seconds": end - kill.at,
         "detection-seconds": told - kill.at,
         "scheduling-seconds": slowest.started / 1000 - told,
         "open-seconds": slowest.opening.seconds,
-        "catch-up-seconds": commits[batch] - slowest.opened / 1000 + slowest.before_opening,
+        "catch-up-seconds": end - slowest.opened / 1000 + slowest.before_opening,
         "before-open-seconds": slowest.before_opening,
         "open-all-seconds": sum(one.opening.seconds for one in went_on.values()),
-        "remote-bytes": float(sum(log.remote_bytes(is_stock, is_of_take_over) for log in others)),
+        "shuffle-wait-seconds": max(sum(w for ms, w in log.shuffle_waits if is_meanwhile(ms)) for log in others) / 1000,
+        "return-gap-seconds": _longest_gap([time for time in commits.values() if time >= end]),
+        "remote-bytes": float(sum(log.remote_bytes(is_stock, is_for_lost) for log in others)),
         "lost-partitions": float(len(kill.lost)),
         "in-new-jvm": float(sum(one.in_new_jvm for one in went_on.values())),
     }
+
+
+def _longest_gap(times: Sequence[float]) -> float:
+    """The longest time between one and the next; 0 where there is none."""
+    ordered = sorted(times)
+    return max((later - one for one, later in pairwise(ordered)), default=0.0)

@@ -108,6 +108,11 @@ def test_uploads_in_the_background_are_timed():
     assert parse(line(1, text)).upload_ms == [41]
 
 
+def test_a_wait_for_blocks_of_a_shuffle_is_read_back():
+    text = "Retrying fetch (1/3) for 1 outstanding blocks after 5000 ms"
+    assert parse(line(1, text)).shuffle_waits == [(1767607200001, 5000)]
+
+
 def test_lines_of_another_form_are_passed_over():
     noise = "WARNING: Using incubator modules\n\tat java.base/java.lang.Thread.run(Thread.java:840)\n"
     assert len(parse(noise + "\n".join(opening(1000, 3))).openings) == 1

@@ -79,6 +79,20 @@ def test_bytes_count_when_tasks_of_lost_partitions_read_them_until_the_commit():
     assert figures_of(KILL, logs, noticed, committed, is_stock=False)["remote-bytes"] == 1000
 
 
+def test_of_the_waits_for_blocks_of_the_dead_executor_the_longest_counts_until_the_commit():
+    logs = {"1": log(opening(1, 5600, 50)), "3": log(), "2": log()}
+    for executor, waits in {"1": [(-900, 700), (60, 5000), (9000, 5000)], "3": [(60, 1000)], "2": [(10, 8000)]}.items():
+        logs[executor].shuffle_waits += [(at(ms), wait) for ms, wait in waits]
+    seen = figures_of(KILL, logs, {"2": at(50)}, commits(batch_9=6.0), is_stock=True)
+    assert seen["shuffle-wait-seconds"] == 5.0
+
+
+def test_the_longest_gap_between_later_commits_shows_what_the_return_of_the_executor_costs():
+    logs = {"1": log(opening(1, 1000, 50))}
+    later = commits(batch_8=-9.0, batch_9=2.0, batch_10=3.0, batch_11=15.0, batch_12=16.0)
+    assert figures_of(KILL, logs, {"2": at(50)}, later, is_stock=True)["return-gap-seconds"] == pytest.approx(12.0)
+
+
 def test_a_driver_that_noticed_late_had_all_the_time_until_the_task_as_its_detection():
     logs = {"1": log(opening(1, 1000, 50))}
     for noticed in ({}, {"2": at(5000)}):
