@@ -1,4 +1,4 @@
-"""What executors write to their logs about their state stores, read back.
+"""What executors write to their logs about their state stores, read back; and the form of all logs here.
 
 Stock RocksDB and Mooring's both log each opening with the same words (`Loading 9 with ...`, `Loaded 9 with ...`), since
 one is a subclass of the other. The lines are `<ms since the epoch>|<level>|<thread>|<logger>|<message>`, see
@@ -8,7 +8,7 @@ LOG_PATTERN; the logger's name carries the store.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,7 @@ _COUNTS = re.compile(
     r"ReadCounts\((\d+),(\d+),(\d+),(\d+),(\d+),(\d+)\)"
 )
 _UPLOADED = re.compile(r"Upload snapshot of version .* time taken: (\d+) ms")
+_FETCHED_LATER = re.compile(r"Retrying fetch .* after (\d+) ms")
 _SLOW_CALL = re.compile(r"call (\w+) (\S+)")
 _SLOW_READ = re.compile(r"read (\d+) (\S+)")
 
@@ -33,7 +34,7 @@ Store = tuple[int, int, str]
 
 @dataclass(frozen=True)
 class Line:
-    """One line of an executor's log."""
+    """One line of a log in this form."""
 
     ms: int
     thread: str
@@ -52,6 +53,8 @@ class Opening:
     database_open: int | None = None
     ended: int | None = None
     stock_copied_bytes: int = 0
+    version: int = -1
+    thread: str = ""
 
     @property
     def seconds(self) -> float:
@@ -94,7 +97,12 @@ class ExecutorLog:
     """(time, thread, call, path)"""
     slow_reads: list[tuple[int, str, int, str]] = field(default_factory=list)
     """(time, thread, bytes, path)"""
-    first_task_ms: int | None = None
+    shuffle_waits: list[tuple[int, int]] = field(default_factory=list)
+    """(time, milliseconds until blocks of a shuffle are asked for again)"""
+    began_ms: int | None = None
+    """The first line of all."""
+    task_starts: dict[str, int] = field(default_factory=dict)
+    """Thread to when its task started: Spark names the thread for the task, its stage, and the attempt."""
 
     def first_openings(self) -> list[Opening]:
         """The first whole opening of each store; an operator that reads and writes opens its store twice a batch."""
@@ -103,6 +111,16 @@ class ExecutorLog:
             if opening.ended is not None:
                 first.setdefault(opening.store, opening)
         return list(first.values())
+
+    def remote_bytes(self, is_stock: bool, counts: Callable[[Store, int], bool] = lambda store, ms: True) -> int:
+        """Bytes of the state's files that came from the checkpoint, as the side itself counts them.
+
+        `counts` is asked with the store and the time of the opening. Stock's count leaves the snapshot archives out
+        (some KB each). Stock's line is there for Mooring as well but counts links too, so Mooring's own count is taken.
+        """
+        if is_stock:
+            return sum(one.stock_copied_bytes for one in self.openings if counts(one.store, one.began))
+        return sum(reads.remote_bytes for reads in self.reads if counts(reads.store, reads.ms))
 
     def calls_within(self, opening: Opening) -> dict[str, int]:
         """The calls to the slow storage for this store while it was opened, by kind of call and file."""
@@ -120,14 +138,17 @@ def parse(text: str) -> ExecutorLog:
     """Read the log of one executor. Lines in another form, such as stack traces and JVM warnings, are passed over."""
     log = ExecutorLog()
     running: dict[Store, Opening] = {}
-    for line in _lines(text.splitlines()):
-        if log.first_task_ms is None and line.message.startswith("Running task "):
-            log.first_task_ms = line.ms
+    for line in lines_of(text):
+        log.began_ms = log.began_ms or line.ms
+        if line.message.startswith("Running task "):
+            log.task_starts[line.thread] = line.ms
         if line.logger == "slow-storage":
             _note_storage(log, line)
         elif found := _COUNTS.search(line.message):
             numbers = [int(number) for number in found.groups()[4:]]
             log.reads.append(Reads((int(found[1]), int(found[2]), found[3] or "default"), line.ms, *numbers))
+        elif found := _FETCHED_LATER.match(line.message):
+            log.shuffle_waits.append((line.ms, int(found[1])))
         elif found := _UPLOADED.search(line.message):
             log.upload_ms.append(int(found[1]))
         elif store := _store_in(line.logger):
@@ -148,8 +169,8 @@ def _note_storage(log: ExecutorLog, line: Line) -> None:
 
 
 def _note_opening(log: ExecutorLog, running: dict[Store, Opening], store: Store, line: Line) -> None:
-    if _LOADING.match(line.message):
-        running[store] = Opening(store, line.ms)
+    if found := _LOADING.match(line.message):
+        running[store] = Opening(store, line.ms, version=int(found[1]), thread=line.thread)
         log.openings.append(running[store])
         return
     opening = running.get(store)
@@ -167,9 +188,10 @@ def _note_opening(log: ExecutorLog, running: dict[Store, Opening], store: Store,
         del running[store]
 
 
-def _lines(lines: Iterable[str]) -> Iterator[Line]:
-    for text in lines:
-        if found := _LINE.match(text):
+def lines_of(text: str) -> Iterator[Line]:
+    """The lines of a log that are in its form."""
+    for line in text.splitlines():
+        if found := _LINE.match(line):
             yield Line(int(found[1]), found[3], found[4], found[5])
 
 

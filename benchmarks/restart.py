@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
@@ -32,19 +31,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.built_state import build, copy_for
+from benchmarks.commits import commits_in
 from benchmarks.executor_log import Opening
 from benchmarks.figures import Row, row
 from benchmarks.machine import this_machine
-from benchmarks.sides import Run, Side, StartedRun, mooring, stock
-from benchmarks.storage.kinds import Storage, raw_storage, storage
+from benchmarks.say import say
+from benchmarks.sides import CHANGELOG, Run, Side, StartedRun, mooring, stock
+from benchmarks.storage.kinds import Storage, storage
 from mooring.testing.cluster import SparkCluster
 
-ROW_BYTES = 2112
-"""One row of restart_job.py in RocksDB, about."""
-
 ROWS_AFTER_RESTART = 800
-CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-COMPACTED = {"spark.sql.streaming.stateStore.rocksdb.compactOnCommit": "true"}
 
 Measured = dict[str, float]
 """Figure to value, of one restart."""
@@ -84,7 +81,7 @@ def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) ->
         with cluster:
             for size in plan.sizes_gb:
                 built = directory / f"built-{size}"
-                _build(cluster, built, size, plan)
+                build(cluster, built / "ck", size, _conf(plan))
                 for where in storages:
                     rows += _compare(cluster, sides, built, directory / f"{size}-{where.name}", where, size, plan)
                 shutil.rmtree(built)
@@ -92,14 +89,6 @@ def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) ->
         if keep is None:
             shutil.rmtree(directory, ignore_errors=True)
     return {"name": "restart", "machine": machine, "rows": rows}
-
-
-def _build(cluster: SparkCluster, built: Path, size: float, plan: Plan) -> None:
-    rows = int(size * 1e9 / ROW_BYTES)
-    _say(f"building {size} GB of state: {rows} rows")
-    StartedRun(
-        cluster, stock(), raw_storage(), "restart_job.py", [str(built / "ck"), str(rows)], _conf(plan) | COMPACTED
-    ).finish()
 
 
 def _compare(
@@ -112,7 +101,7 @@ def _compare(
     plan: Plan,
 ) -> list[Row]:
     for side in sides:
-        copy_checkpoint(built / "ck", directory / side.name / "ck", hidden_files=where.name == "raw")
+        copy_for(where, built / "ck", directory / side.name / "ck")
         _restart(cluster, side, where, directory / side.name / "ck", plan)  # the hosts get to know the state
     measured: dict[str, dict[str, list[float]]] = defaultdict(lambda: {side.name: [] for side in sides})
     for number in range(plan.restarts):
@@ -120,7 +109,7 @@ def _compare(
             checkpoint = directory / side.name / "ck"
             seen = figures_of(_restart(cluster, side, where, checkpoint, plan), checkpoint, side.name)
             told = ", ".join(f"{figure} {value:g}" for figure, value in seen.items())
-            _say(f"{size} GB {where.name} {side.name} {number + 1}: {told}")
+            say(f"{size} GB {where.name} {side.name} {number + 1}: {told}")
             for figure, value in seen.items():
                 measured[figure][side.name].append(value)
     shutil.rmtree(directory)
@@ -145,7 +134,7 @@ def figures_of(restart: Run, checkpoint: Path, side: str) -> Measured:
     openings = [opening for opened in by_executor for opening in opened]
     cold = [min(opened, key=lambda opening: opening.began) for opened in by_executor if opened]
     batch = restart.answer["progress"][0]
-    committed = os.stat(checkpoint / "commits" / str(batch["batchId"])).st_mtime
+    committed = commits_in(checkpoint)[batch["batchId"]]
     total = sum(opening.seconds for opening in openings)
     cold_seconds = sum(opening.seconds for opening in cold)
     figures = {
@@ -159,7 +148,7 @@ def figures_of(restart: Run, checkpoint: Path, side: str) -> Measured:
         "query-to-commit-seconds": committed - restart.answer["query-start"],
         "planning-seconds": batch["durationMs"].get("queryPlanning", 0) / 1000,
         "add-batch-seconds": batch["durationMs"]["addBatch"] / 1000,
-        "remote-bytes": float(remote_bytes(restart, side)),
+        "remote-bytes": float(sum(log.remote_bytes(side == "stock") for log in restart.logs)),
         "compaction-bytes": float(
             sum(operator["customMetrics"]["rocksdbTotalBytesReadByCompaction"] for operator in batch["stateOperators"])
         ),
@@ -170,36 +159,12 @@ def figures_of(restart: Run, checkpoint: Path, side: str) -> Measured:
     return figures
 
 
-def remote_bytes(restart: Run, side: str) -> int:
-    """Bytes of the state's files that came from the checkpoint, as the side itself counts them.
-
-    Stock's count leaves the snapshot archives out (some KB each). Stock's line is there for Mooring as well but counts
-    links too, so Mooring's own count is taken.
-    """
-    if side == "stock":
-        return sum(opening.stock_copied_bytes for log in restart.logs for opening in log.openings)
-    return sum(reads.remote_bytes for log in restart.logs for reads in log.reads)
-
-
 def _parts(openings: list[Opening]) -> dict[str, float]:
     added: dict[str, float] = defaultdict(float)
     for opening in openings:
         for part, seconds in opening.parts().items():
             added[part] += seconds
     return added
-
-
-def copy_checkpoint(source: Path, target: Path, hidden_files: bool) -> None:
-    """A second checkpoint with the same content. Hard links: what Spark has written there it never writes again.
-
-    `hidden_files`: with the checksum files that Hadoop keeps on a local disk and nowhere else.
-    """
-    left_out = None if hidden_files else shutil.ignore_patterns(".*.crc")
-    shutil.copytree(source, target, ignore=left_out, copy_function=lambda a, b: os.link(a, b))
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def run(quick: bool) -> dict[str, Any]:

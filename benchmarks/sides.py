@@ -17,7 +17,9 @@ from mooring.testing.probes import wait_until
 
 JOBS = Path(__file__).parent / "jobs"
 PARTITIONS = 8
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
+_COPIES = "spark.mooring.standby.replication.factor"
 _BOTH = {
     "spark.sql.shuffle.partitions": str(PARTITIONS),
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
@@ -32,6 +34,11 @@ class Side:
     name: str
     conf: Mapping[str, str]
     jars: tuple[Path, ...] = ()
+
+    @property
+    def keeps_copies(self) -> bool:
+        """Whether every task is to have a warm copy on another host."""
+        return _COPIES in self.conf
 
 
 def stock() -> Side:
@@ -51,6 +58,11 @@ def mooring_without_copies() -> Side:
     return Side("mooring-without-copies", {**mooring().conf, **nowhere}, mooring().jars)
 
 
+def mooring_standby() -> Side:
+    """The plugin, and a warm copy of each task."""
+    return Side("mooring-standby", {**mooring().conf, _COPIES: "2"}, mooring().jars)
+
+
 @dataclass(frozen=True)
 class Run:
     """One application that has ended."""
@@ -63,8 +75,8 @@ class Run:
 
 
 def log_settings(directory: Path) -> Path:
-    """A Log4j file with times in milliseconds, for executors."""
-    file = directory / "executor-log4j2.properties"
+    """A Log4j file with times in milliseconds, for executors and drivers."""
+    file = directory / "log4j2.properties"
     file.write_text(
         "rootLogger.level = info\n"
         "rootLogger.appenderRef.stderr.ref = stderr\n"
@@ -95,7 +107,8 @@ class StartedRun:
         self._cluster = cluster
         self._answer = cluster.work_dir / f"answer-{time.monotonic_ns()}.json"
         java = f"-Dlog4j2.configurationFile={log_settings(cluster.work_dir).as_uri()}"
-        settings = {**side.conf, **dict(storage.conf), "spark.executor.extraJavaOptions": java, **(conf or {})}
+        logs = {"spark.executor.extraJavaOptions": java, "spark.driver.extraJavaOptions": java}
+        settings = {**side.conf, **dict(storage.conf), **logs, **(conf or {})}
         jars = [*side.jars, *storage.jars]
         self._submitted = time.time()
         self.submission = cluster.submit(JOBS / job, [*args, str(self._answer)], conf=settings, jars=jars)
@@ -106,6 +119,10 @@ class StartedRun:
         answer = json.loads(self._answer.read_text())
         application = answer["application"]
         wait_until(lambda: not self._cluster.executors(application), "the executors to be gone", timeout=60)
-        files = [host.directory / "work" / application for host in self._cluster.hosts.values()]
-        logs = tuple(sorted(log for directory in files for log in directory.glob("*/stderr")))
+        logs = self.log_files(application)
         return Run(self._submitted, answer, tuple(parse_file(log) for log in logs), logs)
+
+    def log_files(self, application: str) -> tuple[Path, ...]:
+        """The logs of all executors that the application has had; each lies in a directory with the executor's id."""
+        directories = [host.directory / "work" / application for host in self._cluster.hosts.values()]
+        return tuple(sorted(log for directory in directories for log in directory.glob("*/stderr")))

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -30,14 +29,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from benchmarks.commits import commits_in
 from benchmarks.figures import Row, percentile, row
 from benchmarks.machine import this_machine
-from benchmarks.sides import Run, Side, StartedRun, mooring, mooring_without_copies, stock
+from benchmarks.say import say
+from benchmarks.sides import CHANGELOG, Run, Side, StartedRun, mooring, mooring_without_copies, stock
 from benchmarks.storage.kinds import storage
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
 
-CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 BATCHES_A_TURN = 10
 
 Measured = dict[str, list[float]]
@@ -103,7 +103,7 @@ def _compare(cluster: SparkCluster, case: Case, directory: Path) -> list[Row]:
         for side in sides:
             seen = figures_of(side.finish(), side.turns, case)
             told = ", ".join(f"{figure} {percentile(values, 50):g}" for figure, values in seen.items())
-            print(f"{case.storage} changelog={case.changelog} {side.name}: {told}", file=sys.stderr, flush=True)
+            say(f"{case.storage} changelog={case.changelog} {side.name}: {told}")
             for figure, values in seen.items():
                 measured.setdefault(figure, {}).setdefault(side.name, []).extend(values)
     what = {
@@ -141,9 +141,7 @@ class _Working:
 
     def committed(self) -> int:
         """How many batches have been committed; Spark removes the entries of old ones."""
-        commits = self._checkpoint / "commits"
-        entries = commits.iterdir() if commits.is_dir() else ()
-        return 1 + max((int(entry.name) for entry in entries if entry.name.isdigit()), default=-1)
+        return 1 + max(commits_in(self._checkpoint), default=-1)
 
     def work(self, batches: int) -> None:
         """Let the application commit so many batches more, or come to its end, while the caller lets no other work."""

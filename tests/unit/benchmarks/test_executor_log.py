@@ -37,6 +37,20 @@ def test_the_parts_of_an_opening_add_up_to_the_whole():
     assert round(sum(found.parts().values()), 6) == found.seconds
 
 
+def test_an_opening_tells_its_version_and_its_task():
+    log = parse("\n".join([line(900, "Running task 1.0 in stage 0.0 (TID 1)"), *opening(1000, 3)]))
+    (found,) = log.first_openings()
+    assert found.version == 9
+    assert log.task_starts[found.thread] == log.began_ms == found.began - 100
+
+
+def test_each_side_counts_its_own_bytes_from_the_checkpoint_for_the_stores_that_are_asked_for():
+    read = "Mooring: opened slow:/ck/state/0/6 at version 9 in 284 ms: ReadCounts(2,10443,1,99,3,4)"
+    log = parse("\n".join([*opening(1000, 3, copied=50), *opening(2000, 5, copied=7), line(3000, read)]))
+    assert (log.remote_bytes(is_stock=True), log.remote_bytes(is_stock=False)) == (57, 99)
+    assert log.remote_bytes(is_stock=True, counts=lambda store, ms: store[1] == 5 and ms == 1767607202000) == 7
+
+
 def test_the_second_opening_of_a_store_in_a_batch_is_not_counted():
     again = [
         line(2000, "Loading 9 with stateStoreCkptId: a3f93a76", 3),
@@ -92,6 +106,11 @@ def test_calls_to_slow_storage_count_for_the_store_that_was_opening():
 def test_uploads_in_the_background_are_timed():
     text = "StateStoreProviderId[ x ]: Upload snapshot of version 7, with uniqueId: Some(u) time taken: 41 ms. Current"
     assert parse(line(1, text)).upload_ms == [41]
+
+
+def test_a_wait_for_blocks_of_a_shuffle_is_read_back():
+    text = "Retrying fetch (1/3) for 1 outstanding blocks after 5000 ms"
+    assert parse(line(1, text)).shuffle_waits == [(1767607200001, 5000)]
 
 
 def test_lines_of_another_form_are_passed_over():

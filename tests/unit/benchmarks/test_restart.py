@@ -5,7 +5,7 @@ import os
 import pytest
 
 from benchmarks.executor_log import ExecutorLog, Opening, Reads
-from benchmarks.restart import copy_checkpoint, figures_of
+from benchmarks.restart import figures_of
 from benchmarks.sides import Run
 
 
@@ -63,14 +63,3 @@ def test_an_executor_that_opened_nothing_counts_for_nothing(checkpoint):
     seen = figures_of(restart_of(ExecutorLog(), ExecutorLog(openings=[opened(0, 0, 1.0)])), checkpoint, "stock")
     assert seen["open-seconds"] == 1.0
     assert "remote-calls" not in seen
-
-
-def test_a_copied_checkpoint_has_the_files_without_hadoops_hidden_ones(tmp_path):
-    source = tmp_path / "from"
-    (source / "state").mkdir(parents=True)
-    (source / "state" / "1_u.zip").write_text("snapshot")
-    (source / "state" / ".1_u.zip.crc").write_text("hidden")
-    copy_checkpoint(source, tmp_path / "bare", hidden_files=False)
-    copy_checkpoint(source, tmp_path / "whole", hidden_files=True)
-    assert [file.name for file in (tmp_path / "bare/state").iterdir()] == ["1_u.zip"]
-    assert len(list((tmp_path / "whole/state").iterdir())) == 2
