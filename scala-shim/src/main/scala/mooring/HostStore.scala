@@ -104,8 +104,8 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
     } finally Files.deleteIfExists(temporary)
   }
 
-  /** The names of all files that are kept. */
-  def names: Set[String] = list("").map(_._2.name).toSet
+  /** The names of all files that are kept, with their lengths. */
+  def kept: Map[String, Long] = list("").map { case (_, file) => file.name -> file.length }.toMap
 
   /** Lets go of these files. */
   def forget(names: Set[String]): Unit = attempt("remove what is not needed") {

@@ -1,7 +1,6 @@
 package io.mooring
 
 import java.io.{FileNotFoundException, IOException}
-import java.nio.file.Files
 
 import scala.util.Using
 
@@ -41,20 +40,20 @@ private final class StoreCopy(directory: Path, shelf: HostShelf, access: Checkpo
       case None => round.snapshotBefore(wanted.version)
     }
     // Of what was here when the round began: what came meanwhile is an active's.
-    if (isHeld) shelf.forget(round.present -- now.keySet -- needed.keySet)
+    if (isHeld) shelf.forget(round.present.keySet -- now.keySet -- needed.keySet)
     shelf.touch()
     needed = now
     round.fetched
   }
 
   private final class Round {
-    val present: Set[String] = shelf.names
+    val present: Map[String, Long] = shelf.kept
     var fetched = 0L
 
     /** Of format v2: the version's own snapshot, else its changelog and all it builds on. */
     def uniquelyNamed(version: Long, id: String): Map[String, Long] = {
       val base = s"${version}_$id"
-      if (present(s"$base.zip")) snapshot(base)
+      if (present.contains(s"$base.zip")) snapshot(base)
       else Seq(byChangelog, !byChangelog).iterator.flatMap { changelogFirst =>
         if (changelogFirst) fetch(s"$base.changelog").map { own => byChangelog = true; own ++ lineage(base) }
         else fetch(s"$base.zip").map { _ => byChangelog = false; snapshot(base) }
@@ -66,7 +65,7 @@ private final class StoreCopy(directory: Path, shelf: HostShelf, access: Checkpo
       val versions = StateFiles.lineage(checkpoint, new Path(directory, s"$changelog.changelog"), access.codec)
         .map { case (version, id) => s"${version}_$id" }
       if (versions.isEmpty) throw new FileNotFoundException(s"$changelog.changelog names no earlier version")
-      val base = versions.reverseIterator.find(name => present(s"$name.zip")).orElse(versions.headOption.filter(hasSnapshot))
+      val base = versions.reverseIterator.find(name => present.contains(s"$name.zip")).orElse(versions.headOption.filter(hasSnapshot))
       val later = base.fold(versions)(found => versions.drop(versions.indexOf(found) + 1))
       if (base.isEmpty && !versions.head.startsWith("1_")) // only the first versions of all have no snapshot before them
         throw new FileNotFoundException(s"$directory has no snapshot before $changelog any more")
@@ -121,16 +120,16 @@ private final class StoreCopy(directory: Path, shelf: HostShelf, access: Checkpo
       file.map(length => Map(name -> length) ++ proof.map(s"$name.crc" -> _))
     }
 
-    private def one(path: String, name: String): Option[Long] =
-      (if (present(name)) shelf.sound(name, readIt = false).map(Files.size) else None).orElse {
-        try {
-          val bytes = Using.resource(files.open(new Path(directory, path)))(shelf.take(name, _))
-            .getOrElse(throw new IOException("there is no room"))
-          fetched += bytes
-          pace.spent(bytes)
-          Some(bytes)
-        } catch { case _: FileNotFoundException => None }
-      }
+    /** What is kept is proved when it is used. */
+    private def one(path: String, name: String): Option[Long] = present.get(name).orElse {
+      try {
+        val bytes = Using.resource(files.open(new Path(directory, path)))(shelf.take(name, _))
+          .getOrElse(throw new IOException("there is no room"))
+        fetched += bytes
+        pace.spent(bytes)
+        Some(bytes)
+      } catch { case _: FileNotFoundException => None }
+    }
   }
 }
 

@@ -21,7 +21,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
 
   // Of the round that was offered last
   private var placed = Map.empty[Int, Seq[Executor]] // partition -> holders of its copies
-  private var number = 0L
+  private var offered = Option.empty[Round]
   private var offeredAt = System.nanoTime()
 
   // Of the replica query's thread alone, which may wait for the checkpoint: nobody else must wait for that.
@@ -45,18 +45,19 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
 
   /**
    * The newest round, when its copies are to be held by these: another than the last one after a commit, when the holders
-   * have changed, and some seconds after a round that has not brought all copies up to date. None before any commit.
+   * have changed, and some seconds after a round that has not brought all copies up to date; at most one a second. None
+   * before any commit.
    */
   def round(now: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
-    Option.when(version > 0) {
-      val isOverdue = System.nanoTime() - offeredAt > Watched.AgainNanos && copies.values.exists(_.version < version)
-      if (number == 0 || now != placed || isOverdue) {
-        placed = now
-        number = Watched.rounds.incrementAndGet()
-        offeredAt = System.nanoTime()
-      }
-      Round(version, number)
+    val age = System.nanoTime() - offeredAt
+    val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
+    val isNew = !offered.exists(_.version == version) || now != placed || isOverdue
+    if (version > 0 && isNew && (offered.isEmpty || age > Watched.PauseNanos)) {
+      placed = now
+      offered = Some(Round(version, Watched.rounds.incrementAndGet()))
+      offeredAt = System.nanoTime()
     }
+    offered
   }
 
   def access: CheckpointAccess = opened.getOrElse {
@@ -126,6 +127,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
 private object Watched {
   private val rounds = new AtomicLong
   private val MostCommits = 1000
+  private val PauseNanos = TimeUnit.SECONDS.toNanos(1) // a round costs the driver about as much as a small batch
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
   private val PatienceNanos = TimeUnit.SECONDS.toNanos(30)
 }
