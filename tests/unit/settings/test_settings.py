@@ -30,6 +30,7 @@ def test_defaults():
         grouper_weights="tasks",
         metadata=None,
         standby_replication_factor=1,
+        standby_max_bytes_per_second=64 * 1024**2,
         debounce_ms=3_000,
         agent_python=None,
         agent_liveness_timeout_ms=30_000,
