@@ -3,8 +3,8 @@
 For each size of state the state is built once, by stock Spark, and left as RocksDB leaves state that has been written
 for long: compacted. (Written by one batch it is a few large files of level 0; a few restarts more, and RocksDB compacts
 all of it right after each opening, on the cores that open the other partitions.) Each side gets a copy of that
-checkpoint, runs one batch on it, so that the hosts have seen it, and is then started again several times, in turns with
-the other side. Every run is one batch of a few rows.
+checkpoint and runs one batch on it, so that the hosts have seen it. Then each is started again several times, in turns
+over sides, storages and sizes, as the machine's speed drifts over minutes. Every run is one batch of a few rows.
 
     open-seconds           Loading to Loaded of every state store's first opening, added up over the partitions
     open-slowest-seconds   the slowest of these
@@ -27,7 +27,7 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,17 @@ class Plan:
     changelog: bool = False
 
 
+@dataclass
+class Subject:
+    """One side with a checkpoint of its own, and what was measured of it: figure to its values."""
+
+    size_gb: float
+    where: Storage
+    side: Side
+    checkpoint: Path
+    measured: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+
 QUICK = Plan(sizes_gb=(0.1,), restarts=2)
 FULL = Plan(sizes_gb=(0.1, 0.5, 1.0), restarts=3)
 
@@ -72,56 +83,67 @@ def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) ->
     sides = sides or (stock(), mooring())
     storages = [storage(name) for name in plan.storages]
     machine = this_machine()
-    rows: list[Row] = []
     directory = keep or Path(tempfile.mkdtemp(prefix="mooring-restart-"))
     try:
         cluster = SparkCluster(
             hosts=plan.hosts, cores_per_host=1, executor_memory="1g", work_dir=directory / "cluster", host_memory="2g"
         )
         with cluster:
-            for size in plan.sizes_gb:
-                built = directory / f"built-{size}"
-                build(cluster, built / "ck", size, _conf(plan))
-                for where in storages:
-                    rows += _compare(cluster, sides, built, directory / f"{size}-{where.name}", where, size, plan)
-                shutil.rmtree(built)
+            subjects = [
+                Subject(size, where, side, directory / f"{size}-{where.name}-{side.name}" / "ck")
+                for size in plan.sizes_gb
+                for where in storages
+                for side in sides
+            ]
+            _prepare(cluster, subjects, directory, plan)
+            for number in range(plan.restarts):
+                for subject in subjects:
+                    _measure_once(cluster, subject, plan, number + 1)
+        rows = [
+            line
+            for size in plan.sizes_gb
+            for where in storages
+            for line in _rows([one for one in subjects if (one.size_gb, one.where) == (size, where)], plan)
+        ]
     finally:
         if keep is None:
             shutil.rmtree(directory, ignore_errors=True)
     return {"name": "restart", "machine": machine, "rows": rows}
 
 
-def _compare(
-    cluster: SparkCluster,
-    sides: Sequence[Side],
-    built: Path,
-    directory: Path,
-    where: Storage,
-    size: float,
-    plan: Plan,
-) -> list[Row]:
-    for side in sides:
-        copy_for(where, built / "ck", directory / side.name / "ck")
-        _restart(cluster, side, where, directory / side.name / "ck", plan)  # the hosts get to know the state
-    measured: dict[str, dict[str, list[float]]] = defaultdict(lambda: {side.name: [] for side in sides})
-    for number in range(plan.restarts):
-        for side in sides:
-            checkpoint = directory / side.name / "ck"
-            seen = figures_of(_restart(cluster, side, where, checkpoint, plan), checkpoint, side.name)
-            told = ", ".join(f"{figure} {value:g}" for figure, value in seen.items())
-            say(f"{size} GB {where.name} {side.name} {number + 1}: {told}")
-            for figure, value in seen.items():
-                measured[figure][side.name].append(value)
-    shutil.rmtree(directory)
-    what = {"storage": where.name, "state_gb": size, "changelog": plan.changelog}
-    complete = {f: v for f, v in measured.items() if all(v.values())}
-    return [row(figure, UNITS.get(figure, "s"), values, **what) for figure, values in complete.items()]
+def _prepare(cluster: SparkCluster, subjects: Sequence[Subject], directory: Path, plan: Plan) -> None:
+    for size in plan.sizes_gb:
+        built = directory / f"built-{size}" / "ck"
+        build(cluster, built, size, _conf(plan))
+        for subject in subjects:
+            if subject.size_gb == size:
+                copy_for(subject.where, built, subject.checkpoint)
+    for subject in subjects:
+        _restart(cluster, subject, plan)  # the hosts get to know the state
 
 
-def _restart(cluster: SparkCluster, side: Side, where: Storage, checkpoint: Path, plan: Plan) -> Run:
+def _measure_once(cluster: SparkCluster, subject: Subject, plan: Plan, number: int) -> None:
+    seen = figures_of(_restart(cluster, subject, plan), subject.checkpoint, subject.side.name)
+    told = ", ".join(f"{figure} {value:g}" for figure, value in seen.items())
+    say(f"{subject.size_gb} GB {subject.where.name} {subject.side.name} {number}: {told}")
+    for figure, value in seen.items():
+        subject.measured[figure].append(value)
+
+
+def _rows(subjects: Sequence[Subject], plan: Plan) -> list[Row]:
+    """Of one size on one storage, for the figures that every side has."""
+    what = {"storage": subjects[0].where.name, "state_gb": subjects[0].size_gb, "changelog": plan.changelog}
+    figures = [figure for figure in subjects[0].measured if all(one.measured[figure] for one in subjects)]
+    return [
+        row(figure, UNITS.get(figure, "s"), {one.side.name: one.measured[figure] for one in subjects}, **what)
+        for figure in figures
+    ]
+
+
+def _restart(cluster: SparkCluster, subject: Subject, plan: Plan) -> Run:
     os.sync()  # a gigabyte that the run before has downloaded would be written to the disk during this one
-    args = [where.uri(checkpoint), str(ROWS_AFTER_RESTART)]
-    return StartedRun(cluster, side, where, "restart_job.py", args, _conf(plan)).finish()
+    args = [subject.where.uri(subject.checkpoint), str(ROWS_AFTER_RESTART)]
+    return StartedRun(cluster, subject.side, subject.where, "restart_job.py", args, _conf(plan)).finish()
 
 
 def _conf(plan: Plan) -> dict[str, str]:
