@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def as_text(measures: dict[str, Any]) -> str:
     """The measures for people, one a line."""
-    restart = measures["restart"]
+    restart, standby = measures["restart"], measures["standby"]
     rows = [
         ("hosts, executors", f"{measures['hosts']}, {measures['executors']}"),
         ("metadata store", measures["metadata"]),
@@ -47,6 +47,11 @@ def as_text(measures: dict[str, Any]) -> str:
             "state stores opened at the restart",
             f"{restart['local-opens']} locally, {restart['remote-opens']} from the checkpoint "
             f"({restart['bytes-from-snapshots']} bytes)",
+        ),
+        (
+            "first commit after a kill, with standbys",
+            f"{standby['first-commit-after-kill-seconds']:.1f} s; {standby['failovers-to-standby']} of "
+            f"{len(standby['tasks'])} tasks went on where their copies were",
         ),
         ("rows equal to the offline answer", "yes, all" if measures["rows-out-equal-offline-answer"] else "NO"),
     ]

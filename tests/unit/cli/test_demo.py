@@ -26,6 +26,7 @@ MEASURES = {
     "rows-in": 213798,
     "rows-out-equal-offline-answer": True,
     "restart": {"local-opens": 9, "remote-opens": 0, "bytes-from-snapshots": 0},
+    "standby": {"first-commit-after-kill-seconds": 2.0, "failovers-to-standby": 3, "tasks": ["a", "b", "c"]},
     "steps": [],
 }
 
