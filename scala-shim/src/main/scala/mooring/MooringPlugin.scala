@@ -36,7 +36,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val queries = new QueryWatch(bridge, table, standbys, settings.milliseconds("spark.mooring.host.affinity.wait"),
     () => mayBeTold)
 
-  ListenerDoor.add(context, new ClusterWatch(bridge, table, queries, standbys, census, reports))
+  private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, census, reports)
+  ListenerDoor.add(context, cluster)
   stuckTasks.foreach(ListenerDoor.add(context, _))
   Bridge.current = bridge
   private val agent: Option[AgentProcess] = if (placing) Some(new AgentProcess(conf, bridge,
@@ -66,13 +67,14 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
     override def leaves(executor: String): Unit = if (table.isAlive(executor)) {
       table.executorLost(executor)
+      cluster.redirect(executor)
       census.removed(executor, "it is to be removed")
     }
 
     override def isSilent(executor: String, forMs: Long): Unit = {
       Say.warn(s"executor $executor has been silent for $forMs ms: it counts as lost")
       table.executorLost(executor)
-      stuckTasks.foreach(_.isSilent(executor))
+      stuckTasks.foreach(_.isSilent(executor, forMs))
       ExecutorDoor.giveUp(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
     }
   }

@@ -7,7 +7,9 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 
+import org.apache.spark.SparkContext
 import org.apache.spark.scheduler._
+import org.apache.spark.scheduler.mooring.PendingTasks
 import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, StreamDoors}
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
@@ -58,27 +60,48 @@ final class QueryWatch(
   }
 }
 
-/** Executors that come and go, and where the tasks of placed stages ran. Called by one thread, in order. */
+/**
+ * Executors that come and go, and where the tasks of placed stages ran. Called by one thread, in order; `redirect` by any.
+ */
 final class ClusterWatch(
-    bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys], census: Census, reports: ReportDesk)
+    context: SparkContext, bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys],
+    census: Census, reports: ReportDesk)
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0
     val placements = scala.collection.mutable.Map[Int, String]()
   }
-  private val stages = scala.collection.mutable.Map[Int, Seq[Int]]() // stage -> its RDDs
+  private val stages = scala.collection.concurrent.TrieMap[Int, Seq[Int]]() // stage -> its RDDs
+  private val hosts = scala.collection.concurrent.TrieMap[String, String]() // executor -> its host
   private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch
   private val preferred, anywhere, matched = new AtomicLong
 
   override def onExecutorAdded(added: SparkListenerExecutorAdded): Unit = {
     table.executorAdded(added.executorId, added.executorInfo.executorHost)
+    hosts(added.executorId) = added.executorInfo.executorHost
     census.added(added.executorId, added.executorInfo.executorHost, added.executorInfo.totalCores)
   }
 
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
     table.executorLost(removed.executorId)
+    redirect(removed.executorId)
+    hosts.remove(removed.executorId)
     reports.removed(removed.executorId)
     census.removed(removed.executorId, removed.reason)
+  }
+
+  /** The tasks that wait in running stages for an executor that is lost go where the plan wants them now: to their copies. */
+  def redirect(lost: String): Unit = for (host <- hosts.get(lost) if standbys.nonEmpty) Aside.otherwise("redirection of tasks", ()) {
+    PendingTasks.redirect(context, lost, host) { (stage, partition) =>
+      for {
+        rdds <- stages.get(stage)
+        wanted <- PlacedStages.find(rdds)
+        (executor, _) <- table.preferred(wanted.query, partition)
+      } yield {
+        wanted.executors.put(partition, executor)
+        executor
+      }
+    }
   }
 
   override def onStageSubmitted(submitted: SparkListenerStageSubmitted): Unit = {

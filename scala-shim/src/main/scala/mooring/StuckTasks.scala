@@ -8,14 +8,17 @@ import org.apache.spark.SparkContext
 import org.apache.spark.scheduler._
 
 /**
- * Frees tasks that wait for an executor that fell silent. A task that reads shuffle files of it waits for its answer, not
- * knowing that it was given up, until `spark.network.timeout`: two minutes, four times. Such tasks are run again; they
- * learn where the files are made anew. To be killed so does not count as a failure.
+ * Frees tasks that wait for an executor that is gone. A task that had begun to read its shuffle files asks once more after
+ * `spark.shuffle.io.retryWait` (5 s) when it was killed, and waits for `spark.network.timeout` (two minutes) when it fell
+ * silent. Meanwhile it holds the slot that the tasks of the lost executor are to have. It is run again, and learns where
+ * the files are made anew; to be killed so does not count as a failure.
+ *
+ * Only tasks that began not long before the loss are meant: reading comes first, and what is killed is lost.
  */
 final class StuckTasks(context: SparkContext) extends SparkListener {
   private val readers = ConcurrentHashMap.newKeySet[Int]() // stages that read shuffle files
-  private val running = new ConcurrentHashMap[Long, String]() // task id -> its executor; of these stages
-  private val silent = ConcurrentHashMap.newKeySet[String]() // given up, and not yet removed
+  private val running = new ConcurrentHashMap[Long, Long]() // task id -> when it began; of these stages
+  private val silence = new ConcurrentHashMap[String, Long]() // executor that was given up -> its milliseconds of silence
 
   private val later = Executors.newSingleThreadScheduledExecutor { (work: Runnable) =>
     val made = new Thread(work, "mooring-stuck-tasks")
@@ -23,7 +26,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
     made
   }
 
-  def isSilent(executor: String): Unit = { silent.add(executor); () }
+  def isSilent(executor: String, forMs: Long): Unit = { silence.put(executor, forMs); () }
 
   def stop(): Unit = { later.shutdownNow(); () }
 
@@ -33,24 +36,27 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
   override def onStageCompleted(completed: SparkListenerStageCompleted): Unit = readers.remove(completed.stageInfo.stageId)
 
   override def onTaskStart(start: SparkListenerTaskStart): Unit =
-    if (readers.contains(start.stageId)) running.put(start.taskInfo.taskId, start.taskInfo.executorId)
+    if (readers.contains(start.stageId)) running.put(start.taskInfo.taskId, start.taskInfo.launchTime)
 
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = running.remove(end.taskInfo.taskId)
 
-  /** Spark forgets an executor's shuffle files just after this; then a task that begins anew knows. */
-  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = if (silent.remove(removed.executorId)) {
-    val waiting = running.keySet().asScala.toSeq
-    later.schedule((() => Aside.otherwise("freeing of stuck tasks", ())(free(waiting, removed.executorId))): Runnable,
-      StuckTasks.PauseMs, TimeUnit.MILLISECONDS)
+  /** Spark forgets an executor's shuffle files about now; a moment later a task that begins anew knows. */
+  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
+    val since = removed.time - StuckTasks.ReadingMs - Option(silence.remove(removed.executorId)).getOrElse(0L)
+    val waiting = running.asScala.collect { case (task, began) if began >= since => task }.toSeq
+    if (waiting.nonEmpty)
+      later.schedule((() => Aside.otherwise("freeing of stuck tasks", ())(free(waiting, removed.executorId))): Runnable,
+        StuckTasks.PauseMs, TimeUnit.MILLISECONDS)
   }
 
   private def free(tasks: Seq[Long], executor: String): Unit = {
     val stuck = tasks.filter(running.containsKey(_))
-    if (stuck.nonEmpty) Say.warn(s"${stuck.size} tasks may wait for shuffle files of executor $executor: they are run again")
-    stuck.foreach(context.killTaskAttempt(_, interruptThread = true, s"may wait for executor $executor, which is silent"))
+    if (stuck.nonEmpty) Say.info(s"tasks ${stuck.mkString(", ")} may wait for shuffle files of executor $executor: they are run again")
+    stuck.foreach(context.killTaskAttempt(_, interruptThread = true, s"may wait for executor $executor, which is gone"))
   }
 }
 
 object StuckTasks {
-  private val PauseMs = 500L
+  private val PauseMs = 200L
+  private val ReadingMs = 10000L
 }
