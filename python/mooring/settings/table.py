@@ -103,7 +103,7 @@ TABLE: tuple[Setting, ...] = (
         "liveness.timeout",
         "duration",
         "30s",
-        "How long a host may be silent, without having closed its connections, before it counts as lost.",
+        "With standbys: how long an executor may be silent, its connections open, before it is killed and replaced.",
         minimum="5s",
         maximum="1h",
     ),

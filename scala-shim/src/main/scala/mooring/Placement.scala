@@ -8,6 +8,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.rdd.RDD
+import org.apache.spark.scheduler.StageInfo
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
@@ -98,7 +99,7 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
 final class PlacedRDD[T: ClassTag](
     parent: RDD[T], query: String, batch: Long, restoreMetrics: RestoreMetrics.OfStage,
     @transient earlierAttempt: Option[EarlierAttempt]) extends RDD[T](parent) {
-  setName(s"mooring $query batch $batch")
+  setName(s"${PlacedStages.Name}$query batch $batch")
 
   override protected def getPartitions: Array[Partition] = parent.partitions
 
@@ -127,6 +128,10 @@ object PlacedStages {
   final class Wanted(val query: String, val batch: Long) {
     val executors = new ConcurrentHashMap[Int, String]()
   }
+
+  private[mooring] val Name = "mooring " // what the name of a placed RDD begins with
+
+  def isPlaced(stage: StageInfo): Boolean = stage.rddInfos.exists(_.name.startsWith(Name))
 
   private val byRdd = new ConcurrentHashMap[Int, Wanted]()
 

@@ -106,7 +106,7 @@ final class ClusterWatch(
 
   override def onStageSubmitted(submitted: SparkListenerStageSubmitted): Unit = {
     val rdds = submitted.stageInfo.rddInfos
-    if (rdds.exists(_.name.startsWith("mooring "))) stages(submitted.stageInfo.stageId) = rdds.map(_.id).toSeq
+    if (PlacedStages.isPlaced(submitted.stageInfo)) stages(submitted.stageInfo.stageId) = rdds.map(_.id).toSeq
   }
 
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit =

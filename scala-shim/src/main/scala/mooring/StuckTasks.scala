@@ -8,7 +8,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.scheduler._
 
 /**
- * Frees tasks that wait for an executor that is gone. A task that had begun to read its shuffle files asks once more after
+ * Frees tasks with state that wait for an executor that is gone. A task that had begun to read its shuffle files asks once more after
  * `spark.shuffle.io.retryWait` (5 s) when it was killed, and waits for `spark.network.timeout` (two minutes) when it fell
  * silent. Meanwhile it holds the slot that the tasks of the lost executor are to have. It is run again, and learns where
  * the files are made anew; to be killed so does not count as a failure.
@@ -16,7 +16,7 @@ import org.apache.spark.scheduler._
  * Only tasks that began not long before the loss are meant: reading comes first, and what is killed is lost.
  */
 final class StuckTasks(context: SparkContext) extends SparkListener {
-  private val readers = ConcurrentHashMap.newKeySet[Int]() // stages that read shuffle files
+  private val readers = ConcurrentHashMap.newKeySet[Int]() // stages that hold state and read shuffle files
   private val running = new ConcurrentHashMap[Long, Long]() // task id -> when it began; of these stages
   private val silence = new ConcurrentHashMap[String, Long]() // executor that was given up -> its milliseconds of silence
 
@@ -31,7 +31,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
   def stop(): Unit = { later.shutdownNow(); () }
 
   override def onStageSubmitted(submitted: SparkListenerStageSubmitted): Unit =
-    if (submitted.stageInfo.parentIds.nonEmpty) readers.add(submitted.stageInfo.stageId)
+    if (submitted.stageInfo.parentIds.nonEmpty && PlacedStages.isPlaced(submitted.stageInfo)) readers.add(submitted.stageInfo.stageId)
 
   override def onStageCompleted(completed: SparkListenerStageCompleted): Unit = readers.remove(completed.stageInfo.stageId)
 
