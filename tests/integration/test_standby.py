@@ -109,14 +109,14 @@ def test_ten_kills_in_a_row(tmp_path: Path) -> None:
     seed = int(os.environ.get("MOORING_SEED", "0")) or random.randrange(1, 10**6)
     print(f"MOORING_SEED={seed}")
     chance, expected = random.Random(seed), 0
-    with warm(tmp_path, files=40) as here:
+    with warm(tmp_path, files=24) as here:
         for _ in range(10):
             began = time.monotonic()
             here.wait_until_caught_up()
             host = chance.choice([h for h in HOSTS if here.tasks_of(h)])
             expected += here.tasks_of(host)
             here.cluster.kill_executor(host)
-            here.load.feed(here.job, 2)
+            here.load.feed(here.job)
             here.wait_for_failovers(expected)
             here.job.wait_until(lambda: len(here.job.executors()) == len(HOSTS), "the executor to be back", 120)
             time.sleep(max(0.0, 20 - (time.monotonic() - began)))  # the issue asks for 20 s between the kills
