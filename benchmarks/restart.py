@@ -2,8 +2,8 @@
 
 For each size of state the state is built once, by stock Spark, and left as RocksDB leaves state that has been written
 for long: compacted. (Written by one batch it is a few large files of level 0; a few restarts more, and RocksDB compacts
-all of it right after each opening, on the cores that open the other partitions.) Each side gets a copy of that
-checkpoint and runs one batch on it, so that the hosts have seen it. Then each is started again several times, in turns
+all of it right after each opening, on the cores that open the other partitions.) Each side gets copies of that
+checkpoint and runs one batch on each, so that the hosts have seen it. Then each is started again a few times, in turns
 over sides, storages and sizes, as the machine's speed drifts over minutes. Every run is one batch of a few rows.
 
     open-seconds           Loading to Loaded of every state store's first opening, added up over the partitions
@@ -26,7 +26,7 @@ import os
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,24 +53,28 @@ class Plan:
 
     sizes_gb: tuple[float, ...]
     restarts: int
-    storages: tuple[str, ...] = ("raw", "slow")
+    """Of each copy of the state; it takes RocksDB four small files to compact everything."""
+
+    copies: Mapping[str, int]
+    """Storage to the copies that each side has there."""
+
     hosts: int = 2
     changelog: bool = False
 
 
 @dataclass
 class Subject:
-    """One side with a checkpoint of its own, and what was measured of it: figure to its values."""
+    """One side with checkpoints of its own, and what was measured of it: figure to its values."""
 
     size_gb: float
     where: Storage
     side: Side
-    checkpoint: Path
+    checkpoints: Sequence[Path]
     measured: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
 
-QUICK = Plan(sizes_gb=(0.1,), restarts=2)
-FULL = Plan(sizes_gb=(0.1, 0.5, 1.0), restarts=3)
+QUICK = Plan(sizes_gb=(0.1,), restarts=2, copies={"raw": 1, "slow": 1})
+FULL = Plan(sizes_gb=(0.1, 0.5, 1.0), restarts=3, copies={"raw": 1, "slow": 2})
 
 UNITS = {"remote-bytes": "bytes", "compaction-bytes": "bytes", "remote-calls": "calls"}
 
@@ -81,7 +85,7 @@ def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) ->
     `keep` is a directory for its files, else it is a temporary one.
     """
     sides = sides or (stock(), mooring())
-    storages = [storage(name) for name in plan.storages]
+    copies = {storage(name): number for name, number in plan.copies.items()}
     machine = this_machine()
     directory = keep or Path(tempfile.mkdtemp(prefix="mooring-restart-"))
     try:
@@ -90,19 +94,25 @@ def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) ->
         )
         with cluster:
             subjects = [
-                Subject(size, where, side, directory / f"{size}-{where.name}-{side.name}" / "ck")
+                Subject(
+                    size,
+                    where,
+                    side,
+                    [directory / f"{size}-{where.name}-{side.name}-{n}" / "ck" for n in range(number)],
+                )
                 for size in plan.sizes_gb
-                for where in storages
+                for where, number in copies.items()
                 for side in sides
             ]
             _prepare(cluster, subjects, directory, plan)
             for number in range(plan.restarts):
                 for subject in subjects:
-                    _measure_once(cluster, subject, plan, number + 1)
+                    for checkpoint in subject.checkpoints:
+                        _measure_once(cluster, subject, checkpoint, plan, number + 1)
         rows = [
             line
             for size in plan.sizes_gb
-            for where in storages
+            for where in copies
             for line in _rows([one for one in subjects if (one.size_gb, one.where) == (size, where)], plan)
         ]
     finally:
@@ -115,15 +125,16 @@ def _prepare(cluster: SparkCluster, subjects: Sequence[Subject], directory: Path
     for size in plan.sizes_gb:
         built = directory / f"built-{size}" / "ck"
         build(cluster, built, size, _conf(plan))
-        for subject in subjects:
-            if subject.size_gb == size:
-                copy_for(subject.where, built, subject.checkpoint)
+        for subject in (one for one in subjects if one.size_gb == size):
+            for checkpoint in subject.checkpoints:
+                copy_for(subject.where, built, checkpoint)
     for subject in subjects:
-        _restart(cluster, subject, plan)  # the hosts get to know the state
+        for checkpoint in subject.checkpoints:
+            _restart(cluster, subject, checkpoint, plan)  # the hosts get to know the state
 
 
-def _measure_once(cluster: SparkCluster, subject: Subject, plan: Plan, number: int) -> None:
-    seen = figures_of(_restart(cluster, subject, plan), subject.checkpoint, subject.side.name)
+def _measure_once(cluster: SparkCluster, subject: Subject, checkpoint: Path, plan: Plan, number: int) -> None:
+    seen = figures_of(_restart(cluster, subject, checkpoint, plan), checkpoint, subject.side.name)
     told = ", ".join(f"{figure} {value:g}" for figure, value in seen.items())
     say(f"{subject.size_gb} GB {subject.where.name} {subject.side.name} {number}: {told}")
     for figure, value in seen.items():
@@ -140,9 +151,9 @@ def _rows(subjects: Sequence[Subject], plan: Plan) -> list[Row]:
     ]
 
 
-def _restart(cluster: SparkCluster, subject: Subject, plan: Plan) -> Run:
+def _restart(cluster: SparkCluster, subject: Subject, checkpoint: Path, plan: Plan) -> Run:
     os.sync()  # a gigabyte that the run before has downloaded would be written to the disk during this one
-    args = [subject.where.uri(subject.checkpoint), str(ROWS_AFTER_RESTART)]
+    args = [subject.where.uri(checkpoint), str(ROWS_AFTER_RESTART)]
     return StartedRun(cluster, subject.side, subject.where, "restart_job.py", args, _conf(plan)).finish()
 
 
