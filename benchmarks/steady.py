@@ -15,6 +15,8 @@ be felt there; with it on, commits write changelogs, and a background thread upl
     upload-p50               upload of one snapshot by the background thread (changelog on)
     busiest-executor         how many of the eight partitions one of the two executors has: stock leaves that to chance,
                              and where it is uneven commits have a core for themselves more often
+    read-per-committed-byte  bytes that the standbys read from the checkpoint for each byte of RocksDB's files that was
+                             committed to it (changelog off)
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ from benchmarks.commits import commits_in
 from benchmarks.figures import Row, percentile, row
 from benchmarks.machine import this_machine
 from benchmarks.say import say
-from benchmarks.sides import CHANGELOG, Run, Side, StartedRun, mooring, mooring_without_copies, stock
+from benchmarks.sides import CHANGELOG, Run, Side, StartedRun, mooring, mooring_standby, mooring_without_copies, stock
 from benchmarks.storage.kinds import storage
+from mooring.cli.records import Records
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
 
@@ -47,6 +50,9 @@ _METRICS = {
     "zip-p50": "rocksdbSaveZipFilesLatencyMs",
     "changelog-commit-p50": "rocksdbChangeLogWriterCommitLatencyMs",
 }
+
+
+_OF_STANDBYS = ("read-per-committed-byte",)
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,8 @@ FULL = (
     Case("slow", False, batches=60),
     # Both place tasks evenly, so that commits meet the same contention: what do the copies cost?
     Case("raw", False, batches=140, sides=(mooring_without_copies, mooring)),
+    Case("raw", False, batches=140, rounds=2, sides=(stock, mooring_standby)),
+    Case("raw", True, batches=140, rounds=2, sides=(stock, mooring_standby)),
 )
 
 
@@ -101,7 +109,8 @@ def _compare(cluster: SparkCluster, case: Case, directory: Path) -> list[Row]:
         sides = [_Working(cluster, make(), case, directory) for make in order]
         _take_turns(sides)
         for side in sides:
-            seen = figures_of(side.finish(), side.turns, case)
+            finished = side.finish()
+            seen = figures_of(finished, side.turns, case) | side.figures_of_standbys(finished)
             told = ", ".join(f"{figure} {percentile(values, 50):g}" for figure, values in seen.items())
             say(f"{case.storage} changelog={case.changelog} {side.name}: {told}")
             for figure, values in seen.items():
@@ -111,7 +120,11 @@ def _compare(cluster: SparkCluster, case: Case, directory: Path) -> list[Row]:
         "changelog": case.changelog,
         "batches": case.rounds * (case.batches - case.left_out),
     }
-    complete = {figure: values for figure, values in measured.items() if len(values) == len(case.sides)}
+    complete = {
+        figure: values
+        for figure, values in measured.items()
+        if len(values) == len(case.sides) or figure in _OF_STANDBYS
+    }
     return [row(figure, _unit(figure), values, **what) for figure, values in complete.items()]
 
 
@@ -129,6 +142,7 @@ class _Working:
     def __init__(self, cluster: SparkCluster, side: Side, case: Case, directory: Path) -> None:
         where = storage(case.storage)
         self.name = side.name
+        self._keeps_standbys = side.keeps_copies and not case.changelog
         self.turns: list[Turn] = []
         self._checkpoint = directory / f"{case.storage}-{case.changelog}-{side.name}"
         args = [where.uri(self._checkpoint), str(case.rows), str(case.keys), str(case.batches)]
@@ -160,6 +174,14 @@ class _Working:
         finished = self._run.finish(timeout=60)
         shutil.rmtree(self._checkpoint)
         return finished
+
+    def figures_of_standbys(self, finished: Run) -> Measured:
+        """What keeping copies in step with the commits took, of a run with standbys and changelog off."""
+        if not self._keeps_standbys:
+            return {}
+        counters = Records(str(self._checkpoint.parent / "_mooring" / "steady")).status()["counters"]
+        committed = sum(_operator(batch)["customMetrics"]["rocksdbBytesCopied"] for batch in _batches(finished))
+        return {"read-per-committed-byte": [counters["standby-bytes-remote"] / committed]}
 
 
 def _take_turns(sides: Sequence[_Working], most_seconds: float = 3000.0) -> None:
@@ -232,4 +254,5 @@ def _operator(batch: _Batch) -> Any:
 
 
 def _unit(figure: str) -> str:
-    return {"throughput": "rows/s", "busiest-executor": "partitions"}.get(figure, "s")
+    units = {"throughput": "rows/s", "busiest-executor": "partitions", "read-per-committed-byte": "bytes"}
+    return units.get(figure, "s")
