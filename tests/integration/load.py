@@ -10,6 +10,7 @@ from typing import Any
 
 from mooring.agent.open_records import open_records
 from mooring.jar import jar_path
+from mooring.model import JobModel, job_model_from_json
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.submission import Submission
@@ -62,6 +63,11 @@ class Load:
         with closing(open_records(self.metadata, {}, print)) as records:
             record = records.status()
         return json.loads(record) if record else {}
+
+    def job_models(self) -> dict[int, JobModel]:
+        """Those that are kept, by version."""
+        with closing(open_records(self.metadata, {}, print)) as records:
+            return {version: job_model_from_json(text) for version, text in records.job_models().items()}
 
     def committed(self) -> int:
         """The batches in the checkpoint."""

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from mooring.grouping.check_standbys import check_standbys
+from mooring.model import JobModel
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.submission import Submission
 from tests.integration.load import PARTITIONS, Load
@@ -43,6 +45,13 @@ class Warm:
     def wait_until_caught_up(self, copies: int = PARTITIONS) -> None:
         self.job.wait_until(lambda: self.is_caught_up(copies), "the copies to be warm", 120)
 
+    def wait_until_settled(self, hosts: int) -> None:
+        """So many hosts have an executor, share the tasks evenly, and the copies if there are two."""
+        self.job.wait_until(lambda: len(self.job.executors()) == hosts, f"{hosts} executors", 120)
+        self.wait_until_caught_up(PARTITIONS if hosts > 1 else 0)
+        even = sorted(PARTITIONS // hosts + (number < PARTITIONS % hosts) for number in range(hosts))
+        self.job.wait_until(lambda: [s for s in self.load.sizes() if s] == even, f"an even load on {hosts}", 120)
+
     def failovers(self) -> tuple[int, int]:
         return self.load.counter("failovers-to-standby"), self.load.counter("failovers-to-any-host")
 
@@ -64,6 +73,13 @@ def warm(directory: Path, conf: Mapping[str, str] | None = None, files: int = 12
         yield here
         load.offer_the_rest_and_finish(job)
     load.assert_right()
+
+
+def seeded() -> random.Random:
+    """Chance by MOORING_SEED, else by one that is printed."""
+    seed = int(os.environ.get("MOORING_SEED", "0")) or random.randrange(1, 10**6)
+    print(f"MOORING_SEED={seed}")
+    return random.Random(seed)
 
 
 @pytest.mark.parametrize("changelog", ["false", pytest.param("true", marks=pytest.mark.heavy)])
@@ -106,9 +122,7 @@ def test_a_task_and_its_copy_are_lost_together(tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 def test_ten_kills_in_a_row(tmp_path: Path) -> None:
-    seed = int(os.environ.get("MOORING_SEED", "0")) or random.randrange(1, 10**6)
-    print(f"MOORING_SEED={seed}")
-    chance, expected = random.Random(seed), 0
+    chance, expected = seeded(), 0
     with warm(tmp_path, files=24) as here:
         for _ in range(10):
             began = time.monotonic()
@@ -121,6 +135,37 @@ def test_ten_kills_in_a_row(tmp_path: Path) -> None:
             here.job.wait_until(lambda: len(here.job.executors()) == len(HOSTS), "the executor to be back", 120)
             time.sleep(max(0.0, 20 - (time.monotonic() - began)))  # the issue asks for 20 s between the kills
     print(f"{expected} failovers to a standby")
+
+
+@pytest.mark.heavy
+def test_twenty_changes_of_the_fleet(tmp_path: Path) -> None:
+    """Executors and hosts go and come: each job model on the way keeps the promises, and the load ends up even."""
+    chance = seeded()
+    with warm(tmp_path, {"spark.mooring.processor.rebind.timeout": "15s"}, files=24) as here:
+        seen: dict[int, JobModel] = {}
+        away: set[str] = set()
+        for number in range(20):
+            there = [host for host in HOSTS if host not in away]
+            kinds = ["executor", *(["host"] if len(there) > 1 else []), *(["back"] * 2 if away else [])]
+            kind = chance.choice(kinds)
+            host = chance.choice(sorted(away) if kind == "back" else there)
+            print(f"{number}: {kind} {host}")
+            if kind == "executor":
+                here.cluster.kill_executor(host)
+            elif kind == "host":
+                here.cluster.kill_host(host)
+                away.add(host)
+            else:
+                here.cluster.revive_host(host)
+                away.remove(host)
+            here.load.feed(here.job)
+            here.wait_until_settled(len(HOSTS) - len(away))
+            seen |= here.load.job_models()
+        for model in seen.values():
+            actives = [task for container in model.containers.values() for task in container.actives.values()]
+            check_standbys(model, actives)
+            assert len({task.task_name for task in actives}) == len(actives) == PARTITIONS
+        print(f"{len(seen)} job models, {here.failovers()} failovers to a standby and to any host")
 
 
 @pytest.mark.heavy
