@@ -23,9 +23,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
   @volatile private var hopeless = false
   @volatile private var process: Option[Process] = None
 
-  private val watcher = new Thread(() => watch(), "mooring-agent-watch")
-  watcher.setDaemon(true)
-  watcher.start()
+  private val watcher = Daemon.start("mooring-agent-watch")(watch())
 
   /** Whether a plan may still be expected: an agent runs, or is about to. */
   def isComing: Boolean = !stopping && (!hopeless || bridge.isGreeted)
@@ -120,17 +118,12 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     if (chosen.contains(File.separator)) new File(chosen).getAbsolutePath else chosen
   }
 
-  private def forwardOutput(child: Process): Thread = {
-    val thread = new Thread(() => {
-      val lines = new BufferedReader(new InputStreamReader(child.getInputStream))
-      try Iterator.continually(lines.readLine()).takeWhile(_ != null).foreach { line =>
-        lastWords.addLast(line)
-        if (lastWords.size > AgentProcess.LastWords) lastWords.pollFirst()
-      } catch { case _: IOException => } // the pipe closes with the process
-    }, "mooring-agent-output")
-    thread.setDaemon(true)
-    thread.start()
-    thread
+  private def forwardOutput(child: Process): Thread = Daemon.start("mooring-agent-output") {
+    val lines = new BufferedReader(new InputStreamReader(child.getInputStream))
+    try Iterator.continually(lines.readLine()).takeWhile(_ != null).foreach { line =>
+      lastWords.addLast(line)
+      if (lastWords.size > AgentProcess.LastWords) lastWords.pollFirst()
+    } catch { case _: IOException => } // the pipe closes with the process
   }
 
   /** Closing its standard input is the agent's sign to end. */

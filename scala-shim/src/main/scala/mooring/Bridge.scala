@@ -87,9 +87,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership]) {
   private def stopQueries(leader: String): Unit = {
     Say.warn(s"another driver of this job, $leader, leads since: this one stops its queries before they commit")
     StreamDoors.running.foreach { query =>
-      val thread = new Thread(() => Aside.otherwise("stopping of queries", ())(query.stop()), "mooring-leadership-lost")
-      thread.setDaemon(true)
-      thread.start()
+      Daemon.start("mooring-leadership-lost")(Aside.otherwise("stopping of queries", ())(query.stop()))
     }
   }
 

@@ -24,7 +24,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long) {
   private val held = new ConcurrentHashMap[(String, Int), TaskCopy]()
 
   private val threads = new ThreadPoolExecutor(Copies.Threads, Copies.Threads, 10, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
-    (work: Runnable) => { val t = new Thread(work, "mooring-standby-copy"); t.setDaemon(true); t })
+    Daemon.factory("mooring-standby-copy"))
   threads.allowCoreThreadTimeOut(true)
 
   /** Takes orders for some tasks of a query, of which it is to hold no others; answers how the copies stand now. */

@@ -37,7 +37,7 @@ final class HostStore(val root: Path) {
   def lackOfRoom(): Long = math.max(0, floor - root.toFile.getUsableSpace)
 
   private val publisher = new ThreadPoolExecutor(1, 1, 10, TimeUnit.SECONDS, new ArrayBlockingQueue(MostWaiting),
-    (work: Runnable) => { val t = new Thread(work, "mooring-host-store-publish"); t.setDaemon(true); t })
+    Daemon.factory("mooring-host-store-publish"))
   publisher.allowCoreThreadTimeOut(true)
   publisher.setRejectedExecutionHandler((work, _) => work.run())
 

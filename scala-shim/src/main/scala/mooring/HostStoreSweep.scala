@@ -17,9 +17,7 @@ import scala.util.control.NonFatal
  * has open (it has a second link) stays. One executor of the host sweeps at a time; a daemon thread does it.
  */
 final class HostStoreSweep(store: HostStore, limit: Long) {
-  private val thread = new Thread(() => run(), "mooring-host-store-sweep")
-  thread.setDaemon(true)
-  thread.start()
+  private val thread = Daemon.start("mooring-host-store-sweep")(run())
 
   def stop(): Unit = thread.interrupt()
 

@@ -31,9 +31,7 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
   @volatile private var awake = 0L // milliseconds in which this driver was awake, and heard anybody
   @volatile private var heardAt = 0L
 
-  private val thread = new Thread(() => run(), "mooring-liveness")
-  thread.setDaemon(true)
-  thread.start()
+  private val thread = Daemon.start("mooring-liveness")(run())
 
   /** An executor has spoken, and is to speak again within so many milliseconds. */
   def heard(executor: String, againInMs: Long): Unit = {

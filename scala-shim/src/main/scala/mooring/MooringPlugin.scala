@@ -174,9 +174,8 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
 
   /** On a thread of its own, which ends by itself: the executor is ready for tasks meanwhile. */
   private def warmUp(conf: SparkConf): Unit = if (conf.get(StreamDoors.ProviderKey, "") == Names.Provider) {
-    val thread = new Thread(() => Aside.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)), "mooring-warm-up")
-    thread.setDaemon(true)
-    thread.start()
+    Daemon.start("mooring-warm-up")(Aside.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)))
+    ()
   }
 
   override def shutdown(): Unit = {

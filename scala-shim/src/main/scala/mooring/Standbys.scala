@@ -20,11 +20,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   private val startAfter = mutable.Map[String, Long]() // query id -> the next attempt, by System.nanoTime
   private lazy val session = new ReplicaSession(Standbys.StopMs)
 
-  private val thread = Executors.newSingleThreadScheduledExecutor { (work: Runnable) =>
-    val made = new Thread(work, "mooring-standbys")
-    made.setDaemon(true)
-    made
-  }
+  private val thread = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-standbys"))
   thread.scheduleWithFixedDelay(() => tend(), Standbys.TendMs, Standbys.TendMs, TimeUnit.MILLISECONDS)
 
   /** A run of a query begins, from the state that the batch before has left. */
@@ -70,10 +66,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   /** Stops the replica queries, and does not wait for long for one that does not end. */
   def stop(): Unit = {
     thread.shutdownNow()
-    val ending = new Thread(() => replicas.values.foreach(_.stop()), "mooring-standbys-stop")
-    ending.setDaemon(true)
-    ending.start()
-    ending.join(Standbys.StopMs)
+    Daemon.start("mooring-standbys-stop")(replicas.values.foreach(_.stop())).join(Standbys.StopMs)
   }
 
   private def find(query: String): Watched =

@@ -20,11 +20,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
   private val running = new ConcurrentHashMap[Long, Long]() // task id -> when it began; of these stages
   private val silence = new ConcurrentHashMap[String, Long]() // executor that was given up -> its milliseconds of silence
 
-  private val later = Executors.newSingleThreadScheduledExecutor { (work: Runnable) =>
-    val made = new Thread(work, "mooring-stuck-tasks")
-    made.setDaemon(true)
-    made
-  }
+  private val later = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-stuck-tasks"))
 
   def isSilent(executor: String, forMs: Long): Unit = { silence.put(executor, forMs); () }
 

@@ -9,9 +9,7 @@ import scala.util.control.NonFatal
 final class VersionWatch {
   @volatile private var taken = -1L
 
-  private val thread = new Thread(() => run(), "mooring-version-watch")
-  thread.setDaemon(true)
-  thread.start()
+  private val thread = Daemon.start("mooring-version-watch")(run())
 
   /** The newest version that this executor has taken up; -1 for none. */
   def version: Long = taken
