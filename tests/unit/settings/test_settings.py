@@ -162,7 +162,6 @@ def test_a_relative_local_store_is_refused():
         ("moves.max.concurrent", "2"),
         ("drain.timeout", "10m"),
         ("drain.on.sigterm", "true"),
-        ("placement.poll.interval", "2s"),
         ("resume.drained", "nonsense"),
     ],
 )
