@@ -14,6 +14,8 @@ from uuid import UUID
 
 from mooring.errors import InvalidMessageError
 
+MOST_LETTERS = 1_000
+
 Choice = TypeVar("Choice", bound=Enum)
 
 
@@ -35,10 +37,11 @@ class Fields:
         return self._form.get(name) is not None
 
     def text(self, name: str, expected: str, may_be_empty: bool = False) -> str:
-        """A text; `expected` says in words what it names."""
+        """A text of printable characters, not too long; `expected` says in words what it names."""
         value = self._value(name, expected)
-        if isinstance(value, str) and (value or may_be_empty):
+        if isinstance(value, str) and (value or may_be_empty) and _is_plain(value):
             return value
+        expected = f"{expected}, of at most {MOST_LETTERS} printable characters" if value else expected
         nearest = json.dumps(str(value)) if isinstance(value, int) and not isinstance(value, bool) else ""
         raise self._wrong(name, expected, nearest)
 
@@ -47,7 +50,7 @@ class Fields:
         value = self._value(name, expected)
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
-        is_digits = isinstance(value, str) and value.isascii() and value.isdecimal()
+        is_digits = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20
         is_whole = isinstance(value, float) and value.is_integer() and value >= 0
         raise self._wrong(name, expected, str(int(value)) if is_digits or is_whole else "0")
 
@@ -76,12 +79,12 @@ class Fields:
     def loose_text(self, name: str) -> str:
         """The text of a field, empty where there is none: for an answer to a message that can not be read."""
         value = self._form.get(name)
-        return value if isinstance(value, str) else ""
+        return value if isinstance(value, str) and _is_plain(value) else ""
 
     def _value(self, name: str, expected: str) -> Any:
         if not self.has(name):
             near = get_close_matches(name, self._form.keys() - {name}, n=1, cutoff=0.7)
-            hint = f'; there is "{near[0]}"' if near else ""
+            hint = f"; there is {json.dumps(near[0])}" if near else ""
             raise InvalidMessageError(f"{name} is missing: expected {expected}{hint}")
         return self._form[name]
 
@@ -99,6 +102,10 @@ def uuid_of(text: str) -> UUID | None:
     return found if str(found) == text.lower() else None
 
 
+def _is_plain(text: str) -> bool:
+    return len(text) <= MOST_LETTERS and text.isprintable()
+
+
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -144,8 +144,13 @@ def about_what_can_be_read(uuid: UUID, text: bytes) -> ContainerPlacementRequest
         fields = Fields(text)
     except InvalidMessageError:
         return ContainerPlacementRequestMessage(uuid, "", "", "", 0)
-    names = ("deploymentId", "processorId", "destinationHost")
-    return ContainerPlacementRequestMessage(uuid, *(fields.loose_text(name) for name in names), timestamp=0)
+    return ContainerPlacementRequestMessage(
+        uuid,
+        fields.loose_text("deploymentId"),
+        fields.loose_text("processorId"),
+        fields.loose_text("destinationHost"),
+        timestamp=0,
+    )
 
 
 def _form(request: ContainerPlacementRequestMessage, status: StatusCode, timestamp: int) -> dict[str, Any]:

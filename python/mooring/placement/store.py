@@ -86,7 +86,7 @@ class ContainerPlacementMetadataStore:
                     requests[uuid] = _with_uuid(ContainerPlacementRequestMessage.from_json(text), uuid)
                 elif kind == _RESPONSE:
                     responses[uuid] = ContainerPlacementResponseMessage.from_json(text)
-            except InvalidMessageError as fault:
+            except (InvalidMessageError, RecursionError) as fault:
                 if kind == _REQUEST:
                     malformed[uuid] = MalformedRequest(about_what_can_be_read(uuid, text), str(fault))
         return StoredMessages(requests, malformed, responses)
