@@ -52,7 +52,7 @@ class Run:
         return self.rng.choice(kinds)()
 
     def control(self) -> str:
-        """Somebody asks to stop or to start standbys, now and then of a processor that is not there; no active moves."""
+        """Somebody asks to stop or start standbys, now and then of a processor that is not there; no active moves."""
         self.story.after(0)
         id = self.rng.choice([*sorted(self.story.mind.fleet.processors), "no such"])
         action = self.rng.choice(list(StandbyAction))

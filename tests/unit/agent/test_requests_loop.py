@@ -153,8 +153,15 @@ def test_what_is_stopped_outlives_the_agent_and_ends_with_the_application(start:
 
 @pytest.mark.parametrize(
     "damaged",
-    [b"", b"{", b"[]", b'{"application": "app-1"}', b'{"application": "app-1", "processors": "0"}']
-    + [b'{"application": "app-1", "processors": [0]}', b"\xff\xfe"],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff\xfe",
+        b'{"application": "app-1"}',
+        b'{"application": "app-1", "processors": "0"}',
+        b'{"application": "app-1", "processors": [0]}',
+    ],
 )
 def test_a_damaged_record_of_what_is_stopped_counts_as_none_and_is_said(
     start: Start, tmp_path: Path, damaged: bytes
