@@ -14,7 +14,7 @@ from mooring.agent.binding import ask_for_regrouping, bind, drop_expired, rebind
 from mooring.agent.copies import wanted_copies, with_seen_copies, without_gone_copies
 from mooring.agent.fleet import Executor, Fleet, Query
 from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
-from mooring.agent.requests import Desk, RequestsRead, SaveStoppedStandbys, begun, ended, taken_in
+from mooring.agent.requests import Desk, RequestsRead, SaveStoppedStandbys, StoppedStandbys, begun, ended, taken_in
 from mooring.agent.rows import plan_rows
 from mooring.agent.takeover import taken_over, with_failovers_counted
 from mooring.coordination.barrier import BarrierState
@@ -47,7 +47,7 @@ class Mind:
     gate: Gate = field(default_factory=Gate)
     saved_version: int = -1
     saved_locality: Mapping[str, str] = field(default_factory=dict)
-    saved_stopped: frozenset[str] = frozenset()
+    saved_stopped: StoppedStandbys = field(default_factory=StoppedStandbys)
     desk: Desk = field(default_factory=Desk)
 
 
@@ -242,9 +242,10 @@ def _difference(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Mind, lis
         if changed:
             orders = [*orders, SaveTaskLocality(changed)]
         mind = replace(mind, saved_locality=fleet.task_locality)
-    if fleet.stopped_standbys != mind.saved_stopped:
-        orders = [*orders, SaveStoppedStandbys(fleet.application, fleet.stopped_standbys)]
-        mind = replace(mind, saved_stopped=fleet.stopped_standbys)
+    stopped = StoppedStandbys(fleet.application, fleet.stopped_standbys)
+    if stopped != mind.saved_stopped and (stopped.processors or mind.saved_stopped.processors):
+        orders = [*orders, SaveStoppedStandbys(stopped)]
+        mind = replace(mind, saved_stopped=stopped)
     return mind, orders
 
 

@@ -16,7 +16,7 @@ from mooring.agent import binding
 from mooring.agent.core import Mind, absorb, decide, next_deadline_ms
 from mooring.agent.fleet import Timing
 from mooring.agent.memory import Memory
-from mooring.agent.records import Remembered, StoppedStandbys
+from mooring.agent.records import Remembered
 from mooring.agent.requests import Answer, RemoveMessages, RequestsRead, SaveStoppedStandbys
 from mooring.agent.status import Tally, metrics_of, status_of
 from mooring.agent.takeover import taken_over
@@ -152,8 +152,13 @@ class Agent:
         if start.wanted_by_jvm:  # who is not there was lost while no agent was: the JVM has its tasks at their copies
             start = taken_over(start, self._mind.published, self._now_ms())
         saved = found.model.version if found.model else -1
-        self._mind = replace(self._mind, fleet=start, saved_version=saved, saved_locality=start.task_locality)
-        self._mind = replace(self._mind, saved_stopped=self._own(found.stopped))
+        self._mind = replace(
+            self._mind,
+            fleet=start,
+            saved_version=saved,
+            saved_locality=start.task_locality,
+            saved_stopped=found.stopped,
+        )
 
     def _recall_late(self) -> None:
         """When the store answers for the first time after the agent went on without it: what runs stays where it is."""
@@ -172,17 +177,19 @@ class Agent:
                 stopped_standbys=stopped,
                 regroup_at_ms=self._now_ms() if stopped else fleet.regroup_at_ms,
             )
-            self._mind = replace(self._mind, fleet=fleet, saved_version=-1, saved_locality=found.task_locality)
-            self._mind = replace(self._mind, saved_stopped=self._own(found.stopped))
+            self._mind = replace(
+                self._mind,
+                fleet=fleet,
+                saved_version=-1,
+                saved_locality=found.task_locality,
+                saved_stopped=found.stopped,
+            )
 
     def _still_stopped(self, found: Remembered) -> frozenset[str]:
         """What an operator stopped in this application, or in that of the driver that this one has taken over from."""
-        assert self._memory is not None
-        stopped = found.stopped
-        return stopped.processors if self._memory.takes_over else self._own(stopped)
-
-    def _own(self, stopped: StoppedStandbys) -> frozenset[str]:
-        return stopped.processors if stopped.application == self._mind.fleet.application else frozenset()
+        is_ours = found.stopped.application == self._mind.fleet.application
+        takes_over = self._memory is not None and self._memory.takes_over
+        return found.stopped.processors if is_ours or takes_over else frozenset()
 
     def _read_requests(self) -> None:
         messages = self._memory.messages() if self._memory is not None else None
@@ -205,7 +212,7 @@ class Agent:
             case orders.SaveTaskLocality() if self._memory is not None:
                 self._memory.save_task_locality(order.changed)
             case SaveStoppedStandbys() if self._memory is not None:
-                self._memory.save_stopped(StoppedStandbys(order.application, order.processors))
+                self._memory.save_stopped(order.stopped)
             case Answer() if self._memory is not None:
                 self._memory.answer(order.response)
             case RemoveMessages() if self._memory is not None:

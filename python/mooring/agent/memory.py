@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from mooring.agent.records import Records, Remembered, StoppedStandbys
+from mooring.agent.records import Records, Remembered
+from mooring.agent.requests import StoppedStandbys
 from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import LeadershipLost, WriterReplaced
 from mooring.model import JobModel

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from mooring.agent.requests import StoppedStandbys
 from mooring.coordination.job_models import to_remove
 from mooring.errors import InvalidJobModelError
 from mooring.metadata import MetadataStore, NamespacedMetadataStore
@@ -25,21 +26,13 @@ TASK_LOCALITY, PROCESSOR_LOCALITY = "task-locality", "processor-locality"
 
 
 @dataclass(frozen=True, slots=True)
-class StoppedStandbys:
-    """The processors whose standbys an operator has stopped, and the id of the application in which that was."""
-
-    application: str = ""
-    processors: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
 class Remembered:
     """What the last run left: its newest job model, the location of each task, the bytes of each task's state."""
 
     model: JobModel | None = None
     task_locality: Mapping[str, str] = field(default_factory=dict)
     state_bytes: Mapping[str, int] = field(default_factory=dict)
-    stopped: StoppedStandbys = StoppedStandbys()
+    stopped: StoppedStandbys = field(default_factory=StoppedStandbys)
 
 
 class ReadRecords(ABC):

@@ -53,11 +53,18 @@ class RemoveMessages(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class SaveStoppedStandbys(Order):
-    """Keep which processors' standbys are stopped, for this application."""
+class StoppedStandbys:
+    """The processors whose standbys an operator has stopped, and the id of the application in which that was."""
 
-    application: str
-    processors: frozenset[str]
+    application: str = ""
+    processors: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SaveStoppedStandbys(Order):
+    """Keep which processors' standbys are stopped."""
+
+    stopped: StoppedStandbys
 
 
 @dataclass(frozen=True, slots=True)

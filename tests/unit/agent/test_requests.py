@@ -11,7 +11,7 @@ import pytest
 
 from mooring.agent import requests
 from mooring.agent.copies import standbys_of
-from mooring.agent.requests import Answer, Desk, RemoveMessages, RequestsRead, SaveStoppedStandbys
+from mooring.agent.requests import Answer, Desk, RemoveMessages, RequestsRead, SaveStoppedStandbys, StoppedStandbys
 from mooring.grouping import check_standbys
 from mooring.model import events
 from mooring.placement import (
@@ -166,7 +166,7 @@ def test_what_is_stopped_is_kept_before_success_is_said(desks: Desks) -> None:
     desks.is_read()
     kinds = [type(order).__name__ for order in desks.story.orders]
     (kept,) = (order for order in desks.story.orders if isinstance(order, SaveStoppedStandbys))
-    assert kept == SaveStoppedStandbys(APP, frozenset({"2"}))
+    assert kept.stopped == StoppedStandbys(APP, frozenset({"2"}))
     assert kinds.index("SaveStoppedStandbys") < max(n for n, kind in enumerate(kinds) if kind == "Answer")
 
 

@@ -60,7 +60,11 @@ class Application:
         copies_of_another_agent: LivingBridge | None = None,
         takes_over: bool = False,
     ) -> None:
-        settings = {"spark.mooring.standby.replication.factor": str(factor), "spark.mooring.debounce": "0ms"}
+        settings = {
+            "spark.mooring.standby.replication.factor": str(factor),
+            "spark.mooring.debounce": "0ms",
+            "spark.mooring.host.affinity.wait": "200ms",
+        }
         told: list[events.Event] = [events.ApplicationStarted(0, application, "clicks", settings, "file:/ck")]
         if copies_of_another_agent is not None:
             rows = copies_of_another_agent.plans[-1]
@@ -149,6 +153,9 @@ def test_what_is_stopped_outlives_the_agent_and_ends_with_the_application(start:
     assert kept is not None and json.loads(kept) == {"application": "app-2", "processors": ["1"]}
     another = start(application="app-3")
     wait_until(lambda: another.copied() == {"0", "1", "2"}, "a plan with all copies", 30)
+    another.end()
+    behind_it = start(application="app-4", takes_over=True)
+    wait_until(lambda: behind_it.copied() == {"0", "1", "2"}, "a plan with all copies", 30)
 
 
 @pytest.mark.parametrize(
@@ -176,6 +183,16 @@ def test_a_record_of_a_later_version_is_read(start: Start, tmp_path: Path) -> No
     record = {"application": "app-1", "processors": ["2", "77"], "since": 12}
     FileMetadataStore(str(tmp_path)).put(STOPPED_STANDBYS, json.dumps(record).encode())
     assert start().copied() == {"0", "1"}
+
+
+def test_what_is_stopped_counts_also_when_the_store_answers_late(start: Start) -> None:
+    store = Unsteady(uuid4().hex)
+    store.put(STOPPED_STANDBYS, b'{"application": "app-1", "processors": ["1"]}')
+    store.is_away = True
+    application = start(store)
+    assert application.copied() == {"0", "1", "2"}
+    store.is_away = False
+    wait_until(lambda: application.copied() == {"0", "2"}, "a plan without the copies", 30)
 
 
 def test_every_change_of_status_is_written_and_the_request_goes(start: Start, tmp_path: Path) -> None:
