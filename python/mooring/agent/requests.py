@@ -108,13 +108,13 @@ def begun(desk: Desk, fleet: Fleet, now_ms: int) -> tuple[Desk, Fleet, list[Orde
     orders: list[Order] = []
     if not all(query.is_released for query in fleet.queries.values()):
         return desk, fleet, orders
-    busy: set[str] = set()
+    busy = {action.request.processor_id for action in desk.actions if action.version is not None}
     for action in desk.actions:
         id = action.request.processor_id
         if id in busy:
             continue
         busy.add(id)
-        if action.version is None and id in fleet.processors:
+        if id in fleet.processors:
             orders.append(_answer(action, StatusCode.IN_PROGRESS, _in_words(action), now_ms))
             desk, fleet, wanted = _carried_out(desk, fleet, action, now_ms)
             orders += wanted

@@ -116,17 +116,18 @@ def test_success_of_stop_is_said_when_the_jvm_has_the_plan(desks: Desks) -> None
     stop = desks.asks("STOP")
     desks.is_read()
     assert desks.changes(stop) == DONE[:2]
-    desks.carry_out(
-        lambda: desks.story.take(events.PlanPickedUp(0, "2", desks.story.mind.fleet.model.version)),
-    )
+    desks.carry_out(lambda: desks.story.take(events.PlanPickedUp(0, "2", desks.story.mind.fleet.model.version)))
     assert desks.changes(stop) == DONE and stop.uuid not in desks.requests
 
 
 def test_start_brings_them_back_and_says_how_many(desks: Desks) -> None:
     desks.asks("STOP", at_ms=1)
     desks.is_read()
+    desks.story.silent = {"2"}
     start = desks.asks("START", at_ms=2)
     desks.is_read()
+    assert desks.changes(start) == DONE[:2]
+    desks.after(TIMING.barrier_timeout_ms)
     assert desks.changes(start) == DONE and "2 copies are in the plan" in desks.message(start)
     assert desks.copied() == {"0", "1", "2"}
     desks.check()
@@ -253,6 +254,18 @@ def test_requests_for_one_processor_are_served_in_their_clients_order_and_others
     ends = [uuid for uuid, status in desks.said if status == "SUCCEEDED" and uuid != other.uuid]
     assert ends == [first.uuid, second.uuid, third.uuid]
     assert desks.story.mind.fleet.stopped_standbys == {"0", "1"}
+
+
+def test_an_earlier_request_that_comes_late_waits_for_what_is_under_way(desks: Desks) -> None:
+    desks.story.silent = {"2"}
+    stop = desks.asks("STOP", at_ms=20)
+    desks.is_read()
+    late = desks.asks("START", at_ms=10)
+    desks.is_read()
+    assert desks.changes(stop) == DONE[:2] and desks.changes(late) == ["ACCEPTED"]
+    desks.after(TIMING.barrier_timeout_ms)
+    desks.after()
+    assert desks.changes(stop) == DONE and "IN_PROGRESS" in desks.changes(late)
 
 
 def test_nothing_is_begun_while_a_query_waits_for_its_first_plan(desks: Desks) -> None:
