@@ -226,6 +226,7 @@ def test_a_uuid_acts_once_also_when_it_is_written_again(desks: Desks) -> None:
     desks.asks("START", at_ms=2)
     desks.is_read()
     desks.requests[stop.uuid] = stop
+    desks.responses.clear()
     desks.is_read()
     assert desks.changes(stop) == DONE and stop.uuid not in desks.requests
     assert desks.story.mind.fleet.stopped_standbys == frozenset()
