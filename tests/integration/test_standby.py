@@ -155,23 +155,24 @@ def test_the_standbys_of_one_processor_are_stopped_and_started_by_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with warm(tmp_path) as here:
-        store = ["--metadata", here.load.metadata]
+
+        def answer(*command: str) -> dict[str, Any]:
+            capsys.readouterr()
+            assert main([*command, "--metadata", here.load.metadata, "--json"]) == 0
+            shown: dict[str, Any] = json.loads(capsys.readouterr().out)
+            return shown
 
         def processor() -> dict[str, Any]:
-            assert main(["status", *store, "--json"]) == 0
-            shown = json.loads(capsys.readouterr().out)["processors"]
-            return next(one for one in shown if one["location"] == HOSTS[1])
+            return next(one for one in answer("status")["processors"] if one["location"] == HOSTS[1])
 
         asked = processor()
-        ask = ["control-standby", *store, "--processor-id", asked["id"], "--wait", "--json"]
-        assert main([*ask, "stop"]) == 0
-        assert json.loads(capsys.readouterr().out)["statusCode"] == "SUCCEEDED"
+        ask = ["control-standby", "--processor-id", asked["id"], "--wait"]
+        assert answer(*ask, "stop")["statusCode"] == "SUCCEEDED"
         here.job.wait_until(lambda: processor().get("standby-stopped") is True, "the status to show it", 30)
         here.load.feed(here.job, 2)
         here.wait_until_caught_up(PARTITIONS - len(asked["tasks"]))
         assert processor()["tasks"] == asked["tasks"], "no active moves"
-        assert main([*ask, "start"]) == 0
-        assert f"{len(asked['tasks'])} copies" in json.loads(capsys.readouterr().out)["responseMessage"]
+        assert f"{len(asked['tasks'])} copies" in answer(*ask, "start")["responseMessage"]
         here.load.feed(here.job)
         here.wait_until_caught_up()
         assert "standby-stopped" not in processor()
