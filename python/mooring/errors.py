@@ -3,6 +3,7 @@
     MooringError
     |-- InvalidGroupingError            tasks cannot be grouped as asked, or a plan breaks a grouping promise
     |-- InvalidJobModelError            a job model, as a value or as JSON, makes no sense
+    |-- InvalidMessageError             a message of another process, as JSON in the store, makes no sense
     |-- InvalidSettingError             a spark.mooring.* key or value is wrong
     |-- MetadataStoreError              the metadata store did not do what it was asked
     |   |-- MetadataStoreUnavailable    it could not be reached, after the configured retries; nothing was written
@@ -31,6 +32,10 @@ class InvalidGroupingError(MooringError):
 
 class InvalidJobModelError(MooringError):
     """A job model makes no sense; the message names the container, and the task when it is about one."""
+
+
+class InvalidMessageError(MooringError):
+    """A stored message makes no sense; the message names the field, what it is, and what is expected."""
 
 
 class InvalidSettingError(MooringError):

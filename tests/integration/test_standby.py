@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mooring.cli.main import main
 from mooring.grouping.check_standbys import check_standbys
 from mooring.model import JobModel
 from mooring.testing.cluster import SparkCluster
@@ -191,3 +193,31 @@ def test_an_executor_that_is_decommissioned_hands_over_before_it_goes(tmp_path: 
         os.kill(leaving.pid, signal.SIGPWR)
         here.wait_for_failovers(lost)
         here.load.feed(here.job, 2)
+
+
+@pytest.mark.heavy
+def test_the_standbys_of_one_processor_are_stopped_and_started_by_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with warm(tmp_path) as here:
+
+        def answer(*command: str) -> dict[str, Any]:
+            capsys.readouterr()
+            assert main([*command, "--metadata", here.load.metadata, "--json"]) == 0
+            shown: dict[str, Any] = json.loads(capsys.readouterr().out)
+            return shown
+
+        def processor() -> dict[str, Any]:
+            return next(one for one in answer("status")["processors"] if one["location"] == HOSTS[1])
+
+        asked = processor()
+        ask = ["control-standby", "--processor-id", asked["id"], "--wait"]
+        assert answer(*ask, "stop")["statusCode"] == "SUCCEEDED"
+        here.job.wait_until(lambda: processor().get("standby-stopped") is True, "the status to show it", 30)
+        here.load.feed(here.job, 2)
+        here.wait_until_caught_up(PARTITIONS - len(asked["tasks"]))
+        assert processor()["tasks"] == asked["tasks"], "no active moves"
+        assert f"{len(asked['tasks'])} copies" in answer(*ask, "start")["responseMessage"]
+        here.load.feed(here.job)
+        here.wait_until_caught_up()
+        assert "standby-stopped" not in processor()

@@ -26,6 +26,7 @@ class StandbyFleet:
     zones: Mapping[str, str] | None = None
     weights: Mapping[str, int] | None = None
     bound: frozenset[str] | None = None
+    stopped: frozenset[str] = frozenset()
 
     @property
     def model(self) -> JobModel:
@@ -36,10 +37,13 @@ class StandbyFleet:
         return model_with({}, self.copies, self.old_places)
 
     def assign(self) -> Standbys:
-        return assign_standbys(self.model, self.factor, self.previous, self.zones, self.weights, self.bound)
+        return self._assign(self.model, self.previous)
 
     def again(self, found: Standbys) -> Standbys:
-        return assign_standbys(found.model, self.factor, found.model, self.zones, self.weights, self.bound)
+        return self._assign(found.model, found.model)
+
+    def _assign(self, model: JobModel, previous: JobModel) -> Standbys:
+        return assign_standbys(model, self.factor, previous, self.zones, self.weights, self.bound, self.stopped)
 
     def kept_homes(self) -> dict[str, set[str]]:
         """For each task the processors that had a copy of it and are where they were."""
@@ -100,7 +104,9 @@ def actives(model: JobModel) -> dict[str, str]:
 
 
 @st.composite
-def standby_fleets(draw: st.DrawFn, most_tasks: int = 8, most_processors: int = 6, weighted: bool = False):
+def standby_fleets(
+    draw: st.DrawFn, most_tasks: int = 8, most_processors: int = 6, weighted: bool = False, stops: bool = False
+):
     """Fleets with and without zones, with copies where they may no longer be, and with unbound processors."""
     ids = PROCESSORS[: draw(st.integers(1, most_processors))]
     places = {id: draw(st.sampled_from(PLACES)) for id in ids}
@@ -116,4 +122,5 @@ def standby_fleets(draw: st.DrawFn, most_tasks: int = 8, most_processors: int = 
         zones=draw(st.none() | st.dictionaries(st.sampled_from(PLACES[:4]), st.sampled_from(ZONES), max_size=4)),
         weights={name: draw(st.integers(0, 20)) for name in names} if weighted else None,
         bound=draw(st.none() | st.frozensets(st.sampled_from(ids))),
+        stopped=draw(st.frozensets(st.sampled_from(ids))) if stops else frozenset(),
     )

@@ -7,18 +7,31 @@ import os
 import random
 from collections import Counter
 from collections.abc import Mapping
+from uuid import UUID
 
 import pytest
 
+from mooring.agent.requests import Answer, RequestsRead
 from mooring.grouping import check_job_model, check_standbys
 from mooring.model import events
 from mooring.model.orders import Say
+from mooring.placement import STANDBY, ContainerPlacementRequestMessage, StandbyAction, StatusCode, StoredMessages
 from tests.unit.agent.builders import TIMING, Story, running
 
 SEEDS = [int(os.environ["MOORING_SEED"])] if "MOORING_SEED" in os.environ else [1, 2, 3]
 CHANGES = 300
 HOSTS = "abcdef"
 ZONE = {"a": "x", "b": "x", "c": "y", "d": "y", "e": "z", "f": ""}
+
+
+WAYS = {
+    ("BAD_REQUEST",),
+    ("ACCEPTED",),
+    ("ACCEPTED", "FAILED"),
+    ("ACCEPTED", "IN_PROGRESS"),
+    ("ACCEPTED", "IN_PROGRESS", "SUCCEEDED"),
+    ("ACCEPTED", "IN_PROGRESS", "FAILED"),
+}
 
 
 class Run:
@@ -29,10 +42,40 @@ class Run:
         self.story: Story = running("q", 7, ("1@a", "2@b", "3@c"), factor)
         self.queries = ["q"]
         self.made = 100
+        self.stopped: set[str] = set()
+        self.ways: dict[UUID, list[str]] = {}
+        self.heard = 0
 
     def change(self) -> str:
         kinds = [self.join, self.join, self.lose, self.lose, self.come_back, self.learn_zones, self.wait, self.see]
-        return self.rng.choice([*kinds, self.wait, self.see, self.start_query, self.end_query, self.run_batch])()
+        kinds += [self.wait, self.see, self.start_query, self.end_query, self.run_batch, self.control, self.control]
+        return self.rng.choice(kinds)()
+
+    def control(self) -> str:
+        """Somebody asks to stop or start standbys, now and then of a processor that is not there; no active moves."""
+        self.story.after(0)
+        id = self.rng.choice([*sorted(self.story.mind.fleet.processors), "no such"])
+        action = self.rng.choice(list(StandbyAction))
+        uuid, now_ms = UUID(int=self.rng.getrandbits(128)), self.story.now_ms
+        asked = ContainerPlacementRequestMessage(uuid, "", id, STANDBY, now_ms, standby=action)
+        before = self.story.mind.fleet.processor_of_task()
+        self.story.take(RequestsRead(now_ms, StoredMessages({uuid: asked}, {}, {})))
+        assert self.story.mind.fleet.processor_of_task() == before
+        return f"{action.value} the standbys of {id}"
+
+    def hear(self) -> bool:
+        """What was answered meanwhile: who is stopped now, and whether a request was begun."""
+        news = self.story.orders[self.heard :]
+        self.heard = len(self.story.orders)
+        answers = [order.response for order in news if isinstance(order, Answer)]
+        for answer in answers:
+            self.ways.setdefault(answer.request.uuid, []).append(answer.status_code.value)
+            if answer.status_code is StatusCode.IN_PROGRESS:
+                change = self.stopped.add if answer.request.standby is StandbyAction.STOP else self.stopped.discard
+                change(answer.request.processor_id)
+        self.stopped &= self.story.mind.fleet.processors.keys()
+        assert self.story.mind.fleet.stopped_standbys == self.stopped
+        return any(answer.status_code is StatusCode.IN_PROGRESS for answer in answers)
 
     def join(self, host: str | None = None) -> str:
         self.made += 1
@@ -92,7 +135,7 @@ class Run:
             self.story.take(events.BatchEnded(self.story.now_ms, query, 1, 500, ran, 0, 0, 0))
         return "a batch ends"
 
-    def check(self, was_regrouped: bool) -> None:
+    def check(self, was_regrouped: bool, was_begun: bool) -> None:
         """Where copies may be always holds; how many there are, and evenness, as of the last plan."""
         fleet = self.story.mind.fleet
         planned = {name for held in fleet.model.containers.values() for name in held.actives}
@@ -100,12 +143,13 @@ class Run:
         tasks = [task for held in queries.values() for task in held]
         self.check_each_task_once(Counter(name for held in fleet.model.containers.values() for name in held.actives))
         check_standbys(fleet.model, tasks)
-        if was_regrouped and fleet.processors:
+        if (was_regrouped or was_begun) and fleet.processors:
             zones = {e.location: e.zone for e in fleet.executors.values() if e.zone} or None
             factor, bound = fleet.replication_factor, fleet.executor_of.keys()
-            check_standbys(fleet.model, tasks, zones, factor, bound=bound)
-            if not fleet.is_incomplete and fleet.even_out_by_ms is None:
-                check_job_model(fleet.model, queries, fleet.places, zones=zones, factor=factor, bound=bound)
+            check_standbys(fleet.model, tasks, zones, factor, bound=bound, stopped=self.stopped)
+            if was_regrouped and not fleet.is_incomplete and fleet.even_out_by_ms is None:
+                known = {"zones": zones, "factor": factor, "bound": bound, "stopped": self.stopped}
+                check_job_model(fleet.model, queries, fleet.places, **known)
         self.check_orders()
 
     def check_each_task_once(self, found: Counter) -> None:
@@ -146,7 +190,10 @@ def test_what_is_published_keeps_the_rules_at_every_version(seed, factor):
     for number in range(CHANGES):
         was_due = run.story.mind.fleet.regroup_at_ms
         print(f"{number}: {run.change()}")
-        run.check(was_regrouped=was_due is not None and run.story.mind.fleet.regroup_at_ms is None)
+        is_due = run.story.mind.fleet.regroup_at_ms
+        run.check(was_regrouped=was_due is not None and is_due is None, was_begun=run.hear())
     versions = run.story.mind.fleet.model.version - start
     assert versions > 20
+    assert {tuple(way) for way in run.ways.values()} <= WAYS
+    assert len(run.ways) > 10 and ("ACCEPTED", "IN_PROGRESS", "SUCCEEDED") in map(tuple, run.ways.values())
     assert not [order for order in run.story.orders if isinstance(order, Say) and "refused" in order.message]

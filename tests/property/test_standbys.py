@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -121,17 +122,30 @@ def test_the_order_of_the_input_does_not_matter(fleet, seed):
 
 
 @on_many
-@given(standby_fleets() | standby_fleets(weighted=True))
+@given(standby_fleets() | standby_fleets(weighted=True) | standby_fleets(stops=True))
 def test_run_on_its_own_output_it_changes_nothing(fleet):
     found = fleet.assign()
     assert fleet.again(found) == found
 
 
 @on_many
-@given(standby_fleets() | standby_fleets(weighted=True))
+@given(standby_fleets() | standby_fleets(weighted=True) | standby_fleets(stops=True))
 def test_the_independent_checker_agrees(fleet):
     given = {task for container in fleet.model.containers.values() for task in container.tasks.values()}
-    check_standbys(fleet.assign().model, given, fleet.zones, fleet.factor, fleet.weights, fleet.bound)
+    found = fleet.assign().model
+    check_standbys(found, given, fleet.zones, fleet.factor, fleet.weights, fleet.bound, fleet.stopped)
+
+
+@on_many
+@given(standby_fleets(stops=True))
+def test_who_is_stopped_has_no_copies_and_the_others_have_as_many_as_ever(fleet):
+    found, without_stops = fleet.assign(), replace(fleet, stopped=frozenset()).assign()
+    count, would_be = holders(found.model), holders(without_stops.model)
+    for task, owner in actives(fleet.model).items():
+        assert len(count[task]) == (0 if owner in fleet.stopped else len(would_be[task]))
+    assert {lack.task_name for lack in found.unplaced} == {
+        lack.task_name for lack in without_stops.unplaced if actives(fleet.model)[lack.task_name] not in fleet.stopped
+    }
 
 
 lost_of = st.frozensets(st.sampled_from(("2", "10", "01", "b-7", "b-30", "b-1")), max_size=4)

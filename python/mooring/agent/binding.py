@@ -44,7 +44,7 @@ def drop_expired(fleet: Fleet, now_ms: int) -> Fleet:
     if not expired:
         return fleet
     kept = {id: processor for id, processor in fleet.processors.items() if id not in expired}
-    return replace(fleet, processors=kept, regroup_at_ms=now_ms)
+    return replace(fleet, processors=kept, regroup_at_ms=now_ms, stopped_standbys=fleet.stopped_standbys & kept.keys())
 
 
 def rebind_deadline_ms(fleet: Fleet, processor: Processor) -> float:

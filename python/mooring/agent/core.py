@@ -14,6 +14,7 @@ from mooring.agent.binding import ask_for_regrouping, bind, drop_expired, rebind
 from mooring.agent.copies import wanted_copies, with_seen_copies, without_gone_copies
 from mooring.agent.fleet import Executor, Fleet, Query
 from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
+from mooring.agent.requests import Desk, RequestsRead, SaveStoppedStandbys, StoppedStandbys, begun, ended, taken_in
 from mooring.agent.rows import plan_rows
 from mooring.agent.takeover import taken_over, with_failovers_counted
 from mooring.coordination.barrier import BarrierState
@@ -46,6 +47,8 @@ class Mind:
     gate: Gate = field(default_factory=Gate)
     saved_version: int = -1
     saved_locality: Mapping[str, str] = field(default_factory=dict)
+    saved_stopped: StoppedStandbys = field(default_factory=StoppedStandbys)
+    desk: Desk = field(default_factory=Desk)
 
 
 def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
@@ -57,8 +60,12 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
     if _is_no_reason_for_a_plan(mind.fleet, event):
         return mind, []
     fleet = drop_expired(mind.fleet, event.at_ms)
-    fleet, said = _regroup_when_due(fleet, event.at_ms)
-    return _difference(replace(mind, fleet=fleet), said, event.at_ms)
+    fleet, orders = _regroup_when_due(fleet, event.at_ms)
+    desk, answers = taken_in(mind.desk, fleet, event) if isinstance(event, RequestsRead) else (mind.desk, [])
+    desk, fleet, beginnings = begun(desk, fleet, event.at_ms)
+    mind, orders = _difference(replace(mind, fleet=fleet), [*orders, *answers, *beginnings], event.at_ms)
+    desk, endings = ended(desk, mind.fleet, mind.obeyed_version, mind.published_copies, event.at_ms)
+    return replace(mind, desk=desk), [*orders, *endings]
 
 
 def absorb(mind: Mind, event: events.Event) -> Mind:
@@ -235,6 +242,10 @@ def _difference(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Mind, lis
         if changed:
             orders = [*orders, SaveTaskLocality(changed)]
         mind = replace(mind, saved_locality=fleet.task_locality)
+    stopped = StoppedStandbys(fleet.application, fleet.stopped_standbys)
+    if stopped != mind.saved_stopped and (stopped.processors or mind.saved_stopped.processors):
+        orders = [*orders, SaveStoppedStandbys(stopped)]
+        mind = replace(mind, saved_stopped=stopped)
     return mind, orders
 
 

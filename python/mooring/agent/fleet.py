@@ -127,6 +127,8 @@ class Fleet:
     `copies` maps query id, partition and executor to what was last seen of that copy. `unplaced` and `sharing_zone` are
     what the newest plan could not do. `even_out_by_ms` is set while actives wait for copies to be caught up before they
     are evened out: then they go without.
+
+    The tasks of the processors in `stopped_standbys` get no copies, as an operator asked; one that is given up leaves.
     """
 
     timing: Timing = Timing()
@@ -148,6 +150,7 @@ class Fleet:
     sharing_zone: tuple[SharedZone, ...] = ()
     even_out_by_ms: int | None = None
     standby_counts: StandbyCounts = StandbyCounts()
+    stopped_standbys: frozenset[str] = frozenset()
 
     @property
     def executor_of(self) -> dict[str, str]:

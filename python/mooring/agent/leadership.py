@@ -70,6 +70,8 @@ class Helm:
         self._left = ""
         self._failure = self._said = ""
         self._telling_since: float | None = None
+        self.has_waited = False
+        """Whether another driver led, at some time, since this one is there."""
         self._threads = [
             threading.Thread(target=self._run, name="mooring-leadership", daemon=True),
             threading.Thread(target=self._watch, name="mooring-leadership-watch", daemon=True),
@@ -115,6 +117,7 @@ class Helm:
     def _tell(self) -> bool:
         said_at = self._now()
         standing = Standing(WAITING, _SUCCESSOR) if self._resigned.is_set() else self._standing()
+        self.has_waited |= standing.state == WAITING
         self._telling_since = time.monotonic()
         takes_part = self._listener.lead(standing, said_at)
         if self._failure != self._said:

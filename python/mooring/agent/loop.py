@@ -17,6 +17,7 @@ from mooring.agent.core import Mind, absorb, decide, next_deadline_ms
 from mooring.agent.fleet import Timing
 from mooring.agent.memory import Memory
 from mooring.agent.records import Remembered
+from mooring.agent.requests import Answer, RemoveMessages, RequestsRead, SaveStoppedStandbys
 from mooring.agent.status import Tally, metrics_of, status_of
 from mooring.agent.takeover import taken_over
 from mooring.errors import InvalidSettingError
@@ -84,6 +85,7 @@ class Agent:
         while True:
             self._take_all(self._bridge.poll(self._patience_ms()), self._take)
             self._recall_late()
+            self._read_requests()
             self._take(events.ClockTicked(self._now_ms()))
             self._show_status()
 
@@ -145,11 +147,18 @@ class Agent:
         found = self._memory.recall(settings.host_affinity_wait_ms / 2 / 1000) or Remembered()
         known = absorb(self._mind, query)  # its name is needed to read the JVM's plan by
         start = binding.remember(known.fleet, found.model, found.task_locality, self._now_ms())
-        start = replace(start, remembered_bytes=found.state_bytes)
+        stopped = self._still_stopped(found)
+        start = replace(start, remembered_bytes=found.state_bytes, stopped_standbys=stopped & start.processors.keys())
         if start.wanted_by_jvm:  # who is not there was lost while no agent was: the JVM has its tasks at their copies
             start = taken_over(start, self._mind.published, self._now_ms())
         saved = found.model.version if found.model else -1
-        self._mind = replace(self._mind, fleet=start, saved_version=saved, saved_locality=start.task_locality)
+        self._mind = replace(
+            self._mind,
+            fleet=start,
+            saved_version=saved,
+            saved_locality=start.task_locality,
+            saved_stopped=found.stopped,
+        )
 
     def _recall_late(self) -> None:
         """When the store answers for the first time after the agent went on without it: what runs stays where it is."""
@@ -159,8 +168,33 @@ class Agent:
             version = max(fleet.model.version, found.model.version + 1 if found.model else 0)
             places = {**found.task_locality, **fleet.task_locality}
             model = replace(fleet.model, version=version)
-            fleet = replace(fleet, model=model, task_locality=places, remembered_bytes=found.state_bytes)
-            self._mind = replace(self._mind, fleet=fleet, saved_version=-1, saved_locality=found.task_locality)
+            stopped = self._still_stopped(found) & fleet.processors.keys()
+            fleet = replace(
+                fleet,
+                model=model,
+                task_locality=places,
+                remembered_bytes=found.state_bytes,
+                stopped_standbys=stopped,
+                regroup_at_ms=self._now_ms() if stopped else fleet.regroup_at_ms,
+            )
+            self._mind = replace(
+                self._mind,
+                fleet=fleet,
+                saved_version=-1,
+                saved_locality=found.task_locality,
+                saved_stopped=found.stopped,
+            )
+
+    def _still_stopped(self, found: Remembered) -> frozenset[str]:
+        """What an operator stopped in this application, or in that of the driver that this one has taken over from."""
+        is_ours = found.stopped.application == self._mind.fleet.application
+        takes_over = self._memory is not None and self._memory.takes_over
+        return found.stopped.processors if is_ours or takes_over else frozenset()
+
+    def _read_requests(self) -> None:
+        messages = self._memory.messages() if self._memory is not None else None
+        if messages is not None:
+            self._take(RequestsRead(self._now_ms(), messages))
 
     def _carry_out(self, order: orders.Order) -> None:
         match order:
@@ -177,6 +211,12 @@ class Agent:
                 self._memory.save_barrier(order.version, order.state)
             case orders.SaveTaskLocality() if self._memory is not None:
                 self._memory.save_task_locality(order.changed)
+            case SaveStoppedStandbys() if self._memory is not None:
+                self._memory.save_stopped(order.stopped)
+            case Answer() if self._memory is not None:
+                self._memory.answer(order.response)
+            case RemoveMessages() if self._memory is not None:
+                self._memory.remove_messages(order.uuid, order.response_too)
         self._changed = True
 
     def _show_status(self) -> None:

@@ -1,21 +1,28 @@
-"""What the agent remembers beyond its life and the application's, kept by a thread of its own.
+"""What the agent remembers beyond its life and the application's, and what clients ask, by a thread of its own.
 
 The agent never waits for the store, but for a moment at its start. What it wants kept is noted, newer notes replace
-older ones, and the thread writes them. While the store does not answer, that is said once, notes wait, and the thread
-tries again; when it answers, it is first read, then written.
+older ones, and the thread writes them; answers to clients are written each, in their order. The thread also looks for
+what clients ask, every now and then, and hands it over when it has changed. While the store does not answer, that is
+said once, notes wait, and the thread tries again; when it answers, it is first read, then written.
 """
 
 from __future__ import annotations
 
+import math
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from mooring.agent.records import Records, Remembered
+from mooring.agent.requests import StoppedStandbys
 from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import LeadershipLost, WriterReplaced
 from mooring.model import JobModel
+from mooring.placement import ContainerPlacementResponseMessage, StoredMessages
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 2.0
@@ -29,6 +36,7 @@ class _Notes:
     task_locality: Mapping[str, str] = field(default_factory=dict)
     status: Mapping[str, Any] | None = None
     barriers: Mapping[int, str] = field(default_factory=dict)
+    stopped: StoppedStandbys | None = None
 
     def then(self, newer: _Notes) -> _Notes:
         return _Notes(
@@ -36,10 +44,11 @@ class _Notes:
             {**self.task_locality, **newer.task_locality},
             newer.status or self.status,
             dict(sorted({**self.barriers, **newer.barriers}.items())[-KEPT_VERSIONS:]),
+            newer.stopped or self.stopped,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.model or self.task_locality or self.status or self.barriers)
+        return bool(self.model or self.task_locality or self.status or self.barriers or self.stopped)
 
 
 class NotLeading(Exception):
@@ -57,17 +66,26 @@ class Memory:
         open_records: Callable[[Callable[[str], None]], Records],
         say: Callable[[str], None],
         may_write: Callable[[], bool] = lambda: True,
+        poll_seconds: float = math.inf,
+        takes_over: bool = False,
     ) -> None:
         """`open_records` gets who hears of records that are ignored; the records are closed here.
 
-        Notes wait while `may_write` says no: another driver leads, and the records are its own.
+        Notes wait while `may_write` says no: another driver leads, and the records are its own. Every `poll_seconds`
+        the messages of clients are read; never, if that is infinite. `takes_over` says whether this driver had waited
+        for the one whose records these are.
         """
         self._say = say
         self._may_write = may_write
+        self.takes_over = takes_over
         self._said: set[str] = set()
         self._records = open_records(self._say_once)
         self._change = threading.Condition()
         self._notes = _Notes()
+        self._letters: deque[Callable[[], None]] = deque()
+        self._poll_seconds = poll_seconds
+        self._poll_at = -math.inf if poll_seconds < math.inf else math.inf
+        self._found = self._given = StoredMessages({}, {}, {})
         self._writing = False
         self._stopping = False
         self._remembered: Remembered | None = None
@@ -104,10 +122,32 @@ class Memory:
         """Keep what `mooring status` shows."""
         self._note(_Notes(status=status))
 
+    def save_stopped(self, stopped: StoppedStandbys) -> None:
+        """Keep which processors' standbys are stopped; it is kept before what is answered later."""
+        self._note(_Notes(stopped=stopped))
+
+    def answer(self, response: ContainerPlacementResponseMessage) -> None:
+        """Answer a client; each answer is written."""
+        self._send(lambda: self._records.write_response(response))
+
+    def remove_messages(self, uuid: UUID, response_too: bool) -> None:
+        """Remove a client's request, and the response too when that is asked for; after the answers before it."""
+        self._send(lambda: self._records.remove_messages(uuid, response_too))
+
+    def messages(self) -> StoredMessages | None:
+        """What clients ask and what was answered, when that has changed since it was given last; else None."""
+        with self._change:
+            if self._found == self._given:
+                return None
+            self._given = self._found
+            return self._given
+
     def drain(self, timeout: float) -> bool:
         """Return when all is written, or after `timeout` seconds with False."""
         with self._change:
-            return self._change.wait_for(lambda: self._over or not (self._notes or self._writing), timeout)
+            return self._change.wait_for(
+                lambda: self._over or not (self._notes or self._letters or self._writing), timeout
+            )
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is noted, if the store answers in time, and let go of the store."""
@@ -121,6 +161,11 @@ class Memory:
     def _note(self, newer: _Notes) -> None:
         with self._change:
             self._notes = self._notes.then(newer)
+            self._change.notify_all()
+
+    def _send(self, letter: Callable[[], None]) -> None:
+        with self._change:
+            self._letters.append(letter)
             self._change.notify_all()
 
     def _run(self) -> None:
@@ -152,8 +197,14 @@ class Memory:
         """True when there is something to do; False at the end."""
         with self._change:
             self._change.wait_for(lambda: self._stopping, pause)
-            self._change.wait_for(lambda: self._stopping or self._remembered is None or bool(self._notes))
+            self._change.wait_for(self._has_work, self._seconds_to_poll())
             return not self._stopping
+
+    def _has_work(self) -> bool:
+        return self._stopping or self._remembered is None or bool(self._notes) or bool(self._letters)
+
+    def _seconds_to_poll(self) -> float | None:
+        return None if self._poll_at == math.inf else max(0.0, self._poll_at - time.monotonic())
 
     def _work(self) -> None:
         if self._remembered is None:
@@ -169,8 +220,11 @@ class Memory:
             if not self._taken:
                 return
             notes, self._notes, self._writing = self._notes, _Notes(), True
+            due = len(self._letters)  # a later one may be about what is noted later
         try:
             self._write(notes)
+            notes = _Notes()
+            self._send_letters(due)
         except BaseException:
             with self._change:
                 self._notes = notes.then(self._notes)
@@ -179,6 +233,7 @@ class Memory:
             with self._change:
                 self._writing = False
                 self._change.notify_all()
+        self._look_for_messages()
 
     def _write(self, notes: _Notes) -> None:
         if notes.model:
@@ -189,6 +244,22 @@ class Memory:
             self._records.write_task_locality(notes.task_locality)
         if notes.status:
             self._records.write_status(notes.status)
+        if notes.stopped:
+            self._records.write_stopped(notes.stopped)
+
+    def _send_letters(self, count: int) -> None:
+        """Each stays until it is written, so that none is written again after a later one."""
+        for _ in range(count):
+            self._letters[0]()
+            self._letters.popleft()
+
+    def _look_for_messages(self) -> None:
+        if time.monotonic() < self._poll_at:
+            return
+        found = self._records.messages()
+        with self._change:
+            self._found = found
+        self._poll_at = time.monotonic() + self._poll_seconds
 
     def _say_once(self, message: str) -> None:
         if message not in self._said:

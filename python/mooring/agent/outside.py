@@ -46,7 +46,9 @@ class Outside:
         open_records = (
             partial(Records, self._open_store(settings, place, say)) if election is None else election.records
         )
-        self._memory = Memory(open_records, say, self._may_write)
+        takes_over = self._helm is not None and self._helm.has_waited
+        every_seconds = settings.placement_poll_interval_ms / 1000
+        self._memory = Memory(open_records, say, self._may_write, every_seconds, takes_over)
         return self._memory
 
     def take_helm(self, starting: events.DriverStarting) -> None:

@@ -58,6 +58,18 @@ def regrouped(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[str]]:
         return planned, [f"{refused}; this plan is made by {DEFAULT_GROUPER.name}", *told]
 
 
+def with_copies_renewed(fleet: Fleet) -> tuple[Fleet, list[str]]:
+    """Assign the copies anew, as when some are not wanted any more: no active moves, and what is due later stays so.
+
+    Also what the user must hear. InvalidGroupingError when the plan breaks a promise.
+    """
+    queries = {query.label: query.tasks for query in fleet.queries.values()}
+    if fleet.replication_factor == 1 or not queries or not fleet.processors:
+        return fleet, []
+    after, told = _at_rest(fleet, queries)
+    return replace(after, regroup_at_ms=fleet.regroup_at_ms, even_out_by_ms=fleet.even_out_by_ms), told
+
+
 def without_regrouping(fleet: Fleet) -> Fleet:
     """With no regrouping pending."""
     return replace(fleet, regroup_at_ms=None, even_out_by_ms=None)
@@ -167,6 +179,7 @@ def _with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> Stan
         _zones(fleet),
         _weights(fleet, choice),
         fleet.executor_of.keys(),
+        fleet.stopped_standbys,
     )
 
 
@@ -175,7 +188,8 @@ def _standing(fleet: Fleet, queries: Queries, planned: Standbys, choice: Grouper
     tasks = [task for tasks in queries.values() for task in tasks]
     model, factor = planned.model, fleet.replication_factor
     _check_each_is_active_once(model, tasks)
-    check_standbys(model, tasks, _zones(fleet), factor, _weights(fleet, choice), fleet.executor_of.keys())
+    weights, bound = _weights(fleet, choice), fleet.executor_of.keys()
+    check_standbys(model, tasks, _zones(fleet), factor, weights, bound, fleet.stopped_standbys)
     told = []
     if planned.unplaced and not fleet.unplaced:
         first = planned.unplaced[0]

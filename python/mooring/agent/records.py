@@ -11,12 +11,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
+from mooring.agent.requests import StoppedStandbys
 from mooring.coordination.job_models import to_remove
 from mooring.errors import InvalidJobModelError
 from mooring.metadata import MetadataStore, NamespacedMetadataStore
-from mooring.model import JobModel, job_model_from_json, job_model_to_json
+from mooring.model import JobModel, job_model_from_json, job_model_to_json, natural_order
+from mooring.placement import ContainerPlacementMetadataStore, ContainerPlacementResponseMessage, StoredMessages
 
+STOPPED_STANDBYS = "stopped-standbys"
 JOB_MODELS, BARRIERS, STATUS = "job-models", "barriers", "status"
 TASK_LOCALITY, PROCESSOR_LOCALITY = "task-locality", "processor-locality"
 
@@ -28,6 +32,7 @@ class Remembered:
     model: JobModel | None = None
     task_locality: Mapping[str, str] = field(default_factory=dict)
     state_bytes: Mapping[str, int] = field(default_factory=dict)
+    stopped: StoppedStandbys = field(default_factory=StoppedStandbys)
 
 
 class ReadRecords(ABC):
@@ -49,12 +54,16 @@ class ReadRecords(ABC):
         """What `mooring status` shows, as it was written; None when there is none."""
 
     @abstractmethod
+    def store(self) -> MetadataStore | None:
+        """The store that the records of the application are in, which stays theirs; None when there is none yet."""
+
+    @abstractmethod
     def close(self) -> None:
         """Let go of the store."""
 
     def read(self) -> Remembered:
         """Everything that a start needs."""
-        return Remembered(self._newest_model(), self.task_locality(), self._state_bytes())
+        return Remembered(self._newest_model(), self.task_locality(), self._state_bytes(), self._stopped())
 
     def _newest_model(self) -> JobModel | None:
         for version, text in sorted(self.job_models().items(), reverse=True):
@@ -75,6 +84,25 @@ class ReadRecords(ABC):
             self._say(f"the status of the last run is ignored, and with it how large the tasks were: {damage!r}")
             return {}
 
+    def _stopped(self) -> StoppedStandbys:
+        store = self.store()
+        text = None if store is None else store.get(STOPPED_STANDBYS)
+        if text is None:
+            return StoppedStandbys()
+        try:
+            form = json.loads(text)
+            application, processors = form["application"], form["processors"]
+            if not isinstance(application, str) or not isinstance(processors, list):
+                raise TypeError("expected the id of an application, and a list of processors")
+            if not all(isinstance(id, str) for id in processors):
+                raise TypeError("expected processors as texts")
+            return StoppedStandbys(application, frozenset(processors))
+        except (ValueError, KeyError, TypeError, RecursionError) as damage:
+            self._say(
+                f"which standbys were stopped is not known, and all are started: the record is damaged: {damage!r}"
+            )
+            return StoppedStandbys()
+
 
 class Records(ReadRecords):
     """What is where in a store."""
@@ -86,6 +114,14 @@ class Records(ReadRecords):
         self._barriers = NamespacedMetadataStore(store, BARRIERS)
         self._tasks = NamespacedMetadataStore(store, TASK_LOCALITY)
         self._processors = NamespacedMetadataStore(store, PROCESSOR_LOCALITY)
+        self._placement = ContainerPlacementMetadataStore(store)
+
+    def store(self) -> MetadataStore:
+        """The store that the records are in."""
+        return self._store
+
+    def check_writer(self) -> None:
+        """Raise LeadershipLost when this client may not write now; here anybody may."""
 
     def job_models(self) -> dict[int, bytes]:
         """The texts of the job models that are kept, by version."""
@@ -120,6 +156,27 @@ class Records(ReadRecords):
     def write_status(self, status: Mapping[str, Any]) -> None:
         """Keep what `mooring status` shows."""
         self._store.put(STATUS, json.dumps(status).encode())
+
+    def write_stopped(self, stopped: StoppedStandbys) -> None:
+        """Keep which processors' standbys are stopped."""
+        self.check_writer()
+        processors = sorted(stopped.processors, key=natural_order)
+        form = {"application": stopped.application, "processors": processors}
+        self._store.put(STOPPED_STANDBYS, json.dumps(form).encode())
+
+    def messages(self) -> StoredMessages:
+        """What clients ask, and what was answered."""
+        return self._placement.all()
+
+    def write_response(self, response: ContainerPlacementResponseMessage) -> None:
+        """Answer a client."""
+        self.check_writer()
+        self._placement.write_response(response)
+
+    def remove_messages(self, uuid: UUID, response_too: bool) -> None:
+        """Remove a request that is done with, and its response too when that is asked for."""
+        self.check_writer()
+        (self._placement.delete_both if response_too else self._placement.delete_request)(uuid)
 
     def close(self) -> None:
         """Let go of the store."""

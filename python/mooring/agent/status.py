@@ -167,6 +167,7 @@ def _processor(fleet: Fleet, processor: Processor, standbys: Standbys) -> Mappin
         "state": "bound" if processor.executor else ("awaited" if processor.is_awaited else "unbound"),
         "tasks": _names(fleet, processor),
         "standby-tasks": [task.task_name for task, _ in _in_order(standbys.get(processor.id, {}))],
+        **({"standby-stopped": True} if processor.id in fleet.stopped_standbys else {}),
     }
 
 

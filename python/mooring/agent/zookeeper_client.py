@@ -8,7 +8,7 @@ from mooring.agent.records import ReadRecords
 from mooring.agent.zookeeper_records import ZkRecords
 from mooring.coordination.zookeeper.term import GENERATION
 from mooring.errors import InvalidSettingError
-from mooring.metadata.store import Report
+from mooring.metadata.store import MetadataStore, Report
 from mooring.metadata.zookeeper import ZkConnection, ZkMetadataStore
 from mooring.metadata.zookeeper.options import ZkSettings
 
@@ -40,6 +40,11 @@ class ZkClientRecords(ReadRecords):
         """What `mooring status` shows, as it was written; None when there is none."""
         records = self._records()
         return records.status() if records else None
+
+    def store(self) -> MetadataStore | None:
+        """The part of the store that is the application's; None before it has begun for the first time."""
+        records = self._records()
+        return records.store() if records else None
 
     def close(self) -> None:
         """End the session."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import mooring
-from mooring.cli import conf, demo, gc, jar, plan, status
+from mooring.cli import conf, demo, gc, jar, placement, plan, status
 from mooring.cli.exits import BadUsage, Exit, exit_of, nearest
 from mooring.errors import MooringError
 
@@ -93,6 +93,29 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     )
     one.set_defaults(run=plan.run)
 
+    one = commands.add_parser(
+        "control-standby", help="start or stop the standbys of one processor's tasks", allow_abbrev=False
+    )
+    _add_metadata(one)
+    _add_processor(one)
+    one.add_argument("action", choices=["start", "stop"], help="what is to become of the copies of its tasks")
+    one.add_argument(
+        "--deployment-id",
+        metavar="ID",
+        help="the Spark application that is to act on it; by default the one that mooring status shows",
+    )
+    one.add_argument("--wait", action="store_true", help="until it is done or has failed")
+    one.add_argument(
+        "--timeout", metavar="TIME", default="60s", help="for how long --wait waits at most (default: %(default)s)"
+    )
+    one.set_defaults(run=placement.run_control_standby)
+
+    one = commands.add_parser("container-status", help="how far a request to a processor is", allow_abbrev=False)
+    _add_metadata(one)
+    _add_processor(one)
+    one.add_argument("--uuid", metavar="UUID", required=True, help="the request, as control-standby shows it")
+    one.set_defaults(run=placement.run_container_status)
+
     one = commands.add_parser("conf", help="a sample configuration, with every setting", allow_abbrev=False)
     one.add_argument("--target", default="spark-submit", help="spark-submit (default), emr, databricks or kubernetes")
     one.set_defaults(run=conf.run)
@@ -109,7 +132,7 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     )
     one.set_defaults(run=gc.run)
 
-    for name in ("status", "plan", "conf", "jar", "gc"):
+    for name in ("status", "plan", "control-standby", "container-status", "conf", "jar", "gc"):
         commands.choices[name].add_argument("--json", action="store_true", help="one JSON text instead of words")
     return parser, commands.choices
 
@@ -129,6 +152,10 @@ def _add_metadata(parser: argparse.ArgumentParser) -> None:
         help="a file such as spark-defaults.conf; used are spark.mooring.metadata and spark.mooring.metadata.* in"
         " it (the place, TLS, passwords)",
     )
+
+
+def _add_processor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--processor-id", metavar="ID", required=True, help="a processor, as mooring status shows it")
 
 
 def _refuse_unknown_command(arguments: Sequence[str], commands: list[str]) -> None:

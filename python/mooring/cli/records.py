@@ -13,6 +13,7 @@ from mooring.agent.open_records import open_records
 from mooring.agent.records import STATUS
 from mooring.cli.conf_file import read_conf_file
 from mooring.cli.exits import BadUsage, CommandFailed, nearest
+from mooring.client import MooringClient
 from mooring.errors import InvalidJobModelError, MetadataStoreError
 from mooring.model import JobModel, job_model_from_json
 from mooring.settings import Settings
@@ -71,6 +72,13 @@ class Records:
     def task_locality(self) -> dict[str, str]:
         """Task name to the location where it ran last."""
         return self._records.task_locality()
+
+    def client(self) -> MooringClient:
+        """For requests to the application. CommandFailed when there is none yet."""
+        store = self._records.store()
+        if store is None:
+            raise CommandFailed(f"there is no application in {self.place}: {self._why_nothing_is_there()}")
+        return MooringClient(store)
 
     def _parsed(self, version: int, models: Mapping[int, bytes]) -> JobModel:
         record = self._whole("job model", models.get(version))

@@ -84,7 +84,7 @@ def _hosts(status: dict[str, Any]) -> str:
             processor["location"],
             processor["executor"],
             processor["id"],
-            processor["state"],
+            processor["state"] + (", standby stopped" if processor.get("standby-stopped") else ""),
             len(processor["tasks"]),
             len(processor["standby-tasks"]),
         )

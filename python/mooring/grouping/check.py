@@ -24,6 +24,7 @@ def check_job_model(
     zones: Mapping[str, str] | None = None,
     factor: int | None = None,
     bound: Collection[str] | None = None,
+    stopped: Collection[str] = (),
 ) -> None:
     """Raise `InvalidGroupingError` unless the job model lists every processor and keeps the promises for each query.
 
@@ -31,7 +32,7 @@ def check_job_model(
     other arguments. With `most_processors` a query is to be on so many, or on all when fewer are there. Where
     remainders of several queries go depends on the order in which they were planned, and is not checked here.
 
-    Standbys are checked by `check_standbys`, which says what `zones`, `factor` and `bound` are for.
+    Standbys are checked by `check_standbys`, which says what `zones`, `factor`, `bound` and `stopped` are for.
     """
     if set(model.containers) != set(processor_locality):
         odd = min(set(model.containers) ^ set(processor_locality), key=natural_order)
@@ -59,7 +60,7 @@ def check_job_model(
         except InvalidGroupingError as e:
             raise InvalidGroupingError(f'query "{query}": {e}') from e
     given_tasks = [task for tasks in queries.values() for task in tasks]
-    check_standbys(model, given_tasks, zones, factor, weights, bound)
+    check_standbys(model, given_tasks, zones, factor, weights, bound, stopped)
 
 
 def check_grouping(

@@ -20,14 +20,16 @@ def check_standbys(
     factor: int | None = None,
     weights: Mapping[str, int] | None = None,
     bound: Collection[str] | None = None,
+    stopped: Collection[str] = (),
 ) -> None:
     """Raise `InvalidGroupingError` unless the standbys in the job model keep their promises; say which they break.
 
     Always checked: each is a standby of one of these tasks and copies what the task has, is there once, and is at a
     location without its active and without another copy of the task. Only processors in `bound`, None for all, hold
-    standbys. With the replication `factor`: no task has more than `factor - 1`, nor fewer than locations allow, and no
-    simple move would make the load more even; with `weights`, only processors heavier than the mean and the heaviest
-    copy are looked at. With `zones`, location to zone: no task is in fewer zones than it could be.
+    standbys, and no task that is active on one of the `stopped` has any. With the replication `factor`: no task has
+    more than `factor - 1`, nor fewer than locations allow, and no simple move would make the load more even; with
+    `weights`, only processors heavier than the mean and the heaviest copy are looked at. With `zones`, location to
+    zone: no task is in fewer zones than it could be.
     """
     expected: dict[str, TaskModel] = {task.task_name: task for task in task_models}
     held = _Held.of(model)
@@ -38,11 +40,12 @@ def check_standbys(
     }
     _check_each_is_a_copy(model, expected)
     _check_locations(held, able)
+    _check_stopped(held, stopped)
     zone: dict[str | None, str] = dict.fromkeys(held.location.values(), "")
     zone.update(zones or {})
     _check_zones(held, able, zone)
     if factor is not None:
-        _check_counts(held, able, expected, factor)
+        _check_counts(held, able, expected, factor, stopped)
         _check_even(held, able, zone, weights or {})
 
 
@@ -122,6 +125,15 @@ def _check_locations(held: _Held, able: Mapping[str, str]) -> None:
             here[able[id]] = id
 
 
+def _check_stopped(held: _Held, stopped: Collection[str]) -> None:
+    for name, id in held.active.items():
+        if id in stopped and held.copies[name]:
+            raise InvalidGroupingError(
+                f'task "{name}" has a copy on processor "{held.copies[name][0]}"; the standbys of processor "{id}" are'
+                " stopped"
+            )
+
+
 def _check_zones(held: _Held, able: Mapping[str, str], zone: Mapping[str | None, str]) -> None:
     there = {zone[location] for location in able.values()}
     for name, processors in held.copies.items():
@@ -136,8 +148,12 @@ def _check_zones(held: _Held, able: Mapping[str, str], zone: Mapping[str | None,
                 )
 
 
-def _check_counts(held: _Held, able: Mapping[str, str], expected: Mapping[str, TaskModel], factor: int) -> None:
+def _check_counts(
+    held: _Held, able: Mapping[str, str], expected: Mapping[str, TaskModel], factor: int, stopped: Collection[str]
+) -> None:
     for name, processors in held.copies.items():
+        if held.active[name] in stopped:
+            continue
         free_names = sum(f"Standby-{name}-{replica}" not in expected for replica in range(factor - 1))
         own = held.active_location(name)
         could = 0 if own is None else min(free_names, len(set(able.values()) - {own}))

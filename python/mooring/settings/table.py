@@ -245,10 +245,9 @@ TABLE: tuple[Setting, ...] = (
         "placement.poll.interval",
         "duration",
         "1s",
-        "How often the agent looks for placement requests.",
+        "How often the agent looks for requests, as to stop or start the standbys of a processor.",
         minimum="100ms",
         maximum="1h",
-        since=LATER,
     ),
     Setting(
         "moves.max.concurrent",

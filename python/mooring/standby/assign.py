@@ -3,7 +3,8 @@
 What is guaranteed, each among plans that keep all before it:
 1. No copy is at the location of its active, and no two copies of a task are at one location. Processors without a
    location, and those that are not bound, get none.
-2. Every task gets all its copies, or as many as there are other locations. What is missing is reported.
+2. Every task gets all its copies, or as many as there are other locations. What is missing is reported. Tasks that are
+   active on processors whose standbys are stopped get none, and nothing is reported.
 3. The active and the copies of a task are in as many zones as there can be. A copy shares a zone only when the task has
    more copies than there are other zones; such tasks are reported. So zones of unequal size get unequal load: who names
    zones wants to survive the loss of one. Locations without a zone count as one zone together.
@@ -41,18 +42,20 @@ def assign_standbys(
     zones: Mapping[str, str] | None = None,
     weights: Mapping[str, int] | None = None,
     bound: Collection[str] | None = None,
+    stopped: Collection[str] = (),
 ) -> Standbys:
     """Add `factor - 1` copies of each active task to the containers of the job model; see the module for the promises.
 
     Actives stay where they are; standbys that the model has already are replaced. `previous` is the model in force,
     with its standbys. `zones` maps location to zone, `weights` maps task name to bytes of state, `bound` are the ids of
-    processors that may hold copies (those with a living executor), None for all.
+    processors that may hold copies (those with a living executor), None for all; the actives of `stopped` ones get no
+    copies.
 
     Raises `InvalidGroupingError` for a factor outside 1 to 4, a task that is active twice, and a negative weight.
     """
     if not 1 <= factor <= MOST_REPLICAS:
         raise InvalidGroupingError(f"the replication factor is {factor}; it must be from 1 to {MOST_REPLICAS}")
-    question = pose(model, zones or {}, weights or {}, previous, bound)
+    question = pose(model, zones or {}, weights or {}, previous, bound, stopped)
     replicas = free_replicas(question, factor)
     copies = Copies(question, [min(len(free), question.locations_for(t)) for t, free in enumerate(replicas)])
     _keep(copies)

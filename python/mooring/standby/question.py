@@ -25,7 +25,8 @@ class Question:
     location and the number of actives of processor p; `zone[place]` is a location's zone, and `open_zones` are those
     with a processor that may hold copies, `open_places` the locations.
 
-    For task t: `active_place[t]` is where it is active or NOWHERE, `weight[t]` at least 1. `homes[t]` are the
+    For task t: `active_place[t]` is where it is active or NOWHERE, `is_alone[t]` whether nobody wants copies of it,
+    `weight[t]` is at least 1. `homes[t]` are the
     processors that had a copy of it and are where they were; `warm[t]` are locations where its state was last, on
     other processors.
     """
@@ -39,12 +40,15 @@ class Question:
     open_places: frozenset[int]
     open_zones: frozenset[int]
     active_place: Sequence[int]
+    is_alone: Sequence[bool]
     weight: Sequence[int]
     homes: Sequence[Sequence[int]]
     warm: Sequence[Sequence[int]]
 
     def locations_for(self, task: int) -> int:
-        """How many locations may hold a copy of the task: all but that of its active."""
+        """How many locations may hold a copy of the task: all but that of its active, none when nobody wants one."""
+        if self.is_alone[task]:
+            return 0
         return len(self.open_places - {self.active_place[task]}) if self.active_place[task] != NOWHERE else 0
 
     def zones_for(self, task: int) -> int:
@@ -63,8 +67,12 @@ def pose(
     weights: Mapping[str, int],
     previous: JobModel | None,
     bound: Collection[str] | None,
+    stopped: Collection[str],
 ) -> Question:
-    """Translate names into numbers. A task without a weight weighs as the mean of the others."""
+    """Translate names into numbers; the actives of `stopped` processors get no copies.
+
+    A task without a weight weighs as the mean of the others.
+    """
     owner = _owner_of_each_active(model)
     location = {id: named_place(container.location_id) for id, container in model.containers.items()}
     places = sorted({place for place in location.values() if place}, key=natural_order)
@@ -88,6 +96,7 @@ def pose(
         open_places=open_places,
         open_zones=frozenset(zone_of[place] for place in open_places),
         active_place=[number[place] if (place := location[owner[task.task_name][1]]) else NOWHERE for task in tasks],
+        is_alone=[owner[task.task_name][1] in stopped for task in tasks],
         weight=_weigh(tasks, weights),
         homes=homes,
         warm=warm,

@@ -121,7 +121,7 @@ def _unplaced(question: Question, factor: int, numbered: Sequence[Sequence[tuple
     missing = []
     for t, task in enumerate(question.tasks):
         placed = {replica for replica, _ in numbered[t]}
-        for replica in sorted(set(range(factor - 1)) - placed):
+        for replica in sorted(set(range(factor - 1)) - placed) if not question.is_alone[t] else ():
             if (name := standby_name(task.task_name, replica)) in names:
                 reason = f'an active task is already named "{name}"'
             elif question.active_place[t] == NOWHERE:

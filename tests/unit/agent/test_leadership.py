@@ -98,6 +98,16 @@ def test_the_standing_is_told_again_and_again(helm: Helm, polls: Polls, jvm: Jvm
     assert helm.may_write()
 
 
+def test_who_has_waited_for_another_driver_knows_it(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+    hears(jvm, Standing(UNKNOWN))
+    assert not helm.has_waited
+    polls.now = ANOTHER_LEADS
+    hears(jvm, ANOTHER_LEADS)
+    polls.now = I_LEAD
+    hears(jvm, I_LEAD)
+    assert helm.has_waited
+
+
 def test_without_a_connection_nothing_is_written_and_nothing_is_lost(helm: Helm, polls: Polls, jvm: Jvm) -> None:
     for standing in (I_LEAD, Standing(UNKNOWN), I_LEAD):
         polls.now = standing

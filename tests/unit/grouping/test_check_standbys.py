@@ -43,6 +43,19 @@ def test_a_plan_without_standbys_passes():
     check_standbys(model(ACTIVE), given(), factor=1)
 
 
+def test_a_copy_of_a_task_whose_processor_is_stopped_is_seen():
+    refuse(
+        'task "t1" has a copy on processor "2"; the standbys of processor "1" are stopped',
+        model(ACTIVE, GOOD),
+        stopped={"1"},
+    )
+
+
+def test_who_is_stopped_needs_no_copy_and_the_others_do():
+    check_standbys(model(ACTIVE, {"t0": ("1",), "t2": ("0",)}), given(), factor=2, stopped={"1"})
+    refuse('task "t2" has 0 copies; there is a place for 1', model(ACTIVE, {"t0": ("1",)}), factor=2, stopped={"1"})
+
+
 def test_a_copy_of_an_unknown_task_is_seen():
     refuse('copies "t9", which is no task', with_task(copy("Standby-t9-0", "t9")))
 

@@ -32,6 +32,7 @@ def test_defaults():
         standby_replication_factor=1,
         standby_max_bytes_per_second=64 * 1024**2,
         debounce_ms=3_000,
+        placement_poll_interval_ms=1_000,
         agent_python=None,
         agent_liveness_timeout_ms=30_000,
         metadata_options={},
@@ -162,7 +163,6 @@ def test_a_relative_local_store_is_refused():
         ("moves.max.concurrent", "2"),
         ("drain.timeout", "10m"),
         ("drain.on.sigterm", "true"),
-        ("placement.poll.interval", "2s"),
         ("resume.drained", "nonsense"),
     ],
 )

@@ -1,0 +1,108 @@
+"""`mooring control-standby` and `mooring container-status`: requests to a running application, and how far they are."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+from uuid import UUID
+
+from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut
+from mooring.cli.output import ProgressLine, print_json
+from mooring.cli.records import Records
+from mooring.cli.status import STALE_AFTER_SECONDS
+from mooring.errors import InvalidMessageError
+from mooring.placement import ContainerPlacementResponseMessage, StandbyAction, StatusCode
+from mooring.settings.notation import format_duration, parse_duration_ms
+
+
+def run_control_standby(arguments: argparse.Namespace) -> None:
+    """Ask, and wait for the end when that is asked for.
+
+    CommandFailed when it ended badly, CommandTimedOut when it has not ended in time.
+    """
+    timeout_ms = _timeout_ms(arguments.timeout)
+    records = Records(arguments.metadata, arguments.metadata_conf)
+    status = records.status()
+    deployment = arguments.deployment_id or _application(records, status)
+    client = records.client()
+    try:
+        uuid = client.control_standby(arguments.processor_id, StandbyAction(arguments.action.upper()), deployment)
+    except InvalidMessageError as fault:
+        raise BadUsage(f"control-standby: {fault}") from fault
+    progress = ProgressLine(time.monotonic)
+    if not arguments.json:
+        progress.say(f"request {uuid}: {arguments.action} the standbys of processor {arguments.processor_id}")
+    if not arguments.wait:
+        answer = client.container_status(uuid)
+        if arguments.json and answer is not None:
+            print_json(answer.as_json())
+        return
+
+    def heard(news: ContainerPlacementResponseMessage) -> None:
+        if not arguments.json:
+            progress.say(f"{news.status_code.value}: {news.response_message}")
+
+    answer = client.wait(uuid, timeout_ms / 1000, heard)
+    if arguments.json and answer is not None:
+        print_json(answer.as_json())
+    _refuse_unless_done(uuid, answer, deployment, f"{format_duration(timeout_ms)}{_age(status)}")
+
+
+def run_container_status(arguments: argparse.Namespace) -> None:
+    """Show how far a request is. CommandFailed when it is not there, or about another processor."""
+    uuid = _uuid(arguments.uuid)
+    records = Records(arguments.metadata, arguments.metadata_conf)
+    records.status()  # the place is the right one
+    answer = records.client().container_status(uuid)
+    if answer is None:
+        raise CommandFailed(
+            f"there is no request {uuid} in {records.place}: it never was, was for another deployment, or is long done"
+        )
+    about = answer.request.processor_id
+    if about not in ("", arguments.processor_id):
+        raise CommandFailed(f"request {uuid} is about processor {about}, not {arguments.processor_id}")
+    if arguments.json:
+        print_json(answer.as_json())
+    else:
+        print(f"{answer.status_code.value}: {answer.response_message}")
+
+
+def _refuse_unless_done(
+    uuid: UUID, answer: ContainerPlacementResponseMessage | None, deployment: str, waited: str
+) -> None:
+    if answer is None:
+        raise CommandFailed(f"request {uuid} was removed: {deployment} is not the application that runs")
+    if not answer.status_code.is_final:
+        raise CommandTimedOut(f"request {uuid} is {answer.status_code.value} after {waited}; it may still be done")
+    if answer.status_code is not StatusCode.SUCCEEDED:
+        raise CommandFailed(f"request {uuid} is {answer.status_code.value}: {answer.response_message}")
+
+
+def _application(records: Records, status: dict[str, Any]) -> str:
+    application = status.get("application")
+    if not isinstance(application, str) or not application:
+        raise CommandFailed(f"the status in {records.place} names no application: give --deployment-id")
+    return application
+
+
+def _age(status: dict[str, Any]) -> str:
+    """A hint when nobody has written the status for long."""
+    at_ms = status.get("at")
+    is_old = isinstance(at_ms, (int, float)) and time.time() - at_ms / 1000 > STALE_AFTER_SECONDS
+    return " (its status is old: the application may have ended)" if is_old else ""
+
+
+def _timeout_ms(text: str) -> int:
+    try:
+        return parse_duration_ms(text)
+    except ValueError:
+        raise BadUsage(f"--timeout {text}: expected a duration such as 60s; nearest: 60s") from None
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        expected = "expected a uuid such as 88b0d30c-d518-4307-9e8e-c8529eb30f04, as control-standby shows it"
+        raise BadUsage(f"--uuid {text}: {expected}") from None

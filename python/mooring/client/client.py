@@ -1,0 +1,90 @@
+"""What a program can ask of a running application."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from uuid import UUID, uuid4
+
+from mooring.metadata import MetadataStore, open_metadata_store
+from mooring.metadata.store import Report, report_to_log
+from mooring.placement import (
+    STANDBY,
+    ContainerPlacementMetadataStore,
+    ContainerPlacementRequestMessage,
+    ContainerPlacementResponseMessage,
+    StandbyAction,
+    StatusCode,
+)
+
+_LOOK_EVERY_SECONDS = 0.2
+
+Heard = Callable[[ContainerPlacementResponseMessage], object]
+
+
+class MooringClient:
+    """Writes requests into the metadata store of an application, and reads what its agent answers.
+
+    All methods raise what the store raises (MetadataStoreError).
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        now: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`store` is the one that the agent's records are in, and stays the caller's; clock and sleep in seconds."""
+        self._messages = ContainerPlacementMetadataStore(store)
+        self._now, self._sleep = now, sleep
+
+    @classmethod
+    def open(cls, place: str, report: Report = report_to_log, **options: str) -> MooringClient:
+        """For the store at a place, such as `spark.mooring.metadata`; as `open_metadata_store`, and with its errors.
+
+        For ZooKeeper it is the root of the one application, `zk://host:port/root/<application>-<run id>`.
+        """
+        return cls(open_metadata_store(place, report=report, **options))
+
+    def control_standby(self, processor_id: str, action: StandbyAction, deployment_id: str) -> UUID:
+        """Ask to stop or to start the standbys of a processor's tasks; the uuid is for `container_status`.
+
+        `deployment_id` is the id of the Spark application: another one does not act on it. InvalidMessageError when
+        that or the processor's id can be none.
+        """
+        now_ms = int(self._now() * 1000)
+        request = ContainerPlacementRequestMessage(
+            uuid4(), deployment_id, processor_id, STANDBY, now_ms, standby=action
+        )
+        ContainerPlacementRequestMessage.from_json(request.to_json())  # refused here rather than by the agent
+        self._messages.write_request(request)
+        return request.uuid
+
+    def container_status(self, uuid: UUID) -> ContainerPlacementResponseMessage | None:
+        """How far a request is; CREATED until the agent has seen it.
+
+        None when there is neither request nor response: it never was, it is for another deployment, or it was long ago.
+        InvalidMessageError when the answer can not be read.
+        """
+        request = self._messages.read_request(uuid)  # first: it goes when its last response is written
+        response = self._messages.read_response(uuid)
+        if response is None and request is not None:
+            return request.answered(StatusCode.CREATED, "the agent has not seen it yet", request.timestamp)
+        return response
+
+    def wait(self, uuid: UUID, timeout_seconds: float, heard: Heard) -> ContainerPlacementResponseMessage | None:
+        """The status of a request once it is final or gone, or as it is when the time is over.
+
+        `heard` is told of each change.
+        """
+        deadline = self._now() + timeout_seconds
+        last: StatusCode | None = None
+        while True:
+            status = self.container_status(uuid)
+            if status is not None and status.status_code is not last:
+                heard(status)
+                last = status.status_code
+            left = deadline - self._now()
+            if status is None or status.status_code.is_final or left <= 0:
+                return status
+            self._sleep(min(_LOOK_EVERY_SECONDS, left))

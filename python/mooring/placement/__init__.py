@@ -1,0 +1,21 @@
+"""What clients ask of a running application: messages in the metadata store, and who reads and writes them."""
+
+from mooring.placement.messages import (
+    STANDBY,
+    ContainerPlacementRequestMessage,
+    ContainerPlacementResponseMessage,
+    StandbyAction,
+    StatusCode,
+)
+from mooring.placement.store import ContainerPlacementMetadataStore, MalformedRequest, StoredMessages
+
+__all__ = [
+    "STANDBY",
+    "ContainerPlacementMetadataStore",
+    "ContainerPlacementRequestMessage",
+    "ContainerPlacementResponseMessage",
+    "MalformedRequest",
+    "StandbyAction",
+    "StatusCode",
+    "StoredMessages",
+]

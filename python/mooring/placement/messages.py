@@ -1,0 +1,175 @@
+"""Requests and responses as values, and their JSON.
+
+The fields are those of the proposal on container placement; `standby` is ours: a request with it starts or stops the
+standbys of a processor, and its `destinationHost` is `STANDBY`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+from uuid import UUID
+
+from mooring.errors import InvalidMessageError
+from mooring.placement.fields import Fields
+
+STANDBY: Final = "STANDBY"
+"""The destination of a request that is about standbys."""
+
+
+class StatusCode(Enum):
+    """How far a request is; a final status never changes."""
+
+    CREATED = "CREATED"
+    BAD_REQUEST = "BAD_REQUEST"
+    ACCEPTED = "ACCEPTED"
+    IN_PROGRESS = "IN_PROGRESS"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing comes after it."""
+        return self in (StatusCode.BAD_REQUEST, StatusCode.SUCCEEDED, StatusCode.FAILED)
+
+
+class StandbyAction(Enum):
+    """What is to become of the standbys of a processor's tasks."""
+
+    START = "START"
+    STOP = "STOP"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPlacementRequestMessage:
+    """What a client asks of one processor; `timestamp` is when, in milliseconds since the epoch, by the client's clock.
+
+    `request_expiry_ms` is None where none is set, `standby` for a request that places the processor.
+    """
+
+    uuid: UUID
+    deployment_id: str
+    processor_id: str
+    destination_host: str
+    timestamp: int
+    request_expiry_ms: int | None = None
+    standby: StandbyAction | None = None
+
+    @property
+    def status_code(self) -> StatusCode:
+        """A request is always CREATED."""
+        return StatusCode.CREATED
+
+    def as_json(self) -> dict[str, Any]:
+        """The JSON object."""
+        return _form(self, self.status_code, self.timestamp)
+
+    def to_json(self) -> str:
+        """The JSON text."""
+        return json.dumps(self.as_json())
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> ContainerPlacementRequestMessage:
+        """Read one. InvalidMessageError names the field that is wrong; unknown fields are ignored."""
+        fields = Fields(text)
+        fields.fixed("subType", cls.__name__)
+        fields.choice("statusCode", [StatusCode.CREATED])
+        message = cls(
+            fields.uuid("uuid"),
+            fields.text("deploymentId", "the id of the application"),
+            fields.text("processorId", "the id of a processor, as a text"),
+            fields.text("destinationHost", "a host, ANY_HOST, STANDBY or LAST_SEEN"),
+            fields.number("timestamp", "milliseconds since the epoch"),
+            _expiry(fields),
+            _standby(fields),
+        )
+        if message.standby is not None:
+            fields.fixed("destinationHost", STANDBY)
+        return message
+
+    def answered(self, status: StatusCode, message: str, at_ms: int) -> ContainerPlacementResponseMessage:
+        """The response to this request."""
+        return ContainerPlacementResponseMessage(self, status, message, at_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPlacementResponseMessage:
+    """How far a request is, and why; `timestamp` is when that was written, by the clock of the agent.
+
+    In the answer to a malformed request the ids are empty that it did not tell.
+    """
+
+    request: ContainerPlacementRequestMessage
+    status_code: StatusCode
+    response_message: str
+    timestamp: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The JSON object."""
+        form = _form(self.request, self.status_code, self.timestamp)
+        return {**form, "subType": type(self).__name__, "responseMessage": self.response_message}
+
+    def to_json(self) -> str:
+        """The JSON text."""
+        return json.dumps(self.as_json())
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> ContainerPlacementResponseMessage:
+        """Read one. InvalidMessageError names the field that is wrong; unknown fields are ignored.
+
+        When the request was made is not in a response: its timestamp is the response's here.
+        """
+        fields = Fields(text)
+        fields.fixed("subType", cls.__name__)
+        at_ms = fields.number("timestamp", "milliseconds since the epoch")
+        request = ContainerPlacementRequestMessage(
+            fields.uuid("uuid"),
+            fields.text("deploymentId", "the id of the application", may_be_empty=True),
+            fields.text("processorId", "the id of a processor, as a text", may_be_empty=True),
+            fields.text("destinationHost", "a host, ANY_HOST, STANDBY or LAST_SEEN", may_be_empty=True),
+            at_ms,
+            _expiry(fields),
+            _standby(fields),
+        )
+        status = fields.choice("statusCode", [status for status in StatusCode if status is not StatusCode.CREATED])
+        reason = fields.text("responseMessage", "a text", may_be_empty=True)
+        return cls(request, status, reason, at_ms)
+
+
+def about_what_can_be_read(uuid: UUID, text: bytes) -> ContainerPlacementRequestMessage:
+    """A malformed request as far as it can be told: its ids, empty where they are not there."""
+    try:
+        fields = Fields(text)
+    except InvalidMessageError:
+        return ContainerPlacementRequestMessage(uuid, "", "", "", 0)
+    return ContainerPlacementRequestMessage(
+        uuid,
+        fields.loose_text("deploymentId"),
+        fields.loose_text("processorId"),
+        fields.loose_text("destinationHost"),
+        timestamp=0,
+    )
+
+
+def _form(request: ContainerPlacementRequestMessage, status: StatusCode, timestamp: int) -> dict[str, Any]:
+    return {
+        "uuid": str(request.uuid),
+        "deploymentId": request.deployment_id,
+        "processorId": request.processor_id,
+        "destinationHost": request.destination_host,
+        "subType": ContainerPlacementRequestMessage.__name__,
+        "statusCode": status.value,
+        "timestamp": timestamp,
+        **({} if request.request_expiry_ms is None else {"requestExpiry": request.request_expiry_ms}),
+        **({} if request.standby is None else {"standby": request.standby.value}),
+    }
+
+
+def _expiry(fields: Fields) -> int | None:
+    return fields.number("requestExpiry", "milliseconds") if fields.has("requestExpiry") else None
+
+
+def _standby(fields: Fields) -> StandbyAction | None:
+    return fields.choice("standby", StandbyAction) if fields.has("standby") else None

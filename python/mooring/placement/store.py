@@ -1,0 +1,102 @@
+"""Where requests and responses are: two keys for each uuid, in a namespace of their own of any metadata store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from mooring.errors import InvalidMessageError
+from mooring.metadata import MetadataStore, NamespacedMetadataStore
+from mooring.placement.fields import uuid_of
+from mooring.placement.messages import (
+    ContainerPlacementRequestMessage,
+    ContainerPlacementResponseMessage,
+    about_what_can_be_read,
+)
+
+NAMESPACE: Final = "samza-place-container-v1"
+_REQUEST, _RESPONSE = ContainerPlacementRequestMessage.__name__, ContainerPlacementResponseMessage.__name__
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedRequest:
+    """A request that can not be read, and why; of `request` only the uuid counts, and the ids that could be read."""
+
+    request: ContainerPlacementRequestMessage
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessages:
+    """All messages at one moment, by uuid. Responses that can not be read are left out."""
+
+    requests: Mapping[UUID, ContainerPlacementRequestMessage]
+    malformed: Mapping[UUID, MalformedRequest]
+    responses: Mapping[UUID, ContainerPlacementResponseMessage]
+
+
+class ContainerPlacementMetadataStore:
+    """Reads and writes messages; raises what the store under it raises, which stays its owner's."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = NamespacedMetadataStore(store, NAMESPACE)
+
+    def write_request(self, request: ContainerPlacementRequestMessage) -> None:
+        """Ask; when this returns every reader sees it."""
+        self._store.put(_key(request.uuid, _REQUEST), request.to_json().encode())
+        self._store.flush()
+
+    def write_response(self, response: ContainerPlacementResponseMessage) -> None:
+        """Answer: for the agent that leads."""
+        self._store.put(_key(response.request.uuid, _RESPONSE), response.to_json().encode())
+
+    def read_request(self, uuid: UUID) -> ContainerPlacementRequestMessage | None:
+        """None when there is none. InvalidMessageError when it can not be read."""
+        text = self._store.get(_key(uuid, _REQUEST))
+        return None if text is None else ContainerPlacementRequestMessage.from_json(text)
+
+    def read_response(self, uuid: UUID) -> ContainerPlacementResponseMessage | None:
+        """None when there is none. InvalidMessageError when it can not be read."""
+        text = self._store.get(_key(uuid, _RESPONSE))
+        return None if text is None else ContainerPlacementResponseMessage.from_json(text)
+
+    def delete_request(self, uuid: UUID) -> None:
+        """Remove the request, if it is there; its response stays."""
+        self._store.delete(_key(uuid, _REQUEST))
+
+    def delete_both(self, uuid: UUID) -> None:
+        """Remove request and response, as far as they are there."""
+        self._store.delete(_key(uuid, _REQUEST))
+        self._store.delete(_key(uuid, _RESPONSE))
+
+    def all(self) -> StoredMessages:
+        """Every message. Keys that are none of a message are passed over."""
+        requests: dict[UUID, ContainerPlacementRequestMessage] = {}
+        malformed: dict[UUID, MalformedRequest] = {}
+        responses: dict[UUID, ContainerPlacementResponseMessage] = {}
+        for key, text in self._store.all().items():
+            name, _, kind = key.partition(".")
+            uuid = uuid_of(name)
+            if uuid is None or _key(uuid, kind) != key:
+                continue
+            try:
+                if kind == _REQUEST:
+                    requests[uuid] = _with_uuid(ContainerPlacementRequestMessage.from_json(text), uuid)
+                elif kind == _RESPONSE:
+                    responses[uuid] = ContainerPlacementResponseMessage.from_json(text)
+            except (InvalidMessageError, RecursionError) as fault:
+                if kind == _REQUEST:
+                    malformed[uuid] = MalformedRequest(about_what_can_be_read(uuid, text), str(fault))
+        return StoredMessages(requests, malformed, responses)
+
+
+def _key(uuid: UUID, kind: str) -> str:
+    return f"{uuid}.{kind}"
+
+
+def _with_uuid(request: ContainerPlacementRequestMessage, uuid: UUID) -> ContainerPlacementRequestMessage:
+    if request.uuid != uuid:
+        raise InvalidMessageError(f'uuid is "{request.uuid}": expected "{uuid}", as in the key')
+    return request

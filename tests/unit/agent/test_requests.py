@@ -1,0 +1,318 @@
+"""Stopping and starting standbys: what the core decides, and what it answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+import pytest
+
+from mooring.agent import requests
+from mooring.agent.copies import standbys_of
+from mooring.agent.requests import Answer, Desk, RemoveMessages, RequestsRead, SaveStoppedStandbys, StoppedStandbys
+from mooring.grouping import check_standbys
+from mooring.model import events
+from mooring.placement import (
+    STANDBY,
+    ContainerPlacementRequestMessage,
+    ContainerPlacementResponseMessage,
+    MalformedRequest,
+    StandbyAction,
+    StatusCode,
+    StoredMessages,
+)
+from tests.unit.agent.builders import TIMING, Story, running
+
+APP = "app-1"
+Request = ContainerPlacementRequestMessage
+
+
+class Desks:
+    """A running application, and what is in the store for it."""
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
+        story.take(events.ApplicationStarted(story.now_ms, APP, "clicks", {}, ""))
+        self.requests: dict[UUID, Request] = {}
+        self.malformed: dict[UUID, MalformedRequest] = {}
+        self.responses: dict[UUID, ContainerPlacementResponseMessage] = {}
+        self.said: list[tuple[UUID, str]] = []
+        self.removed: list[UUID] = []
+
+    def asks(self, action: str, processor: str = "0", at_ms: int = 1, deployment: str = APP) -> Request:
+        request = Request(uuid4(), deployment, processor, STANDBY, at_ms, standby=StandbyAction(action))
+        self.requests[request.uuid] = request
+        return request
+
+    def is_read(self) -> None:
+        """The agent reads the store; what it orders is done."""
+        self.carry_out(lambda: self.story.take(RequestsRead(self.story.now_ms, self.stored())))
+
+    def after(self, milliseconds: int = 100) -> None:
+        self.carry_out(lambda: self.story.after(milliseconds))
+
+    def stored(self) -> StoredMessages:
+        return StoredMessages(dict(self.requests), dict(self.malformed), dict(self.responses))
+
+    def carry_out(self, act: Callable[[], object]) -> None:
+        begin = len(self.story.orders)
+        act()
+        for order in self.story.orders[begin:]:
+            if isinstance(order, Answer):
+                self.responses[order.response.request.uuid] = order.response
+                self.said.append((order.response.request.uuid, order.response.status_code.value))
+            if isinstance(order, RemoveMessages):
+                self.requests.pop(order.uuid, None)
+                self.malformed.pop(order.uuid, None)
+                self.removed.append(order.uuid)
+                if order.response_too:
+                    self.responses.pop(order.uuid, None)
+
+    def changes(self, request: Request) -> list[str]:
+        return [status for uuid, status in self.said if uuid == request.uuid]
+
+    def message(self, request: Request) -> str:
+        return self.responses[request.uuid].response_message
+
+    def copied(self) -> set[str]:
+        """The processors whose actives have copies."""
+        fleet = self.story.mind.fleet
+        owner = fleet.processor_of_task()
+        return {owner[t.standby_of] for held in standbys_of(fleet, fleet.model).values() for t in held if t.standby_of}
+
+    def check(self) -> None:
+        fleet = self.story.mind.fleet
+        tasks = [task for query in fleet.queries.values() for task in query.tasks]
+        check_standbys(
+            fleet.model, tasks, None, fleet.replication_factor, None, fleet.executor_of, fleet.stopped_standbys
+        )
+
+
+@pytest.fixture
+def desks() -> Desks:
+    return Desks(running(factor=2))
+
+
+DONE = ["ACCEPTED", "IN_PROGRESS", "SUCCEEDED"]
+
+
+def test_stop_takes_the_copies_of_that_processors_tasks_and_moves_no_active(desks: Desks) -> None:
+    before, version = desks.story.mind.fleet.processor_of_task(), desks.story.mind.fleet.model.version
+    stop = desks.asks("STOP")
+    desks.is_read()
+    assert desks.changes(stop) == DONE
+    assert desks.copied() == {"1", "2"}
+    assert desks.story.mind.fleet.processor_of_task() == before
+    assert desks.story.mind.fleet.model.version > version
+    held = {partition for partition, row in desks.story.first_choice("q").items() if row == "1"}
+    assert held and not held & desks.story.copies["q"].keys()
+    desks.check()
+
+
+def test_success_of_stop_is_said_when_the_jvm_has_the_plan(desks: Desks) -> None:
+    desks.story.silent = {"2"}
+    stop = desks.asks("STOP")
+    desks.is_read()
+    assert desks.changes(stop) == DONE[:2]
+    desks.carry_out(lambda: desks.story.take(events.PlanPickedUp(0, "2", desks.story.mind.fleet.model.version)))
+    assert desks.changes(stop) == DONE and stop.uuid not in desks.requests
+
+
+def test_start_brings_them_back_and_says_how_many(desks: Desks) -> None:
+    desks.asks("STOP", at_ms=1)
+    desks.is_read()
+    desks.story.silent = {"2"}
+    start = desks.asks("START", at_ms=2)
+    desks.is_read()
+    assert desks.changes(start) == DONE[:2]
+    desks.after(TIMING.barrier_timeout_ms)
+    assert desks.changes(start) == DONE and "2 copies are in the plan" in desks.message(start)
+    assert desks.copied() == {"0", "1", "2"}
+    desks.check()
+
+
+def test_a_later_regrouping_does_not_bring_them_back(desks: Desks) -> None:
+    desks.asks("STOP")
+    desks.is_read()
+    desks.story.joins("4@d")
+    desks.story.after(TIMING.debounce_ms)
+    desks.story.sees_copies(*desks.story.mind.fleet.executors)
+    desks.story.after(TIMING.rebind_timeout_ms)
+    assert desks.story.sizes("q") == [2, 2, 1, 1]
+    assert "0" not in desks.copied() and {"1", "2"} <= desks.copied()
+    desks.check()
+
+
+def test_a_pending_regrouping_stays_due(desks: Desks) -> None:
+    desks.story.joins("4@d")
+    due = desks.story.mind.fleet.regroup_at_ms
+    desks.asks("STOP")
+    desks.is_read()
+    assert due is not None and desks.story.mind.fleet.regroup_at_ms == due
+
+
+def test_a_processor_that_is_given_up_is_not_stopped_any_more(desks: Desks) -> None:
+    desks.asks("STOP")
+    desks.is_read()
+    desks.story.dies("1")
+    desks.story.after(TIMING.rebind_timeout_ms)
+    assert desks.story.mind.fleet.stopped_standbys == frozenset()
+    desks.check()
+
+
+def test_what_is_stopped_is_kept_before_success_is_said(desks: Desks) -> None:
+    desks.asks("STOP", "2")
+    desks.is_read()
+    kinds = [type(order).__name__ for order in desks.story.orders]
+    (kept,) = (order for order in desks.story.orders if isinstance(order, SaveStoppedStandbys))
+    assert kept.stopped == StoppedStandbys(APP, frozenset({"2"}))
+    assert kinds.index("SaveStoppedStandbys") < max(n for n, kind in enumerate(kinds) if kind == "Answer")
+
+
+def test_a_copy_without_a_place_is_a_failure_that_says_why() -> None:
+    desks = Desks(running(executors=("1@a",), factor=2))
+    start = desks.asks("START")
+    desks.is_read()
+    assert desks.changes(start) == ["ACCEPTED", "IN_PROGRESS", "FAILED"]
+    assert "6 of 6 copies have no place" in desks.message(start) and "too few locations" in desks.message(start)
+
+
+@pytest.mark.parametrize(
+    ("factor", "processor", "standby", "words"),
+    [
+        (1, "0", StandbyAction.STOP, "replication.factor is 1"),
+        (2, "01", StandbyAction.STOP, "there is no processor 01: expected one of 0, 1, 2; nearest: "),
+        (2, "0", None, "does not move processors"),
+    ],
+)
+def test_what_can_not_be_done_is_a_bad_request(
+    factor: int, processor: str, standby: StandbyAction | None, words: str
+) -> None:
+    desks = Desks(running(factor=factor))
+    request = replace(desks.asks("STOP", processor), standby=standby)
+    desks.requests[request.uuid] = request
+    version = desks.story.mind.fleet.model.version
+    desks.is_read()
+    assert desks.changes(request) == ["BAD_REQUEST"] and words in desks.message(request)
+    assert not desks.requests and desks.story.mind.fleet.model.version == version
+
+
+def test_a_malformed_message_is_a_bad_request_and_holds_nobody_up(desks: Desks) -> None:
+    bad = Request(uuid4(), "", "", "", 0)
+    desks.malformed[bad.uuid] = MalformedRequest(bad, "timestamp is missing")
+    stop = desks.asks("STOP")
+    desks.is_read()
+    assert desks.changes(bad) == ["BAD_REQUEST"] and desks.message(bad) == "timestamp is missing"
+    assert desks.changes(stop) == DONE and not desks.malformed
+
+
+def test_what_is_for_another_deployment_is_removed_with_its_response_and_not_done(desks: Desks) -> None:
+    old = desks.asks("STOP", deployment="app-0")
+    desks.responses[old.uuid] = old.answered(StatusCode.ACCEPTED, "", 1)
+    lonely = replace(old, uuid=uuid4())
+    desks.responses[lonely.uuid] = lonely.answered(StatusCode.SUCCEEDED, "", 1)
+    malformed = replace(old, uuid=uuid4())
+    desks.malformed[malformed.uuid] = MalformedRequest(malformed, "timestamp is missing")
+    desks.is_read()
+    assert not desks.requests and not desks.responses and not desks.malformed and not desks.said
+    assert desks.story.mind.fleet.stopped_standbys == frozenset()
+
+
+def test_a_uuid_acts_once_also_when_it_is_written_again(desks: Desks) -> None:
+    stop = desks.asks("STOP", at_ms=1)
+    desks.is_read()
+    desks.asks("START", at_ms=2)
+    desks.is_read()
+    desks.requests[stop.uuid] = stop
+    desks.responses.clear()
+    desks.is_read()
+    assert desks.changes(stop) == DONE and stop.uuid not in desks.requests
+    assert desks.story.mind.fleet.stopped_standbys == frozenset()
+
+
+def test_a_new_agent_goes_on_with_what_was_under_way_and_leaves_alone_what_is_final(desks: Desks) -> None:
+    stop, done = desks.asks("STOP", "1"), desks.asks("STOP", "2")
+    desks.responses[stop.uuid] = stop.answered(StatusCode.IN_PROGRESS, "", 1)
+    desks.responses[done.uuid] = done.answered(StatusCode.FAILED, "no", 1)
+    desks.is_read()
+    assert desks.changes(stop) == DONE[1:] and desks.changes(done) == []
+    assert desks.responses[done.uuid].status_code is StatusCode.FAILED and done.uuid not in desks.requests
+    assert desks.story.mind.fleet.stopped_standbys == {"1"}
+
+
+def test_requests_for_one_processor_are_served_in_their_clients_order_and_others_in_parallel(desks: Desks) -> None:
+    desks.story.silent = {"1", "2", "3"}
+    third = desks.asks("STOP", at_ms=30)
+    first, second, other = desks.asks("STOP", at_ms=10), desks.asks("START", at_ms=20), desks.asks("STOP", "1", 40)
+    desks.is_read()
+    begun = {request.uuid for request in (first, second, third, other) if "IN_PROGRESS" in desks.changes(request)}
+    assert begun == {first.uuid, other.uuid}
+    desks.story.silent = set()
+    for _ in range(4):
+        desks.after(TIMING.barrier_timeout_ms)
+    ends = [uuid for uuid, status in desks.said if status == "SUCCEEDED" and uuid != other.uuid]
+    assert ends == [first.uuid, second.uuid, third.uuid]
+    assert desks.story.mind.fleet.stopped_standbys == {"0", "1"}
+
+
+def test_an_earlier_request_that_comes_late_waits_for_what_is_under_way(desks: Desks) -> None:
+    desks.story.silent = {"2"}
+    stop = desks.asks("STOP", at_ms=20)
+    desks.is_read()
+    late = desks.asks("START", at_ms=10)
+    desks.is_read()
+    assert desks.changes(stop) == DONE[:2] and desks.changes(late) == ["ACCEPTED"]
+    desks.after(TIMING.barrier_timeout_ms)
+    desks.after()
+    assert desks.changes(stop) == DONE and "IN_PROGRESS" in desks.changes(late)
+
+
+def test_nothing_is_begun_while_a_query_waits_for_its_first_plan(desks: Desks) -> None:
+    desks.story.joins("4@d")
+    desks.story.plans("r", 3)
+    stop = desks.asks("STOP")
+    desks.is_read()
+    assert desks.changes(stop) == ["ACCEPTED"]
+    desks.after(TIMING.first_plan_wait_ms)
+    desks.after()
+    assert desks.changes(stop) == DONE
+    desks.check()
+
+
+def test_a_processor_that_goes_while_its_request_waits_is_a_failure(desks: Desks) -> None:
+    desks.story.dies("1", "2", "3")
+    desks.story.plans("r", 3)  # nobody is there to plan for
+    stop = desks.asks("STOP")
+    desks.is_read()
+    desks.after(TIMING.rebind_timeout_ms)
+    assert desks.changes(stop) == ["ACCEPTED", "FAILED"] and "gone" in desks.message(stop)
+
+
+def test_old_responses_are_removed_and_new_ones_stay(desks: Desks) -> None:
+    stop = desks.asks("STOP")
+    desks.is_read()
+    desks.story.now_ms += requests.RESPONSES_KEPT_MS
+    desks.is_read()
+    assert stop.uuid in desks.responses
+    desks.story.now_ms += 1
+    desks.is_read()
+    assert stop.uuid not in desks.responses
+
+
+def test_the_last_uuids_are_remembered_first_in_first_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "REMEMBERED_REQUESTS", 3)
+    desk, uuids = Desk(), [uuid4() for _ in range(5)]
+    for uuid in uuids:
+        desk = desk.having_seen(uuid)
+    assert list(desk.seen) == uuids[2:]
+
+
+def test_reading_the_same_messages_again_orders_nothing(desks: Desks) -> None:
+    desks.asks("STOP")
+    desks.is_read()
+    begin = len(desks.story.orders)
+    desks.is_read()
+    desks.after()
+    assert Counter(type(order).__name__ for order in desks.story.orders[begin:]) == {}

@@ -1,0 +1,125 @@
+"""`mooring control-standby` and `container-status` beside an agent that the test plays, or that is not there."""
+
+import json
+import threading
+from uuid import uuid4
+
+import pytest
+
+from mooring.cli.main import main
+from mooring.metadata import FileMetadataStore
+from mooring.placement import ContainerPlacementMetadataStore, StatusCode
+from mooring.testing.probes import wait_until
+from tests.unit.cli import records
+
+APPLICATION = "app-20261121-0001"
+
+
+@pytest.fixture
+def place(tmp_path):
+    return records.write(tmp_path)
+
+
+@pytest.fixture
+def messages(place):
+    return ContainerPlacementMetadataStore(FileMetadataStore(place))
+
+
+def ask(place, *more):
+    return main(["control-standby", "--metadata", place, "--processor-id", "1", *more])
+
+
+def only_request(messages):
+    (request,) = messages.all().requests.values()
+    return request
+
+
+def agent(messages, *answers):
+    """Answers the first request that comes, and takes it away."""
+
+    def run():
+        wait_until(lambda: bool(messages.all().requests), "a request", 30)
+        request = only_request(messages)
+        for status, message in answers:
+            messages.write_response(request.answered(status, message, 7))
+        messages.delete_request(request.uuid)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def test_without_wait_the_request_is_written_for_the_application_that_runs(place, messages, capsys):
+    assert ask(place, "stop", "--json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    request = only_request(messages)
+    assert shown["uuid"] == str(request.uuid) and shown["statusCode"] == "CREATED"
+    assert (request.deployment_id, request.processor_id, request.destination_host) == (APPLICATION, "1", "STANDBY")
+    assert request.standby is not None and request.standby.value == "STOP"
+    assert ask(place, "start", "--deployment-id", "app-7") == 0
+    assert "app-7" in {found.deployment_id for found in messages.all().requests.values()}
+
+
+def test_wait_tells_the_way_and_ends_well(place, messages, capsys):
+    thread = agent(messages, (StatusCode.ACCEPTED, "yes"), (StatusCode.SUCCEEDED, "no copies now"))
+    assert ask(place, "stop", "--wait") == 0
+    thread.join()
+    assert "SUCCEEDED: no copies now" in capsys.readouterr().out
+
+
+def test_a_request_that_fails_ends_with_1_and_its_reason(place, messages, capsys):
+    thread = agent(messages, (StatusCode.BAD_REQUEST, "there is no processor 1"))
+    assert ask(place, "stop", "--wait", "--json") == 1
+    thread.join()
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["statusCode"] == "BAD_REQUEST" and "there is no processor 1" in shown.err
+
+
+def test_a_request_that_is_removed_ends_with_1(place, messages, capsys):
+    thread = agent(messages)
+    assert ask(place, "stop", "--wait", "--deployment-id", "app-0") == 1
+    thread.join()
+    assert "app-0 is not the application that runs" in capsys.readouterr().err
+
+
+def test_nobody_answers_in_time(place, capsys):
+    assert ask(place, "stop", "--wait", "--timeout", "100ms") == 4
+    said = capsys.readouterr().err
+    assert "is CREATED after 100ms" in said
+
+
+def test_status_of_a_request(place, messages, capsys):
+    assert ask(place, "stop", "--json") == 0
+    uuid = json.loads(capsys.readouterr().out)["uuid"]
+    look = ["container-status", "--metadata", place, "--uuid", uuid, "--processor-id"]
+    assert main([*look, "1"]) == 0 and "CREATED: the agent has not seen it yet" in capsys.readouterr().out
+    messages.write_response(only_request(messages).answered(StatusCode.FAILED, "why", 7))
+    assert main([*look, "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["responseMessage"] == "why"
+    assert main([*look, "2"]) == 1 and "is about processor 1, not 2" in capsys.readouterr().err
+
+
+def test_a_request_that_is_not_there(place, capsys):
+    assert main(["container-status", "--metadata", place, "--processor-id", "1", "--uuid", str(uuid4())]) == 1
+    assert "there is no request" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["control-standby", "--processor-id", "1", "halt"], "choose from"),
+        (["control-standby", "stop"], "--processor-id"),
+        (["control-standby", "--processor-id", "", "stop"], 'processorId is ""'),
+        (["control-standby", "--processor-id", "1", "stop", "--timeout", "soon"], "--timeout soon: expected"),
+        (["container-status", "--processor-id", "1", "--uuid", "88b0"], "--uuid 88b0: expected a uuid"),
+    ],
+)
+def test_bad_usage_says_what_is_expected(place, messages, capsys, arguments, said):
+    assert main([*arguments, "--metadata", place]) == 2
+    assert said in capsys.readouterr().err
+    assert not messages.all().requests
+
+
+def test_a_place_without_records_is_not_written_to(tmp_path, capsys):
+    assert ask(str(tmp_path / "nothing"), "stop") == 1
+    assert "there is no status" in capsys.readouterr().err and not (tmp_path / "nothing").exists()
