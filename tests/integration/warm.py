@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.testing.cluster import SparkCluster
+from mooring.testing.network import HostNetwork
 from mooring.testing.submission import Submission
 from tests.integration.load import PARTITIONS, Load
 
@@ -50,10 +51,16 @@ class Warm:
 
 
 @contextmanager
-def warm(directory: Path, conf: Mapping[str, str] | None = None, files: int = 12) -> Iterator[Warm]:
-    """Start it; at the end let it read the rest, and compare with the offline answer."""
-    load = Load(directory, files=files)
-    with SparkCluster(hosts=3, executor_memory="768m", work_dir=directory / "cluster") as cluster:
+def warm(
+    directory: Path,
+    conf: Mapping[str, str] | None = None,
+    files: int = 12,
+    load: Load | None = None,
+    network: HostNetwork | None = None,
+) -> Iterator[Warm]:
+    """Start it; at the end let it read the rest, and compare with the offline answer. `load`: another job."""
+    load = load or Load(directory, files=files)
+    with SparkCluster(hosts=3, executor_memory="768m", work_dir=directory / "cluster", network=network) as cluster:
         load.offer(2)
         job = load.submit(cluster, {**STANDBY, "spark.mooring.processor.rebind.timeout": "60s", **(conf or {})})
         job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 120)
