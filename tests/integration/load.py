@@ -47,11 +47,19 @@ class Load:
         arguments = [self.events, self._directory / "checkpoints", self._directory / "outputs"]
         return cluster.submit(self.job, arguments, conf={**CONF, **own, **(conf or {})})
 
-    def offer(self, files: int) -> None:
-        """So many files more."""
+    def offer(self, files: int) -> int:
+        """So many files more; the number of the last one."""
         for number in range(self._written, self._written + files):
             write_events(self._files[number], self.events / "bids", number, modified=START_MS / 1000 + number)
         self._written += files
+        return self._written - 1
+
+    def is_answered(self, number: int) -> bool:
+        """Whether the batch that reads this file is committed."""
+        batches = [
+            log.name for log in (self.checkpoint / "sources/0").glob("[0-9]*") if f"/{number:06}." in log.read_text()
+        ]
+        return any((self.checkpoint / "commits" / batch).exists() for batch in batches)
 
     def feed(self, job: Submission, files: int = 1) -> None:
         """So many files more, and wait for a batch."""
