@@ -56,9 +56,8 @@ class Load:
 
     def is_answered(self, number: int) -> bool:
         """Whether the batch that reads this file is committed."""
-        batches = [
-            log.name for log in (self.checkpoint / "sources/0").glob("[0-9]*") if f"/{number:06}." in log.read_text()
-        ]
+        logs = (self.checkpoint / "sources/0").glob("[0-9]*")  # one in ten is "9.compact"
+        batches = [log.name.split(".")[0] for log in logs if f"/{number:06}." in log.read_text()]
         return any((self.checkpoint / "commits" / batch).exists() for batch in batches)
 
     def feed(self, job: Submission, files: int = 1) -> None:
