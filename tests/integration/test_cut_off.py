@@ -50,9 +50,11 @@ def test_a_host_that_is_cut_off_counts_as_lost_and_does_no_harm_when_it_is_back(
         cut = network.hosts[1]
         lost = here.tasks_of(cut)
         network.cut_link(cut)
-        at, number = time.monotonic(), here.load.offer(1)
-        here.job.wait_until(lambda: here.load.is_answered(number), "what came after the cut to be committed", 60)
+        at, before, number = time.monotonic(), here.load.committed(), here.load.offer(1)
+        here.job.wait_until(lambda: here.load.committed() > before, "a commit", 60)
         print(f"commits again {time.monotonic() - at:.1f} s after the link was cut")
+        here.job.wait_until(lambda: here.load.is_answered(number), "what came after the cut to be committed", 60)
+        print(f"what came after the cut is committed {time.monotonic() - at:.1f} s after it")
         here.load.feed(here.job)
         here.wait_for_failovers(lost)
         _mend(here, network, cut)

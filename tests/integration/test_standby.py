@@ -12,6 +12,7 @@ import pytest
 
 from mooring.grouping.check_standbys import check_standbys
 from mooring.model import JobModel
+from tests.integration.load import PARTITIONS
 from tests.integration.warm import CHANGELOG, warm
 
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]

@@ -3,7 +3,7 @@ package org.apache.spark.scheduler.mooring
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.SparkContext
-import org.apache.spark.scheduler.TaskSchedulerImpl
+import org.apache.spark.scheduler.{ShuffleMapStage, TaskSchedulerImpl}
 
 /** The tasks of running stages that Spark has not started yet, or will start again. */
 object PendingTasks {
@@ -47,4 +47,11 @@ object PendingTasks {
     }
     case _ => // somebody else's scheduler
   }
+
+  /** Whether shuffle files that the stage reads are to be made again. */
+  def lackShuffleFiles(context: SparkContext, stage: Int): Boolean =
+    context.dagScheduler.stageIdToStage.get(stage).exists(_.parents.exists {
+      case writer: ShuffleMapStage => !writer.isAvailable
+      case _ => false
+    })
 }
