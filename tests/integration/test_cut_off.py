@@ -91,9 +91,10 @@ def test_what_a_task_that_was_given_up_commits_does_not_count(
     assert zombie.exists() and zombie.stem not in names and names[batch] == right.stem
     later = [file for name in names[batch + 1 :] for file in load.files_of(partition, name)]
     assert len(later) >= 3
-    for given_up_or_not, own in {False: load.own_of(right, zombie), True: load.own_of(zombie, right)}.items():
-        builders = [file.name for file in later if own & load.named_in(file)]
-        assert own and bool(builders) is not given_up_or_not, f"built on {own}: {builders}"
+    for file in later:
+        assert not load.own_of(zombie, right) & load.named_in(file), f"{file.name} builds on what was given up"
+    if changelog == "true":  # an SST file may be gone by the next version: it is merged with others
+        assert any(load.own_of(right, zombie) & load.named_in(file) for file in later)
 
 
 def _mend(here: Warm, network: HostNetwork, cut: str) -> None:

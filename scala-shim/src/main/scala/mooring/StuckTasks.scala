@@ -40,9 +40,9 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
   /** Spark forgets an executor's shuffle files about now; a moment later a task that begins anew can know. */
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
     val since = removed.time - StuckTasks.ReadingMs - Option(silence.remove(removed.executorId)).getOrElse(0L)
-    later.schedule((() => Aside.otherwise("freeing of stuck tasks", ())(free(since, removed.time, removed.executorId))): Runnable,
-      StuckTasks.PauseMs, TimeUnit.MILLISECONDS)
-    ()
+    if (!later.isShutdown) // the application ends
+      later.schedule((() => Aside.otherwise("freeing of stuck tasks", ())(free(since, removed.time, removed.executorId))): Runnable,
+        StuckTasks.PauseMs, TimeUnit.MILLISECONDS)
   }
 
   /** Those as well that began after the loss and were still told of its files: but only if files are lost, else they read. */
