@@ -28,11 +28,16 @@ CONF = {
 
 
 class Load:
-    """One job on a cluster, its input and its answer."""
+    """One job on a cluster, its input and its answer. A subclass has another job."""
+
+    job = JOB
+    query = "counts"
+    answer = staticmethod(answers.windowed_aggregation)
 
     def __init__(self, directory: Path, metadata: str = "", files: int = 12) -> None:
         """`files` of input, and one with the event that ends all windows."""
         self.events, self._directory = directory / "events", directory
+        self.checkpoint, self.output = directory / "checkpoints" / self.query, directory / "outputs" / self.query
         self.metadata = metadata or str(directory / "metadata")
         self._files = list(AuctionHouse(seed=3, files=files).bid_files())
         self._written = 0
@@ -40,13 +45,20 @@ class Load:
     def submit(self, cluster: SparkCluster, conf: Mapping[str, str] | None = None) -> Submission:
         own = {"spark.jars": str(jar_path()), "spark.mooring.metadata": self.metadata}
         arguments = [self.events, self._directory / "checkpoints", self._directory / "outputs"]
-        return cluster.submit(JOB, arguments, conf={**CONF, **own, **(conf or {})})
+        return cluster.submit(self.job, arguments, conf={**CONF, **own, **(conf or {})})
 
-    def offer(self, files: int) -> None:
-        """So many files more."""
+    def offer(self, files: int) -> int:
+        """So many files more; the number of the last one."""
         for number in range(self._written, self._written + files):
             write_events(self._files[number], self.events / "bids", number, modified=START_MS / 1000 + number)
         self._written += files
+        return self._written - 1
+
+    def is_answered(self, number: int) -> bool:
+        """Whether the batch that reads this file is committed."""
+        logs = (self.checkpoint / "sources/0").glob("[0-9]*")  # one in ten is "9.compact"
+        batches = [log.name.split(".")[0] for log in logs if f"/{number:06}." in log.read_text()]
+        return any((self.checkpoint / "commits" / batch).exists() for batch in batches)
 
     def feed(self, job: Submission, files: int = 1) -> None:
         """So many files more, and wait for a batch."""
@@ -71,7 +83,7 @@ class Load:
 
     def committed(self) -> int:
         """The batches in the checkpoint."""
-        return sum(entry.name.isdigit() for entry in (self._directory / "checkpoints/counts/commits").glob("*"))
+        return sum(entry.name.isdigit() for entry in (self.checkpoint / "commits").glob("*"))
 
     def counter(self, name: str) -> int:
         return int(self.status().get("counters", {}).get(name, 0))
@@ -81,5 +93,4 @@ class Load:
         return sorted(len(processor["tasks"]) for processor in self.status().get("processors", []))
 
     def assert_right(self) -> None:
-        expected = answers.windowed_aggregation(self.events)["counts"]
-        assert counted(read_sink(self._directory / "outputs" / "counts")) == counted(expected)
+        assert counted(read_sink(self.output)) == counted(self.answer(self.events)[self.query])

@@ -7,74 +7,18 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mooring.cli.main import main
 from mooring.grouping.check_standbys import check_standbys
 from mooring.model import JobModel
-from mooring.testing.cluster import SparkCluster
-from mooring.testing.submission import Submission
-from tests.integration.load import PARTITIONS, Load
+from tests.integration.load import PARTITIONS
+from tests.integration.warm import CHANGELOG, warm
 
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
-STANDBY = {"spark.mooring.standby.replication.factor": "2"}
-CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 LIVENESS_SECONDS = 5
-
-
-class Warm:
-    """A job on three hosts whose copies are caught up."""
-
-    def __init__(self, cluster: SparkCluster, load: Load, job: Submission) -> None:
-        self.cluster, self.load, self.job = cluster, load, job
-
-    def copies(self) -> list[dict[str, Any]]:
-        return [task for task in self.load.status().get("tasks", []) if task["mode"] == "Standby"]
-
-    def tasks_of(self, host: str) -> int:
-        """How many the processors of that host have, by the plan."""
-        return sum(len(one["tasks"]) for one in self.load.status()["processors"] if one["location"] == host)
-
-    def is_caught_up(self, copies: int = PARTITIONS) -> bool:
-        found = self.copies()
-        return len(found) == copies and all(copy["lag-versions"] == 0 and copy["local-bytes"] for copy in found)
-
-    def wait_until_caught_up(self, copies: int = PARTITIONS) -> None:
-        self.job.wait_until(lambda: self.is_caught_up(copies), "the copies to be warm", 120)
-
-    def wait_until_settled(self, hosts: int) -> None:
-        """So many hosts have an executor, share the tasks evenly, and the copies if there are two."""
-        self.job.wait_until(lambda: len(self.job.executors()) == hosts, f"{hosts} executors", 120)
-        self.wait_until_caught_up(PARTITIONS if hosts > 1 else 0)
-        even = sorted(PARTITIONS // hosts + (number < PARTITIONS % hosts) for number in range(hosts))
-        self.job.wait_until(lambda: [s for s in self.load.sizes() if s] == even, f"an even load on {hosts}", 120)
-
-    def failovers(self) -> tuple[int, int]:
-        return self.load.counter("failovers-to-standby"), self.load.counter("failovers-to-any-host")
-
-    def wait_for_failovers(self, warm: int, cold: int = 0) -> None:
-        self.job.wait_until(lambda: self.failovers() == (warm, cold), f"{warm} warm failovers and {cold} cold", 60)
-
-
-@contextmanager
-def warm(directory: Path, conf: Mapping[str, str] | None = None, files: int = 12) -> Iterator[Warm]:
-    """Start it; at the end let it read the rest, and compare with the offline answer."""
-    load = Load(directory, files=files)
-    with SparkCluster(hosts=3, executor_memory="768m", work_dir=directory / "cluster") as cluster:
-        load.offer(2)
-        job = load.submit(cluster, {**STANDBY, "spark.mooring.processor.rebind.timeout": "60s", **(conf or {})})
-        job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 120)
-        load.feed(job)
-        here = Warm(cluster, load, job)
-        here.wait_until_caught_up()
-        yield here
-        load.offer_the_rest_and_finish(job)
-    load.assert_right()
 
 
 def seeded() -> random.Random:

@@ -9,7 +9,7 @@
         job.finish()
 
 The hosts are 127.0.0.2, 127.0.0.3 and so on; master and drivers are on 127.0.0.1. Linux only: other systems answer on
-127.0.0.1 alone, and have no /proc.
+127.0.0.1 alone, and have no /proc. Hosts whose link can be cut: `network`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from typing import Any
 
 from mooring.errors import ClusterError
 from mooring.testing.hosts import ExecutorProcess, SparkHost
+from mooring.testing.network import HostNetwork
 from mooring.testing.probes import free_port, get_json, wait_until
 from mooring.testing.servers import ChildProcess, StartedInWith
 from mooring.testing.spark_home import spark_environment, spark_home
 from mooring.testing.submission import Submission
-
-_MASTER_HOST = "127.0.0.1"
 
 
 class SparkCluster(StartedInWith):
@@ -42,13 +41,15 @@ class SparkCluster(StartedInWith):
         work_dir: Path | None = None,
         conf: Mapping[str, str] | None = None,
         host_memory: str = "8g",
+        network: HostNetwork | None = None,
     ) -> None:
         """Nothing is started before the with-block.
 
         An application gets one executor for each host, with all its cores, unless its conf says otherwise; for two
         on each host: `cores_per_host=2, conf={"spark.executor.cores": "1"}`. `conf` holds for every submission.
         `host_memory` is what the Worker has to give away, not what it uses. Logs and disks are under `work_dir`;
-        without one, a temporary directory is used and removed at the end.
+        without one, a temporary directory is used and removed at the end. With a `network`, which must be there from
+        now to the end, its hosts are those of the cluster, and master and drivers are on its gateway.
         """
         if not sys.platform.startswith("linux"):
             raise ClusterError(f"several hosts on one machine need Linux, this is {sys.platform}")
@@ -58,20 +59,28 @@ class SparkCluster(StartedInWith):
         self.work_dir = Path(work_dir or tempfile.mkdtemp(prefix="mooring-cluster-")).resolve()
         self.executor_memory = executor_memory
         self.conf = dict(conf or {})
-        port, self._web_port = free_port(_MASTER_HOST), free_port(_MASTER_HOST)
-        self.master_url = f"spark://{_MASTER_HOST}:{port}"
+        self.address = network.gateway if network else "127.0.0.1"
+        port, self._web_port = free_port(self.address), free_port(self.address)
+        self.master_url = f"spark://{self.address}:{port}"
         self.master = self._new_master(port)
         self.hosts = {
-            address: SparkHost(address, self.work_dir / "hosts" / address, self.master_url, cores_per_host, host_memory)
-            for address in (f"127.0.0.{number}" for number in range(2, 2 + hosts))
+            address: SparkHost(
+                address,
+                self.work_dir / "hosts" / address,
+                self.master_url,
+                cores_per_host,
+                host_memory,
+                on_host=network.on(address) if network else (),
+            )
+            for address in (network.hosts if network else [f"127.0.0.{number}" for number in range(2, 2 + hosts)])
         }
         self._submissions: list[Submission] = []
 
     def _new_master(self, port: int) -> ChildProcess:
         command: list[str | Path] = [spark_home() / "bin" / "spark-class", "org.apache.spark.deploy.master.Master"]
-        command += ["--host", _MASTER_HOST, "--port", str(port), "--webui-port", str(self._web_port)]
+        command += ["--host", self.address, "--port", str(port), "--webui-port", str(self._web_port)]
         directory = self.work_dir / "master"
-        ours = {"SPARK_LOCAL_IP": _MASTER_HOST, "SPARK_CONF_DIR": str(directory), "SPARK_DAEMON_MEMORY": "256m"}
+        ours = {"SPARK_LOCAL_IP": self.address, "SPARK_CONF_DIR": str(directory), "SPARK_DAEMON_MEMORY": "256m"}
         return ChildProcess("master", command, directory / "master.log", spark_environment(ours), cwd=directory)
 
     def start(self, timeout: float = 90.0) -> None:
@@ -94,7 +103,7 @@ class SparkCluster(StartedInWith):
 
     def status(self) -> Any:
         """What the master says of itself, its workers and its applications. `OSError` while it does not answer."""
-        return get_json(f"http://{_MASTER_HOST}:{self._web_port}/json/")
+        return get_json(f"http://{self.address}:{self._web_port}/json/")
 
     def living_workers(self) -> dict[str, str]:
         """The Workers that the master counts as alive: id to host. A host that comes back has a Worker of a new id."""
@@ -168,7 +177,7 @@ class SparkCluster(StartedInWith):
         number = len(self._submissions)
         directory = self.work_dir / "submissions" / str(number)
         directory.mkdir(parents=True)
-        ui_port = free_port(_MASTER_HOST)
+        ui_port = free_port(self.address)
         command: list[str | Path] = [spark_home() / "bin" / "spark-submit", "--master", self.master_url]
         command += ["--driver-memory", driver_memory]
         if main_class:
@@ -178,12 +187,12 @@ class SparkCluster(StartedInWith):
         for key, value in {**self._own_conf(ui_port, directory), **self.conf, **(conf or {})}.items():
             command += ["--conf", f"{key}={value}"]
         command += [job, *args]
-        ours = {"SPARK_LOCAL_IP": _MASTER_HOST, "SPARK_LOCAL_DIRS": str(directory), "SPARK_CONF_DIR": str(directory)}
+        ours = {"SPARK_LOCAL_IP": self.address, "SPARK_LOCAL_DIRS": str(directory), "SPARK_CONF_DIR": str(directory)}
         name = f"submission {number} ({Path(job).name})"
         process = ChildProcess(
             name, command, directory / "driver.log", spark_environment({**ours, **(env or {})}), cwd=directory
         )
-        submission = Submission(process, f"http://{_MASTER_HOST}:{ui_port}")
+        submission = Submission(process, f"http://{self.address}:{ui_port}")
         self._submissions.append(submission)
         process.start()
         if wait:
@@ -192,7 +201,7 @@ class SparkCluster(StartedInWith):
 
     def _own_conf(self, ui_port: int, directory: Path) -> dict[str, str]:
         return {
-            "spark.driver.host": _MASTER_HOST,
+            "spark.driver.host": self.address,
             "spark.executor.memory": self.executor_memory,
             "spark.ui.port": str(ui_port),
             "spark.ui.showConsoleProgress": "false",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,14 +43,20 @@ class ExecutorProcess:
 class SparkHost:
     """A Worker with its executors. They are one process group, so the host can be paused or lose power as a whole."""
 
-    def __init__(self, address: str, directory: Path, master_url: str, cores: int, memory: str) -> None:
-        """Nothing is started. `directory` is the host's disk: it stays when the host is killed and comes back."""
+    def __init__(
+        self, address: str, directory: Path, master_url: str, cores: int, memory: str, on_host: Sequence[str] = ()
+    ) -> None:
+        """Nothing is started. `directory` is the host's disk: it stays when the host is killed and comes back.
+
+        `on_host`: the words before a command that bring it there, when it is in a network namespace of its own.
+        """
         self.address = address
         self.directory = directory
         self.local_store = directory / "mooring"
-        self._web_port = free_port(address)
-        command: list[str | Path] = [spark_home() / "bin" / "spark-class", "org.apache.spark.deploy.worker.Worker"]
-        command += ["--host", address, "--webui-port", str(self._web_port), "--cores", str(cores), "--memory", memory]
+        web_port = "0" if on_host else str(free_port(address))  # from here nobody can look for one over there
+        command: list[str | Path] = [*on_host, spark_home() / "bin" / "spark-class"]
+        command += ["org.apache.spark.deploy.worker.Worker"]
+        command += ["--host", address, "--webui-port", web_port, "--cores", str(cores), "--memory", memory]
         command += ["--work-dir", directory / "work", master_url]
         self.worker = ChildProcess(
             f"worker {address}", command, directory / "worker.log", self._environment(), cwd=directory

@@ -1,9 +1,11 @@
 """What the jobs share: where bids and auctions come from, where rows go. `job.py INPUT CHECKPOINTS OUTPUTS`."""
 
 import sys
+import time
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 INPUT, CHECKPOINTS, OUTPUTS = sys.argv[1:4]
 
@@ -26,11 +28,20 @@ def auctions(spark: SparkSession) -> DataFrame:
 
 def write(rows: DataFrame, name: str) -> StreamingQuery:
     """To files, each row exactly once, until the input is read."""
-    return (
-        rows.writeStream.queryName(name)
-        .format("json")
-        .option("checkpointLocation", f"{CHECKPOINTS}/{name}")
-        .option("path", f"{OUTPUTS}/{name}")
-        .trigger(availableNow=True)
-        .start()
-    )
+    return _writer(rows, name).trigger(availableNow=True).start()
+
+
+def write_until_told(rows: DataFrame, name: str) -> None:
+    """To files, going on until somebody puts a file STOP beside the input and all input is read."""
+    query = _writer(rows, name).start()
+    while not (Path(INPUT) / "STOP").exists():
+        if query.exception() is not None:
+            sys.exit(1)
+        time.sleep(0.2)
+    query.processAllAvailable()
+    query.stop()
+
+
+def _writer(rows: DataFrame, name: str) -> DataStreamWriter:
+    files = rows.writeStream.queryName(name).format("json")
+    return files.option("checkpointLocation", f"{CHECKPOINTS}/{name}").option("path", f"{OUTPUTS}/{name}")

@@ -1,12 +1,8 @@
-"""The windowed aggregation, going on until somebody puts a file STOP beside the input and all input is read."""
-
-import sys
-import time
-from pathlib import Path
+"""The windowed aggregation, going on until it is told to end."""
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
-from streams import CHECKPOINTS, INPUT, OUTPUTS, bids
+from streams import bids, write_until_told
 
 spark = SparkSession.builder.appName("until told").getOrCreate()
 
@@ -16,16 +12,4 @@ counts = (
     .agg(f.count("*").alias("bids"), f.max("price").alias("highest"))
     .select("window.start", "auction", "bids", "highest")
 )
-query = (
-    counts.writeStream.queryName("counts")
-    .format("json")
-    .option("checkpointLocation", f"{CHECKPOINTS}/counts")
-    .option("path", f"{OUTPUTS}/counts")
-    .start()
-)
-while not (Path(INPUT) / "STOP").exists():
-    if query.exception() is not None:
-        sys.exit(1)
-    time.sleep(0.2)
-query.processAllAvailable()
-query.stop()
+write_until_told(counts, "counts")

@@ -3,9 +3,9 @@ package org.apache.spark.scheduler.mooring
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.SparkContext
-import org.apache.spark.scheduler.TaskSchedulerImpl
+import org.apache.spark.scheduler.{ShuffleMapStage, TaskSchedulerImpl}
 
-/** The tasks of running stages that Spark has not started yet. */
+/** The tasks of running stages that Spark has not started yet, or will start again. */
 object PendingTasks {
 
   /**
@@ -34,4 +34,24 @@ object PendingTasks {
         redirected
       case _ => 0 // somebody else's scheduler
     }
+
+  /**
+   * Has tasks that start from now on ask where their shuffle files are. An executor remembers that until a task of a newer
+   * epoch comes, and a task has the epoch of its stage's beginning, however late it is tried again: it would read from an
+   * executor that is gone, and of a silent one wait for `spark.network.timeout`.
+   */
+  def askAnew(context: SparkContext): Unit = context.taskScheduler match {
+    case scheduler: TaskSchedulerImpl => scheduler.synchronized {
+      val epoch = scheduler.mapOutputTracker.getEpoch
+      for (stage <- scheduler.rootPool.getSortedTaskSetQueue; task <- stage.tasks) task.epoch = epoch
+    }
+    case _ => // somebody else's scheduler
+  }
+
+  /** Whether shuffle files that the stage reads are to be made again. */
+  def lackShuffleFiles(context: SparkContext, stage: Int): Boolean =
+    context.dagScheduler.stageIdToStage.get(stage).exists(_.parents.exists {
+      case writer: ShuffleMapStage => !writer.isAvailable
+      case _ => false
+    })
 }
