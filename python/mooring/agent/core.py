@@ -14,7 +14,16 @@ from mooring.agent.binding import ask_for_regrouping, bind, drop_expired, rebind
 from mooring.agent.copies import wanted_copies, with_seen_copies, without_gone_copies
 from mooring.agent.fleet import Executor, Fleet, Query
 from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
-from mooring.agent.requests import Desk, RequestsRead, SaveStoppedStandbys, StoppedStandbys, begun, ended, taken_in
+from mooring.agent.requests import (
+    Desk,
+    RequestsRead,
+    SaveStoppedStandbys,
+    StoppedStandbys,
+    begun,
+    ended,
+    may_begin,
+    taken_in,
+)
 from mooring.agent.rows import plan_rows
 from mooring.agent.takeover import taken_over, with_failovers_counted
 from mooring.coordination.barrier import BarrierState
@@ -91,7 +100,8 @@ def next_deadline_ms(mind: Mind) -> float:
     first_plans = [_first_plan_deadline_ms(fleet, query) for query in _waiting(fleet)]
     rebinds = [rebind_deadline_ms(fleet, processor) for processor in fleet.processors.values()]
     regroup = [at_ms for at_ms in (fleet.regroup_at_ms, fleet.even_out_by_ms) if at_ms is not None]
-    return min([*first_plans, *rebinds, *regroup, gate], default=float("inf"))
+    request = float("-inf") if may_begin(mind.desk, fleet) else float("inf")
+    return min([*first_plans, *rebinds, *regroup, gate, request])
 
 
 def _at_the_gate(gate: Gate, event: events.Event) -> Gate:

@@ -20,7 +20,7 @@ from uuid import UUID
 from mooring.agent.records import Records, Remembered
 from mooring.agent.requests import StoppedStandbys
 from mooring.coordination import KEPT_VERSIONS
-from mooring.errors import LeadershipLost, WriterReplaced
+from mooring.errors import LeadershipLost, MetadataStoreUnavailable, WriterReplaced
 from mooring.model import JobModel
 from mooring.placement import ContainerPlacementResponseMessage, StoredMessages
 
@@ -131,8 +131,18 @@ class Memory:
         self._send(lambda: self._records.write_response(response))
 
     def remove_messages(self, uuid: UUID, response_too: bool) -> None:
-        """Remove a client's request, and the response too when that is asked for; after the answers before it."""
-        self._send(lambda: self._records.remove_messages(uuid, response_too))
+        """Remove a client's request, and the response too when that is asked for; after the answers before it.
+
+        Where that fails they stay until the messages change again: what can not be removed must hold up no answer.
+        """
+
+        def remove() -> None:
+            try:
+                self._records.remove_messages(uuid, response_too)
+            except MetadataStoreUnavailable as error:
+                self._say_once(f"can not remove a request that is answered ({error}): it stays, and is not acted on")
+
+        self._send(remove)
 
     def messages(self) -> StoredMessages | None:
         """What clients ask and what was answered, when that has changed since it was given last; else None."""

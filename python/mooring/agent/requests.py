@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import islice
 from uuid import UUID
 
 from mooring.agent.fleet import Fleet
@@ -26,6 +27,7 @@ from mooring.placement import (
 )
 
 REMEMBERED_REQUESTS = 20_000
+_NAMED = 20  # processors in a message
 RESPONSES_KEPT_MS = 3_600_000
 """For how long a final response stays; older ones go when the next message is seen."""
 
@@ -82,43 +84,65 @@ class Desk:
     actions: tuple[Action, ...] = ()
     seen: Mapping[UUID, None] = field(default_factory=dict)
 
-    def having_seen(self, uuid: UUID) -> Desk:
-        """With one more remembered; the oldest is forgotten for it."""
-        seen = {**self.seen, uuid: None}
-        for oldest in list(seen)[: max(0, len(seen) - REMEMBERED_REQUESTS)]:
-            del seen[oldest]
-        return replace(self, seen=seen)
+    def with_news(self, accepted: list[Action], seen: dict[UUID, None]) -> Desk:
+        """With more actions, and these remembered: the newest, in the order in which they came."""
+        forgotten = len(seen) - REMEMBERED_REQUESTS
+        kept = dict(islice(seen.items(), forgotten, None)) if forgotten > 0 else seen
+        return Desk(tuple(sorted((*self.actions, *accepted), key=lambda one: _turn(one.request))), kept)
 
 
 def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[Order]]:
     """Judge the requests that are new, each once, and clear away what is done with."""
     orders: list[Order] = []
-    requests = event.messages.requests
-    for request in sorted(requests.values(), key=_turn):
-        desk, wanted = _judged(desk, fleet, request, _refusal(fleet, request), event)
-        orders += wanted
-    for malformed in event.messages.malformed.values():
-        desk, wanted = _judged(desk, fleet, malformed.request, malformed.reason, event)
-        orders += wanted
-    return desk, [*orders, *_old_responses(fleet, event)]
+    accepted: list[Action] = []
+    seen = dict(desk.seen)
+    under_way = {action.request.uuid for action in desk.actions}
+    for request, refusal in _judged(fleet, event):
+        response = event.messages.responses.get(request.uuid)
+        if request.deployment_id not in ("", fleet.application):
+            orders.append(RemoveMessages(request.uuid, response_too=True))
+        elif request.uuid in under_way:
+            pass
+        elif request.uuid in seen or (response is not None and response.status_code.is_final):
+            orders.append(RemoveMessages(request.uuid))
+            seen[request.uuid] = None
+        else:
+            action = Action(request)
+            seen[request.uuid] = None
+            if refusal is not None:
+                status = StatusCode.BAD_REQUEST if response is None else StatusCode.FAILED  # it had been accepted
+                orders += _final(action, status, refusal, event.at_ms)
+                continue
+            accepted.append(action)
+            if response is None:  # else an agent before this one had accepted it
+                orders.append(_answer(action, StatusCode.ACCEPTED, f"accepted: {_in_words(action)}", event.at_ms))
+    return desk.with_news(accepted, seen), [*orders, *_old_responses(fleet, event)]
 
 
 def begun(desk: Desk, fleet: Fleet, now_ms: int) -> tuple[Desk, Fleet, list[Order]]:
-    """Begin the first action of each processor that has none under way."""
-    orders: list[Order] = []
+    """Begin one action, if one may: each is a plan, and the agent is to hear of events between two of them."""
+    action = next(_ready(desk, fleet), None)
+    if action is None:
+        return desk, fleet, []
+    desk, fleet, orders = _carried_out(desk, fleet, action, now_ms)
+    return desk, fleet, [_answer(action, StatusCode.IN_PROGRESS, _in_words(action), now_ms), *orders]
+
+
+def may_begin(desk: Desk, fleet: Fleet) -> bool:
+    """Whether `begun` would begin an action now."""
+    return next(_ready(desk, fleet), None) is not None
+
+
+def _ready(desk: Desk, fleet: Fleet) -> Iterator[Action]:
+    """The first action of each processor that has none under way."""
     if not all(query.is_released for query in fleet.queries.values()):
-        return desk, fleet, orders
+        return
     busy = {action.request.processor_id for action in desk.actions if action.version is not None}
     for action in desk.actions:
         id = action.request.processor_id
-        if id in busy:
-            continue
+        if id not in busy and id in fleet.processors:
+            yield action
         busy.add(id)
-        if id in fleet.processors:
-            orders.append(_answer(action, StatusCode.IN_PROGRESS, _in_words(action), now_ms))
-            desk, fleet, wanted = _carried_out(desk, fleet, action, now_ms)
-            orders += wanted
-    return desk, fleet, orders
 
 
 def ended(desk: Desk, fleet: Fleet, obeyed: int, copies: Copies, now_ms: int) -> tuple[Desk, list[Order]]:
@@ -136,26 +160,12 @@ def _turn(request: ContainerPlacementRequestMessage) -> tuple[int, str]:
     return request.timestamp, str(request.uuid)
 
 
-def _judged(
-    desk: Desk, fleet: Fleet, request: ContainerPlacementRequestMessage, refusal: str | None, event: RequestsRead
-) -> tuple[Desk, list[Order]]:
-    """`refusal` is why the request can not be done, None when it can."""
-    if request.deployment_id not in ("", fleet.application):
-        return desk, [RemoveMessages(request.uuid, response_too=True)]
-    response = event.messages.responses.get(request.uuid)
-    if any(action.request.uuid == request.uuid for action in desk.actions):
-        return desk, []
-    if request.uuid in desk.seen or (response is not None and response.status_code.is_final):
-        return desk.having_seen(request.uuid), [RemoveMessages(request.uuid)]
-    desk = desk.having_seen(request.uuid)
-    action = Action(request)
-    if refusal is not None:
-        status = StatusCode.BAD_REQUEST if response is None else StatusCode.FAILED  # it had been accepted
-        return desk, _final(action, status, refusal, event.at_ms)
-    desk = replace(desk, actions=tuple(sorted((*desk.actions, action), key=lambda one: _turn(one.request))))
-    if response is not None:  # an agent before this one had accepted it
-        return desk, []
-    return desk, [_answer(action, StatusCode.ACCEPTED, f"accepted: {_in_words(action)}", event.at_ms)]
+def _judged(fleet: Fleet, event: RequestsRead) -> Iterator[tuple[ContainerPlacementRequestMessage, str | None]]:
+    """Every request, with why it can not be done, None when it can."""
+    for request in sorted(event.messages.requests.values(), key=_turn):
+        yield request, _refusal(fleet, request)
+    for malformed in event.messages.malformed.values():
+        yield malformed.request, malformed.reason
 
 
 def _refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
@@ -167,7 +177,9 @@ def _refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | N
         known = sorted(fleet.processors, key=natural_order)
         near = get_close_matches(request.processor_id, known, n=1)
         hint = f"; nearest: {near[0]}" if near else ""
-        return f"there is no processor {request.processor_id}: expected one of {', '.join(known) or '(none yet)'}{hint}"
+        more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
+        expected = f"one of {', '.join(known[:_NAMED])}{more}" if known else "one that is there, and there is none yet"
+        return f"there is no processor {request.processor_id}: expected {expected}{hint}"
     return None
 
 
@@ -258,14 +270,12 @@ def _without(desk: Desk, action: Action) -> Desk:
 
 
 def _old_responses(fleet: Fleet, event: RequestsRead) -> list[Order]:
-    """Remove responses without a request, of other deployments at once, of this one after a while."""
+    """Remove responses without a request, of other deployments or unreadable at once, of this one after a while."""
     asked = event.messages.requests.keys() | event.messages.malformed.keys()
-    return [
-        RemoveMessages(uuid, response_too=True)
+    over = event.messages.unreadable | {
+        uuid
         for uuid, response in event.messages.responses.items()
-        if uuid not in asked
-        and (
-            response.request.deployment_id not in ("", fleet.application)
-            or response.timestamp < event.at_ms - RESPONSES_KEPT_MS
-        )
-    ]
+        if response.request.deployment_id not in ("", fleet.application)
+        or response.timestamp < event.at_ms - RESPONSES_KEPT_MS
+    }
+    return [RemoveMessages(uuid, response_too=True) for uuid in sorted(over - asked)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from uuid import UUID, uuid4
 
 from mooring.metadata import MetadataStore, open_metadata_store
@@ -25,18 +26,18 @@ Heard = Callable[[ContainerPlacementResponseMessage], object]
 class MooringClient:
     """Writes requests into the metadata store of an application, and reads what its agent answers.
 
-    All methods raise what the store raises (MetadataStoreError).
+    All methods raise what the store raises (MetadataStoreError). A context manager, for a client that `open` has made.
     """
 
     def __init__(
         self,
         store: MetadataStore,
         now: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`store` is the one that the agent's records are in, and stays the caller's; clock and sleep in seconds."""
+        """`store` is the one that the agent's records are in, and stays the caller's; `now` is seconds since 1970."""
         self._messages = ContainerPlacementMetadataStore(store)
-        self._now, self._sleep = now, sleep
+        self._own = ExitStack()
+        self._now = now
 
     @classmethod
     def open(cls, place: str, report: Report = report_to_log, **options: str) -> MooringClient:
@@ -44,7 +45,20 @@ class MooringClient:
 
         For ZooKeeper it is the root of the one application, `zk://host:port/root/<application>-<run id>`.
         """
-        return cls(open_metadata_store(place, report=report, **options))
+        store = open_metadata_store(place, report=report, **options)
+        client = cls(store)
+        client._own.callback(store.close)
+        return client
+
+    def close(self) -> None:
+        """Let go of the store, when `open` has opened it."""
+        self._own.close()
+
+    def __enter__(self) -> MooringClient:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
 
     def control_standby(self, processor_id: str, action: StandbyAction, deployment_id: str) -> UUID:
         """Ask to stop or to start the standbys of a processor's tasks; the uuid is for `container_status`.
@@ -77,14 +91,14 @@ class MooringClient:
 
         `heard` is told of each change.
         """
-        deadline = self._now() + timeout_seconds
+        deadline = time.monotonic() + timeout_seconds
         last: StatusCode | None = None
         while True:
             status = self.container_status(uuid)
             if status is not None and status.status_code is not last:
                 heard(status)
                 last = status.status_code
-            left = deadline - self._now()
+            left = deadline - time.monotonic()
             if status is None or status.status_code.is_final or left <= 0:
                 return status
-            self._sleep(min(_LOOK_EVERY_SECONDS, left))
+            time.sleep(min(_LOOK_EVERY_SECONDS, left))

@@ -102,6 +102,12 @@ def uuid_of(text: str) -> UUID | None:
     return found if str(found) == text.lower() else None
 
 
+def fitting(text: str) -> str:
+    """The text as far as a reader takes it: unprintable characters are question marks, what is too long is cut."""
+    plain = "".join(letter if letter.isprintable() else "?" for letter in text[:MOST_LETTERS])
+    return plain if len(text) <= MOST_LETTERS else plain[:-3] + "..."
+
+
 def _is_plain(text: str) -> bool:
     return len(text) <= MOST_LETTERS and text.isprintable()
 

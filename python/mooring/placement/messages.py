@@ -13,7 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from mooring.errors import InvalidMessageError
-from mooring.placement.fields import Fields
+from mooring.placement.fields import Fields, fitting
 
 STANDBY: Final = "STANDBY"
 """The destination of a request that is about standbys."""
@@ -90,8 +90,8 @@ class ContainerPlacementRequestMessage:
         return message
 
     def answered(self, status: StatusCode, message: str, at_ms: int) -> ContainerPlacementResponseMessage:
-        """The response to this request."""
-        return ContainerPlacementResponseMessage(self, status, message, at_ms)
+        """The response to this request; a message that is longer than a reader takes is cut."""
+        return ContainerPlacementResponseMessage(self, status, fitting(message), at_ms)
 
 
 @dataclass(frozen=True, slots=True)

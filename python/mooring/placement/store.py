@@ -30,11 +30,12 @@ class MalformedRequest:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessages:
-    """All messages at one moment, by uuid. Responses that can not be read are left out."""
+    """All messages at one moment, by uuid; of responses that can not be read only the uuid, in `unreadable`."""
 
     requests: Mapping[UUID, ContainerPlacementRequestMessage]
     malformed: Mapping[UUID, MalformedRequest]
     responses: Mapping[UUID, ContainerPlacementResponseMessage]
+    unreadable: frozenset[UUID] = frozenset()
 
 
 class ContainerPlacementMetadataStore:
@@ -76,6 +77,7 @@ class ContainerPlacementMetadataStore:
         requests: dict[UUID, ContainerPlacementRequestMessage] = {}
         malformed: dict[UUID, MalformedRequest] = {}
         responses: dict[UUID, ContainerPlacementResponseMessage] = {}
+        unreadable: set[UUID] = set()
         for key, text in self._store.all().items():
             name, _, kind = key.partition(".")
             uuid = uuid_of(name)
@@ -89,7 +91,9 @@ class ContainerPlacementMetadataStore:
             except (InvalidMessageError, RecursionError) as fault:
                 if kind == _REQUEST:
                     malformed[uuid] = MalformedRequest(about_what_can_be_read(uuid, text), str(fault))
-        return StoredMessages(requests, malformed, responses)
+                else:
+                    unreadable.add(uuid)
+        return StoredMessages(requests, malformed, responses, frozenset(unreadable))
 
 
 def _key(uuid: UUID, kind: str) -> str:

@@ -11,7 +11,18 @@ import pytest
 
 from mooring.agent import requests
 from mooring.agent.copies import standbys_of
-from mooring.agent.requests import Answer, Desk, RemoveMessages, RequestsRead, SaveStoppedStandbys, StoppedStandbys
+from mooring.agent.core import next_deadline_ms
+from mooring.agent.requests import (
+    Action,
+    Answer,
+    Desk,
+    RemoveMessages,
+    RequestsRead,
+    SaveStoppedStandbys,
+    StoppedStandbys,
+    begun,
+    taken_in,
+)
 from mooring.grouping import check_standbys
 from mooring.model import events
 from mooring.placement import (
@@ -247,6 +258,7 @@ def test_requests_for_one_processor_are_served_in_their_clients_order_and_others
     third = desks.asks("STOP", at_ms=30)
     first, second, other = desks.asks("STOP", at_ms=10), desks.asks("START", at_ms=20), desks.asks("STOP", "1", 40)
     desks.is_read()
+    desks.after()  # one is begun at a time
     begun = {request.uuid for request in (first, second, third, other) if "IN_PROGRESS" in desks.changes(request)}
     assert begun == {first.uuid, other.uuid}
     desks.story.silent = set()
@@ -305,8 +317,36 @@ def test_the_last_uuids_are_remembered_first_in_first_out(monkeypatch: pytest.Mo
     monkeypatch.setattr(requests, "REMEMBERED_REQUESTS", 3)
     desk, uuids = Desk(), [uuid4() for _ in range(5)]
     for uuid in uuids:
-        desk = desk.having_seen(uuid)
+        desk = desk.with_news([], {**desk.seen, uuid: None})
     assert list(desk.seen) == uuids[2:]
+
+
+def test_one_action_is_begun_at_a_time_and_the_loop_does_not_wait_for_the_next(desks: Desks) -> None:
+    asked = [desks.asks("STOP", "1"), desks.asks("STOP", "2"), desks.asks("START", "2", at_ms=2)]
+    mind = desks.story.mind
+    desk, fleet = Desk().with_news([Action(request) for request in asked], {}), mind.fleet
+    for number in range(2):
+        assert next_deadline_ms(replace(mind, desk=desk)) < desks.story.now_ms
+        desk, fleet, _ = begun(desk, fleet, desks.story.now_ms)
+        assert sum(action.version is not None for action in desk.actions) == number + 1
+    assert next_deadline_ms(replace(mind, desk=desk)) > desks.story.now_ms, "processor 2 is busy"
+    assert begun(desk, fleet, desks.story.now_ms) == (desk, fleet, [])
+
+
+def test_an_answer_is_never_too_long_to_be_read(desks: Desks) -> None:
+    desks.story.joins(*(f"{number}@z{number}" for number in range(4, 400)))
+    stop = desks.asks("STOP", "9" * 1000)
+    desks.is_read()
+    answer = desks.responses[stop.uuid]
+    assert ContainerPlacementResponseMessage.from_json(answer.to_json()).response_message == answer.response_message
+    assert "and 3" in answer.response_message or answer.response_message.endswith("...")
+
+
+def test_a_response_that_can_not_be_read_is_removed_unless_its_request_is_there(desks: Desks) -> None:
+    gone, asked = uuid4(), desks.asks("STOP").uuid
+    event = RequestsRead(desks.story.now_ms, replace(desks.stored(), unreadable=frozenset({gone, asked})))
+    _, orders = taken_in(Desk(), desks.story.mind.fleet, event)
+    assert [order.uuid for order in orders if isinstance(order, RemoveMessages)] == [gone]
 
 
 def test_reading_the_same_messages_again_orders_nothing(desks: Desks) -> None:

@@ -72,18 +72,24 @@ class Application:
             told = [events.PlanInForce(0, 50, in_force), *told]
         self.bridge = LivingBridge([*told, *executors("a", "b", "c")], [planned()])
         self.memory = Memory(partial(Records, store), self.bridge.said.append, poll_seconds=0.02, takes_over=takes_over)
+        self.failure: BaseException | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
         wait_until(lambda: bool(self.bridge.plans and "q" in self.bridge.plans[-1]), "the first plan", 30)
 
     def _run(self) -> None:
-        with pytest.raises(AgentError, match="gone"):
+        try:
             Agent(self.bridge, lambda *_: self.memory).run()
+        except BaseException as error:
+            self.failure = error
 
     def end(self) -> None:
         self.bridge.is_over.set()
         self.thread.join(10)
         self.memory.close()
+        assert isinstance(self.failure, AgentError) and "gone" in str(self.failure), (
+            "the driver's end, and nothing else"
+        )
 
     def copied(self) -> set[str]:
         """The executors whose tasks have copies, by what the JVM was told last."""
