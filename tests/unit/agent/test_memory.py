@@ -15,6 +15,12 @@ from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import MetadataStoreUnavailable, WriterReplaced
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import ContainerModel, JobModel, LocationId, job_model_from_json
+from mooring.placement import (
+    STANDBY,
+    ContainerPlacementMetadataStore,
+    ContainerPlacementRequestMessage,
+    StatusCode,
+)
 from mooring.testing.probes import wait_until
 
 
@@ -22,6 +28,12 @@ class Unsteady(MemoryMetadataStore):
     """A store that can be away."""
 
     is_away = False
+    lets_nothing_go = False
+
+    def delete(self, key: str) -> None:
+        if self.lets_nothing_go:
+            raise MetadataStoreUnavailable("it is not yours")
+        super().delete(key)
 
     def get(self, key: str) -> bytes | None:
         self._answer()
@@ -129,6 +141,25 @@ def test_a_trouble_is_said_once_each_time_it_comes(
         assert memory.drain(20)
         wait_until(lambda: said[-1:] == ["the metadata store answers again"], "the memory", 10, interval=0.005)
     assert len(said) == 4
+
+
+def test_a_request_that_can_not_be_removed_holds_up_no_answer(store: Unsteady, said: list[str]) -> None:
+    store.lets_nothing_go = True
+    memory = Memory(partial(Records, store), said.append, poll_seconds=0.02)
+    try:
+        memory.recall(5)
+        first, second = (ContainerPlacementRequestMessage(uuid.uuid4(), "app", "0", STANDBY, 1) for _ in range(2))
+        for request in (first, second):
+            ContainerPlacementMetadataStore(store).write_request(request)
+            memory.answer(request.answered(StatusCode.BAD_REQUEST, "no", 2))
+            memory.remove_messages(request.uuid, response_too=False)
+        assert memory.drain(5)
+        answers = ContainerPlacementMetadataStore(store).all().responses
+        assert answers.keys() == {first.uuid, second.uuid}
+        assert sum("it is not yours" in line for line in said) == 1
+        wait_until(lambda: (found := memory.messages()) is not None and len(found.responses) == 2, "the messages", 5)
+    finally:
+        memory.close()
 
 
 def test_only_the_newest_job_models_stay(store: Unsteady, remember: Callable[[], Memory]) -> None:
