@@ -60,6 +60,14 @@ class Load:
         batches = [log.name.split(".")[0] for log in logs if f"/{number:06}." in log.read_text()]
         return any((self.checkpoint / "commits" / batch).exists() for batch in batches)
 
+    def is_idle(self) -> bool:
+        """Whether all that was offered is committed, and no batch is under way."""
+        begun, ended = (
+            {entry.name for entry in (self.checkpoint / log).glob("*") if entry.name.isdigit()}
+            for log in ("offsets", "commits")
+        )
+        return begun == ended and self.is_answered(self._written - 1)
+
     def feed(self, job: Submission, files: int = 1) -> None:
         """So many files more, and wait for a batch."""
         committed = self.committed()

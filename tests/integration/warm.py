@@ -34,7 +34,10 @@ class Warm:
         return len(found) == copies and all(copy["lag-versions"] == 0 and copy["local-bytes"] for copy in found)
 
     def wait_until_caught_up(self, copies: int = PARTITIONS) -> None:
-        self.job.wait_until(lambda: self.is_caught_up(copies), "the copies to be warm", 120)
+        """No batch is under way, and all copies have the version of the last one."""
+        self.job.wait_until(
+            lambda: self.load.is_idle() and self.is_caught_up(copies), "the copies to be warm, and no batch", 120
+        )
 
     def wait_until_settled(self, hosts: int) -> None:
         """So many hosts have an executor, share the tasks evenly, and the copies if there are two."""
