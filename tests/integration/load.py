@@ -68,6 +68,10 @@ class Load:
         )
         return begun == ended and self.is_answered(self._written - 1)
 
+    def committed_at_ms(self) -> float:
+        """When the newest batch was committed; milliseconds since 1970."""
+        return max(entry.stat().st_mtime for entry in (self.checkpoint / "commits").glob("*")) * 1000
+
     def feed(self, job: Submission, files: int = 1) -> None:
         """So many files more, and wait for a batch."""
         committed = self.committed()

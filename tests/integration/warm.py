@@ -23,21 +23,24 @@ class Warm:
         self.cluster, self.load, self.job = cluster, load, job
 
     def copies(self) -> list[dict[str, Any]]:
-        return [task for task in self.load.status().get("tasks", []) if task["mode"] == "Standby"]
+        return copies_in(self.load.status())
 
     def tasks_of(self, host: str) -> int:
         """How many the processors of that host have, by the plan."""
         return sum(len(one["tasks"]) for one in self.load.status()["processors"] if one["location"] == host)
 
     def is_caught_up(self, copies: int = PARTITIONS) -> bool:
-        found = self.copies()
-        return len(found) == copies and all(copy["lag-versions"] == 0 and copy["local-bytes"] for copy in found)
+        """No batch is under way, and all copies have the version of the last one: the agent has heard of it by then."""
+        if not self.load.is_idle():
+            return False
+        heard_ms = self.load.committed_at_ms() + 2000
+        status = self.load.status()
+        found = copies_in(status)
+        is_warm = all(copy["lag-versions"] == 0 and copy["local-bytes"] for copy in found)
+        return is_warm and len(found) == copies and status.get("at", 0) > heard_ms
 
     def wait_until_caught_up(self, copies: int = PARTITIONS) -> None:
-        """No batch is under way, and all copies have the version of the last one."""
-        self.job.wait_until(
-            lambda: self.load.is_idle() and self.is_caught_up(copies), "the copies to be warm, and no batch", 120
-        )
+        self.job.wait_until(lambda: self.is_caught_up(copies), "the copies to be warm", 120)
 
     def wait_until_settled(self, hosts: int) -> None:
         """So many hosts have an executor, share the tasks evenly, and the copies if there are two."""
@@ -51,6 +54,11 @@ class Warm:
 
     def wait_for_failovers(self, warm: int, cold: int = 0) -> None:
         self.job.wait_until(lambda: self.failovers() == (warm, cold), f"{warm} warm failovers and {cold} cold", 60)
+
+
+def copies_in(status: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tasks of a status that are copies."""
+    return [task for task in status.get("tasks", []) if task["mode"] == "Standby"]
 
 
 @contextmanager
