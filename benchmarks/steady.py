@@ -257,5 +257,5 @@ def _operator(batch: _Batch) -> Any:
 
 
 def _unit(figure: str) -> str:
-    units = {"throughput": "rows/s", "busiest-executor": "partitions", "read-per-committed-byte": "bytes"}
+    units = {"throughput": "rows/s", "busiest-executor": "partitions", "read-per-committed-byte": "bytes/byte"}
     return units.get(figure, "s")
