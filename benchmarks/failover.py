@@ -20,6 +20,13 @@ open a lost partition on another executor; the parts are those of the partition 
     lost-partitions          how many partitions the killed executor had
     in-new-jvm               how many of them were opened by an executor that came after the kill
     batch-p50                time of a batch, of all batches of an application
+
+An executor can be told to go as well (SIGPWR, as a cloud's notice): it ends its tasks, gets no new ones, and leaves.
+Spark's cluster manager starts another one at once, which gets its share when its copies have caught up.
+
+    worst-over-median        the longest batch from the notice until the executor is gone and three commits more, to
+                             batch-p50
+    return-worst-over-median the same, from then until the new executor works
 """
 
 from __future__ import annotations
@@ -33,6 +40,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.batches import Batch, batches_in, longest
 from benchmarks.built_state import build, copy_for
 from benchmarks.commits import commits_in
 from benchmarks.executor_log import parse_file
@@ -45,6 +53,7 @@ from benchmarks.takeover import Kill, Logs, figures_of, holders, losses, victim
 from mooring.cli.records import Records
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
+from mooring.testing.hosts import ExecutorProcess
 from mooring.testing.probes import wait_until
 
 HOSTS = 3
@@ -53,18 +62,30 @@ KILLED_AFTER = (0.2, 0.5, 0.8)
 """Seconds from a commit to the kill, one kill after the other: a batch begins every second."""
 
 Measured = dict[str, list[float]]
-UNITS = {"remote-bytes": "bytes", "lost-partitions": "partitions", "in-new-jvm": "partitions"}
+UNITS = {
+    "remote-bytes": "bytes",
+    "lost-partitions": "partitions",
+    "in-new-jvm": "partitions",
+    "worst-over-median": "x",
+    "return-worst-over-median": "x",
+}
 SIDES = (stock, mooring, mooring_standby)
+DECOMMISSION = {
+    "spark.decommission.enabled": "true",
+    "spark.storage.decommission.enabled": "true",
+    "spark.storage.decommission.shuffleBlocks.enabled": "true",
+}
+"""What those set who have executors told to go: their shuffle files move to others first."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison: the kills of each application, in their order."""
+    """One comparison: what is done to each application, in this order."""
 
     storage: str
     changelog: bool
-    kills: tuple[str, ...]
-    """Each `executor`, or `host`: the Worker and its executor."""
+    faults: tuple[str, ...]
+    """Each `executor`, or `host`: the Worker and its executor; or `notice`: an executor that is told to go."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +105,7 @@ FULL = Plan(
     (0.1, 0.5, 1.0),
     (
         Case("raw", True, ("executor",) * 3 + ("host",) * 3),
-        Case("slow", True, ("executor",) * 3 + ("host",) * 3),
-        Case("raw", False, ("executor",) * 3),
-        Case("slow", False, ("executor",) * 3),
+        Case("slow", True, ("executor",) * 3 + ("host",) * 3 + ("notice",) * 2),
     ),
     batches_first=30,
     batches_between=10,
@@ -128,7 +147,7 @@ def _compare(
         checkpoint = built.parent / f"{size}-{case.storage}-{case.changelog}-{side.name}" / "ck"
         copy_for(storage(case.storage), built, checkpoint)
         os.sync()  # what the run before has written would go to the disk during this one
-        for what, seen in _kills(cluster, side, checkpoint, case, plan):
+        for what, seen in _faults(cluster, side, checkpoint, case, plan):
             told = ", ".join(f"{figure} {value:.3g}" for figure, value in seen.items())
             say(f"{size} GB {case.storage} changelog={case.changelog} {side.name} {what}: {told}")
             for figure, value in seen.items():
@@ -148,33 +167,69 @@ def _forget(cluster: SparkCluster, directory: Path) -> None:
             shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
 
 
-def _kills(
+def _faults(
     cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, plan: Plan
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """What was killed, and the figures of it; at the end those of the whole application."""
-    working = _Working(cluster, side, storage(case.storage), checkpoint, case.changelog)
+    """What was done, and the figures of it; at the end those of the whole application."""
+    working = _Working(cluster, side, storage(case.storage), checkpoint, case)
     last_host = ""
+    notices: list[Notice] = []
     working.wait_until_steady(plan.batches_first)
-    for number, what in enumerate(case.kills):
-        kill, last_host = working.kill(what, last_host, KILLED_AFTER[number % len(KILLED_AFTER)])
+    for number, what in enumerate(case.faults):
+        chosen, lost = working.choose(last_host)
+        last_host = chosen.host
+        working.wait_for_commits(1)
+        time.sleep(KILLED_AFTER[number % len(KILLED_AFTER)])
+        at = time.time()
+        if what == "notice":
+            chosen.decommission()
+            wait_until(lambda gone=chosen: not gone.is_alive, "the executor to leave", timeout=120)
+        else:
+            chosen.kill()
+            if what == "host":
+                cluster.kill_host(last_host)
         working.wait_for_commits(3)
+        gone_at = time.time()
         if what == "host":
             cluster.revive_host(last_host)
         working.wait_until_steady(plan.batches_between)
-        yield what, working.figures_of(kill)
-    batch_seconds = working.finish()
-    for what in dict.fromkeys(case.kills):
-        yield what, {"batch-p50": batch_seconds}
+        if what == "notice":
+            notices.append(Notice(at, gone_at, time.time()))
+        else:
+            yield what, working.figures_of(Kill(at, chosen.id, lost))
+    batches = working.finish()
+    median = percentile([batch.seconds for batch in batches], 50)
+    for notice in notices:
+        yield "notice", notice.figures(batches, median)
+    for what in dict.fromkeys(case.faults):
+        yield what, {"batch-p50": median}
+
+
+@dataclass(frozen=True)
+class Notice:
+    """When an executor was told to go, when it was gone, and when the one in its place worked; since 1970."""
+
+    at: float
+    gone_at: float
+    back_at: float
+
+    def figures(self, batches: Sequence[Batch], median: float) -> dict[str, float]:
+        """How long the longest batch was, before and after that moment, to the median."""
+        return {
+            "worst-over-median": longest(batches, self.at, self.gone_at) / median,
+            "return-worst-over-median": longest(batches, self.gone_at, self.back_at) / median,
+        }
 
 
 class _Working:
     """One side's application: an executor with one core on each of three hosts."""
 
-    def __init__(self, cluster: SparkCluster, side: Side, where: Storage, checkpoint: Path, changelog: bool) -> None:
+    def __init__(self, cluster: SparkCluster, side: Side, where: Storage, checkpoint: Path, case: Case) -> None:
         self._cluster, self._side, self._checkpoint = cluster, side, checkpoint
         self._stop = checkpoint.with_name("stop")
         args = [where.uri(checkpoint), str(ROWS_A_BATCH), str(self._stop)]
-        self._run = StartedRun(cluster, side, where, "failover_job.py", args, {CHANGELOG: str(changelog).lower()})
+        conf = {CHANGELOG: str(case.changelog).lower(), **(DECOMMISSION if "notice" in case.faults else {})}
+        self._run = StartedRun(cluster, side, where, "failover_job.py", args, conf)
 
     def wait_until_steady(self, batches: int) -> None:
         """All executors are there, so many batches have passed since, and the copies, if any, have caught up."""
@@ -189,19 +244,12 @@ class _Working:
         records = Records(str(self._checkpoint.parent / "_mooring" / "failover"))
         return are_caught_up(records.status_if_any())
 
-    def kill(self, what: str, last_host: str, after: float) -> tuple[Kill, str]:
-        """Kill an executor or its host so many seconds after a commit; answers on which host as well."""
+    def choose(self, last_host: str) -> tuple[ExecutorProcess, frozenset[int]]:
+        """An executor with about an even share of the partitions, where possible not on that host; and its share."""
         alive = {one.id: one for one in self._cluster.executors(self._run.submission.application)}
         partitions = holders(self._logs())
         chosen = alive[victim(partitions, {id: one.host for id, one in alive.items()}, last_host)]
-        lost = frozenset(partition for partition, executor in partitions.items() if executor == chosen.id)
-        self.wait_for_commits(1)
-        time.sleep(after)
-        at = time.time()
-        chosen.kill()
-        if what == "host":
-            self._cluster.kill_host(chosen.host)
-        return Kill(at, chosen.id, lost), chosen.host
+        return chosen, frozenset(partition for partition, executor in partitions.items() if executor == chosen.id)
 
     def figures_of(self, kill: Kill) -> dict[str, float]:
         """What it took to go on. ClusterError when the logs do not tell."""
@@ -213,11 +261,10 @@ class _Working:
         except ValueError as error:
             raise ClusterError(f"{self._side.name}: {error}") from error
 
-    def finish(self) -> float:
-        """End the application; the median time of its batches."""
+    def finish(self) -> list[Batch]:
+        """End the application; its batches."""
         self._stop.touch()
-        progress = self._run.finish().answer["progress"]
-        return percentile([batch["durationMs"]["triggerExecution"] / 1000 for batch in progress], 50)
+        return batches_in(self._run.finish().answer["progress"])
 
     def _logs(self) -> Logs:
         files = self._run.log_files(self._run.submission.application)

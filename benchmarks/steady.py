@@ -26,11 +26,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.batches import batches_in
 from benchmarks.commits import commits_in
 from benchmarks.figures import Row, percentile, row
 from benchmarks.machine import this_machine
@@ -183,7 +183,9 @@ class _Working:
         if not self._keeps_standbys:
             return {}
         counters = Records(str(self._checkpoint.parent / "_mooring" / "steady")).status()["counters"]
-        committed = sum(_operator(batch)["customMetrics"]["rocksdbBytesCopied"] for batch in _batches(finished))
+        committed = sum(
+            batch.operator["customMetrics"]["rocksdbBytesCopied"] for batch in batches_in(finished.answer["progress"])
+        )
         return {"read-per-committed-byte": [counters["standby-bytes-remote"] / committed]}
 
 
@@ -202,21 +204,10 @@ def _take_turns(sides: Sequence[_Working], most_seconds: float = 3000.0) -> None
             raise ClusterError(f"the applications did not end within {most_seconds:g} s")
 
 
-@dataclass(frozen=True)
-class _Batch:
-    start: float
-    seconds: float
-    rows: int
-    progress: Any = field(repr=False)
-
-    @property
-    def end(self) -> float:
-        return self.start + self.seconds
-
-
 def figures_of(finished: Run, turns: Iterable[Turn], case: Case) -> Measured:
     """The values of each figure. Spark adds times of stores up over the partitions: they can exceed a batch's."""
-    counted = [batch for batch in _batches(finished) if case.left_out <= batch.progress["batchId"] < case.batches]
+    ran = batches_in(finished.answer["progress"])
+    counted = [batch for batch in ran if case.left_out <= batch.progress["batchId"] < case.batches]
     alone = [[b for b in counted if turn.start <= b.start and b.end <= turn.end] for turn in turns]
     alone = [batches for batches in alone if len(batches) > 1]
     batches = list(itertools.chain.from_iterable(alone))
@@ -225,10 +216,10 @@ def figures_of(finished: Run, turns: Iterable[Turn], case: Case) -> Measured:
         "throughput": [sum(b.rows for b in turn) / (turn[-1].end - turn[0].start) for turn in alone],
         "batch-p50": [percentile(times, 50)],
         "batch-p95": [percentile(times, 95)],
-        "commit-p50": [percentile([_operator(batch)["commitTimeMs"] / 1000 for batch in batches], 50)],
+        "commit-p50": [percentile([batch.operator["commitTimeMs"] / 1000 for batch in batches], 50)],
     }
     for figure, metric in _METRICS.items():
-        values = [_operator(batch)["customMetrics"].get(metric, 0) / 1000 for batch in batches]
+        values = [batch.operator["customMetrics"].get(metric, 0) / 1000 for batch in batches]
         if any(values):
             figures[figure] = [percentile(values, 50)]
     partitions = [len({opening.store for opening in log.openings}) for log in finished.logs]
@@ -238,22 +229,6 @@ def figures_of(finished: Run, turns: Iterable[Turn], case: Case) -> Measured:
     if uploads and case.changelog:
         figures["upload-p50"] = [percentile(uploads, 50)]
     return figures
-
-
-def _batches(finished: Run) -> list[_Batch]:
-    return [
-        _Batch(
-            datetime.fromisoformat(progress["timestamp"].rstrip("Z")).replace(tzinfo=timezone.utc).timestamp(),
-            progress["durationMs"]["triggerExecution"] / 1000,
-            progress["numInputRows"],
-            progress,
-        )
-        for progress in finished.answer["progress"]
-    ]
-
-
-def _operator(batch: _Batch) -> Any:
-    return batch.progress["stateOperators"][0]
 
 
 def _unit(figure: str) -> str:

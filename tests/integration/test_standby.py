@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -135,7 +134,7 @@ def test_an_executor_that_is_decommissioned_hands_over_before_it_goes(tmp_path: 
     with warm(tmp_path, conf) as here:
         lost = here.tasks_of(HOSTS[1])
         (leaving,) = (one for one in here.cluster.executors() if one.host == HOSTS[1])
-        os.kill(leaving.pid, signal.SIGPWR)
+        leaving.decommission()
         here.wait_for_failovers(lost)
         here.load.feed(here.job, 2)
 

@@ -34,6 +34,14 @@ class ExecutorProcess:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
+    def decommission(self) -> None:
+        """Tell it to go (SIGPWR), as a notice of its host does; for applications with `spark.decommission.enabled`.
+
+        It ends its tasks and leaves; its Worker starts a new one in its place.
+        """
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGPWR)
+
     @property
     def is_alive(self) -> bool:
         """Whether the JVM runs still."""

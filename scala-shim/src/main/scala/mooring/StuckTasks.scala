@@ -20,6 +20,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
   private val readers = ConcurrentHashMap.newKeySet[Int]() // stages that hold state and read shuffle files
   private val running = new ConcurrentHashMap[Long, Running]() // by task id; of these stages
   private val silence = new ConcurrentHashMap[String, Long]() // executor that was given up -> its milliseconds of silence
+  private val gone = ConcurrentHashMap.newKeySet[String]() // ids are not used again
 
   private val later = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-stuck-tasks"))
 
@@ -37,27 +38,35 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
 
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = running.remove(end.taskInfo.taskId)
 
-  /** Spark forgets an executor's shuffle files about now; a moment later a task that begins anew can know. */
-  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
+  /** Once for each executor: Kubernetes has it removed again when its pod is deleted. */
+  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = if (gone.add(removed.executorId)) {
     val since = removed.time - StuckTasks.ReadingMs - Option(silence.remove(removed.executorId)).getOrElse(0L)
-    if (!later.isShutdown) // the application ends
-      later.schedule((() => Aside.otherwise("freeing of stuck tasks", ())(free(since, removed.time, removed.executorId))): Runnable,
-        StuckTasks.PauseMs, TimeUnit.MILLISECONDS)
+    look(since, removed.executorId, StuckTasks.PausesMs)
   }
 
-  /** Those as well that began after the loss and were still told of its files: but only if files are lost, else they read. */
-  private def free(since: Long, lostAt: Long, executor: String): Unit = {
+  /** Spark takes note of the lost files in its own time: in 0.2 s as a rule, later when its scheduler is busy. */
+  private def look(since: Long, executor: String, pauses: List[Long]): Unit =
+    for (pause <- pauses.headOption if !later.isShutdown) { // the application ends
+      val freeing: Runnable = () => Aside.otherwise("freeing of stuck tasks", ()) {
+        if (!free(since, executor)) look(since, executor, pauses.tail)
+      }
+      later.schedule(freeing, pause, TimeUnit.MILLISECONDS)
+    }
+
+  /** Those as well that began after the loss and were still told of its files. Where no files are lost nobody waits. */
+  private def free(since: Long, executor: String): Boolean = {
     PendingTasks.askAnew(context)
-    val stuck = running.asScala.collect { case (id, task)
-      if task.began >= since && (task.began < lostAt || PendingTasks.lackShuffleFiles(context, task.stage)) => id }.toSeq
+    val lacking = running.values.asScala.map(_.stage).toSet.filter(PendingTasks.lackShuffleFiles(context, _))
+    val stuck = running.asScala.collect { case (id, task) if task.began >= since && lacking(task.stage) => id }.toSeq
     if (stuck.nonEmpty) Say.info(s"tasks ${stuck.mkString(", ")} may wait for shuffle files of executor $executor: they are run again")
     stuck.foreach(context.killTaskAttempt(_, interruptThread = true, s"may wait for executor $executor, which is gone"))
+    lacking.nonEmpty
   }
 }
 
 private final case class Running(stage: Int, began: Long)
 
 object StuckTasks {
-  private val PauseMs = 200L
+  private val PausesMs = List(200L, 800L, 2000L)
   private val ReadingMs = 10000L
 }
