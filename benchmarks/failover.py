@@ -21,10 +21,10 @@ open a lost partition on another executor; the parts are those of the partition 
     in-new-jvm               how many of them were opened by an executor that came after the kill
     batch-p50                time of a batch, of all batches of an application
 
-An executor can be told to go as well (SIGPWR, as a cloud's notice): it ends its tasks, gets no new ones, and leaves.
-Spark's cluster manager starts another one at once, which gets its share when its copies have caught up.
+An executor can be told to go as well, as its host will (SIGPWR, a cloud's notice): it ends its tasks, gets no new ones,
+and leaves; then the host is gone. Later it comes back, and gets its share when its copies have caught up.
 
-    worst-over-median        the longest batch from the notice until the executor is gone and three commits more, to
+    worst-over-median        the longest batch from the notice until the host is gone and three commits more, to
                              batch-p50
     return-worst-over-median the same, from then until the new executor works
 """
@@ -85,7 +85,7 @@ class Case:
     storage: str
     changelog: bool
     faults: tuple[str, ...]
-    """Each `executor`, or `host`: the Worker and its executor; or `notice`: an executor that is told to go."""
+    """Each `executor`, or `host`: the Worker and its executor; or `notice`: a host whose executor is told to go first."""
 
 
 @dataclass(frozen=True)
@@ -183,14 +183,14 @@ def _faults(
         at = time.time()
         if what == "notice":
             chosen.decommission()
-            wait_until(lambda gone=chosen: not gone.is_alive, "the executor to leave", timeout=120)
+            wait_until(lambda gone=chosen: not gone.is_alive, "the executor to leave", timeout=120, interval=0.01)
         else:
             chosen.kill()
-            if what == "host":
-                cluster.kill_host(last_host)
+        if what != "executor":
+            cluster.kill_host(last_host)
         working.wait_for_commits(3)
         gone_at = time.time()
-        if what == "host":
+        if what != "executor":
             cluster.revive_host(last_host)
         working.wait_until_steady(plan.batches_between)
         if what == "notice":
