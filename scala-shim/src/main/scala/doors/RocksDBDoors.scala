@@ -198,7 +198,9 @@ private class FileManagerDoor(
   override def getSnapshotVersionsAndUniqueIdsFromLineage(lineage: Array[LineageItem]): Seq[(Long, String)] = {
     val kept = if (doubts.any) Array.empty[LineageItem]
       else lineage.filter(i => watcher.keeps(s"${i.version}_${i.checkpointUniqueId}.zip")).sortBy(-_.version)
-    if (kept.nonEmpty && lineage.filter(_.version > kept.head.version)
+    // The last one's changelog has just been read, for the lineage; others may have been removed from the checkpoint.
+    val last = lineage.map(_.version).maxOption
+    if (kept.nonEmpty && lineage.filter(i => i.version > kept.head.version && !last.contains(i.version))
         .forall(i => watcher.keeps(s"${i.version}_${i.checkpointUniqueId}.changelog")))
       kept.map(i => (i.version, i.checkpointUniqueId)).toSeq
     else super.getSnapshotVersionsAndUniqueIdsFromLineage(lineage)

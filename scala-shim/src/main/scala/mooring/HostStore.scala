@@ -100,7 +100,9 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
     try {
       val crc = new CRC32C
       Using.resource(create(temporary))(out => in.transferTo(new CheckedOutputStream(out, crc)))
-      publish(name, temporary, crc.getValue).map(Files.size)
+      val kept = publish(name, temporary, crc.getValue)
+      listing = listing.map(_ => new Listing)
+      kept.map(Files.size)
     } finally Files.deleteIfExists(temporary)
   }
 

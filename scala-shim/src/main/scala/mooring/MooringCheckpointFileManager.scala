@@ -41,7 +41,8 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
 
   override def open(file: Path): FSDataInputStream =
     if (isOffsets(file) && StreamDoors.onStreamThread) withOurName(stock.open(file))
-    else keptOnHost(file).flatMap(openLocally(_, file)).getOrElse(reads.counted(file.getName, stock.open(file)))
+    else keptOnHost(file).flatMap(s => openLocally(s, file).orElse(keptFirst(s, file)))
+      .getOrElse(reads.counted(file.getName, stock.open(file)))
 
   override def exists(file: Path): Boolean = keptOnHost(file).exists(_.has(file.getName)) || stock.exists(file)
 
@@ -78,6 +79,15 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
       }
     }
 
+  /** An opening store reads each of its changelogs up to three times; here the first time brings it to the host. */
+  private def keptFirst(shelf: HostShelf, file: Path): Option[FSDataInputStream] =
+    if (!MooringCheckpointFileManager.isOfChangelog(file.getName)) None
+    else {
+      val remote = reads.counted(file.getName, stock.open(file)) // that it is not there is Spark's to hear
+      Using.resource(remote)(in => HostStore.attemptOr[Option[Long]](s"keep ${file.getName}", None)(shelf.take(file.getName, in)))
+        .flatMap(_ => openLocally(shelf, file))
+    }
+
   private def withOurName(in: FSDataInputStream): FSDataInputStream = Using.resource(in) { stream =>
     val bytes = MooringCheckpointFileManager.replace(stream.readAllBytes(), StreamDoors.StockRocksDB, Names.Provider)
     new FSDataInputStream(new InMemoryFile(bytes))
@@ -85,6 +95,9 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
 }
 
 object MooringCheckpointFileManager {
+
+  /** Whether it is a changelog, or the checksum of one. */
+  private def isOfChangelog(name: String): Boolean = name.stripSuffix(".crc").endsWith(".changelog")
 
   /** The configuration with the user's own file manager in it, or none as in stock Spark. */
   private def stockConf(conf: Configuration): Configuration = {

@@ -45,7 +45,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
 
   /**
    * The newest round, when its copies are to be held by these: another than the last one after a commit, when the holders
-   * have changed, and some seconds after a round that has not brought all copies up to date; at most one a second. None
+   * have changed, and some seconds after a round that has not brought all copies up to date; at most two a second. None
    * before any commit.
    */
   def round(now: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
@@ -127,7 +127,8 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
 private object Watched {
   private val rounds = new AtomicLong
   private val MostCommits = 1000
-  private val PauseNanos = TimeUnit.SECONDS.toNanos(1) // a round costs the driver about as much as a small batch
+  // A round costs the driver about as much as a small batch; one that waits leaves a batch's changelog to the take-over.
+  private val PauseNanos = TimeUnit.MILLISECONDS.toNanos(500)
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
   private val PatienceNanos = TimeUnit.SECONDS.toNanos(30)
 }
