@@ -87,7 +87,7 @@ class Case:
     storage: str
     changelog: bool
     faults: tuple[str, ...]
-    """Each `executor`, or `host` (the Worker and its executor), or `notice` (a host whose executor is told to go first).
+    """Each `executor`, `host` (the Worker and its executor), or `notice` (a host whose executor is told to go first).
     Twice as often with standbys: how flat the time is over sizes is asked of them, and single ones scatter."""
     sizes_gb: tuple[float, ...] = ()
     """Those of the plan's for which it is done; all when empty."""
