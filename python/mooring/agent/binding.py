@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from mooring.agent.fleet import Executor, Fleet, Processor
+from mooring.agent.word import NOTHING_SAID, OperatorsWord
 from mooring.model import JobModel, natural_order
 
 
@@ -18,19 +20,19 @@ def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
 
     With standbys one that waited asks for it as well once a query runs: its tasks and copies are elsewhere meanwhile.
     """
-    waiting = _waiting_at(fleet, executor.location)
-    if waiting is not None:
-        known = fleet.with_processor(_bound(waiting, executor))
+    waiting = _waiting_at(fleet, executor.location) or _of_who_ends_at(fleet, executor.location)
+    if waiting:
+        known = replace(fleet, processors={**fleet.processors, **{p.id: _bound(p, executor) for p in waiting}})
         has_lent = fleet.replication_factor > 1 and any(query.is_released for query in fleet.queries.values())
         return ask_for_regrouping(known, now_ms) if has_lent else known
-    newcomer = Processor(_unused_id(fleet), executor.location, executor.id)
+    newcomer = Processor(unused_id(fleet), executor.location, executor.id)
     return ask_for_regrouping(fleet.with_processor(newcomer), now_ms)
 
 
 def unbind(fleet: Fleet, executor_id: str, now_ms: int) -> Fleet:
     """Leave the processors of a lost executor without one; they keep their tasks until the rebind timeout."""
     processors = {
-        processor.id: replace(processor, executor=None, unbound_since_ms=now_ms)
+        processor.id: replace(processor, executor=None, unbound_since_ms=now_ms, was_on=executor_id)
         if processor.executor == executor_id
         else processor
         for processor in fleet.processors.values()
@@ -59,16 +61,32 @@ def ask_for_regrouping(fleet: Fleet, now_ms: int) -> Fleet:
     return replace(fleet, regroup_at_ms=now_ms + fleet.timing.debounce_ms)
 
 
-def remember(fleet: Fleet, model: JobModel | None, task_locality: Mapping[str, str], now_ms: int) -> Fleet:
+def remember(
+    fleet: Fleet,
+    model: JobModel | None,
+    task_locality: Mapping[str, str],
+    now_ms: int,
+    word: OperatorsWord = NOTHING_SAID,
+    together: Mapping[str, str] = MappingProxyType({}),
+) -> Fleet:
     """Start from what the last run, or an agent before this one, left in the metadata store.
 
     Its processors are there again and wait for executors; the executors that are known already are bound to them.
     Where the JVM holds a plan (an agent died), an executor gets back the processor whose tasks it has; else any
-    processor of its location.
+    processor of its location. `word` is what operators have said in this application, and `together` maps processors
+    that shared an executor in the last run to what names it.
     """
     remembered = model or JobModel.of([])
     processors = {
-        id: Processor(id, container.location_id or "", None, now_ms, is_awaited=True)
+        id: Processor(
+            id,
+            container.location_id or "",
+            None,
+            now_ms,
+            is_awaited=True,
+            was_on=_of_the_last_run(together.get(id)),
+            is_spare=id in word.spare,
+        )
         for id, container in remembered.containers.items()
     }
     start = replace(
@@ -78,7 +96,7 @@ def remember(fleet: Fleet, model: JobModel | None, task_locality: Mapping[str, s
         task_locality={**task_locality, **fleet.task_locality},
         regroup_at_ms=None,
     )
-    start = _bind_as_the_jvm_has_it(start)
+    start = _bind_as_the_jvm_has_it(start, word.carriers)
     bound = {processor.executor for processor in start.processors.values()}
     for executor in sorted(fleet.executors.values(), key=lambda e: natural_order(e.id)):
         if executor.id not in bound:
@@ -86,7 +104,16 @@ def remember(fleet: Fleet, model: JobModel | None, task_locality: Mapping[str, s
     return start
 
 
-def _bind_as_the_jvm_has_it(fleet: Fleet) -> Fleet:
+def _of_the_last_run(executor: str | None) -> str:
+    """What tells it from the executors of this run."""
+    return f"last run's {executor}" if executor else ""
+
+
+def _bind_as_the_jvm_has_it(fleet: Fleet, carriers: Mapping[str, str]) -> Fleet:
+    """An executor has several processors only where `carriers`, processor id to executor, says so."""
+    for id, carrier in carriers.items():
+        if id in fleet.processors and carrier in fleet.executors:
+            fleet = fleet.with_processor(_bound(fleet.processors[id], fleet.executors[carrier]))
     labels = {query.label: query for query in fleet.queries.values()}
     by_task = {
         labels[label].task_name(partition): executor
@@ -98,6 +125,8 @@ def _bind_as_the_jvm_has_it(fleet: Fleet) -> Fleet:
             (by_task[task] for task in sorted(container.actives, key=natural_order) if task in by_task), None
         )
         processor = fleet.processors[container.processor_id]
+        if processor.executor is not None:
+            continue
         taken = any(other.executor == executor for other in fleet.processors.values())
         if executor and not taken and fleet.executors[executor].location == processor.location:
             fleet = fleet.with_processor(_bound(processor, fleet.executors[executor]))
@@ -112,10 +141,21 @@ def _by_label(fleet: Fleet) -> dict[tuple[str, int], str]:
     }
 
 
-def _waiting_at(fleet: Fleet, location: str) -> Processor | None:
+def _waiting_at(fleet: Fleet, location: str) -> list[Processor]:
+    """The processor with the most tasks, which has the most to lose, and those that were on one executor with it."""
     waiting = [p for p in fleet.processors.values() if p.executor is None and p.location == location]
-    # The one with the most tasks first: it has the most to lose.
-    return min(waiting, key=lambda p: (-_size(fleet, p), natural_order(p.id)), default=None)
+    first = min(waiting, key=lambda p: (-_size(fleet, p), natural_order(p.id)), default=None)
+    return [p for p in waiting if first and (p is first or (p.was_on and p.was_on == first.was_on))]
+
+
+def _of_who_ends_at(fleet: Fleet, location: str) -> list[Processor]:
+    """The processors of an executor there that ends for an operator: its successor may come before it has gone."""
+    ending = sorted(
+        {p.executor for p in fleet.processors.values() if p.executor and p.location == location}
+        & set(fleet.restarts.values()),
+        key=natural_order,
+    )
+    return [p for p in fleet.processors.values() if ending and p.executor == ending[0]]
 
 
 def _size(fleet: Fleet, processor: Processor) -> int:
@@ -124,10 +164,11 @@ def _size(fleet: Fleet, processor: Processor) -> int:
 
 
 def _bound(processor: Processor, executor: Executor) -> Processor:
-    return Processor(processor.id, executor.location, executor.id)
+    return Processor(processor.id, executor.location, executor.id, is_spare=processor.is_spare)
 
 
-def _unused_id(fleet: Fleet) -> str:
+def unused_id(fleet: Fleet) -> str:
+    """An id for a new processor."""
     number = 0
     while str(number) in fleet.processors:
         number += 1

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Final
 
 from mooring.agent.fleet import Fleet, SeenCopy
-from mooring.model import JobModel, TaskModel, events, natural_order
+from mooring.model import JobModel, TaskModel, TaskName, events, natural_order
 from mooring.model.orders import Copies, Rows
+
+MOST_LAG_VERSIONS: Final = 1
+"""How far a copy may be behind when its task comes, where commits are too close for it to be seen caught up."""
 
 CopyId = tuple[str, int, str]
 """Query id, partition, executor."""
@@ -74,7 +78,7 @@ def are_caught_up(fleet: Fleet, model: JobModel, processors: Collection[str]) ->
 
 
 def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
-    """All copies that have a living executor, those of one task in the order of their replicas."""
+    """All copies that have a living executor, those of one task in the order of their replicas; then what warms up."""
     partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
     named = [
         (name, (*partition_of[task.standby_of], executor_of[id]))
@@ -82,4 +86,48 @@ def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
         for name, task in container.tasks.items()
         if task.standby_of is not None and task.standby_of in partition_of and id in executor_of
     ]
-    return [copy for _, copy in sorted(named, key=lambda entry: natural_order(entry[0]))]
+    planned = [copy for _, copy in sorted(named, key=lambda entry: natural_order(entry[0]))]
+    return [*planned, *_warming_up(fleet, model, planned)]
+
+
+def _warming_up(fleet: Fleet, model: JobModel, planned: list[CopyId]) -> list[CopyId]:
+    """The tasks that are on their way, at the executors to which they will go.
+
+    Without those that have a planned copy at that location: one host's executors share their files.
+    """
+    if not fleet.moves and not fleet.arrivals:
+        return []
+    partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
+    held = {(query, partition, fleet.executors[executor].location) for query, partition, executor in planned}
+    coming: list[tuple[str, str]] = [
+        (name, move.executor)
+        for id, move in fleet.moves.items()
+        if not move.is_switched and id in model.containers
+        for name in model.containers[id].actives
+    ]
+    coming += [(name, executor_of.get(id, "")) for name, id in fleet.arrivals.items()]
+    return [
+        (*partition_of[name], executor)
+        for name, executor in dict(coming).items()
+        if name in partition_of
+        and executor in fleet.executors
+        and (*partition_of[name], fleet.executors[executor].location) not in held
+    ]
+
+
+def warm_at(fleet: Fleet, location: str, most_lag: int = MOST_LAG_VERSIONS) -> set[tuple[str, int]]:
+    """Query and partition of the copies there that are about caught up; one host's executors share their files."""
+    return {
+        (query, partition)
+        for (query, partition, executor), copy in fleet.copies.items()
+        if copy.lag_versions <= most_lag
+        and executor in fleet.executors
+        and fleet.executors[executor].location == location
+    }
+
+
+def cold_arrivals(fleet: Fleet) -> list[TaskName]:
+    """The tasks that are to go elsewhere and whose state is not there yet."""
+    partition_of = fleet.partition_of_task()
+    warm = {place: warm_at(fleet, place) for place in {fleet.places[id] for id in fleet.arrivals.values()}}
+    return [TaskName(name) for name, id in fleet.arrivals.items() if partition_of[name] not in warm[fleet.places[id]]]

@@ -6,26 +6,20 @@ compares what would be published now with what was: only differences become orde
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from mooring.agent.actions import View, advanced, may_advance
 from mooring.agent.barrier import Gate
 from mooring.agent.binding import ask_for_regrouping, bind, drop_expired, rebind_deadline_ms, unbind
 from mooring.agent.copies import wanted_copies, with_seen_copies, without_gone_copies
 from mooring.agent.fleet import Executor, Fleet, Query
 from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
-from mooring.agent.requests import (
-    Desk,
-    RequestsRead,
-    SaveStoppedStandbys,
-    StoppedStandbys,
-    begun,
-    ended,
-    may_begin,
-    taken_in,
-)
+from mooring.agent.requests import Desk, RequestsRead, taken_in
 from mooring.agent.rows import plan_rows
 from mooring.agent.takeover import taken_over, with_failovers_counted
+from mooring.agent.word import NOTHING_SAID, Begun, OperatorsWord, SaveWord
 from mooring.coordination.barrier import BarrierState
 from mooring.errors import InvalidGroupingError
 from mooring.model import events, natural_order
@@ -56,7 +50,7 @@ class Mind:
     gate: Gate = field(default_factory=Gate)
     saved_version: int = -1
     saved_locality: Mapping[str, str] = field(default_factory=dict)
-    saved_stopped: StoppedStandbys = field(default_factory=StoppedStandbys)
+    saved_word: OperatorsWord = NOTHING_SAID
     desk: Desk = field(default_factory=Desk)
 
 
@@ -71,10 +65,41 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
     fleet = drop_expired(mind.fleet, event.at_ms)
     fleet, orders = _regroup_when_due(fleet, event.at_ms)
     desk, answers = taken_in(mind.desk, fleet, event) if isinstance(event, RequestsRead) else (mind.desk, [])
-    desk, fleet, beginnings = begun(desk, fleet, event.at_ms)
-    mind, orders = _difference(replace(mind, fleet=fleet), [*orders, *answers, *beginnings], event.at_ms)
-    desk, endings = ended(desk, mind.fleet, mind.obeyed_version, mind.published_copies, event.at_ms)
-    return replace(mind, desk=desk), [*orders, *endings]
+    desk, fleet, steps = advanced(desk, fleet, _view(mind, event.at_ms))
+    mind, orders = _difference(replace(mind, fleet=fleet), [*orders, *answers, *steps], event.at_ms)
+    desk, fleet, endings = advanced(desk, mind.fleet, _view(mind, event.at_ms), may_plan=False)
+    mind, orders = _difference(replace(mind, fleet=fleet, desk=desk), orders, event.at_ms)
+    mind, kept = _word_kept(mind)
+    return mind, [*orders, *kept, *endings]
+
+
+def _view(mind: Mind, now_ms: int) -> View:
+    return View(now_ms, mind.obeyed_version, mind.published_copies)
+
+
+def _word_kept(mind: Mind) -> tuple[Mind, list[Order]]:
+    """What operators have said, to be kept when it is anything new: before they are told that it is done."""
+    fleet = mind.fleet
+    executor_of = fleet.executor_of
+    times = Counter(executor_of.values())
+    word = OperatorsWord(
+        application=fleet.application,
+        stopped=fleet.stopped_standbys,
+        spare=frozenset(id for id, processor in fleet.processors.items() if processor.is_spare),
+        carriers={id: executor for id, executor in executor_of.items() if times[executor] > 1},
+        under_way={
+            uuid: begun for uuid, begun in mind.desk.begun.items() if uuid not in mind.desk.done_with
+        }  # also of requests that this agent has not read yet, or not begun again
+        | {
+            str(action.request.uuid): Begun(action.phase.label, action.source, action.executor)
+            for action in mind.desk.actions
+            if action.is_under_way and action.request.standby is None
+        },
+        done=mind.desk.done_with,
+    )
+    if word == mind.saved_word or not (word.says_anything or mind.saved_word.says_anything):
+        return mind, []
+    return replace(mind, saved_word=word), [SaveWord(word)]
 
 
 def absorb(mind: Mind, event: events.Event) -> Mind:
@@ -100,7 +125,7 @@ def next_deadline_ms(mind: Mind) -> float:
     first_plans = [_first_plan_deadline_ms(fleet, query) for query in _waiting(fleet)]
     rebinds = [rebind_deadline_ms(fleet, processor) for processor in fleet.processors.values()]
     regroup = [at_ms for at_ms in (fleet.regroup_at_ms, fleet.even_out_by_ms) if at_ms is not None]
-    request = float("-inf") if may_begin(mind.desk, fleet) else float("inf")
+    request = float("-inf") if may_advance(mind.desk, fleet, _view(mind, now_ms=0)) else float("inf")
     return min([*first_plans, *rebinds, *regroup, gate, request])
 
 
@@ -125,6 +150,8 @@ def _react(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
             return _executor_registered(fleet, event)
         case events.ExecutorLost():
             return _executor_lost(fleet, event, published)
+        case events.ExecutorRestarting():
+            return replace(fleet, restarts={**fleet.restarts, event.request: event.executor})
         case events.QueryPlanned():
             return fleet.with_query(_query(fleet, event))
         case events.QueryEnded():
@@ -171,6 +198,7 @@ def _query(fleet: Fleet, event: events.QueryPlanned) -> Query:
         partitions=event.partitions,
         planned_at_ms=event.at_ms,
         batch=event.batch - 1,
+        has_rocksdb=event.provider == events.OUR_PROVIDER,
     )
 
 
@@ -202,7 +230,14 @@ def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
     if moved:
         fleet = replace(fleet, task_locality={**fleet.task_locality, **moved})
     return fleet.with_query(
-        replace(query, batch=event.batch, batch_ms=event.milliseconds, state_bytes=event.state_bytes)
+        replace(
+            query,
+            batch=event.batch,
+            batch_ms=event.milliseconds,
+            state_bytes=event.state_bytes,
+            ran_on=event.placements,
+            ran_at_ms=event.at_ms,
+        )
     )
 
 
@@ -252,10 +287,6 @@ def _difference(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Mind, lis
         if changed:
             orders = [*orders, SaveTaskLocality(changed)]
         mind = replace(mind, saved_locality=fleet.task_locality)
-    stopped = StoppedStandbys(fleet.application, fleet.stopped_standbys)
-    if stopped != mind.saved_stopped and (stopped.processors or mind.saved_stopped.processors):
-        orders = [*orders, SaveStoppedStandbys(stopped)]
-        mind = replace(mind, saved_stopped=stopped)
     return mind, orders
 
 

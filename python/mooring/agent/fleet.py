@@ -41,8 +41,9 @@ class Executor:
 class Processor:
     """A stable place for tasks, bound to one living executor or to none.
 
-    `unbound_since_ms` is when it lost its executor, or when it was remembered from the last run (`is_awaited`: it has
-    not had an executor in this application yet).
+    `unbound_since_ms` is when it lost its executor, which was `was_on`, or when it was remembered from the last run
+    (`is_awaited`: it has not had an executor in this application yet). A `is_spare` one has come when a move vacated
+    its executor: it may hold copies, and gets no actives while another processor can.
     """
 
     id: str
@@ -50,6 +51,17 @@ class Processor:
     executor: str | None = None
     unbound_since_ms: int = 0
     is_awaited: bool = False
+    was_on: str = ""
+    is_spare: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A processor on its way from one executor to another; until `is_switched`, its tasks are warmed up there."""
+
+    source: str
+    executor: str
+    is_switched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +71,8 @@ class Query:
     `label` is what its tasks are called by; the batch's number, milliseconds and bytes of state are those of the last
     batch.
 
-    Until it `is_released`, nothing is published for it: its first batch waits in the JVM.
+    Until it `is_released`, nothing is published for it: its first batch waits in the JVM. `ran_on` is the executor of
+    each partition in the last batch, which ended at `ran_at_ms`.
     """
 
     id: str
@@ -73,6 +86,14 @@ class Query:
     batch_ms: int = 0
     state_bytes: int = 0
     is_released: bool = False
+    ran_on: Mapping[int, str] = field(default_factory=dict)
+    ran_at_ms: int = -1
+    has_rocksdb: bool = False
+
+    @property
+    def can_be_copied(self) -> bool:
+        """Whether there is state, as executors can copy it."""
+        return self.has_rocksdb and self.batch >= 0
 
     @property
     def tasks(self) -> frozenset[TaskModel]:
@@ -129,6 +150,9 @@ class Fleet:
     are evened out: then they go without.
 
     The tasks of the processors in `stopped_standbys` get no copies, as an operator asked; one that is given up leaves.
+    `moves` are the processors that are on their way. Where every task is kept once, `arrivals` maps tasks to the
+    processor that is to get them when they are warm there. `restarts` maps requests to the executors that the JVM ends
+    for them.
     """
 
     timing: Timing = Timing()
@@ -151,6 +175,9 @@ class Fleet:
     even_out_by_ms: int | None = None
     standby_counts: StandbyCounts = StandbyCounts()
     stopped_standbys: frozenset[str] = frozenset()
+    moves: Mapping[str, Move] = field(default_factory=dict)
+    arrivals: Mapping[str, str] = field(default_factory=dict)
+    restarts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def executor_of(self) -> dict[str, str]:
@@ -166,6 +193,16 @@ class Fleet:
     def places(self) -> dict[str, str]:
         """Processor id to location."""
         return {id: processor.location for id, processor in self.processors.items()}
+
+    @property
+    def open_places(self) -> dict[str, str]:
+        """The same without spare processors that have no active; all, when there are no others with an executor."""
+        open = {
+            id: processor.location
+            for id, processor in self.processors.items()
+            if not processor.is_spare or (id in self.model.containers and self.model.containers[id].actives)
+        }
+        return open if any(self.processors[id].executor for id in open) or not self.executor_of else self.places
 
     def with_executor(self, executor: Executor) -> Fleet:
         """With one executor more, or known better."""

@@ -17,9 +17,10 @@ from mooring.agent.core import Mind, absorb, decide, next_deadline_ms
 from mooring.agent.fleet import Timing
 from mooring.agent.memory import Memory
 from mooring.agent.records import Remembered
-from mooring.agent.requests import Answer, RemoveMessages, RequestsRead, SaveStoppedStandbys
+from mooring.agent.requests import Answer, RemoveMessages, RequestsRead
 from mooring.agent.status import Tally, metrics_of, status_of
 from mooring.agent.takeover import taken_over
+from mooring.agent.word import OperatorsWord, SaveWord
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
 from mooring.model import events, orders
@@ -45,6 +46,9 @@ class Bridge(Protocol):
 
     def publish(self, plan: orders.PublishPlan) -> bool:
         """Put a plan in force."""
+
+    def restart(self, request: str, executor: str, wait_ms: int) -> None:
+        """End an executor once no task runs on it, if that is in time; for one request once."""
 
     def say(self, message: str) -> None:
         """Write a line into the driver's log."""
@@ -146,9 +150,12 @@ class Agent:
         self._memory = self._open_memory(settings, place, self._bridge.say)
         found = self._memory.recall(settings.host_affinity_wait_ms / 2 / 1000) or Remembered()
         known = absorb(self._mind, query)  # its name is needed to read the JVM's plan by
-        start = binding.remember(known.fleet, found.model, found.task_locality, self._now_ms())
-        stopped = self._still_stopped(found)
-        start = replace(start, remembered_bytes=found.state_bytes, stopped_standbys=stopped & start.processors.keys())
+        word = self._word_that_holds(found)
+        start = binding.remember(
+            known.fleet, found.model, found.task_locality, self._now_ms(), word, found.word.carriers
+        )
+        stopped = word.stopped & start.processors.keys()
+        start = replace(start, remembered_bytes=found.state_bytes, stopped_standbys=stopped)
         if start.wanted_by_jvm:  # who is not there was lost while no agent was: the JVM has its tasks at their copies
             start = taken_over(start, self._mind.published, self._now_ms())
         saved = found.model.version if found.model else -1
@@ -157,7 +164,8 @@ class Agent:
             fleet=start,
             saved_version=saved,
             saved_locality=start.task_locality,
-            saved_stopped=found.stopped,
+            saved_word=found.word,
+            desk=replace(self._mind.desk, begun=word.under_way, done_with=word.done),
         )
 
     def _recall_late(self) -> None:
@@ -168,7 +176,8 @@ class Agent:
             version = max(fleet.model.version, found.model.version + 1 if found.model else 0)
             places = {**found.task_locality, **fleet.task_locality}
             model = replace(fleet.model, version=version)
-            stopped = self._still_stopped(found) & fleet.processors.keys()
+            word = self._word_that_holds(found)
+            stopped = word.stopped & fleet.processors.keys()
             fleet = replace(
                 fleet,
                 model=model,
@@ -182,14 +191,20 @@ class Agent:
                 fleet=fleet,
                 saved_version=-1,
                 saved_locality=found.task_locality,
-                saved_stopped=found.stopped,
+                saved_word=found.word,
+                desk=replace(self._mind.desk, begun=word.under_way, done_with=word.done),
             )
 
-    def _still_stopped(self, found: Remembered) -> frozenset[str]:
-        """What an operator stopped in this application, or in that of the driver that this one has taken over from."""
-        is_ours = found.stopped.application == self._mind.fleet.application
+    def _word_that_holds(self, found: Remembered) -> OperatorsWord:
+        """What operators said in this application, and what holds of what they said in one before it.
+
+        Of that the spare processors, so that a restart on the same hosts undoes no move; and when this driver has taken
+        over from another one which standbys are stopped. Its executors are gone, and so are requests for it.
+        """
+        if found.word.application == self._mind.fleet.application:
+            return found.word
         takes_over = self._memory is not None and self._memory.takes_over
-        return found.stopped.processors if is_ours or takes_over else frozenset()
+        return OperatorsWord(stopped=found.word.stopped if takes_over else frozenset(), spare=found.word.spare)
 
     def _read_requests(self) -> None:
         messages = self._memory.messages() if self._memory is not None else None
@@ -211,8 +226,10 @@ class Agent:
                 self._memory.save_barrier(order.version, order.state)
             case orders.SaveTaskLocality() if self._memory is not None:
                 self._memory.save_task_locality(order.changed)
-            case SaveStoppedStandbys() if self._memory is not None:
-                self._memory.save_stopped(order.stopped)
+            case SaveWord() if self._memory is not None:
+                self._memory.save_word(order.word)
+            case orders.RestartExecutor():
+                self._bridge.restart(order.request, order.executor, order.wait_ms)
             case Answer() if self._memory is not None:
                 self._memory.answer(order.response)
             case RemoveMessages() if self._memory is not None:
@@ -224,8 +241,8 @@ class Agent:
         age = now - self._status_at_ms
         is_due = age >= (STATUS_EVERY_MS if self._changed else STATUS_AT_LEAST_EVERY_MS)
         if is_due and self._memory is not None:
-            self._memory.save_status(status_of(self._mind.fleet, self._tally, now, self._mind.gate))
-            self._bridge.metrics(metrics_of(self._mind.fleet, self._tally))
+            self._memory.save_status(status_of(self._mind.fleet, self._tally, now, self._mind.gate, self._mind.desk))
+            self._bridge.metrics(metrics_of(self._mind.fleet, self._tally, self._mind.desk))
             self._status_at_ms, self._changed = now, False
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from mooring.agent.records import Records, Remembered
-from mooring.agent.requests import StoppedStandbys
+from mooring.agent.word import OperatorsWord
 from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import LeadershipLost, MetadataStoreUnavailable, WriterReplaced
 from mooring.model import JobModel
@@ -36,7 +36,7 @@ class _Notes:
     task_locality: Mapping[str, str] = field(default_factory=dict)
     status: Mapping[str, Any] | None = None
     barriers: Mapping[int, str] = field(default_factory=dict)
-    stopped: StoppedStandbys | None = None
+    word: OperatorsWord | None = None
 
     def then(self, newer: _Notes) -> _Notes:
         return _Notes(
@@ -44,11 +44,11 @@ class _Notes:
             {**self.task_locality, **newer.task_locality},
             newer.status or self.status,
             dict(sorted({**self.barriers, **newer.barriers}.items())[-KEPT_VERSIONS:]),
-            newer.stopped or self.stopped,
+            newer.word or self.word,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.model or self.task_locality or self.status or self.barriers or self.stopped)
+        return bool(self.model or self.task_locality or self.status or self.barriers or self.word)
 
 
 class NotLeading(Exception):
@@ -122,9 +122,9 @@ class Memory:
         """Keep what `mooring status` shows."""
         self._note(_Notes(status=status))
 
-    def save_stopped(self, stopped: StoppedStandbys) -> None:
-        """Keep which processors' standbys are stopped; it is kept before what is answered later."""
-        self._note(_Notes(stopped=stopped))
+    def save_word(self, word: OperatorsWord) -> None:
+        """Keep what operators have said; it is kept before what is answered later."""
+        self._note(_Notes(word=word))
 
     def answer(self, response: ContainerPlacementResponseMessage) -> None:
         """Answer a client; each answer is written."""
@@ -246,6 +246,8 @@ class Memory:
         self._look_for_messages()
 
     def _write(self, notes: _Notes) -> None:
+        if notes.word:  # before the model: what it says of processors that are not there yet does no harm
+            self._records.write_word(notes.word)
         if notes.model:
             self._records.write_job_model(notes.model)
         if notes.barriers:
@@ -254,8 +256,6 @@ class Memory:
             self._records.write_task_locality(notes.task_locality)
         if notes.status:
             self._records.write_status(notes.status)
-        if notes.stopped:
-            self._records.write_stopped(notes.stopped)
 
     def _send_letters(self, count: int) -> None:
         """Each stays until it is written, so that none is written again after a later one."""

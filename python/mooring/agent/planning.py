@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from mooring.agent.copies import are_caught_up, without_gone_copies
+from mooring.agent.copies import are_caught_up, cold_arrivals, without_gone_copies
 from mooring.agent.fleet import Fleet
 from mooring.errors import InvalidGroupingError
 from mooring.grouping import (
@@ -70,24 +70,59 @@ def with_copies_renewed(fleet: Fleet) -> tuple[Fleet, list[str]]:
     return replace(after, regroup_at_ms=fleet.regroup_at_ms, even_out_by_ms=fleet.even_out_by_ms), told
 
 
+def bound_anew(fleet: Fleet) -> tuple[Fleet, list[str]]:
+    """The plan after a processor has gone to another executor: no task leaves its processor; copies are planned anew.
+
+    Also what the user must hear. InvalidGroupingError when the plan breaks a promise.
+    """
+    if fleet.replication_factor > 1 and fleet.queries:
+        return with_copies_renewed(fleet)
+    return in_force(fleet, list(_where_they_are(fleet).containers.values())), []
+
+
 def without_regrouping(fleet: Fleet) -> Fleet:
-    """With no regrouping pending."""
-    return replace(fleet, regroup_at_ms=None, even_out_by_ms=None)
+    """With no regrouping pending, and no task awaited anywhere."""
+    return replace(fleet, regroup_at_ms=None, even_out_by_ms=None, arrivals={})
 
 
 def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int) -> tuple[Fleet, list[str]]:
     if fleet.replication_factor == 1:
-        planned = _grouped(fleet, queries, fleet.places, fleet.task_locality, choice)
-        return in_force(without_regrouping(fleet), list(planned.containers.values())), []
+        planned = _with_idle(fleet, _grouped(fleet, queries, fleet.open_places, fleet.task_locality, choice))
+        return _once_warm(fleet, queries, planned, now_ms), []
     resting = _with_standbys(fleet, _resting(fleet, queries), choice)
     if fleet.is_incomplete:
         return _standing(fleet, queries, resting, choice)
-    evened = _grouped(fleet, queries, fleet.places, _wishes(fleet, resting.model), choice)
+    evened = _with_idle(fleet, _grouped(fleet, queries, fleet.open_places, _wishes(fleet, resting.model), choice))
     if _must_wait(fleet, resting.model, evened, now_ms):
         by_ms = now_ms + fleet.timing.rebind_timeout_ms if fleet.even_out_by_ms is None else fleet.even_out_by_ms
         after, told = _standing(fleet, queries, resting, choice)
         return replace(after, even_out_by_ms=by_ms), told
     return _standing(fleet, queries, _with_standbys(fleet, evened, choice), choice)
+
+
+def _once_warm(fleet: Fleet, queries: Queries, planned: JobModel, now_ms: int) -> Fleet:
+    """The plan in force; but tasks that run are first warmed up where they are to go, while there is time for that."""
+    expected = replace(fleet, arrivals=_arrivals(fleet, planned))
+    by_ms = now_ms + fleet.timing.rebind_timeout_ms if fleet.even_out_by_ms is None else fleet.even_out_by_ms
+    if not cold_arrivals(expected) or by_ms <= now_ms:
+        return in_force(without_regrouping(fleet), list(planned.containers.values()))
+    stays = in_force(without_regrouping(fleet), list(_resting(fleet, queries).containers.values()))
+    return replace(stays, even_out_by_ms=by_ms, arrivals=expected.arrivals)
+
+
+def _arrivals(fleet: Fleet, planned: JobModel) -> dict[str, str]:
+    """The tasks that have state and run on a processor other than the planned one, which is on another location."""
+    before, bound, partition_of = fleet.processor_of_task(), fleet.executor_of, fleet.partition_of_task()
+    return {
+        name: id
+        for id, container in planned.containers.items()
+        for name in container.actives
+        if name in partition_of
+        and fleet.queries[partition_of[name][0]].can_be_copied
+        and id in bound
+        and before.get(name, id) in bound
+        and fleet.places[before.get(name, id)] != fleet.places[id]
+    }
 
 
 def _at_rest(fleet: Fleet, queries: Queries) -> tuple[Fleet, list[str]]:
@@ -132,13 +167,36 @@ def _resting(fleet: Fleet, queries: Queries) -> JobModel:
         homeless[label] = frozenset(task for task in tasks if task.task_name not in here)
     homeless = {label: tasks for label, tasks in homeless.items() if tasks}
     if homeless:
-        able = {id: places[id] for id in fleet.executor_of} or places
+        open_places = fleet.open_places
+        able = {id: place for id, place in open_places.items() if id in fleet.executor_of} or open_places
         wishes = {**fleet.task_locality, **locations_of_copies(fleet.task_locality, places, fleet.model)}
         for id, container in _grouped(fleet, homeless, able, wishes, _default_grouper(fleet)).containers.items():
             tasks_on[id] += container.tasks.values()
     return JobModel.of(
         [ContainerModel.of(id, tasks, named_place(places[id])) for id, tasks in tasks_on.items()], fleet.model.version
     )
+
+
+def _where_they_are(fleet: Fleet) -> JobModel:
+    """The job model in force with the processors and places that there are now."""
+    containers = fleet.model.containers
+    return JobModel.of(
+        [
+            ContainerModel.of(id, containers[id].tasks.values() if id in containers else (), named_place(place))
+            for id, place in fleet.places.items()
+        ],
+        fleet.model.version,
+    )
+
+
+def _with_idle(fleet: Fleet, model: JobModel) -> JobModel:
+    """With the processors that were not to get any actives."""
+    idle = [
+        ContainerModel.of(id, [], named_place(place))
+        for id, place in fleet.places.items()
+        if id not in model.containers
+    ]
+    return replace(model, containers=JobModel.of([*model.containers.values(), *idle]).containers)
 
 
 def _wishes(fleet: Fleet, model: JobModel) -> dict[str, str]:

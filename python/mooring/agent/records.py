@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from mooring.agent.requests import StoppedStandbys
+from mooring.agent.word import NOTHING_SAID, OperatorsWord
 from mooring.coordination.job_models import to_remove
 from mooring.errors import InvalidJobModelError
 from mooring.metadata import MetadataStore, NamespacedMetadataStore
-from mooring.model import JobModel, job_model_from_json, job_model_to_json, natural_order
+from mooring.model import JobModel, job_model_from_json, job_model_to_json
 from mooring.placement import ContainerPlacementMetadataStore, ContainerPlacementResponseMessage, StoredMessages
 
-STOPPED_STANDBYS = "stopped-standbys"
+OPERATORS_WORD = "operators-word"
 JOB_MODELS, BARRIERS, STATUS = "job-models", "barriers", "status"
 TASK_LOCALITY, PROCESSOR_LOCALITY = "task-locality", "processor-locality"
 
@@ -32,7 +32,7 @@ class Remembered:
     model: JobModel | None = None
     task_locality: Mapping[str, str] = field(default_factory=dict)
     state_bytes: Mapping[str, int] = field(default_factory=dict)
-    stopped: StoppedStandbys = field(default_factory=StoppedStandbys)
+    word: OperatorsWord = NOTHING_SAID
 
 
 class ReadRecords(ABC):
@@ -63,7 +63,7 @@ class ReadRecords(ABC):
 
     def read(self) -> Remembered:
         """Everything that a start needs."""
-        return Remembered(self._newest_model(), self.task_locality(), self._state_bytes(), self._stopped())
+        return Remembered(self._newest_model(), self.task_locality(), self._state_bytes(), self._word())
 
     def _newest_model(self) -> JobModel | None:
         for version, text in sorted(self.job_models().items(), reverse=True):
@@ -84,24 +84,19 @@ class ReadRecords(ABC):
             self._say(f"the status of the last run is ignored, and with it how large the tasks were: {damage!r}")
             return {}
 
-    def _stopped(self) -> StoppedStandbys:
+    def _word(self) -> OperatorsWord:
         store = self.store()
-        text = None if store is None else store.get(STOPPED_STANDBYS)
+        text = None if store is None else store.get(OPERATORS_WORD)
         if text is None:
-            return StoppedStandbys()
+            return NOTHING_SAID
         try:
-            form = json.loads(text)
-            application, processors = form["application"], form["processors"]
-            if not isinstance(application, str) or not isinstance(processors, list):
-                raise TypeError("expected the id of an application, and a list of processors")
-            if not all(isinstance(id, str) for id in processors):
-                raise TypeError("expected processors as texts")
-            return StoppedStandbys(application, frozenset(processors))
-        except (ValueError, KeyError, TypeError, RecursionError) as damage:
+            return OperatorsWord.from_json(text)
+        except ValueError as damage:
             self._say(
-                f"which standbys were stopped is not known, and all are started: the record is damaged: {damage!r}"
+                "what operators have asked is not known, so all standbys are started and moves may be undone: the"
+                f" record is damaged: {damage}"
             )
-            return StoppedStandbys()
+            return NOTHING_SAID
 
 
 class Records(ReadRecords):
@@ -157,12 +152,10 @@ class Records(ReadRecords):
         """Keep what `mooring status` shows."""
         self._store.put(STATUS, json.dumps(status).encode())
 
-    def write_stopped(self, stopped: StoppedStandbys) -> None:
-        """Keep which processors' standbys are stopped."""
+    def write_word(self, word: OperatorsWord) -> None:
+        """Keep what operators have said."""
         self.check_writer()
-        processors = sorted(stopped.processors, key=natural_order)
-        form = {"application": stopped.application, "processors": processors}
-        self._store.put(STOPPED_STANDBYS, json.dumps(form).encode())
+        self._store.put(OPERATORS_WORD, word.to_json().encode())
 
     def messages(self) -> StoredMessages:
         """What clients ask, and what was answered."""

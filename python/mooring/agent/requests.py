@@ -1,23 +1,21 @@
-"""What operators ask of processors, as far as this version does it: to stop and to start standbys.
+"""What operators ask of processors: taking requests in, each once, and answering them.
 
-Pure. A request goes from CREATED to BAD_REQUEST, or over ACCEPTED and IN_PROGRESS to SUCCEEDED or FAILED, and each
-change is an order to write it. For one processor requests are served one by one, in the order of their clients'
-timestamps; other processors do not wait. Nothing is begun while a query waits for its first plan.
+Pure. `mooring.placement.lifecycle` says what may become of a request, and `mooring.agent.actions` does it. Each change
+of its status is an order to write it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from itertools import islice
 from uuid import UUID
 
 from mooring.agent.fleet import Fleet
-from mooring.agent.planning import with_copies_renewed
-from mooring.errors import InvalidGroupingError
-from mooring.model import events, natural_order
-from mooring.model.orders import Copies, Order, Say
+from mooring.agent.refusals import refusal
+from mooring.agent.word import Begun, Verdict
+from mooring.model import events
+from mooring.model.orders import Order, Say
 from mooring.placement import (
     ContainerPlacementRequestMessage,
     ContainerPlacementResponseMessage,
@@ -25,11 +23,14 @@ from mooring.placement import (
     StatusCode,
     StoredMessages,
 )
+from mooring.placement.lifecycle import Phase
 
 REMEMBERED_REQUESTS = 20_000
-_NAMED = 20  # processors in a message
 RESPONSES_KEPT_MS = 3_600_000
 """For how long a final response stays; older ones go when the next message is seen."""
+
+SHOWN_ACTIONS = 20
+"""How many of the last actions the status shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,40 +56,81 @@ class RemoveMessages(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class StoppedStandbys:
-    """The processors whose standbys an operator has stopped, and the id of the application in which that was."""
-
-    application: str = ""
-    processors: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class SaveStoppedStandbys(Order):
-    """Keep which processors' standbys are stopped."""
-
-    stopped: StoppedStandbys
-
-
-@dataclass(frozen=True, slots=True)
 class Action:
-    """A request that is accepted. Once it is begun, `version` is the job model's that has what it asks for."""
+    """A request that is accepted: its phase since when, and the executors from and to which it goes.
+
+    `version` is the job model's that has what it asks for. `begun` is how far an agent before this one had come.
+    """
 
     request: ContainerPlacementRequestMessage
-    version: int | None = None
+    phase: Phase = Phase.WAITING
+    since_ms: int = 0
+    source: str = ""
+    executor: str = ""
+    version: int = -1
+    begun: Begun | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it is more than accepted."""
+        return self.phase is not Phase.WAITING
+
+    @property
+    def in_words(self) -> str:
+        """What is asked, in words."""
+        request = self.request
+        if request.standby is None:
+            return f"place processor {request.processor_id} on {request.destination_host}"
+        verb = "stop" if request.standby is StandbyAction.STOP else "start"
+        return f"{verb} the standbys of processor {request.processor_id}"
+
+    def answered(self, message: str, now_ms: int) -> Order:
+        """The answer for the phase it is in."""
+        return Answer(self.request.answered(self.phase.status, message, now_ms))
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """The requests that are not done yet, in the order in which they are served, and the newest ones ever seen."""
+    """The requests that are not done yet, in the order in which they are served, and the newest ones ever seen.
+
+    `history` are the answers to the last that are done, the newest last; `failed` counts those that did not succeed.
+    `begun` is how far an agent before this one had come with requests, `done_with` what became of those that are done
+    and still in the store: their answers may not be.
+    """
 
     actions: tuple[Action, ...] = ()
     seen: Mapping[UUID, None] = field(default_factory=dict)
+    begun: Mapping[str, Begun] = field(default_factory=dict)
+    history: tuple[ContainerPlacementResponseMessage, ...] = ()
+    failed: int = 0
+    done_with: Mapping[str, Verdict] = field(default_factory=dict)
 
     def with_news(self, accepted: list[Action], seen: dict[UUID, None]) -> Desk:
         """With more actions, and these remembered: the newest, in the order in which they came."""
         forgotten = len(seen) - REMEMBERED_REQUESTS
         kept = dict(islice(seen.items(), forgotten, None)) if forgotten > 0 else seen
-        return Desk(tuple(sorted((*self.actions, *accepted), key=lambda one: _turn(one.request))), kept)
+        actions = tuple(sorted((*self.actions, *accepted), key=lambda one: _turn(one.request)))
+        return replace(self, actions=actions, seen=kept)
+
+    def with_action(self, action: Action) -> Desk:
+        """With an action as it is now."""
+        uuid = action.request.uuid
+        return replace(self, actions=tuple(action if a.request.uuid == uuid else a for a in self.actions))
+
+    def done(self, action: Action, message: str, now_ms: int) -> tuple[Desk, list[Order]]:
+        """Without an action that is over, and its last word, in the log as well: then the request goes."""
+        request, status = action.request, action.phase.status
+        response = request.answered(status, message, now_ms)
+        said = Say(f"request {request.uuid} ({action.in_words}) {status.value}: {message}")
+        left = tuple(a for a in self.actions if a.request.uuid != request.uuid)
+        desk = replace(
+            self,
+            actions=left,
+            history=(*self.history, response)[-SHOWN_ACTIONS:],
+            failed=self.failed + (status is StatusCode.FAILED),
+            done_with={**self.done_with, str(request.uuid): Verdict(status.value, response.response_message)},
+        )
+        return desk, [Answer(response), RemoveMessages(request.uuid), said]
 
 
 def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[Order]]:
@@ -97,63 +139,46 @@ def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[
     accepted: list[Action] = []
     seen = dict(desk.seen)
     under_way = {action.request.uuid for action in desk.actions}
-    for request, refusal in _judged(fleet, event):
+    stored = {str(uuid) for uuid in (*event.messages.requests, *event.messages.malformed)}
+    desk = replace(
+        desk,
+        done_with={uuid: said for uuid, said in desk.done_with.items() if uuid in stored},
+        begun={uuid: begun for uuid, begun in desk.begun.items() if uuid in stored},
+    )
+    for request, refused in _judged(fleet, event):
         response = event.messages.responses.get(request.uuid)
         if request.deployment_id not in ("", fleet.application):
             orders.append(RemoveMessages(request.uuid, response_too=True))
         elif request.uuid in under_way:
             pass
-        elif request.uuid in seen or (response is not None and response.status_code.is_final):
+        elif response is not None and response.status_code.is_final:
             orders.append(RemoveMessages(request.uuid))
             seen[request.uuid] = None
-        else:
-            action = Action(request)
+        elif str(request.uuid) in desk.done_with:
+            said = desk.done_with[str(request.uuid)]
+            orders.append(Answer(request.answered(StatusCode(said.status), said.message, event.at_ms)))
+            orders.append(RemoveMessages(request.uuid))
             seen[request.uuid] = None
-            if refusal is not None:
-                status = StatusCode.BAD_REQUEST if response is None else StatusCode.FAILED  # it had been accepted
-                orders += _final(action, status, refusal, event.at_ms)
+        elif request.uuid in seen:
+            orders.append(RemoveMessages(request.uuid))
+        else:
+            action = Action(request, since_ms=event.at_ms, begun=desk.begun.get(str(request.uuid)))
+            seen[request.uuid] = None
+            if refused is not None and action.begun is None:
+                phase = Phase.REFUSED if response is None else Phase.FAILED  # it had been accepted
+                desk, answers = desk.done(replace(action, phase=phase), refused, event.at_ms)
+                was_waiting = response is not None and response.status_code is StatusCode.ACCEPTED
+                orders += [*([in_progress(action, event.at_ms)] if was_waiting else []), *answers]
                 continue
             accepted.append(action)
             if response is None:  # else an agent before this one had accepted it
-                orders.append(_answer(action, StatusCode.ACCEPTED, f"accepted: {_in_words(action)}", event.at_ms))
+                orders.append(action.answered(f"accepted: {action.in_words}", event.at_ms))
     return desk.with_news(accepted, seen), [*orders, *_old_responses(fleet, event)]
 
 
-def begun(desk: Desk, fleet: Fleet, now_ms: int) -> tuple[Desk, Fleet, list[Order]]:
-    """Begin one action, if one may: each is a plan, and the agent is to hear of events between two of them."""
-    action = next(_ready(desk, fleet), None)
-    if action is None:
-        return desk, fleet, []
-    desk, fleet, orders = _carried_out(desk, fleet, action, now_ms)
-    return desk, fleet, [_answer(action, StatusCode.IN_PROGRESS, _in_words(action), now_ms), *orders]
-
-
-def may_begin(desk: Desk, fleet: Fleet) -> bool:
-    """Whether `begun` would begin an action now."""
-    return next(_ready(desk, fleet), None) is not None
-
-
-def _ready(desk: Desk, fleet: Fleet) -> Iterator[Action]:
-    """The first action of each processor that has none under way."""
-    if not all(query.is_released for query in fleet.queries.values()):
-        return
-    busy = {action.request.processor_id for action in desk.actions if action.version is not None}
-    for action in desk.actions:
-        id = action.request.processor_id
-        if id not in busy and id in fleet.processors:
-            yield action
-        busy.add(id)
-
-
-def ended(desk: Desk, fleet: Fleet, obeyed: int, copies: Copies, now_ms: int) -> tuple[Desk, list[Order]]:
-    """End the actions that are in force: `obeyed` is the version that the JVM has, `copies` those it was told of."""
-    orders: list[Order] = []
-    for action in desk.actions:
-        outcome = _outcome(action, fleet, obeyed, copies)
-        if outcome is not None:
-            orders += _final(action, *outcome, now_ms)
-            desk = _without(desk, action)
-    return desk, orders
+def in_progress(action: Action, now_ms: int) -> Order:
+    """What comes before the last word on an action that was accepted: clients see no status left out."""
+    return Answer(action.request.answered(StatusCode.IN_PROGRESS, action.in_words, now_ms))
 
 
 def _turn(request: ContainerPlacementRequestMessage) -> tuple[int, str]:
@@ -163,110 +188,9 @@ def _turn(request: ContainerPlacementRequestMessage) -> tuple[int, str]:
 def _judged(fleet: Fleet, event: RequestsRead) -> Iterator[tuple[ContainerPlacementRequestMessage, str | None]]:
     """Every request, with why it can not be done, None when it can."""
     for request in sorted(event.messages.requests.values(), key=_turn):
-        yield request, _refusal(fleet, request)
+        yield request, refusal(fleet, request)
     for malformed in event.messages.malformed.values():
         yield malformed.request, malformed.reason
-
-
-def _refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
-    if request.standby is None:
-        return "this version of Mooring starts and stops standbys (standby: START or STOP); it does not move processors"
-    if fleet.replication_factor == 1:
-        return "spark.mooring.standby.replication.factor is 1: no processor has standbys"
-    if request.processor_id not in fleet.processors:
-        known = sorted(fleet.processors, key=natural_order)
-        near = get_close_matches(request.processor_id, known, n=1)
-        hint = f"; nearest: {near[0]}" if near else ""
-        more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
-        expected = f"one of {', '.join(known[:_NAMED])}{more}" if known else "one that is there, and there is none yet"
-        return f"there is no processor {request.processor_id}: expected {expected}{hint}"
-    return None
-
-
-def _carried_out(desk: Desk, fleet: Fleet, action: Action, now_ms: int) -> tuple[Desk, Fleet, list[Order]]:
-    """The fleet as the action wants it, planned at once; where that plan is refused all stays as it was."""
-    stops = action.request.standby is StandbyAction.STOP
-    one = {action.request.processor_id}
-    stopped = fleet.stopped_standbys | one if stops else fleet.stopped_standbys - one
-    try:
-        after, told = with_copies_renewed(replace(fleet, stopped_standbys=stopped))
-    except InvalidGroupingError as refusal:
-        return _without(desk, action), fleet, _final(action, StatusCode.FAILED, f"no plan for it: {refusal}", now_ms)
-    under_way = tuple(replace(action, version=after.model.version) if a is action else a for a in desk.actions)
-    return replace(desk, actions=under_way), after, [Say(message) for message in told]
-
-
-def _outcome(action: Action, fleet: Fleet, obeyed: int, copies: Copies) -> tuple[StatusCode, str] | None:
-    """What to say of an action that is over; None while it is not."""
-    id = action.request.processor_id
-    if id not in fleet.processors:
-        return StatusCode.FAILED, f"processor {id} is gone: its host did not come back"
-    if action.version is None or (fleet.queries and obeyed < action.version):
-        return None
-    outcome = _outcome_of_stop if action.request.standby is StandbyAction.STOP else _outcome_of_start
-    return outcome(id, fleet, copies)
-
-
-def _outcome_of_stop(id: str, fleet: Fleet, copies: Copies) -> tuple[StatusCode, str] | None:
-    tasks = _actives(fleet, id)
-    partition_of = fleet.partition_of_task()
-    told = [task for task in tasks if task in partition_of and _is_told(partition_of[task], copies)]
-    if told or any(task in tasks for task in _copied_tasks(fleet)):
-        return None
-    return StatusCode.SUCCEEDED, f"the {len(tasks)} tasks of processor {id} have no copies now"
-
-
-def _outcome_of_start(id: str, fleet: Fleet, copies: Copies) -> tuple[StatusCode, str] | None:
-    tasks = _actives(fleet, id)
-    wanted = len(tasks) * (fleet.replication_factor - 1)
-    held = sum(task in tasks for task in _copied_tasks(fleet))
-    lacks = [lack for lack in fleet.unplaced if lack.task_name in tasks]
-    if lacks:
-        return (
-            StatusCode.FAILED,
-            f"{len(lacks)} of {wanted} copies have no place, as that of {lacks[0].task_name}: {lacks[0].reason}; the"
-            f" standbys of processor {id} are no longer stopped, and what is missing comes when there is a place",
-        )
-    if held < wanted and fleet.queries:  # some were lost meanwhile: the next plan makes new ones
-        return None
-    return StatusCode.SUCCEEDED, f"{held} copies are in the plan; they are warm when mooring status shows no lag"
-
-
-def _is_told(partition: tuple[str, int], copies: Copies) -> bool:
-    query, number = partition
-    return number in copies.get(query, {})
-
-
-def _actives(fleet: Fleet, id: str) -> frozenset[str]:
-    container = fleet.model.containers.get(id)
-    return frozenset(container.actives) if container else frozenset()
-
-
-def _copied_tasks(fleet: Fleet) -> Iterator[str]:
-    """For each copy in the job model the task that it is of."""
-    for container in fleet.model.containers.values():
-        for task in container.tasks.values():
-            if task.standby_of is not None:
-                yield task.standby_of
-
-
-def _in_words(action: Action) -> str:
-    verb = "stop" if action.request.standby is StandbyAction.STOP else "start"
-    return f"{verb} the standbys of processor {action.request.processor_id}"
-
-
-def _answer(action: Action, status: StatusCode, message: str, now_ms: int) -> Order:
-    return Answer(action.request.answered(status, message, now_ms))
-
-
-def _final(action: Action, status: StatusCode, message: str, now_ms: int) -> list[Order]:
-    """The last word, in the log as well; then the request goes, and the response stays."""
-    said = Say(f"request {action.request.uuid} {status.value}: {message}")
-    return [_answer(action, status, message, now_ms), RemoveMessages(action.request.uuid), said]
-
-
-def _without(desk: Desk, action: Action) -> Desk:
-    return replace(desk, actions=tuple(a for a in desk.actions if a.request.uuid != action.request.uuid))
 
 
 def _old_responses(fleet: Fleet, event: RequestsRead) -> list[Order]:

@@ -100,17 +100,28 @@ def _rows_of(
     counted = dict(loads) if processor.executor else loads
     queue = [(counted[id], natural_order(id), id) for id in near or survivors]
     heapq.heapify(queue)
-    first = (processor.executor,) if processor.executor else ()
+    first: tuple[str, ...] = (processor.executor,) if processor.executor else ()
+    comes_from, goes_to = _ends_of_its_move(processor, fleet)
+    first += comes_from
     rows: dict[str, tuple[str, ...]] = {}
     for task in tasks:
         if queue:
             load, order, refuge = queue[0]
             heapq.heapreplace(queue, (load + 1, order, refuge))
             counted[refuge] = load + 1
-            rows[task] = _row(fleet, spares, *first, *warm.get(task, ()), refuge)
+            rows[task] = _row(fleet, spares, *first, *warm.get(task, ()), *goes_to, refuge)
         else:
             rows[task] = first
     return rows
+
+
+def _ends_of_its_move(processor: Processor, fleet: Fleet) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Where it came from, which has all files, once it has switched; until then where it goes to, which has some."""
+    move = fleet.moves.get(processor.id)
+    if move is None:
+        return (), ()
+    end = tuple(id for id in (move.source if move.is_switched else move.executor,) if id in fleet.executors)
+    return (end, ()) if move.is_switched else ((), end)
 
 
 def _row(fleet: Fleet, spares: list[str], *named: str) -> tuple[str, ...]:

@@ -10,9 +10,12 @@ from typing import Any
 from mooring.agent.barrier import Gate
 from mooring.agent.copies import standbys_of
 from mooring.agent.fleet import Fleet, Processor, SeenCopy
+from mooring.agent.moves import progress
+from mooring.agent.requests import Desk
 from mooring.model import TaskModel, events, natural_order
+from mooring.placement import ContainerPlacementRequestMessage
 
-_NO_GATE = Gate()
+_NO_GATE, _NO_DESK = Gate(), Desk()
 
 Standbys = Mapping[str, Mapping[TaskModel, SeenCopy | None]]
 """Processor id to its standbys, and what was seen of them."""
@@ -91,18 +94,19 @@ class Tally:
         }
 
 
-def metrics_of(fleet: Fleet, tally: Tally) -> dict[str, float]:
+def metrics_of(fleet: Fleet, tally: Tally, desk: Desk = _NO_DESK) -> dict[str, float]:
     """The gauges: moves and failovers, and for each task with copies how far the last of those is behind."""
     names = ("moves", "failovers-to-standby", "failovers-to-any-host", "failed-standby-allocations")
     counters = tally.counters(fleet)
     gauges = {name: float(counters[name]) for name in names}
+    gauges["failed-container-placement-actions"] = float(desk.failed)
     for task, copies in _copies_of_tasks(fleet).items():
         gauges[f"standby-lag-versions.{task}"] = float(max(copy.lag_versions for copy in copies))
         gauges[f"standby-lag-ms.{task}"] = float(max(copy.lag_ms for copy in copies))
     return gauges
 
 
-def status_of(fleet: Fleet, tally: Tally, at_ms: int, gate: Gate = _NO_GATE) -> dict[str, Any]:
+def status_of(fleet: Fleet, tally: Tally, at_ms: int, gate: Gate = _NO_GATE, desk: Desk = _NO_DESK) -> dict[str, Any]:
     """The status as JSON, in the form of the command line's contract; every list in natural order."""
     processors = sorted(fleet.processors.values(), key=lambda processor: natural_order(processor.id))
     standbys = standbys_of(fleet, fleet.model)
@@ -126,7 +130,8 @@ def status_of(fleet: Fleet, tally: Tally, at_ms: int, gate: Gate = _NO_GATE) -> 
             for query in sorted(fleet.queries.values(), key=lambda query: natural_order(query.label))
         ],
         "tasks": [*_actives(fleet, processors, tally), *_standbys(processors, standbys)],
-        "counters": tally.counters(fleet),
+        "counters": {**tally.counters(fleet), "failed-container-placement-actions": desk.failed},
+        **_requests(fleet, desk),
         **_shortages(fleet),
     }
 
@@ -139,6 +144,29 @@ def _barrier(fleet: Fleet, gate: Gate) -> Mapping[str, Any]:
     waits = barrier.awaits(gate.known, fleet.executors) if gate.is_new else frozenset()
     waiting = sorted(waits, key=natural_order)
     return {"barrier": {"version": barrier.version, "state": barrier.state.value, "waiting-for": waiting}}
+
+
+def _requests(fleet: Fleet, desk: Desk) -> Mapping[str, Any]:
+    """What operators have asked: the last requests that are done, oldest first, then those that are not."""
+    done = [
+        {**_request(response.request), "status": response.status_code.value, "message": response.response_message}
+        for response in desk.history
+    ]
+    open = [
+        {**_request(action.request), "status": action.phase.status.value, "message": progress(fleet, action)}
+        for action in desk.actions
+    ]
+    return {"requests": [*done, *open]} if done or open else {}
+
+
+def _request(request: ContainerPlacementRequestMessage) -> dict[str, Any]:
+    standby = {"standby": request.standby.value} if request.standby else {}
+    return {
+        "uuid": str(request.uuid),
+        "processor": request.processor_id,
+        "destination": request.destination_host,
+        **standby,
+    }
 
 
 def _hosts(fleet: Fleet) -> list[Mapping[str, Any]]:
@@ -168,6 +196,7 @@ def _processor(fleet: Fleet, processor: Processor, standbys: Standbys) -> Mappin
         "tasks": _names(fleet, processor),
         "standby-tasks": [task.task_name for task, _ in _in_order(standbys.get(processor.id, {}))],
         **({"standby-stopped": True} if processor.id in fleet.stopped_standbys else {}),
+        **({"spare": True} if processor.is_spare and not _names(fleet, processor) else {}),
     }
 
 

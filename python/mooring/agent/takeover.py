@@ -3,7 +3,7 @@
 Pure. The JVM lets a task fall to the next living executor of its row at once; the job model follows it: the task is
 active on the processor that took it, whose standby of it is no more. So an executor that comes back to the lost
 processor, cold, does not get the task first. Tasks without a copy stay with the lost processor until the rebind
-timeout.
+timeout. A processor that an operator has just moved goes back with all its tasks to where it came from.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def with_failovers_counted(before: Fleet, after: Fleet, executor: str) -> Fleet:
 
 def _takers(fleet: Fleet, published: Rows) -> dict[str, str]:
     """Lost task to the processor that has a copy of it and takes it."""
-    lost = fleet.model.containers.keys() - fleet.executor_of.keys()
+    returning = {id for id, move in fleet.moves.items() if move.is_switched and move.source in fleet.executors}
+    lost = fleet.model.containers.keys() - fleet.executor_of.keys() - returning
     takers: dict[str, str] = {str(task): id for task, id in take_over(fleet.model, lost).with_copy.items()}
     refuge = where_the_jvm_fell_back_to(fleet, published)
     for id, executor in fleet.executor_of.items():

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import mooring
-from mooring.cli import conf, demo, gc, jar, placement, plan, status
+from mooring.cli import conf, demo, gc, jar, placement, plan, states, status
 from mooring.cli.exits import BadUsage, Exit, exit_of, nearest
 from mooring.errors import MooringError
 
@@ -83,7 +83,9 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     _add_metadata(one)
     one.set_defaults(run=status.run)
 
-    one = commands.add_parser("plan", help="what would move if hosts came or went; changes nothing", allow_abbrev=False)
+    one = commands.add_parser(
+        "plan", help="what would move if hosts came or went, or processors moved; changes nothing", allow_abbrev=False
+    )
     _add_metadata(one)
     one.add_argument(
         "--add-host", metavar="HOST", action="append", default=[], help="a host that comes; may be repeated"
@@ -91,7 +93,30 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one.add_argument(
         "--remove-host", metavar="HOST", action="append", default=[], help="a host that goes; may be repeated"
     )
+    one.add_argument(
+        "--move", metavar="ID=HOST", action="append", default=[], help="a processor that moves; may be repeated"
+    )
     one.set_defaults(run=plan.run)
+
+    one = commands.add_parser(
+        "place-container", help="move one processor to another host, or restart it", allow_abbrev=False
+    )
+    _add_metadata(one)
+    _add_processor(one)
+    one.add_argument(
+        "--destination-host",
+        metavar="HOST",
+        required=True,
+        help="where it is to go: a location as mooring status shows it, ANY_HOST, STANDBY (where copies of its tasks"
+        " are) or LAST_SEEN (where it is: its executor is replaced, as by its own location)",
+    )
+    one.add_argument(
+        "--request-expiry",
+        metavar="TIME",
+        help="for how long an executor is looked for there, or waited for after a restart (default: 60s; 120s)",
+    )
+    _add_waiting(one, "10m")
+    one.set_defaults(run=placement.run_place_container)
 
     one = commands.add_parser(
         "control-standby", help="start or stop the standbys of one processor's tasks", allow_abbrev=False
@@ -99,21 +124,13 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     _add_metadata(one)
     _add_processor(one)
     one.add_argument("action", choices=["start", "stop"], help="what is to become of the copies of its tasks")
-    one.add_argument(
-        "--deployment-id",
-        metavar="ID",
-        help="the Spark application that is to act on it; by default the one that mooring status shows",
-    )
-    one.add_argument("--wait", action="store_true", help="until it is done or has failed")
-    one.add_argument(
-        "--timeout", metavar="TIME", default="60s", help="for how long --wait waits at most (default: %(default)s)"
-    )
+    _add_waiting(one, "60s")
     one.set_defaults(run=placement.run_control_standby)
 
     one = commands.add_parser("container-status", help="how far a request to a processor is", allow_abbrev=False)
     _add_metadata(one)
     _add_processor(one)
-    one.add_argument("--uuid", metavar="UUID", required=True, help="the request, as control-standby shows it")
+    one.add_argument("--uuid", metavar="UUID", required=True, help="the request, as place-container shows it")
     one.set_defaults(run=placement.run_container_status)
 
     one = commands.add_parser("conf", help="a sample configuration, with every setting", allow_abbrev=False)
@@ -132,7 +149,20 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     )
     one.set_defaults(run=gc.run)
 
-    for name in ("status", "plan", "control-standby", "container-status", "conf", "jar", "gc"):
+    one = commands.add_parser("states", help="what may become of a request, as a table", allow_abbrev=False)
+    one.set_defaults(run=states.run)
+
+    for name in (
+        "status",
+        "plan",
+        "place-container",
+        "control-standby",
+        "container-status",
+        "conf",
+        "jar",
+        "gc",
+        "states",
+    ):
         commands.choices[name].add_argument("--json", action="store_true", help="one JSON text instead of words")
     return parser, commands.choices
 
@@ -156,6 +186,18 @@ def _add_metadata(parser: argparse.ArgumentParser) -> None:
 
 def _add_processor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processor-id", metavar="ID", required=True, help="a processor, as mooring status shows it")
+
+
+def _add_waiting(parser: argparse.ArgumentParser, timeout: str) -> None:
+    parser.add_argument(
+        "--deployment-id",
+        metavar="ID",
+        help="the Spark application that is to act on it; by default the one that mooring status shows",
+    )
+    parser.add_argument("--wait", action="store_true", help="until it is done or has failed")
+    parser.add_argument(
+        "--timeout", metavar="TIME", default=timeout, help="for how long --wait waits at most (default: %(default)s)"
+    )
 
 
 def _refuse_unknown_command(arguments: Sequence[str], commands: list[str]) -> None:

@@ -1,9 +1,10 @@
-"""`mooring control-standby` and `mooring container-status`: requests to a running application, and how far they are."""
+"""`mooring place-container`, `control-standby` and `container-status`: requests to a running application."""
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.records import Records
 from mooring.cli.status import STALE_AFTER_SECONDS
+from mooring.client import MooringClient
 from mooring.errors import InvalidMessageError
 from mooring.placement import ContainerPlacementResponseMessage, StandbyAction, StatusCode
 from mooring.settings.notation import format_duration, parse_duration_ms
@@ -21,18 +23,40 @@ def run_control_standby(arguments: argparse.Namespace) -> None:
 
     CommandFailed when it ended badly, CommandTimedOut when it has not ended in time.
     """
-    timeout_ms = _timeout_ms(arguments.timeout)
+    what = f"{arguments.action} the standbys of processor {arguments.processor_id}"
+    action = StandbyAction(arguments.action.upper())
+    _ask(arguments, what, lambda client, at: client.control_standby(arguments.processor_id, action, at))
+
+
+def run_place_container(arguments: argparse.Namespace) -> None:
+    """Ask, and wait for the end when that is asked for.
+
+    CommandFailed when it ended badly, CommandTimedOut when it has not ended in time.
+    """
+    id, destination = arguments.processor_id, arguments.destination_host
+    expiry = arguments.request_expiry
+    expiry_ms = None if expiry is None else _duration_ms("--request-expiry", expiry, "10s")
+    _ask(
+        arguments,
+        f"place processor {id} on {destination}",
+        lambda client, at: client.place_container(id, destination, at, expiry_ms),
+    )
+
+
+def _ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient, str], UUID]) -> None:
+    """Write a request for a deployment, and show how far it is; `what` is it in words."""
+    timeout_ms = _duration_ms("--timeout", arguments.timeout, "60s")
     records = Records(arguments.metadata, arguments.metadata_conf)
     status = records.status()
     deployment = arguments.deployment_id or _application(records, status)
     client = records.client()
     try:
-        uuid = client.control_standby(arguments.processor_id, StandbyAction(arguments.action.upper()), deployment)
+        uuid = write(client, deployment)
     except InvalidMessageError as fault:
-        raise BadUsage(f"control-standby: {fault}") from fault
+        raise BadUsage(f"{arguments.command}: {fault}") from fault
     progress = ProgressLine(time.monotonic)
     if not arguments.json:
-        progress.say(f"request {uuid}: {arguments.action} the standbys of processor {arguments.processor_id}")
+        progress.say(f"request {uuid}: {what}")
     if not arguments.wait:
         answer = client.container_status(uuid)
         if arguments.json and answer is not None:
@@ -93,16 +117,16 @@ def _age(status: dict[str, Any]) -> str:
     return " (its status is old: the application may have ended)" if is_old else ""
 
 
-def _timeout_ms(text: str) -> int:
+def _duration_ms(option: str, text: str, nearest: str) -> int:
     try:
         return parse_duration_ms(text)
     except ValueError:
-        raise BadUsage(f"--timeout {text}: expected a duration such as 60s; nearest: 60s") from None
+        raise BadUsage(f"{option} {text}: expected a duration such as {nearest}; nearest: {nearest}") from None
 
 
 def _uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        expected = "expected a uuid such as 88b0d30c-d518-4307-9e8e-c8529eb30f04, as control-standby shows it"
+        expected = "expected a uuid such as 88b0d30c-d518-4307-9e8e-c8529eb30f04, as place-container shows it"
         raise BadUsage(f"--uuid {text}: {expected}") from None

@@ -1,46 +1,58 @@
-"""`mooring plan`: what would move if hosts came or went. Reads the agent's records, changes nothing."""
+"""`mooring plan`: what would move if hosts came or went, or processors moved. Reads records, changes nothing."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mooring.cli.exits import BadUsage, CommandFailed, nearest
 from mooring.cli.output import counted, print_json, size, table
 from mooring.cli.records import Records
 from mooring.errors import InvalidSettingError
-from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, MovePlan, choose_grouper, plan_job, plan_moves
-from mooring.model import JobModel, TaskMode, TaskModel, natural_order
+from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, Move, MovePlan, choose_grouper, plan_job, plan_moves
+from mooring.model import ContainerModel, JobModel, TaskMode, TaskModel, named_place, natural_order
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """A plan, and what it would cost. `bytes_a_second` is the measured rate of fetching state, None without one."""
+    """A plan, and what it would cost. `bytes_a_second` is the measured rate of fetching state, None without one.
+
+    `copies` are the tasks and the locations of their warm copies.
+    """
 
     before: JobModel
     after: JobModel
     plan: MovePlan
     bytes_a_second: float | None
+    copies: frozenset[tuple[str, str]] = frozenset()
+
+    def fetches(self, move: Move) -> bool:
+        """Whether the task comes to a location where neither its state nor a copy of it is."""
+        return not move.stays_at_location and (move.task_name, move.destination_location) not in self.copies
+
+    @property
+    def to_fetch(self) -> list[Move]:
+        """The moves that fetch state."""
+        return [move for move in self.plan.moves if self.fetches(move)]
 
     @property
     def bytes_to_fetch(self) -> int | None:
         """None when the size of a task that has to be fetched is not known."""
-        known = all(move.state_bytes is not None for move in self.plan.moves if not move.stays_at_location)
-        return self.plan.bytes_to_fetch if known else None
+        sizes = [move.state_bytes for move in self.to_fetch]
+        return None if None in sizes else sum(size or 0 for size in sizes)
 
     @property
     def seconds(self) -> float | None:
         """Until all is fetched: processors at once, each its tasks one by one. None when something is not known."""
-        if not self.plan.tasks_to_fetch:
+        if not self.to_fetch:
             return 0.0
         if self.bytes_to_fetch is None or not self.bytes_a_second:
             return None
         load: dict[str, int] = {}
-        for move in self.plan.moves:
-            if not move.stays_at_location:
-                load[move.destination_processor] = load.get(move.destination_processor, 0) + (move.state_bytes or 0)
+        for move in self.to_fetch:
+            load[move.destination_processor] = load.get(move.destination_processor, 0) + (move.state_bytes or 0)
         return round(max(load.values()) / self.bytes_a_second, 1)
 
 
@@ -48,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Plan, and show what would move."""
     records = Records(arguments.metadata, arguments.metadata_conf)
     before, locality, status = records.job_model(), records.task_locality(), records.status_if_any()
-    outlook = forecast(before, locality, status, arguments.add_host, arguments.remove_host)
+    outlook = forecast(before, locality, status, arguments.add_host, arguments.remove_host, arguments.move)
     if arguments.json:
         print_json(as_json(outlook))
     else:
@@ -61,19 +73,62 @@ def forecast(
     status: Mapping[str, Any],
     add: Collection[str],
     remove: Collection[str],
+    move: Collection[str] = (),
 ) -> Forecast:
-    """Plan as the agent would after these hosts came and went.
+    """Plan as the agent would after these processors moved (`ID=HOST`), and these hosts came and went.
 
-    BadUsage for a host to remove that is not there, and when no host would be left.
+    BadUsage for a processor to move or a host to remove that is not there, and when no host would be left.
     """
-    places = _places(before, add, remove)
+    moved = _moved(before, move)
+    spare = {processor["id"] for processor in status.get("processors", []) if processor.get("spare")}
+    places = {id: place for id, place in _places(moved, add, remove).items() if id not in spare}
     sizes = {
         task["name"]: task["local-bytes"] for task in status.get("tasks", []) if task.get("local-bytes") is not None
     }
     choice = _grouper_of(before)
     weights = sizes or None if choice.by_bytes else None
-    after = plan_job(queries_of(before), places, locality, before, weights, choice.make)
-    return Forecast(before, after, plan_moves(before, after, sizes), _measured_rate(status.get("counters", {})))
+    after = moved
+    if add or remove or not move:
+        after = plan_job(queries_of(before), places, locality, moved, weights, choice.make)
+    rate = _measured_rate(status.get("counters", {}))
+    return Forecast(before, after, plan_moves(before, after, sizes), rate, _warm_copies(before, status))
+
+
+def _moved(model: JobModel, moves: Collection[str]) -> JobModel:
+    """The job model with these processors at other locations."""
+    known = sorted(model.containers, key=natural_order)
+    to: dict[str, str] = {}
+    for text in moves:
+        id, equals, host = text.partition("=")
+        if not equals or not host.strip():
+            raise BadUsage(
+                f"--move {text}: expected a processor and a host, such as {known[0] if known else 4}=10.0.0.7"
+            )
+        if id not in known:
+            raise BadUsage(
+                f"--move {text}: there is no processor {id}: expected one of {', '.join(known)}{nearest(id, known)}"
+            )
+        to[id] = host
+    containers = [
+        ContainerModel.of(id, container.tasks.values(), named_place(to.get(id, container.location_id or "")))
+        for id, container in model.containers.items()
+    ]
+    return replace(model, containers=JobModel.of(containers).containers)
+
+
+def _warm_copies(model: JobModel, status: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    """Tasks and locations of the copies that the status shows as about caught up."""
+    task_of = {
+        task.task_name: task.standby_of
+        for container in model.containers.values()
+        for task in container.tasks.values()
+        if task.standby_of is not None
+    }
+    return frozenset(
+        (task_of[task["name"]], task["location"])
+        for task in status.get("tasks", [])
+        if task["name"] in task_of and task.get("local-bytes") and (task.get("lag-versions") or 0) <= 1
+    )
 
 
 def _grouper_of(model: JobModel) -> GrouperChoice:
@@ -102,8 +157,8 @@ def as_json(outlook: Forecast) -> dict[str, Any]:
         "hosts-before": _hosts(outlook.before),
         "hosts-after": _hosts(outlook.after),
         "tasks": sum(len(container.tasks) for container in outlook.after.containers.values()),
-        "tasks-to-move": sum(move.changes_processor for move in outlook.plan.moves),
-        "tasks-to-fetch": outlook.plan.tasks_to_fetch,
+        "tasks-to-move": len(outlook.plan.moves),
+        "tasks-to-fetch": len(outlook.to_fetch),
         "bytes-to-fetch": outlook.bytes_to_fetch,
         "bytes-a-second": None if outlook.bytes_a_second is None else round(outlook.bytes_a_second),
         "estimated-seconds": outlook.seconds,
@@ -113,7 +168,7 @@ def as_json(outlook: Forecast) -> dict[str, Any]:
                 "from": {"processor": move.source_processor, "location": move.source_location},
                 "to": {"processor": move.destination_processor, "location": move.destination_location},
                 "bytes": move.state_bytes,
-                "fetches": not move.stays_at_location,
+                "fetches": outlook.fetches(move),
             }
             for move in outlook.plan.moves
         ],
@@ -138,14 +193,14 @@ def as_text(outlook: Forecast) -> str:
         )
         for move in outlook.plan.moves
     ]
-    moving = sum(move.changes_processor for move in outlook.plan.moves)
+    moving = len(outlook.plan.moves)
     total = size(outlook.bytes_to_fetch) or "bytes not known"
     time = "time not known (nothing was fetched yet)" if outlook.seconds is None else f"about {outlook.seconds:g} s"
     return "\n".join(
         [
             hosts,
             table(("task", "from", "to", "state"), rows),
-            f"{moving} of {counted(tasks, 'task')} would move, {outlook.plan.tasks_to_fetch} would fetch state: "
+            f"{moving} of {counted(tasks, 'task')} would move, {len(outlook.to_fetch)} would fetch state: "
             f"{total}, {time}; nothing was changed",
         ]
     )

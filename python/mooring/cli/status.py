@@ -35,6 +35,7 @@ def as_text(status: dict[str, Any], now: float) -> str:
         _hosts(status),
         _queries(status),
         _tasks(status),
+        _requests(status),
         _shortages(status),
         _counters(status.get("counters", {})),
     ]
@@ -84,7 +85,9 @@ def _hosts(status: dict[str, Any]) -> str:
             processor["location"],
             processor["executor"],
             processor["id"],
-            processor["state"] + (", standby stopped" if processor.get("standby-stopped") else ""),
+            processor["state"]
+            + (", spare" if processor.get("spare") else "")
+            + (", standby stopped" if processor.get("standby-stopped") else ""),
             len(processor["tasks"]),
             len(processor["standby-tasks"]),
         )
@@ -98,6 +101,15 @@ def _hosts(status: dict[str, Any]) -> str:
         if executor not in named
     ]
     return table(("host", "executor", "processor", "state", "tasks", "standby"), sorted(rows, key=lambda row: row[0]))
+
+
+def _requests(status: dict[str, Any]) -> str:
+    """What operators have asked lately."""
+    rows = [
+        (asked["uuid"], asked["processor"], asked["destination"], asked["status"], asked["message"])
+        for asked in status.get("requests", [])
+    ]
+    return table(("request", "processor", "destination", "status", "message"), rows) if rows else ""
 
 
 def _queries(status: dict[str, Any]) -> str:

@@ -66,9 +66,29 @@ class MooringClient:
         `deployment_id` is the id of the Spark application: another one does not act on it. InvalidMessageError when
         that or the processor's id can be none.
         """
+        return self._ask(deployment_id, processor_id, STANDBY, standby=action)
+
+    def place_container(
+        self, processor_id: str, destination_host: str, deployment_id: str, request_expiry_ms: int | None = None
+    ) -> UUID:
+        """Ask to move a processor, or to restart it where it is; the uuid is for `container_status`.
+
+        The destination is a location, `ANY_HOST`, `STANDBY` (where copies of its tasks are) or `LAST_SEEN`; the expiry
+        is for how long an executor is looked for there. As `control_standby` for the rest.
+        """
+        return self._ask(deployment_id, processor_id, destination_host, expiry_ms=request_expiry_ms)
+
+    def _ask(
+        self,
+        deployment_id: str,
+        processor_id: str,
+        destination_host: str,
+        expiry_ms: int | None = None,
+        standby: StandbyAction | None = None,
+    ) -> UUID:
         now_ms = int(self._now() * 1000)
         request = ContainerPlacementRequestMessage(
-            uuid4(), deployment_id, processor_id, STANDBY, now_ms, standby=action
+            uuid4(), deployment_id, processor_id, destination_host, now_ms, expiry_ms, standby
         )
         ContainerPlacementRequestMessage.from_json(request.to_json())  # refused here rather than by the agent
         self._messages.write_request(request)

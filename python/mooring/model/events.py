@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,22 @@ class PlanPickedUp(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutorRestarting(Event):
+    """For a request of an operator an executor is to end when no task runs on it; told to every later agent as well."""
+
+    request: str
+    executor: str
+
+
+OUR_PROVIDER: Final = "io.mooring.HostAffinityStateStoreProvider"
+"""The class that keeps state in RocksDB, whose files executors can copy."""
+
+
+@dataclass(frozen=True, slots=True)
 class QueryPlanned(Event):
     """The first batch of a stateful query's run waits for its plan.
 
-    `partitions`: by operator id.
+    `partitions`: by operator id; `provider`: the class that keeps its state.
     """
 
     query: str
@@ -99,6 +111,7 @@ class QueryPlanned(Event):
     checkpoint: str
     batch: int
     partitions: Mapping[int, int]
+    provider: str = OUR_PROVIDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +225,14 @@ def _plan_in_force(form: Mapping[str, Any]) -> Event:
 def _query_planned(form: Mapping[str, Any]) -> Event:
     partitions = {operator["id"]: operator["partitions"] for operator in form["operators"]}
     return QueryPlanned(
-        form["at"], form["query"], form["run"], form["name"], form["checkpoint"], form["batch"], partitions
+        form["at"],
+        form["query"],
+        form["run"],
+        form["name"],
+        form["checkpoint"],
+        form["batch"],
+        partitions,
+        form.get("provider", OUR_PROVIDER),
     )
 
 
@@ -257,6 +277,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
     ),
     "ExecutorLost": lambda form: ExecutorLost(form["at"], form["executor"], form["reason"]),
     "PlanPickedUp": lambda form: PlanPickedUp(form["at"], form["executor"], form["version"]),
+    "ExecutorRestarting": lambda form: ExecutorRestarting(form["at"], form["request"], form["executor"]),
     "QueryPlanned": _query_planned,
     "BatchEnded": _batch_ended,
     "QueryEnded": lambda form: QueryEnded(form["at"], form["query"], form["run"], form["error"]),

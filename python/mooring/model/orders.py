@@ -59,6 +59,18 @@ class SaveTaskLocality(Order):
 
 
 @dataclass(frozen=True, slots=True)
+class RestartExecutor(Order):
+    """End an executor once no task runs on it, and have another one come; for one request once.
+
+    Given up when there is no such moment within `wait_ms`.
+    """
+
+    request: str
+    executor: str
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Say(Order):
     """Write a line into the driver's log."""
 

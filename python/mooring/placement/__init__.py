@@ -1,6 +1,8 @@
 """What clients ask of a running application: messages in the metadata store, and who reads and writes them."""
 
 from mooring.placement.messages import (
+    ANY_HOST,
+    LAST_SEEN,
     STANDBY,
     ContainerPlacementRequestMessage,
     ContainerPlacementResponseMessage,
@@ -10,6 +12,8 @@ from mooring.placement.messages import (
 from mooring.placement.store import ContainerPlacementMetadataStore, MalformedRequest, StoredMessages
 
 __all__ = [
+    "ANY_HOST",
+    "LAST_SEEN",
     "STANDBY",
     "ContainerPlacementMetadataStore",
     "ContainerPlacementRequestMessage",

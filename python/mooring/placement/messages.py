@@ -15,8 +15,14 @@ from uuid import UUID
 from mooring.errors import InvalidMessageError
 from mooring.placement.fields import Fields, fitting
 
+ANY_HOST: Final = "ANY_HOST"
+"""The destination of a request that leaves the choice to the application."""
+
+LAST_SEEN: Final = "LAST_SEEN"
+"""The destination where the processor is, or was last: it is restarted there."""
+
 STANDBY: Final = "STANDBY"
-"""The destination of a request that is about standbys."""
+"""The destination where copies of the processor's tasks are; also that of a request that is about standbys."""
 
 
 class StatusCode(Enum):

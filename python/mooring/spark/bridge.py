@@ -54,6 +54,10 @@ class JvmBridge:
         """Put a plan in force from the next batch on; False when the JVM has a newer one."""
         return bool(self._call("publish", plan_as_json(plan)))
 
+    def restart(self, request: str, executor: str, wait_ms: int) -> None:
+        """End an executor once no task runs on it, if that is in time; for one request once."""
+        self._call("restart", request, executor, wait_ms)
+
     def say(self, message: str) -> None:
         """Write a line into the driver's log."""
         self._call("say", message)

@@ -46,6 +46,9 @@ class Bridge:
         self.copies.append(plan.copies)
         return True
 
+    def restart(self, request: str, executor: str, wait_ms: int) -> None:
+        raise AssertionError("nobody has asked for that")
+
     def say(self, message: str) -> None:
         self.said.append(message)
 

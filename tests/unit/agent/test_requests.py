@@ -3,102 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
 from mooring.agent import requests
-from mooring.agent.copies import standbys_of
+from mooring.agent.actions import View, advanced
 from mooring.agent.core import next_deadline_ms
-from mooring.agent.requests import (
-    Action,
-    Answer,
-    Desk,
-    RemoveMessages,
-    RequestsRead,
-    SaveStoppedStandbys,
-    StoppedStandbys,
-    begun,
-    taken_in,
-)
-from mooring.grouping import check_standbys
+from mooring.agent.requests import Action, Desk, RemoveMessages, RequestsRead, taken_in
+from mooring.agent.word import SaveWord
 from mooring.model import events
-from mooring.placement import (
-    STANDBY,
-    ContainerPlacementRequestMessage,
-    ContainerPlacementResponseMessage,
-    MalformedRequest,
-    StandbyAction,
-    StatusCode,
-    StoredMessages,
-)
-from tests.unit.agent.builders import TIMING, Story, running
-
-APP = "app-1"
-Request = ContainerPlacementRequestMessage
-
-
-class Desks:
-    """A running application, and what is in the store for it."""
-
-    def __init__(self, story: Story) -> None:
-        self.story = story
-        story.take(events.ApplicationStarted(story.now_ms, APP, "clicks", {}, ""))
-        self.requests: dict[UUID, Request] = {}
-        self.malformed: dict[UUID, MalformedRequest] = {}
-        self.responses: dict[UUID, ContainerPlacementResponseMessage] = {}
-        self.said: list[tuple[UUID, str]] = []
-        self.removed: list[UUID] = []
-
-    def asks(self, action: str, processor: str = "0", at_ms: int = 1, deployment: str = APP) -> Request:
-        request = Request(uuid4(), deployment, processor, STANDBY, at_ms, standby=StandbyAction(action))
-        self.requests[request.uuid] = request
-        return request
-
-    def is_read(self) -> None:
-        """The agent reads the store; what it orders is done."""
-        self.carry_out(lambda: self.story.take(RequestsRead(self.story.now_ms, self.stored())))
-
-    def after(self, milliseconds: int = 100) -> None:
-        self.carry_out(lambda: self.story.after(milliseconds))
-
-    def stored(self) -> StoredMessages:
-        return StoredMessages(dict(self.requests), dict(self.malformed), dict(self.responses))
-
-    def carry_out(self, act: Callable[[], object]) -> None:
-        begin = len(self.story.orders)
-        act()
-        for order in self.story.orders[begin:]:
-            if isinstance(order, Answer):
-                self.responses[order.response.request.uuid] = order.response
-                self.said.append((order.response.request.uuid, order.response.status_code.value))
-            if isinstance(order, RemoveMessages):
-                self.requests.pop(order.uuid, None)
-                self.malformed.pop(order.uuid, None)
-                self.removed.append(order.uuid)
-                if order.response_too:
-                    self.responses.pop(order.uuid, None)
-
-    def changes(self, request: Request) -> list[str]:
-        return [status for uuid, status in self.said if uuid == request.uuid]
-
-    def message(self, request: Request) -> str:
-        return self.responses[request.uuid].response_message
-
-    def copied(self) -> set[str]:
-        """The processors whose actives have copies."""
-        fleet = self.story.mind.fleet
-        owner = fleet.processor_of_task()
-        return {owner[t.standby_of] for held in standbys_of(fleet, fleet.model).values() for t in held if t.standby_of}
-
-    def check(self) -> None:
-        fleet = self.story.mind.fleet
-        tasks = [task for query in fleet.queries.values() for task in query.tasks]
-        check_standbys(
-            fleet.model, tasks, None, fleet.replication_factor, None, fleet.executor_of, fleet.stopped_standbys
-        )
+from mooring.placement import ContainerPlacementResponseMessage, MalformedRequest, StatusCode
+from mooring.placement.lifecycle import Phase
+from tests.unit.agent.builders import TIMING, running
+from tests.unit.agent.desks import APP, Desks, Request
 
 
 @pytest.fixture
@@ -177,9 +96,9 @@ def test_what_is_stopped_is_kept_before_success_is_said(desks: Desks) -> None:
     desks.asks("STOP", "2")
     desks.is_read()
     kinds = [type(order).__name__ for order in desks.story.orders]
-    (kept,) = (order for order in desks.story.orders if isinstance(order, SaveStoppedStandbys))
-    assert kept.stopped == StoppedStandbys(APP, frozenset({"2"}))
-    assert kinds.index("SaveStoppedStandbys") < max(n for n, kind in enumerate(kinds) if kind == "Answer")
+    kept = next(order for order in desks.story.orders if isinstance(order, SaveWord))
+    assert (kept.word.application, kept.word.stopped) == (APP, {"2"})
+    assert kinds.index("SaveWord") < max(n for n, kind in enumerate(kinds) if kind == "Answer")
 
 
 def test_a_copy_without_a_place_is_a_failure_that_says_why() -> None:
@@ -191,19 +110,15 @@ def test_a_copy_without_a_place_is_a_failure_that_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("factor", "processor", "standby", "words"),
+    ("factor", "processor", "words"),
     [
-        (1, "0", StandbyAction.STOP, "replication.factor is 1"),
-        (2, "01", StandbyAction.STOP, "there is no processor 01: expected one of 0, 1, 2; nearest: "),
-        (2, "0", None, "does not move processors"),
+        (1, "0", "replication.factor is 1"),
+        (2, "01", "there is no processor 01: expected one of 0, 1, 2; nearest: "),
     ],
 )
-def test_what_can_not_be_done_is_a_bad_request(
-    factor: int, processor: str, standby: StandbyAction | None, words: str
-) -> None:
+def test_what_can_not_be_done_is_a_bad_request(factor: int, processor: str, words: str) -> None:
     desks = Desks(running(factor=factor))
-    request = replace(desks.asks("STOP", processor), standby=standby)
-    desks.requests[request.uuid] = request
+    request = desks.asks("STOP", processor)
     version = desks.story.mind.fleet.model.version
     desks.is_read()
     assert desks.changes(request) == ["BAD_REQUEST"] and words in desks.message(request)
@@ -299,7 +214,7 @@ def test_a_processor_that_goes_while_its_request_waits_is_a_failure(desks: Desks
     stop = desks.asks("STOP")
     desks.is_read()
     desks.after(TIMING.rebind_timeout_ms)
-    assert desks.changes(stop) == ["ACCEPTED", "FAILED"] and "gone" in desks.message(stop)
+    assert desks.changes(stop) == [*DONE[:2], "FAILED"] and "gone" in desks.message(stop)
 
 
 def test_old_responses_are_removed_and_new_ones_stay(desks: Desks) -> None:
@@ -327,10 +242,10 @@ def test_one_action_is_begun_at_a_time_and_the_loop_does_not_wait_for_the_next(d
     desk, fleet = Desk().with_news([Action(request) for request in asked], {}), mind.fleet
     for number in range(2):
         assert next_deadline_ms(replace(mind, desk=desk)) < desks.story.now_ms
-        desk, fleet, _ = begun(desk, fleet, desks.story.now_ms)
-        assert sum(action.version is not None for action in desk.actions) == number + 1
+        desk, fleet, _ = advanced(desk, fleet, View(desks.story.now_ms))
+        assert sum(action.phase is Phase.RENEWING_COPIES for action in desk.actions) == number + 1
     assert next_deadline_ms(replace(mind, desk=desk)) > desks.story.now_ms, "processor 2 is busy"
-    assert begun(desk, fleet, desks.story.now_ms) == (desk, fleet, [])
+    assert advanced(desk, fleet, View(desks.story.now_ms)) == (desk, fleet, [])
 
 
 def test_an_answer_is_never_too_long_to_be_read(desks: Desks) -> None:
@@ -352,6 +267,7 @@ def test_a_response_that_can_not_be_read_is_removed_unless_its_request_is_there(
 def test_reading_the_same_messages_again_orders_nothing(desks: Desks) -> None:
     desks.asks("STOP")
     desks.is_read()
+    desks.is_read()  # the request is gone
     begin = len(desks.story.orders)
     desks.is_read()
     desks.after()

@@ -15,7 +15,8 @@ import pytest
 
 from mooring.agent.loop import Agent
 from mooring.agent.memory import Memory
-from mooring.agent.records import STATUS, STOPPED_STANDBYS, Records
+from mooring.agent.records import OPERATORS_WORD, STATUS, Records
+from mooring.agent.word import OperatorsWord
 from mooring.cli.main import main
 from mooring.client import MooringClient
 from mooring.errors import AgentError
@@ -155,8 +156,8 @@ def test_what_is_stopped_outlives_the_agent_and_ends_with_the_application(start:
     taking_over = start(application="app-2", takes_over=True)
     wait_until(lambda: taking_over.copied() == {"0", "2"}, "a plan without the copies", 30)
     taking_over.end()
-    kept = FileMetadataStore(str(tmp_path)).get(STOPPED_STANDBYS)
-    assert kept is not None and json.loads(kept) == {"application": "app-2", "processors": ["1"]}
+    kept = FileMetadataStore(str(tmp_path)).get(OPERATORS_WORD)
+    assert kept is not None and OperatorsWord.from_json(kept) == OperatorsWord("app-2", frozenset({"1"}))
     another = start(application="app-3")
     wait_until(lambda: another.copied() == {"0", "1", "2"}, "a plan with all copies", 30)
     another.end()
@@ -171,29 +172,31 @@ def test_what_is_stopped_outlives_the_agent_and_ends_with_the_application(start:
         b"{",
         b"[]",
         b"\xff\xfe",
-        b'{"application": "app-1"}',
-        b'{"application": "app-1", "processors": "0"}',
-        b'{"application": "app-1", "processors": [0]}',
+        b"{}",
+        b'{"application": "app-1", "stopped-standbys": "0"}',
+        b'{"application": "app-1", "stopped-standbys": [0]}',
+        b'{"application": "app-1", "stopped-standbys": ["0"], "carriers": ["1"]}',
+        b'{"application": "app-1", "stopped-standbys": ["0"], "under-way": {"a": {}}}',
     ],
 )
 def test_a_damaged_record_of_what_is_stopped_counts_as_none_and_is_said(
     start: Start, tmp_path: Path, damaged: bytes
 ) -> None:
-    FileMetadataStore(str(tmp_path)).put(STOPPED_STANDBYS, damaged)
+    FileMetadataStore(str(tmp_path)).put(OPERATORS_WORD, damaged)
     application = start()
     assert application.copied() == {"0", "1", "2"}
-    assert len([line for line in application.bridge.said if "which standbys were stopped is not known" in line]) == 1
+    assert len([line for line in application.bridge.said if "what operators have asked is not known" in line]) == 1
 
 
 def test_a_record_of_a_later_version_is_read(start: Start, tmp_path: Path) -> None:
-    record = {"application": "app-1", "processors": ["2", "77"], "since": 12}
-    FileMetadataStore(str(tmp_path)).put(STOPPED_STANDBYS, json.dumps(record).encode())
+    record = {"application": "app-1", "stopped-standbys": ["2", "77"], "since": 12}
+    FileMetadataStore(str(tmp_path)).put(OPERATORS_WORD, json.dumps(record).encode())
     assert start().copied() == {"0", "1"}
 
 
 def test_what_is_stopped_counts_also_when_the_store_answers_late(start: Start) -> None:
     store = Unsteady(uuid4().hex)
-    store.put(STOPPED_STANDBYS, b'{"application": "app-1", "processors": ["1"]}')
+    store.put(OPERATORS_WORD, b'{"application": "app-1", "stopped-standbys": ["1"]}')
     store.is_away = True
     application = start(store)
     assert application.copied() == {"0", "1", "2"}

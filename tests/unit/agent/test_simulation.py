@@ -47,6 +47,7 @@ class Simulation:
         for _ in range(milliseconds // 1_000):
             self.story.after(1_000)
             self.run_batch()
+            self.story.sees_copies(*self.hosts)
 
     def join(self, host: str) -> None:
         self.next_executor += 1

@@ -83,6 +83,7 @@ def test_counters_and_gauges_tell_failovers_and_lag() -> None:
         "failovers-to-standby",
         "failovers-to-any-host",
         "failed-standby-allocations",
+        "failed-container-placement-actions",
     }
 
 

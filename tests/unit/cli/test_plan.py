@@ -1,13 +1,14 @@
 """`mooring plan`: what would move, how much that is, and that nothing is changed by asking."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from mooring.cli.main import main
-from mooring.cli.plan import forecast, queries_of
+from mooring.cli.plan import as_json, forecast, queries_of
 from mooring.metadata import FileMetadataStore
-from mooring.model import JobModel
+from mooring.model import ContainerModel, JobModel, LocationId, TaskMode, TaskName
 from tests.unit.cli import records
 
 
@@ -163,3 +164,47 @@ def test_a_grouper_that_is_not_to_be_had_here_is_said(tmp_path, capsys):
     place = records.write(tmp_path, JobModel.of(model.containers.values(), model.version, config))
     assert main(["plan", "--metadata", place]) == 1
     assert "no.such.module:Grouper" in capsys.readouterr().err
+
+
+def test_a_processor_that_moves_takes_its_tasks_and_no_others(tmp_path, capsys):
+    outlook = planned(records.write(tmp_path), capsys, "--move", "1=10.0.0.4")
+    assert {move["from"]["location"] for move in outlook["moves"]} == {"10.0.0.3"}
+    assert {move["to"]["location"] for move in outlook["moves"]} == {"10.0.0.4"}
+    assert outlook["tasks-to-move"] == outlook["tasks-to-fetch"] == 3
+    assert outlook["bytes-to-fetch"] == 90_000_000
+
+
+def test_a_copy_that_is_there_already_is_not_fetched():
+    model = records.job_model()
+    status = records.status(model)
+    task = model.containers["1"].tasks[TaskName("clicks/Partition 1")]
+    standby = replace(
+        task, task_name=TaskName(f"Standby-{task.task_name}-0"), task_mode=TaskMode.STANDBY, standby_of=task.task_name
+    )
+    held = ContainerModel.of("2", [*model.containers["2"].tasks.values(), standby], LocationId("10.0.0.4"))
+    model = JobModel.of([model.containers["0"], model.containers["1"], held], 12)
+    copy = {"name": standby.task_name, "mode": "Standby", "location": "10.0.0.4", "local-bytes": 1, "lag-versions": 0}
+    status["tasks"].append(copy)
+    outlook = as_json(forecast(model, {}, status, [], [], ["1=10.0.0.4"]))
+    assert [move["task"] for move in outlook["moves"] if not move["fetches"]] == ["clicks/Partition 1"]
+    assert outlook["tasks-to-move"] == 3 and outlook["tasks-to-fetch"] == 2
+
+
+def test_a_spare_processor_gets_nothing_in_the_forecast_either():
+    model = records.job_model()
+    spare = JobModel.of([*model.containers.values(), ContainerModel.of("7", [], LocationId("10.0.0.9"))], 12)
+    status = records.status(spare)
+    status["processors"][-1]["spare"] = True
+    assert not forecast(spare, {}, status, [], []).plan.moves
+
+
+@pytest.mark.parametrize(
+    ("move", "words"),
+    [
+        ("1", "expected a processor and a host, such as 0=10.0.0.7"),
+        ("11=b", "no processor 11: expected one of 0, 1, 2"),
+    ],
+)
+def test_a_move_that_makes_no_sense_is_bad_usage(tmp_path, capsys, move, words):
+    assert main(["plan", "--metadata", records.write(tmp_path), "--move", move]) == 2
+    assert words in capsys.readouterr().err

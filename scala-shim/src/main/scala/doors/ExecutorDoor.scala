@@ -1,13 +1,14 @@
 package org.apache.spark.sql.execution.streaming.state.mooring
 
 import org.apache.spark.SparkContext
-import org.apache.spark.scheduler.ExecutorProcessLost
+import org.apache.spark.scheduler.{ExecutorProcessLost, TaskSchedulerImpl}
 import org.apache.spark.scheduler.cluster.CoarseGrainedClusterMessages.RemoveExecutor
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 
 /** What Spark does when an executor's heartbeats stay away, done earlier. */
 object ExecutorDoor {
   private val KillMs = 2000L
+  private val LookMs = 10L
 
   /** Whether Spark gives the executor no new tasks, as it is to be removed or decommissioned. */
   def isLeaving(context: SparkContext, executor: String): Boolean = context.schedulerBackend match {
@@ -24,6 +25,22 @@ object ExecutorDoor {
     }
     case _ => // a local one is this process
   }
+
+  /**
+   * Has the executor killed and replaced at a moment when no task runs on it, best when no job runs at all: then nobody
+   * reads its shuffle files. Returns when that is done, when it can not be done, or when no such moment has come.
+   */
+  def restartWhenIdle(context: SparkContext, executor: String, waitAtMostMs: Long): Unit =
+    (context.schedulerBackend, context.taskScheduler) match {
+      case (backend: CoarseGrainedSchedulerBackend, scheduler: TaskSchedulerImpl) =>
+        val began = System.nanoTime()
+        def waitedMs = (System.nanoTime() - began) / 1000000
+        def mayEnd = !scheduler.isExecutorBusy(executor) && (context.statusTracker.getActiveJobIds().isEmpty || waitedMs > waitAtMostMs / 3)
+        def isEnding = mayEnd &&
+          backend.killExecutors(Seq(executor), adjustTargetNumExecutors = false, countFailures = false, force = false).nonEmpty
+        while (!context.isStopped && waitedMs < waitAtMostMs && backend.isExecutorActive(executor) && !isEnding) Thread.sleep(LookMs)
+      case _ => // a local one is this process
+    }
 
   private def aside(name: String)(body: => Unit): Thread = {
     val thread = new Thread(() => body, name)

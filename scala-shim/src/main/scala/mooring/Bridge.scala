@@ -7,17 +7,31 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.execution.streaming.state.mooring.StreamDoors
 
+/** What the agent may have done to the application, besides placing its tasks. */
+trait Operations {
+
+  /** A plan names copies of tasks. */
+  def copiesAreWanted(): Unit
+
+  /** Ends an executor once no task runs on it, if that is within `waitMs`. Does not wait for that. */
+  def restart(executor: String, waitMs: Long): Unit
+
+  /** An agent begins anew, and is to hear how the copies stand. */
+  def agentIsNew(): Unit
+}
+
 /**
  * What passes between the JVM and the agent, as JSON strings (docs/internals.md). The agent calls `hello` once, then
  * `pollEvents` in a loop; each poll is also its heartbeat. Nothing here waits for the agent.
  */
-final class Bridge(table: PlacementTable, leadership: Option[Leadership]) {
+final class Bridge(table: PlacementTable, leadership: Option[Leadership], operations: Operations) {
   private type Event = Map[String, Any]
 
   /** What one agent leaves for the next one in memory, such as its session with ZooKeeper; nobody else sees it. */
   @volatile private var legacy = ""
 
   private val news = new LinkedBlockingQueue[Event](Bridge.MostEventsKept)
+  private val restarts = ConcurrentHashMap.newKeySet[String]() // the requests that were heeded
   private val lastPoll = new AtomicLong(System.nanoTime())
   @volatile private var lastPlan = ""
   @volatile private var offered = -1L
@@ -40,6 +54,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership]) {
     heard()
     greeted = true
     news.clear()
+    operations.agentIsNew()
     val order = Seq("ApplicationStarted", "ExecutorRegistered", "QueryPlanned")
     val now = living.values().asScala.toSeq.sortBy(e => (order.indexOf(e("event").toString), e("at").asInstanceOf[Long]))
     Json.write(Map("event" -> "PlanInForce", "at" -> System.currentTimeMillis(), "plan" -> lastPlan,
@@ -69,9 +84,17 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership]) {
 
   /** Takes a plan over at the next batch edge; false when a newer one was there already. */
   def publish(planJson: String): Boolean = {
-    val accepted = table.accept(Plan.parse(planJson))
+    val plan = Plan.parse(planJson)
+    val accepted = table.accept(plan)
     if (accepted) lastPlan = planJson
+    if (accepted && plan.standbys.nonEmpty) operations.copiesAreWanted()
     accepted
+  }
+
+  /** Ends an executor once no task runs on it, if that is within `waitMs`, and has another one come; for one request once. */
+  def restart(request: String, executor: String, waitMs: Long): Unit = if (restarts.add(request)) {
+    tell(Map("event" -> "ExecutorRestarting", "request" -> request, "executor" -> executor), about = Some(s"restart $request"))
+    operations.restart(executor, waitMs)
   }
 
   /** Hears what the agent knows of the election among the drivers of this job; false when this driver has lost it. */

@@ -24,19 +24,20 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     new Leadership(Driver.FirstWordMs, Driver.RenewedWordMs, Driver.ContestedMs))
 
   val table = new PlacementTable
-  val bridge = new Bridge(table, leadership)
+  val bridge = new Bridge(table, leadership, operations)
   private val census = new Census(bridge, Location.isHost(settings.text(Location.Key)))
 
-  /** None where every task is kept once. */
-  val standbys: Option[Standbys] = Option.when(placing && settings.copies > 0)(new Standbys(table, bridge))
-  private val stuckTasks = standbys.map(_ => new StuckTasks(context))
-  private val liveness = standbys.map(_ => new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
+  /** Where every task is kept once, copies are made of those that are to move. */
+  val standbys: Option[Standbys] = Option.when(placing)(new Standbys(table, bridge))
+  private val takesOver = placing && settings.copies > 0
+  private val stuckTasks = Option.when(takesOver)(new StuckTasks(context))
+  private val liveness = Option.when(takesOver)(new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
   val reports = new ReportDesk(bridge, table, standbys, liveness, census, () => mayBeTold)
 
   val queries = new QueryWatch(bridge, table, standbys, settings.milliseconds("spark.mooring.host.affinity.wait"),
     () => mayBeTold)
 
-  private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, census, reports)
+  private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, takesOver, census, reports)
   ListenerDoor.add(context, cluster)
   stuckTasks.foreach(ListenerDoor.add(context, _))
   Bridge.current = bridge
@@ -60,6 +61,18 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
     "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
     "settings" -> mooringSettings), about = Some("application"))
+
+  private object operations extends Operations {
+    override def copiesAreWanted(): Unit = standbys.foreach(_.begin())
+
+    override def restart(executor: String, waitMs: Long): Unit = {
+      Daemon.start(s"mooring-restart-$executor")(
+        Aside.otherwise("restart of an executor", ())(ExecutorDoor.restartWhenIdle(context, executor, waitMs)))
+      ()
+    }
+
+    override def agentIsNew(): Unit = standbys.foreach(_.tellAgain())
+  }
 
   /** The tasks of an executor that goes, or is gone, run where their copies are. */
   private object departures extends Departures {
@@ -167,7 +180,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
       warmUp(context.conf())
-      Copies.use(store.filter(_ => settings.copies > 0)
+      Copies.use(store
         .map(new Copies(_, settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue))))
       sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes").getOrElse(Long.MaxValue)))
     }

@@ -65,7 +65,7 @@ final class QueryWatch(
  */
 final class ClusterWatch(
     context: SparkContext, bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys],
-    census: Census, reports: ReportDesk)
+    takesOver: Boolean, census: Census, reports: ReportDesk)
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0
@@ -91,7 +91,7 @@ final class ClusterWatch(
   }
 
   /** The tasks that wait in running stages for an executor that is lost go where the plan wants them now: to their copies. */
-  def redirect(lost: String): Unit = for (host <- hosts.get(lost) if standbys.nonEmpty) Aside.otherwise("redirection of tasks", ()) {
+  def redirect(lost: String): Unit = for (host <- hosts.get(lost) if takesOver) Aside.otherwise("redirection of tasks", ()) {
     PendingTasks.redirect(context, lost, host) { (stage, partition) =>
       for {
         rdds <- stages.get(stage)

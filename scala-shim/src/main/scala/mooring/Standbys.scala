@@ -1,6 +1,6 @@
 package io.mooring
 
-import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, Executors, ScheduledExecutorService, TimeUnit}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
@@ -9,8 +9,9 @@ import scala.util.control.NonFatal
 import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, OperatorFacts, Replica, ReplicaSession}
 
 /**
- * The replica queries of this driver: one for each running query of which the plan names copies. A thread of its own
- * starts and stops them, and tells the agent how the copies stand; Spark's threads only leave word here.
+ * The replica queries of this driver: one for each running query of which the plan names copies. A thread of its own,
+ * from the first plan that names any, starts and stops them, and tells the agent how the copies stand; Spark's threads
+ * only leave word here.
  */
 final class Standbys(table: PlacementTable, bridge: Bridge) {
   private val watched = new ConcurrentHashMap[String, Watched]() // query id -> what is known of its run
@@ -20,14 +21,26 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   private val startAfter = mutable.Map[String, Long]() // query id -> the next attempt, by System.nanoTime
   private lazy val session = new ReplicaSession(Standbys.StopMs)
 
-  private val thread = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-standbys"))
-  thread.scheduleWithFixedDelay(() => tend(), Standbys.TendMs, Standbys.TendMs, TimeUnit.MILLISECONDS)
+  private var thread = Option.empty[ScheduledExecutorService]
+  private var isStopped = false
+
+  /** There is a plan with copies. */
+  def begin(): Unit = synchronized {
+    if (thread.isEmpty && !isStopped) {
+      val tending = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-standbys"))
+      tending.scheduleWithFixedDelay(() => tend(), 0, Standbys.TendMs, TimeUnit.MILLISECONDS)
+      thread = Some(tending)
+    }
+  }
 
   /** A run of a query begins, from the state that the batch before has left. */
   def planned(query: String, run: String, operators: Seq[OperatorFacts]): Unit = {
     watched.put(query, new Watched(query, run, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
     ()
   }
+
+  /** Has the agent told how the copies stand, whether or not that has changed. */
+  def tellAgain(): Unit = watched.values.forEach(_.tellAgain())
 
   /** A batch is committed: its state is what the copies are to hold. */
   def committed(query: String, batch: Long): Unit = Option(watched.get(query)).foreach(_.committed(batch + 1))
@@ -65,8 +78,14 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   /** Stops the replica queries, and does not wait for long for one that does not end. */
   def stop(): Unit = {
-    thread.shutdownNow()
-    Daemon.start("mooring-standbys-stop")(replicas.values.foreach(_.stop())).join(Standbys.StopMs)
+    val tending = synchronized {
+      isStopped = true
+      thread
+    }
+    for (ending <- tending) {
+      ending.shutdownNow()
+      Daemon.start("mooring-standbys-stop")(replicas.values.foreach(_.stop())).join(Standbys.StopMs)
+    }
   }
 
   private def find(query: String): Watched =

@@ -48,6 +48,7 @@ private final class StoreCopy(directory: Path, shelf: HostShelf, access: Checkpo
 
   private final class Round {
     val present: Map[String, Long] = shelf.kept
+    private var brought = Map.empty[String, Long]
     var fetched = 0L
 
     /** Of format v2: the version's own snapshot, else its changelog and all it builds on. */
@@ -121,11 +122,12 @@ private final class StoreCopy(directory: Path, shelf: HostShelf, access: Checkpo
     }
 
     /** What is kept is proved when it is used. */
-    private def one(path: String, name: String): Option[Long] = present.get(name).orElse {
+    private def one(path: String, name: String): Option[Long] = present.get(name).orElse(brought.get(name)).orElse {
       try {
         val bytes = Using.resource(files.open(new Path(directory, path)))(shelf.take(name, _))
           .getOrElse(throw new IOException("there is no room"))
         fetched += bytes
+        brought += name -> bytes
         pace.spent(bytes)
         Some(bytes)
       } catch { case _: FileNotFoundException => None }

@@ -86,7 +86,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   def holds(now: Map[Executor, Seq[Int]]): Set[Executor] = {
     val relieved = holders -- now.keySet
     holders = now.keySet
-    val keys = now.flatMap { case ((executor, _), partitions) => partitions.map(_ -> executor) }.toSet
+    val keys = now.toSeq.flatMap { case ((executor, _), partitions) => partitions.map(_ -> executor) }.toSet // no map: of one partition several hold copies
     synchronized {
       copies = keys.map(key => key -> copies.getOrElse(key, CopyState(key._1, -1, 0))).toMap
       isNews = true
@@ -102,6 +102,8 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
       isNews = true
     }
   }
+
+  def tellAgain(): Unit = synchronized { isNews = copies.nonEmpty }
 
   /** How the copies stand, when that has changed since the last call. */
   def news(): Option[Map[String, Any]] = synchronized {

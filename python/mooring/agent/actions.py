@@ -1,0 +1,178 @@
+"""Carrying out what operators ask: each request from phase to phase, as `mooring.placement.lifecycle` allows.
+
+Pure. For one processor, and for processors with copies of each other's tasks, requests are served one by one, in the
+order of their clients' timestamps; others do not wait. Nothing is begun while a query waits for its first plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from mooring.agent import moves, standby_control
+from mooring.agent.fleet import Fleet
+from mooring.agent.moves import PATIENCE, Patience, Seen
+from mooring.agent.refusals import refusal
+from mooring.agent.requests import Action, Desk, in_progress
+from mooring.errors import InvalidGroupingError
+from mooring.model.orders import Copies, Order, RestartExecutor, Say
+from mooring.placement.lifecycle import Happening, Phase, step
+
+_OVER = (Phase.DONE, Phase.FAILED)
+_PLANS = (Phase.SWITCHING, Phase.RENEWING_COPIES)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What besides the fleet is to be seen: the time, the version and the copies that the JVM has."""
+
+    now_ms: int
+    obeyed: int = -1
+    copies: Copies = field(default_factory=dict)
+    patience: Patience = PATIENCE
+
+
+def advanced(desk: Desk, fleet: Fleet, view: View, may_plan: bool = True) -> tuple[Desk, Fleet, list[Order]]:
+    """Bring every action as far as it comes now; but make one plan at most, as the agent is to hear of events."""
+    orders: list[Order] = []
+    while True:
+        found = next(_possible(desk, fleet, view, may_plan), None)
+        if found is None:
+            return desk, fleet, orders
+        action, seen = found
+        may_plan = may_plan and not _needs_a_plan(action, seen)
+        desk, fleet, more = _stepped(desk, fleet, action, seen, view.now_ms)
+        orders += more
+
+
+def may_advance(desk: Desk, fleet: Fleet, view: View) -> bool:
+    """Whether `advanced` would change anything."""
+    return next(_possible(desk, fleet, view, may_plan=True), None) is not None
+
+
+def _possible(desk: Desk, fleet: Fleet, view: View, may_plan: bool) -> Iterator[tuple[Action, Seen]]:
+    earlier: list[Action] = []
+    under_way = [action for action in desk.actions if action.is_under_way]
+    for action in desk.actions:
+        others = [*earlier, *under_way] if not action.is_under_way else []
+        seen = _seen(desk, fleet, action, others, view)
+        if seen is not None and (may_plan or not _needs_a_plan(action, seen)):
+            yield action, seen
+        earlier.append(action)
+
+
+def _seen(desk: Desk, fleet: Fleet, action: Action, others: list[Action], view: View) -> Seen | None:
+    """What has happened to an action, None while it has to wait; `others` come before it."""
+    id = action.request.processor_id
+    if id not in fleet.processors:
+        return Happening.NOT_POSSIBLE_ANY_MORE, f"processor {id} is gone: its host did not come back", ""
+    match action.phase:
+        case Phase.WAITING:
+            return _turn_of(fleet, action, others)
+        case Phase.RESERVING:
+            return moves.reserved(desk, fleet, action, view.patience, view.now_ms)
+        case Phase.WARMING_UP:
+            return moves.warmed_up(fleet, action, view.patience, view.now_ms)
+        case Phase.SWITCHING:
+            return moves.switched(fleet, action, view.patience, view.obeyed, view.now_ms)
+        case Phase.RESTARTING:
+            return moves.restarted(fleet, action, view.patience, view.now_ms)
+        case _:
+            found = standby_control.outcome(action, fleet, view.obeyed, view.copies)
+            return None if found is None else (*found, "")
+
+
+def _turn_of(fleet: Fleet, action: Action, others: list[Action]) -> Seen | None:
+    if not all(query.is_released for query in fleet.queries.values()):
+        return None
+    if any(other is not action and _meet(fleet, action, other) for other in others):
+        return None
+    if action.request.standby is not None:
+        return Happening.TURN_TO_CONTROL_STANDBYS, action.in_words, ""
+    refused = None if action.begun else refusal(fleet, action.request)
+    if refused is not None:
+        return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
+    now = fleet.processors[action.request.processor_id].executor or ""
+    ended = fleet.restarts.get(str(action.request.uuid))  # by an agent before this one
+    if ended is not None or (action.begun is None and moves.is_where_it_is(fleet, action)):
+        source = now if ended is None else ended
+        if any(other.executor == source and other.is_under_way for other in others):
+            return None  # a processor is on its way to that executor
+        return Happening.TURN_TO_RESTART, f"executor {source} ends when no task runs on it", source
+    if action.begun is not None and action.begun.phase == Phase.SWITCHING.label:
+        return Happening.WAS_SWITCHED, "an agent before this one had switched it", ""
+    source = action.begun.source if action.begun else now
+    return Happening.TURN_TO_MOVE, f"looking for an executor for {action.request.destination_host}", source
+
+
+def _meet(fleet: Fleet, one: Action, other: Action) -> bool:
+    """Whether they are about the same processor, or about a processor and copies of its tasks."""
+    a, b = one.request.processor_id, other.request.processor_id
+    if a == b:
+        return True
+    if one.request.standby is not None and other.request.standby is not None:
+        return False  # each is about copies of its own
+    return _holds_copies_of(fleet, a, b) or _holds_copies_of(fleet, b, a)
+
+
+def _holds_copies_of(fleet: Fleet, holder: str, id: str) -> bool:
+    containers = fleet.model.containers
+    if holder not in containers or id not in containers:
+        return False
+    actives = containers[id].actives
+    return any(task.standby_of in actives for task in containers[holder].tasks.values())
+
+
+def _needs_a_plan(action: Action, seen: Seen) -> bool:
+    after = step(action.phase, seen[0])
+    return after in _PLANS or (action.phase is Phase.SWITCHING and after is Phase.FAILED)
+
+
+def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) -> tuple[Desk, Fleet, list[Order]]:
+    """One row of the table: the action in its next phase, and what is done on the way."""
+    happening, message, executor = seen
+    before = action.phase
+    action = replace(action, phase=step(before, happening), since_ms=now_ms)
+    told: list[str] = []
+    orders: list[Order] = []
+    try:
+        match action.phase:
+            case Phase.RESTARTING:
+                action = replace(action, source=executor)
+                wait_ms = min(
+                    moves.MOST_WAIT_FOR_IDLE_MS, action.request.request_expiry_ms or moves.MOST_WAIT_FOR_IDLE_MS
+                )
+                orders = [RestartExecutor(str(action.request.uuid), executor, wait_ms)] if executor else []
+            case Phase.RESERVING:
+                action = replace(action, source=executor)
+            case Phase.WARMING_UP:
+                action = replace(action, executor=executor)
+                fleet = moves.on_its_way(fleet, action)
+            case Phase.SWITCHING if action.begun is not None and happening is Happening.WAS_SWITCHED:
+                action = replace(action, source=action.begun.source, executor=action.begun.executor)
+                action = replace(action, version=fleet.model.version)
+                fleet = moves.on_its_way(fleet, action, is_switched=True)
+            case Phase.SWITCHING:
+                now = fleet.processors[action.request.processor_id].executor
+                action = action if now in (None, action.executor) else replace(action, source=str(now))
+                fleet, told = moves.switch(fleet, action)
+                action = replace(action, version=fleet.model.version)
+            case Phase.RENEWING_COPIES:
+                fleet, told = standby_control.controlled(fleet, action)
+                action = replace(action, version=fleet.model.version)
+            case Phase.FAILED if before is Phase.SWITCHING and happening is not Happening.NOT_POSSIBLE_ANY_MORE:
+                fleet, told, where = moves.gone_back(fleet, action)
+                message = f"{message}: {where}"
+            case _:
+                fleet = moves.arrived(fleet, action)
+    except InvalidGroupingError as refused:
+        # No plan that breaks a promise is put in force: all stays as it is, and the next regrouping looks again.
+        fleet = moves.arrived(fleet, action)
+        action, message = replace(action, phase=Phase.FAILED), f"no plan for it: {refused}"
+    says: list[Order] = [Say(text) for text in told]
+    if action.phase in _OVER:
+        begins = [] if before is not Phase.WAITING else [in_progress(action, now_ms)]
+        desk, answers = desk.done(action, message, now_ms)
+        return desk, fleet, [*begins, *answers, *says]
+    changed = [] if action.phase.status is before.status else [action.answered(message, now_ms)]
+    return desk.with_action(action), fleet, [*changed, *orders, *says]

@@ -1,0 +1,267 @@
+"""Moving a processor to another executor, and restarting it where it is.
+
+Pure. A move reserves an executor, warms the processor's tasks up there while they run on at the source, switches at a
+batch edge, and is done when a batch of each query has run there. Until then the source is the first refuge, and where
+the move fails the processor is back there. An executor that is left without a processor gets a spare one: it may hold
+copies, and actives only when somebody asks or nobody else can have them, so that a move is not undone by the next plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mooring.agent.binding import unused_id
+from mooring.agent.copies import MOST_LAG_VERSIONS, warm_at
+from mooring.agent.fleet import Executor, Fleet, Move, Processor
+from mooring.agent.planning import bound_anew
+from mooring.agent.refusals import places_of_copies, refusal
+from mooring.agent.requests import Action, Desk
+from mooring.model import natural_order
+from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY
+from mooring.placement.lifecycle import Happening, Phase
+
+IDLE_MS: Final = 10_000
+"""For how long a batch is waited for, besides the time of two of the last one."""
+
+CATCH_UP_MS: Final = 10_000
+"""For how long all copies have to be seen caught up at once; then a version may be missing, which is fetched."""
+
+MOST_WAIT_FOR_IDLE_MS: Final = 60_000
+"""For how long the JVM waits for a moment at which no task runs on an executor that is to end."""
+
+RESTART_MARGIN_MS: Final = 3_000
+"""How long after the JVM has given up to end an executor that is believed."""
+
+Seen = tuple[Happening, str, str]
+"""What has happened, in words, and the executor it is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """For how long what is waited for, in milliseconds."""
+
+    reserve_ms: int = 60_000
+    warm_up_ms: int = 600_000
+    switch_ms: int = 60_000
+    restart_ms: int = 120_000
+
+
+PATIENCE: Final = Patience()
+
+
+def is_where_it_is(fleet: Fleet, action: Action) -> bool:
+    """Whether the destination is the place of the processor: then it is restarted there."""
+    destination = action.request.destination_host
+    return destination in (LAST_SEEN, fleet.processors[action.request.processor_id].location)
+
+
+def reserved(desk: Desk, fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
+    """What has come of looking for an executor."""
+    refused = None if action.begun else refusal(fleet, action.request)
+    if refused is not None:
+        return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
+    begun = fleet.executors.get(action.begun.executor) if action.begun else None  # it may be warm
+    found = begun or _executor_for(desk, fleet, action)
+    if found is not None:
+        return Happening.EXECUTOR_FOUND, f"executor {found.id} at {found.location} warms up", found.id
+    wait = action.request.request_expiry_ms
+    wait = patience.reserve_ms if wait is None else wait
+    if now_ms >= action.since_ms + wait:
+        where = action.request.destination_host
+        return Happening.EXPIRED, f"no executor was there for {where} within {wait} ms: nothing was changed", ""
+    return None
+
+
+def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
+    """What has come of warming up at the destination."""
+    id, destination = action.request.processor_id, fleet.executors.get(action.executor)
+    if destination is None:
+        return Happening.DESTINATION_LOST, f"executor {action.executor} was lost: the source was not touched", ""
+    if fleet.processors[id].executor is None:
+        return Happening.SOURCE_LOST, f"the source was lost: the tasks run on executor {destination.id} now", ""
+    may_lag = now_ms >= action.since_ms + CATCH_UP_MS
+    cold = _cold_tasks(fleet, id, destination, MOST_LAG_VERSIONS if may_lag else 0)
+    if not cold:
+        return Happening.WARM, f"the tasks run on executor {destination.id} at {destination.location} now", ""
+    if now_ms >= action.since_ms + patience.warm_up_ms:
+        what = f"{len(cold)} copies were not there after {patience.warm_up_ms} ms, as that of {cold[0]}"
+        return Happening.EXPIRED, f"{what}: the source was not touched", ""
+    return None
+
+
+def progress(fleet: Fleet, action: Action) -> str:
+    """How far an action is, in words."""
+    destination = fleet.executors.get(action.executor)
+    if action.phase is not Phase.WARMING_UP or destination is None:
+        return action.phase.label
+    all_of_them = len(list(_tasks(fleet, action.request.processor_id)))
+    cold = len(_cold_tasks(fleet, action.request.processor_id, destination))
+    return f"{action.phase.label}: {all_of_them - cold} of {all_of_them} tasks' state is on executor {destination.id}"
+
+
+def switched(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_ms: int) -> Seen | None:
+    """What has come of the switch."""
+    id = action.request.processor_id
+    processor = fleet.processors[id]
+    if processor.executor != action.executor:
+        return Happening.DESTINATION_LOST, f"executor {action.executor} was lost", ""
+    late = now_ms >= action.since_ms + patience.switch_ms
+    if fleet.queries and obeyed < action.version:
+        return (Happening.EXPIRED, f"the plan was not in force after {patience.switch_ms} ms", "") if late else None
+    waits = [query for query, there in _has_run_there(fleet, action, now_ms).items() if not there]
+    if not waits:
+        return Happening.RAN_THERE, f"processor {id} is on executor {processor.executor} at {processor.location}", ""
+    disobeys = [query for query in waits if _began_under_the_plan(fleet, action, query)]
+    if late and disobeys:
+        label, after = fleet.queries[disobeys[0]].label, patience.switch_ms
+        return Happening.EXPIRED, f"a batch of {label} ran elsewhere still, {after} ms after the switch", ""
+    return None
+
+
+def restarted(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
+    """What has come of the restart."""
+    id = action.request.processor_id
+    now = fleet.processors[id].executor
+    if now is not None and now != action.source:
+        return Happening.CAME_BACK, f"processor {id} is on executor {now} at {fleet.processors[id].location}", now
+    wait = action.request.request_expiry_ms
+    wait = patience.restart_ms if wait is None else wait
+    if now_ms < action.since_ms + wait + (0 if now is None else RESTART_MARGIN_MS):
+        return None
+    if now is not None:
+        return Happening.EXPIRED, f"executor {now} did not end within {wait} ms: it runs on", ""
+    return Happening.EXPIRED, f"no executor has come for processor {id} within {wait} ms; its tasks run elsewhere", ""
+
+
+def on_its_way(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet:
+    """With the tasks warming up at the destination, or there already."""
+    move = Move(action.source, action.executor, is_switched)
+    return replace(fleet, moves={**fleet.moves, action.request.processor_id: move})
+
+
+def arrived(fleet: Fleet, action: Action) -> Fleet:
+    """With the processor not on its way any more, wherever it is."""
+    id = action.request.processor_id
+    return replace(fleet, moves={other: move for other, move in fleet.moves.items() if other != id})
+
+
+def switch(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
+    """The processor on the executor of the destination, planned at once, and what the user must hear.
+
+    InvalidGroupingError when that plan breaks a promise.
+    """
+    id = action.request.processor_id
+    moves = {**fleet.moves, id: Move(action.source, action.executor, is_switched=True)}
+    return _carried_by(replace(fleet, moves=moves), id, fleet.executors[action.executor])
+
+
+def gone_back(fleet: Fleet, action: Action) -> tuple[Fleet, list[str], str]:
+    """After a failed switch: the processor back at the source, if that lives, what the user must hear, and where it is.
+
+    InvalidGroupingError when that plan breaks a promise.
+    """
+    id = action.request.processor_id
+    here = arrived(fleet, action)
+    if action.source not in fleet.executors:
+        return here, [], "the source is lost as well: its tasks run on any host"
+    back, told = _carried_by(here, id, fleet.executors[action.source])
+    return back, told, f"it is back on executor {action.source}"
+
+
+def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[str]]:
+    """With the processor on this executor; a spare one that was there goes where it was, and else one comes there."""
+    before = fleet.processors[id]
+    spares = [p for p in fleet.processors.values() if p.executor == executor.id and p.id != id and _is_empty(fleet, p)]
+    gone = {id, *(spare.id for spare in spares)}
+    kept = {other: processor for other, processor in fleet.processors.items() if other not in gone}
+    fleet = replace(fleet, processors={**kept, id: Processor(id, executor.location, executor.id)})
+    left = fleet.executors.get(before.executor or "")
+    if left is not None and left.id not in fleet.executor_of.values():
+        spare = spares[0].id if spares else unused_id(fleet)
+        fleet = fleet.with_processor(Processor(spare, left.location, left.id, is_spare=True))
+    return bound_anew(replace(fleet, stopped_standbys=fleet.stopped_standbys & fleet.processors.keys()))
+
+
+def _is_empty(fleet: Fleet, processor: Processor) -> bool:
+    """Whether it is spare and has no active."""
+    container = fleet.model.containers.get(processor.id)
+    return processor.is_spare and not (container and container.actives)
+
+
+def _executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
+    """An executor at the destination, the one with the fewest tasks, now and with what is on its way there."""
+    id, destination = action.request.processor_id, action.request.destination_host
+    copies = places_of_copies(fleet, id)
+    if destination == STANDBY:
+        most = max((len(tasks) for tasks in copies.values()), default=0)
+        open = {place for place, tasks in copies.items() if len(tasks) == most}
+    elif destination == ANY_HOST:
+        open = {executor.location for executor in fleet.executors.values()} - copies.keys()
+    else:
+        open = {destination}
+    ending = {other.source for other in desk.actions if other.phase is Phase.RESTARTING}
+    closed = ending | {fleet.processors[id].executor}
+    able = [e for e in fleet.executors.values() if e.location in open and e.id not in closed]
+    loads = _loads(desk, fleet)
+    here = fleet.processors[id].location
+    return min(
+        able,
+        key=lambda executor: (executor.location == here, loads.get(executor.id, 0), natural_order(executor.id)),
+        default=None,
+    )
+
+
+def _loads(desk: Desk, fleet: Fleet) -> Mapping[str, int]:
+    """Executor to the actives of the processors that it carries, or that are on their way to it."""
+    carrier = {id: executor for id, executor in fleet.executor_of.items()}
+    coming = {
+        action.request.processor_id: action.executor
+        for action in desk.actions
+        if action.phase in (Phase.WARMING_UP, Phase.SWITCHING)
+    }
+    loads: dict[str, int] = {}
+    for id, container in fleet.model.containers.items():
+        for executor in {carrier.get(id), coming.get(id)} - {None}:
+            loads[str(executor)] = loads.get(str(executor), 0) + len(container.actives)
+    return loads
+
+
+def _tasks(fleet: Fleet, id: str) -> Iterator[tuple[str, str, int]]:
+    """The processor's tasks of queries that run: name, query, partition."""
+    partition_of = fleet.partition_of_task()
+    container = fleet.model.containers.get(id)
+    for name in container.actives if container else ():
+        if name in partition_of:
+            yield (name, *partition_of[name])
+
+
+def _cold_tasks(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) -> list[str]:
+    """The tasks whose copy has not caught up there, in natural order; one host's executors share their files."""
+    if destination.location == fleet.processors[id].location:
+        return []
+    warm = warm_at(fleet, destination.location, most_lag)
+    cold = [
+        name
+        for name, query, partition in _tasks(fleet, id)
+        if fleet.queries[query].has_rocksdb and (query, partition) not in warm
+    ]
+    return sorted(cold, key=natural_order)
+
+
+def _has_run_there(fleet: Fleet, action: Action, now_ms: int) -> dict[str, bool]:
+    """For each query with tasks of the processor: whether its last batch ran them all there, or none is under way."""
+    there: dict[str, bool] = {}
+    for _, id, partition in _tasks(fleet, action.request.processor_id):
+        query = fleet.queries[id]
+        waited_ms = now_ms - max(action.since_ms, query.ran_at_ms)
+        is_idle = waited_ms >= IDLE_MS + 2 * query.batch_ms and not _began_under_the_plan(fleet, action, id)
+        there[id] = there.get(id, True) and (is_idle or query.ran_on.get(partition) == action.executor)
+    return there
+
+
+def _began_under_the_plan(fleet: Fleet, action: Action, query: str) -> bool:
+    """Whether the query's last batch began when the plan was in force for sure: one that ran across tells nothing."""
+    last = fleet.queries[query]
+    return last.ran_at_ms - last.batch_ms > action.since_ms + 2 * fleet.timing.barrier_timeout_ms

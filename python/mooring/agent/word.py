@@ -1,0 +1,111 @@
+"""What operators have said and what holds until they say otherwise, beyond the life of the agent that heard it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from mooring.model import natural_order
+from mooring.model.orders import Order
+from mooring.placement import StatusCode
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """How far a request was that is under way: the label of its phase, and the executors from and to which it goes."""
+
+    phase: str
+    source: str
+    executor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a request: its final status, and the message."""
+
+    status: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorsWord:
+    """What holds in one application; empty where nothing was asked.
+
+    `stopped` are the processors whose standbys are stopped, `spare` those that moves have left behind. `carriers` maps
+    processors to their executor where that has several, `under_way` requests, by uuid, to how far they are, `done`
+    those whose answer may not be written yet to what it is.
+    """
+
+    application: str = ""
+    stopped: frozenset[str] = frozenset()
+    spare: frozenset[str] = frozenset()
+    carriers: Mapping[str, str] = field(default_factory=dict)
+    under_way: Mapping[str, Begun] = field(default_factory=dict)
+    done: Mapping[str, Verdict] = field(default_factory=dict)
+
+    @property
+    def says_anything(self) -> bool:
+        """Whether there is anything to keep."""
+        return bool(self.stopped or self.spare or self.carriers or self.under_way or self.done)
+
+    def to_json(self) -> str:
+        """The JSON text."""
+        return json.dumps(
+            {
+                "application": self.application,
+                "stopped-standbys": sorted(self.stopped, key=natural_order),
+                "spare": sorted(self.spare, key=natural_order),
+                "carriers": dict(self.carriers),
+                "under-way": {
+                    uuid: {"phase": begun.phase, "source": begun.source, "executor": begun.executor}
+                    for uuid, begun in self.under_way.items()
+                },
+                "done": {uuid: {"status": said.status, "message": said.message} for uuid, said in self.done.items()},
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> OperatorsWord:
+        """Read one; what an earlier version did not write is empty. ValueError when it is none."""
+        try:
+            form = json.loads(text)
+            return cls(
+                _text(form["application"]),
+                frozenset(map(_text, _list(form.get("stopped-standbys", [])))),
+                frozenset(map(_text, _list(form.get("spare", [])))),
+                {_text(id): _text(executor) for id, executor in form.get("carriers", {}).items()},
+                {
+                    _text(uuid): Begun(_text(begun["phase"]), _text(begun["source"]), _text(begun["executor"]))
+                    for uuid, begun in form.get("under-way", {}).items()
+                },
+                {
+                    _text(uuid): Verdict(StatusCode(said["status"]).value, _text(said["message"]))
+                    for uuid, said in form.get("done", {}).items()
+                },
+            )
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as damage:
+            raise ValueError(f"{damage!r}") from damage
+
+
+NOTHING_SAID: Final = OperatorsWord()
+
+
+@dataclass(frozen=True, slots=True)
+class SaveWord(Order):
+    """Keep what operators have said."""
+
+    word: OperatorsWord
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, not {value!r}")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list, not {value!r}")
+    return value

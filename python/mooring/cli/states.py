@@ -1,0 +1,37 @@
+"""`mooring states`: the table of what may become of a request."""
+
+from __future__ import annotations
+
+import argparse
+
+from mooring.cli.output import print_json, table
+from mooring.placement.lifecycle import TABLE
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print one row for each step that a request may take."""
+    if arguments.json:
+        print_json(
+            [
+                {
+                    "phase": row.phase.label,
+                    "status": row.phase.status.value,
+                    "happening": row.happening.value,
+                    "next-phase": row.next.label,
+                    "next-status": row.next.status.value,
+                    "effect": row.effect,
+                }
+                for row in TABLE
+            ]
+        )
+        return
+    rows = [
+        [
+            f"{row.phase.label} ({row.phase.status.value})",
+            row.happening.value,
+            f"{row.next.label} ({row.next.status.value})",
+            row.effect,
+        ]
+        for row in TABLE
+    ]
+    print(table(["phase (status)", "what happens", "next phase (status)", "what is done"], rows))

@@ -1,0 +1,101 @@
+"""The life of a request: one table of what may come after what.
+
+Pure. The agent's phases are finer than the status that clients see; each phase has one status. What is not in the table
+can not happen: `step` refuses it. `mooring states` prints it, and docs/container-placement.md shows what that prints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from mooring.placement.messages import StatusCode
+
+
+class Phase(Enum):
+    """Where a request is, and what clients see of that."""
+
+    CREATED = "created", StatusCode.CREATED
+    REFUSED = "refused", StatusCode.BAD_REQUEST
+    WAITING = "waiting", StatusCode.ACCEPTED
+    RESERVING = "reserving", StatusCode.IN_PROGRESS
+    WARMING_UP = "warming up", StatusCode.IN_PROGRESS
+    SWITCHING = "switching", StatusCode.IN_PROGRESS
+    RESTARTING = "restarting", StatusCode.IN_PROGRESS
+    RENEWING_COPIES = "renewing copies", StatusCode.IN_PROGRESS
+    DONE = "done", StatusCode.SUCCEEDED
+    FAILED = "failed", StatusCode.FAILED
+
+    def __init__(self, label: str, status: StatusCode) -> None:
+        self.label = label
+        self.status = status
+
+
+class Happening(Enum):
+    """What ends a phase."""
+
+    CAN_NOT_BE_DONE = "it can not be done"
+    CAN_BE_DONE = "it can be done"
+    TURN_TO_MOVE = "its turn has come, and the destination is another place"
+    TURN_TO_RESTART = "its turn has come, and the destination is where the processor is"
+    TURN_TO_CONTROL_STANDBYS = "its turn has come, and it is about standbys"
+    WAS_SWITCHED = "an agent before this one had switched it"
+    NOT_POSSIBLE_ANY_MORE = "the processor is gone, or a rule forbids it by now"
+    EXECUTOR_FOUND = "an executor is at the destination"
+    EXPIRED = "the time is over"
+    WARM = "the copies there have caught up"
+    SOURCE_LOST = "the source is lost"
+    DESTINATION_LOST = "the destination is lost"
+    RAN_THERE = "a batch of each query has run there, or none runs"
+    CAME_BACK = "another executor has taken its place"
+    IN_FORCE = "the plan that has what was asked is in force"
+    NO_PLAN = "there is no plan that keeps its promises"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the table; `effect` says what is done on the way."""
+
+    phase: Phase
+    happening: Happening
+    next: Phase
+    effect: str
+
+
+P, H = Phase, Happening
+TABLE: Final = (
+    Row(P.CREATED, H.CAN_NOT_BE_DONE, P.REFUSED, "nothing; the reason is in the answer"),
+    Row(P.CREATED, H.CAN_BE_DONE, P.WAITING, "it waits for its turn"),
+    Row(P.WAITING, H.TURN_TO_MOVE, P.RESERVING, "an executor at the destination is looked for"),
+    Row(P.WAITING, H.TURN_TO_RESTART, P.RESTARTING, "the executor ends when no task runs on it"),
+    Row(P.WAITING, H.TURN_TO_CONTROL_STANDBYS, P.RENEWING_COPIES, "the copies are planned anew"),
+    Row(P.WAITING, H.WAS_SWITCHED, P.SWITCHING, "it is seen to its end"),
+    Row(P.WAITING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
+    Row(P.RESERVING, H.EXECUTOR_FOUND, P.WARMING_UP, "copies of the tasks are made there; the source goes on"),
+    Row(P.RESERVING, H.EXPIRED, P.FAILED, "nothing: the source was not touched"),
+    Row(P.RESERVING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
+    Row(P.WARMING_UP, H.WARM, P.SWITCHING, "the tasks run there from the next batch on"),
+    Row(P.WARMING_UP, H.SOURCE_LOST, P.SWITCHING, "the tasks run there at once"),
+    Row(P.WARMING_UP, H.DESTINATION_LOST, P.FAILED, "the copies are let go of; the source was not touched"),
+    Row(P.WARMING_UP, H.EXPIRED, P.FAILED, "the copies are let go of; the source was not touched"),
+    Row(P.WARMING_UP, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the copies are let go of"),
+    Row(P.SWITCHING, H.RAN_THERE, P.DONE, "the source is let go of"),
+    Row(P.SWITCHING, H.DESTINATION_LOST, P.FAILED, "back at the source; if that is lost too, on any host"),
+    Row(P.SWITCHING, H.EXPIRED, P.FAILED, "back at the source"),
+    Row(P.SWITCHING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the tasks are on other processors"),
+    Row(P.RESTARTING, H.CAME_BACK, P.DONE, "nothing"),
+    Row(P.RESTARTING, H.EXPIRED, P.FAILED, "nothing: it runs on, or its tasks run elsewhere"),
+    Row(P.RESTARTING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the tasks are on other processors"),
+    Row(P.RENEWING_COPIES, H.IN_FORCE, P.DONE, "nothing"),
+    Row(P.RENEWING_COPIES, H.NO_PLAN, P.FAILED, "the last plan stays in force"),
+    Row(P.RENEWING_COPIES, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
+)
+_NEXT: Final = {(row.phase, row.happening): row.next for row in TABLE}
+
+
+def step(phase: Phase, happening: Happening) -> Phase:
+    """The phase after this one. ValueError where the table has no such row."""
+    if (phase, happening) not in _NEXT:
+        raise ValueError(f"a request that is {phase.label} knows nothing of: {happening.value}")
+    return _NEXT[phase, happening]
