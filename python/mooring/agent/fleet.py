@@ -197,12 +197,13 @@ class Fleet:
     @property
     def open_places(self) -> dict[str, str]:
         """The same without spare processors that have no active; all, when there are no others with an executor."""
-        open = {
-            id: processor.location
-            for id, processor in self.processors.items()
-            if not processor.is_spare or (id in self.model.containers and self.model.containers[id].actives)
-        }
+        open = {id: place for id, place in self.places.items() if not self.is_empty_spare(id)}
         return open if any(self.processors[id].executor for id in open) or not self.executor_of else self.places
+
+    def is_empty_spare(self, id: str) -> bool:
+        """Whether the processor is spare and has no active."""
+        container = self.model.containers.get(id)
+        return self.processors[id].is_spare and not (container and container.actives)
 
     def with_executor(self, executor: Executor) -> Fleet:
         """With one executor more, or known better."""

@@ -8,7 +8,7 @@ copies, and actives only when somebody asks or nobody else can have them, so tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,6 +18,7 @@ from mooring.agent.fleet import Executor, Fleet, Move, Processor
 from mooring.agent.planning import bound_anew
 from mooring.agent.refusals import places_of_copies, refusal
 from mooring.agent.requests import Action, Desk
+from mooring.agent.rows import loads_of
 from mooring.model import natural_order
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY
 from mooring.placement.lifecycle import Happening, Phase
@@ -173,7 +174,9 @@ def gone_back(fleet: Fleet, action: Action) -> tuple[Fleet, list[str], str]:
 def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[str]]:
     """With the processor on this executor; a spare one that was there goes where it was, and else one comes there."""
     before = fleet.processors[id]
-    spares = [p for p in fleet.processors.values() if p.executor == executor.id and p.id != id and _is_empty(fleet, p)]
+    spares = [
+        p for p in fleet.processors.values() if p.executor == executor.id and p.id != id and fleet.is_empty_spare(p.id)
+    ]
     gone = {id, *(spare.id for spare in spares)}
     kept = {other: processor for other, processor in fleet.processors.items() if other not in gone}
     fleet = replace(fleet, processors={**kept, id: Processor(id, executor.location, executor.id)})
@@ -182,12 +185,6 @@ def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[
         spare = spares[0].id if spares else unused_id(fleet)
         fleet = fleet.with_processor(Processor(spare, left.location, left.id, is_spare=True))
     return bound_anew(replace(fleet, stopped_standbys=fleet.stopped_standbys & fleet.processors.keys()))
-
-
-def _is_empty(fleet: Fleet, processor: Processor) -> bool:
-    """Whether it is spare and has no active."""
-    container = fleet.model.containers.get(processor.id)
-    return processor.is_spare and not (container and container.actives)
 
 
 def _executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
@@ -208,23 +205,18 @@ def _executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
     here = fleet.processors[id].location
     return min(
         able,
-        key=lambda executor: (executor.location == here, loads.get(executor.id, 0), natural_order(executor.id)),
+        key=lambda executor: (executor.location == here, loads[executor.id], natural_order(executor.id)),
         default=None,
     )
 
 
-def _loads(desk: Desk, fleet: Fleet) -> Mapping[str, int]:
-    """Executor to the actives of the processors that it carries, or that are on their way to it."""
-    carrier = {id: executor for id, executor in fleet.executor_of.items()}
-    coming = {
-        action.request.processor_id: action.executor
-        for action in desk.actions
-        if action.phase in (Phase.WARMING_UP, Phase.SWITCHING)
-    }
-    loads: dict[str, int] = {}
-    for id, container in fleet.model.containers.items():
-        for executor in {carrier.get(id), coming.get(id)} - {None}:
-            loads[str(executor)] = loads.get(str(executor), 0) + len(container.actives)
+def _loads(desk: Desk, fleet: Fleet) -> dict[str, int]:
+    """Executor to its tasks, and those that are on their way to it."""
+    loads = loads_of(fleet)
+    for action in desk.actions:
+        if action.phase is Phase.WARMING_UP and action.executor in loads:
+            container = fleet.model.containers.get(action.request.processor_id)
+            loads[action.executor] += len(container.actives) if container else 0
     return loads
 
 

@@ -28,7 +28,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     `published` is what the JVM holds now: where it has already fallen back to an executor for a task, the task stays
     there.
     """
-    loads = _loads(fleet)
+    loads = loads_of(fleet)
     warm = _executors_with_copies(fleet)
     spares = heapq.nsmallest(FALLBACKS + fleet.replication_factor, loads, key=lambda id: (loads[id], natural_order(id)))
     refuge = where_the_jvm_fell_back_to(fleet, published)
@@ -129,7 +129,7 @@ def _row(fleet: Fleet, spares: list[str], *named: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*named, *spares)))[: FALLBACKS + fleet.replication_factor]
 
 
-def _loads(fleet: Fleet) -> dict[str, int]:
+def loads_of(fleet: Fleet) -> dict[str, int]:
     """Living executor to the number of tasks of the processors that it carries; spare executors count 0."""
     loads = dict.fromkeys(fleet.executors, 0)
     for processor in fleet.processors.values():

@@ -196,7 +196,7 @@ def _processor(fleet: Fleet, processor: Processor, standbys: Standbys) -> Mappin
         "tasks": _names(fleet, processor),
         "standby-tasks": [task.task_name for task, _ in _in_order(standbys.get(processor.id, {}))],
         **({"standby-stopped": True} if processor.id in fleet.stopped_standbys else {}),
-        **({"spare": True} if processor.is_spare and not _names(fleet, processor) else {}),
+        **({"spare": True} if fleet.is_empty_spare(processor.id) else {}),
     }
 
 

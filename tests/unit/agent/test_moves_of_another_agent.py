@@ -1,0 +1,123 @@
+"""Moves and restarts that an agent had begun, and another one, or another application, finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mooring.agent import binding
+from mooring.agent.core import Mind, absorb
+from mooring.agent.fleet import Fleet
+from mooring.agent.word import OperatorsWord
+from mooring.model import events
+from mooring.placement import ANY_HOST, LAST_SEEN
+from tests.unit.agent.builders import TIMING, Story, running
+from tests.unit.agent.desks import Desks
+from tests.unit.agent.moving import (
+    DONE,
+    FOUR,
+    a_new_agent,
+    has_moved,
+    kept_word,
+    restarts,
+    where,
+)
+
+
+@pytest.mark.parametrize("when", ["warming up", "switched"])
+def test_a_new_agent_goes_on_with_a_move(when: str) -> None:
+    old = Desks(running(partitions=4, executors=FOUR))
+    asked = old.places("0", ANY_HOST)
+    old.is_read()
+    to = old.story.mind.fleet.moves["0"].executor
+    if when == "switched":
+        old.warms_up()
+    new = a_new_agent(old.story)
+    new.requests, new.responses = dict(old.requests), dict(old.responses)
+    new.is_read()
+    new.warms_up()
+    new.after()
+    assert where(new, "0") == {to}
+    new.runs_a_batch()
+    assert new.changes(asked) == DONE[1:]
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_new_agent_does_not_end_another_executor_for_a_restart(is_back: bool) -> None:
+    old = Desks(running(partitions=4, executors=FOUR))
+    asked = old.places("0", LAST_SEEN)
+    old.is_read()
+    old.story.dies("1")
+    if is_back:
+        old.story.joins("7@a")  # the last word is decided, and not written when the agent dies
+    new = a_new_agent(old.story)
+    new.requests, new.responses = {asked.uuid: asked}, dict(old.responses)
+    new.is_read()
+    if not is_back:
+        new.story.joins("7@a")
+        new.after()
+    assert new.changes(asked)[-1] == "SUCCEEDED" and set(restarts(new)) <= {"1"}
+    assert asked.uuid not in new.requests
+
+
+def test_a_new_agent_leaves_processors_where_a_move_has_brought_them() -> None:
+    old = has_moved(FOUR)
+    new = a_new_agent(old.story)
+    assert new.story.mind.fleet.executor_of == old.story.mind.fleet.executor_of
+    new.after(TIMING.rebind_timeout_ms)
+    assert new.story.mind.fleet.processor_of_task() == old.story.mind.fleet.processor_of_task()
+    assert new.story.mind.fleet.executor_of == old.story.mind.fleet.executor_of
+
+
+def test_a_request_is_done_once_though_two_agents_die_over_it() -> None:
+    old = Desks(running(partitions=4, executors=FOUR))
+    asked = old.places("0", "b")
+    old.is_read()
+    old.warms_up()
+    first = a_new_agent(old.story)  # it dies before it has read the request
+    first.after(TIMING.debounce_ms)
+    second = a_new_agent(old.story, kept_word(first.story))
+    second.requests, second.responses = {asked.uuid: asked}, dict(old.responses)
+    second.is_read()
+    second.warms_up()
+    second.after()
+    second.runs_a_batch()
+    assert second.changes(asked)[-1] == "SUCCEEDED" and not restarts(second) and where(second, "0") == {"2"}
+
+
+def test_when_agent_and_destination_die_after_the_switch_the_processor_goes_back() -> None:
+    old = Desks(running(partitions=4, executors=FOUR))
+    asked = old.places("0", "b")
+    old.is_read()
+    old.warms_up()
+    old.story.mind = replace(
+        old.story.mind,
+        fleet=replace(
+            old.story.mind.fleet,
+            executors={id: e for id, e in old.story.mind.fleet.executors.items() if id != "2"},
+        ),
+    )  # nobody was there to hear of it
+    new = a_new_agent(old.story)
+    new.requests, new.responses = {asked.uuid: asked}, dict(old.responses)
+    new.is_read()
+    new.after(TIMING.first_plan_wait_ms)
+    new.after()
+    assert new.changes(asked)[-1] == "FAILED" and "it is back on executor 1" in new.message(asked)
+    assert new.story.mind.fleet.processors["0"].executor == "1"
+
+
+def test_a_restart_of_the_application_undoes_no_move() -> None:
+    old = has_moved()
+    fleet, word = old.story.mind.fleet, old.story.mind.saved_word
+    mind = Mind(fleet=Fleet(timing=TIMING))
+    for executor in ("1@a", "0@b", "2@c"):  # ids mean nothing from one application to the next
+        id, host = executor.split("@")
+        mind = absorb(mind, events.ExecutorRegistered(0, id, host, 1))
+    kept = OperatorsWord(spare=word.spare)
+    start = binding.remember(mind.fleet, fleet.model, fleet.task_locality, 0, kept, word.carriers)
+    new = Story(mind=Mind(fleet=start))
+    new.plans("q", 4)
+    assert new.mind.fleet.processor_of_task() == fleet.processor_of_task()
+    assert {new.mind.fleet.processors[id].executor for id in ("0", "1")} == {"0"}
+    assert "1" not in new.first_choice("q").values()
