@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mooring.agent.binding import unused_id
+from mooring.agent.binding import ask_for_regrouping, unused_id
 from mooring.agent.copies import MOST_LAG_VERSIONS, warm_at
 from mooring.agent.fleet import Executor, Fleet, Move, Processor
 from mooring.agent.planning import bound_anew
@@ -155,7 +155,10 @@ def switch(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
     """
     id = action.request.processor_id
     moves = {**fleet.moves, id: Move(action.source, action.executor, is_switched=True)}
-    return _carried_by(replace(fleet, moves=moves), id, fleet.executors[action.executor])
+    has_lent = fleet.replication_factor > 1 and fleet.processors[id].executor is None
+    is_to_work = next(_tasks(fleet, id), None) is None
+    switched, told = _carried_by(replace(fleet, moves=moves), id, fleet.executors[action.executor])
+    return (ask_for_regrouping(switched, action.since_ms) if has_lent or is_to_work else switched), told
 
 
 def gone_back(fleet: Fleet, action: Action) -> tuple[Fleet, list[str], str]:

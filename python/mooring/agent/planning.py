@@ -77,7 +77,8 @@ def bound_anew(fleet: Fleet) -> tuple[Fleet, list[str]]:
     """
     if fleet.replication_factor > 1 and fleet.queries:
         return with_copies_renewed(fleet)
-    return in_force(fleet, list(_where_they_are(fleet).containers.values())), []
+    queries = {query.label: query.tasks for query in fleet.queries.values()}
+    return in_force(fleet, list(_resting(fleet, queries).containers.values())), []
 
 
 def without_regrouping(fleet: Fleet) -> Fleet:
@@ -174,18 +175,6 @@ def _resting(fleet: Fleet, queries: Queries) -> JobModel:
             tasks_on[id] += container.tasks.values()
     return JobModel.of(
         [ContainerModel.of(id, tasks, named_place(places[id])) for id, tasks in tasks_on.items()], fleet.model.version
-    )
-
-
-def _where_they_are(fleet: Fleet) -> JobModel:
-    """The job model in force with the processors and places that there are now."""
-    containers = fleet.model.containers
-    return JobModel.of(
-        [
-            ContainerModel.of(id, containers[id].tasks.values() if id in containers else (), named_place(place))
-            for id, place in fleet.places.items()
-        ],
-        fleet.model.version,
     )
 
 

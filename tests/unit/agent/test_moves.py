@@ -66,6 +66,33 @@ def test_a_move_is_not_undone_by_the_next_plans(desks: Desks) -> None:
     assert "1" not in desks.story.first_choice("q").values(), "the executor that was left is spare"
 
 
+def test_tasks_whose_processors_are_gone_have_a_place_when_another_one_moves() -> None:
+    desks = Desks(running(partitions=4, executors=FOUR))
+    for executor in "1234":
+        desks.story.dies(executor)
+    desks.after(TIMING.rebind_timeout_ms)
+    desks.story.joins("8@a")
+    desks.story.joins("9@b")
+    desks.places(next(id for id, executor in desks.story.mind.fleet.executor_of.items() if executor == "8"), "b")
+    desks.is_read()
+    desks.warms_up()
+    assert set(desks.story.mind.fleet.executor_of.values()) >= {"9"}, "it has moved"
+    placed = [name for held in desks.story.mind.fleet.model.containers.values() for name in held.actives]
+    assert len(placed) == len(set(placed)) == 4
+
+
+def test_an_empty_processor_that_is_moved_gets_its_share() -> None:
+    desks = has_moved()
+    (spare,) = (p.id for p in desks.story.mind.fleet.processors.values() if p.is_spare)
+    desks.places(spare, "c", at_ms=2)
+    desks.is_read()
+    for _ in range(4):
+        desks.warms_up()
+        desks.after(TIMING.debounce_ms)
+        desks.runs_a_batch()
+    assert tasks_of(desks, spare)
+
+
 def test_a_spare_executor_holds_copies_and_gets_tasks_when_somebody_asks(desks: Desks) -> None:
     desks.places("0", free_host(desks))
     desks.is_read()
