@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,36 @@ class Kept:
 
     def keep(self, partition: int, number: int, kilobytes: int = 100) -> str:
         """Keep a file that an executor has written, and let the executor go on without it."""
-        name = f"{number:06}-00000000-0000-0000-0000-{partition:012}.sst"
-        written = self.working / name
-        written.write_bytes(os.urandom(kilobytes * 1024))
-        self.shelf(partition).keep(name, self._path(written))
-        written.unlink()
-        self.store.close()  # waits until it is kept
-        return name
+        with self._written(partition, number) as path:
+            path.write_bytes(os.urandom(kilobytes * 1024))
+            self.shelf(partition).keep(path.name, self._path(path))
+        return path.name
+
+    def fetch(self, partition: int, number: int) -> str:
+        """Keep a file that an executor has fetched from the checkpoint."""
+        with self._written(partition, number) as path:
+            path.write_bytes(os.urandom(1024))
+            self.shelf(partition).replace(path.name, self._path(path))
+        return path.name
+
+    def keep_sst(self, partition: int, number: int) -> str:
+        """Keep a file of RocksDB's with a thousand rows."""
+        rocksdb = self._jvm.org.rocksdb
+        rocksdb.RocksDB.loadLibrary()
+        with self._written(partition, number) as path:
+            writer = rocksdb.SstFileWriter(rocksdb.EnvOptions(), rocksdb.Options())
+            writer.open(str(path))
+            for row in range(1000):
+                writer.put(f"{row:08}".encode(), os.urandom(100))
+            writer.finish()
+            self.shelf(partition).keep(path.name, self._path(path))
+        return path.name
+
+    @contextmanager
+    def _written(self, partition: int, number: int) -> Iterator[Path]:
+        path = self.working / f"{number:06}-00000000-0000-0000-0000-{partition:012}.sst"
+        yield path
+        path.unlink()
 
     def used(self, partition: int, ago: float) -> None:
         """Let an executor have opened the store so many seconds ago, and have kept nothing since."""
@@ -66,8 +90,8 @@ class Kept:
         """The partition of each file that is kept."""
         return sorted(int(path.parts[-3]) for path in self.root.rglob("*.sst~*"))
 
-    def adopt(self, partition: int, name: str, target: Path) -> bool:
-        return bool(self.shelf(partition).adopt(name, self._path(target), False).isDefined())
+    def adopt(self, partition: int, name: str, target: Path, read_it: bool = False) -> bool:
+        return bool(self.shelf(partition).adopt(name, self._path(target), read_it).isDefined())
 
     def _path(self, path: Path) -> Any:
         return self._jvm.java.io.File(str(path)).toPath()
@@ -133,16 +157,17 @@ def test_a_file_of_somebody_else_is_left_alone(kept: Kept) -> None:
     assert foreign.read_text() == "mine"
 
 
-def _flip_the_last_bit(path: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+def _flip_a_bit(path: Path, where: int = -1) -> None:
+    content = bytearray(path.read_bytes())
+    content[where] ^= 1
+    path.write_bytes(content)
 
 
 def _cut_in_half(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
-@pytest.mark.parametrize("damage", [_flip_the_last_bit, _cut_in_half], ids=lambda damage: damage.__name__.strip("_"))
+@pytest.mark.parametrize("damage", [_flip_a_bit, _cut_in_half], ids=lambda damage: damage.__name__.strip("_"))
 def test_a_damaged_file_is_a_miss_and_goes(kept: Kept, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     name = kept.keep(0, 1)
     damage(next(kept.root.rglob("*.sst~*")))
@@ -150,6 +175,23 @@ def test_a_damaged_file_is_a_miss_and_goes(kept: Kept, tmp_path: Path, damage: C
     assert kept.partitions() == []
 
 
-def test_the_same_file_kept_twice_is_kept_once(kept: Kept) -> None:
-    assert kept.keep(0, 1) == kept.keep(0, 1)
+def test_a_file_that_is_fetched_again_is_kept_once(kept: Kept) -> None:
+    assert kept.keep(0, 1) == kept.fetch(0, 1)
     assert kept.partitions() == [0]
+
+
+def test_an_sst_file_with_another_time_is_proved_by_its_own_checksums(kept: Kept, tmp_path: Path) -> None:
+    name = kept.keep_sst(0, 1)
+    os.utime(next(kept.root.rglob("*.sst~*")), (0, 0))
+    assert kept.adopt(0, name, tmp_path / "opened.sst")
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
+def test_a_flipped_bit_in_an_sst_file_shows_when_it_is_read(kept: Kept, tmp_path: Path, part: float) -> None:
+    name = kept.keep_sst(0, 1)
+    path = next(kept.root.rglob("*.sst~*"))
+    kept_at = path.stat()
+    _flip_a_bit(path, int(part * kept_at.st_size))
+    os.utime(path, ns=(kept_at.st_atime_ns, kept_at.st_mtime_ns))
+    assert not kept.adopt(0, name, tmp_path / "opened.sst", read_it=True)
+    assert kept.partitions() == []

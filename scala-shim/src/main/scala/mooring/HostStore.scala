@@ -7,25 +7,27 @@ import java.nio.file._
 import java.nio.file.attribute.{BasicFileAttributes, FileTime, PosixFilePermissions}
 import java.security.MessageDigest
 import java.util.UUID
-import java.util.concurrent.{ArrayBlockingQueue, ConcurrentHashMap, ThreadPoolExecutor, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import java.util.zip.{CheckedOutputStream, CRC32C}
 
 import scala.jdk.CollectionConverters._
-import scala.util.Using
+import scala.util.{Failure, Success, Using}
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.{Path => RemotePath}
+import org.rocksdb.{Options, RocksDB, RocksDBException, SstFileReader}
 
 /**
  * The files of state stores that this host keeps, for all executors of the host and beyond the application.
  *
  * Only files that never change are kept: each carries a unique id in its name. A kept file is one directory entry
- * whose own name tells length, checksum and modification time, so it appears whole or not at all. The checkpoint
- * stays the truth: whatever is missing or wrong here is a miss, and whatever goes wrong here is said once and
- * otherwise costs nothing.
+ * whose own name tells length, checksum and modification time, so it appears whole or not at all. A linked file's name
+ * tells no checksum: to take it, every byte would be read once more just while its commit is uploaded. SST files carry
+ * those of their blocks. The checkpoint stays the truth: whatever is missing or wrong here is a miss, and whatever goes
+ * wrong here is said once and otherwise costs nothing.
  *
  *     <root>/<checkpoint key>/OWNER                             the checkpoint's location, for `mooring gc`
- *     <root>/<checkpoint key>/<operator>/<partition>/<store>/<name>~<length>~<crc32c>~<mtime>
+ *     <root>/<checkpoint key>/<operator>/<partition>/<store>/<name>~<length>~<crc32c, or nothing>~<mtime>
  */
 final class HostStore(val root: Path) {
   import HostStore._
@@ -35,21 +37,6 @@ final class HostStore(val root: Path) {
 
   /** How far the disk's free space lies below the floor, in bytes; 0 when all is well. */
   def lackOfRoom(): Long = math.max(0, floor - root.toFile.getUsableSpace)
-
-  private val publisher = new ThreadPoolExecutor(1, 1, 10, TimeUnit.SECONDS, new ArrayBlockingQueue(MostWaiting),
-    Daemon.factory("mooring-host-store-publish"))
-  publisher.allowCoreThreadTimeOut(true)
-  publisher.setRejectedExecutionHandler((work, _) => work.run())
-
-  /** Does `work` beside the caller; in the caller where too much waits already, or the store is closed. */
-  private[mooring] def later(work: => Unit): Unit = publisher.execute(() => work)
-
-  /** Waits for what is still to be done `later`. Files can be kept and read afterwards as well. */
-  def close(): Unit = {
-    publisher.shutdown()
-    if (!publisher.awaitTermination(10, TimeUnit.SECONDS))
-      Say.warn(s"the local store $root is slow: files of the last batches may be missing in it")
-  }
 
   private val shelves = new ConcurrentHashMap[Path, HostShelf]()
 
@@ -68,20 +55,27 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   import HostStore._
 
   /**
-   * Keeps `file` under `name`: a hard link, or a copy where the store lies on another file system. The caller may
-   * remove `file` at once, but not change it; the checksum is taken, and the name given, by a thread of the store's.
-   * Older files of that name go.
+   * Keeps `file`, which nobody else has kept, under `name`: a hard link, or a copy where the store lies on another file
+   * system. The caller may remove `file` at once, but not change it.
    */
   def keep(name: String, file: Path): Unit = if (hasRoom) attempt(s"keep $name") {
     prepare()
-    val temporary = dir.resolve(TemporaryPrefix + UUID.randomUUID())
-    linkOrCopy(temporary, file)
-    hostStore.later(attempt(s"keep $name") {
-      val before = list(name + Separator)
-      try publish(name, temporary, checksum(temporary)).foreach { kept =>
-        before.foreach { case (path, _) => if (path != kept) Files.deleteIfExists(path) }
-      } finally Files.deleteIfExists(temporary)
-    })
+    try Files.createLink(dir.resolve(KeptFile.of(name, file, None).fileName), file)
+    catch {
+      case _: FileAlreadyExistsException => // it is kept
+      case e if hasNoLinks(e) =>
+        val temporary = dir.resolve(TemporaryPrefix + UUID.randomUUID())
+        try {
+          copy(temporary, file, e)
+          publish(name, temporary, None)
+        } finally Files.deleteIfExists(temporary)
+    }
+  }
+
+  /** Keeps `file`, which was fetched, instead of whatever is there under `name`. */
+  def replace(name: String, file: Path): Unit = {
+    forget(name)
+    keep(name, file)
   }
 
   /** Where a new file is to be made (by `create`), filled and then kept by `publish`; None when that can not be. */
@@ -100,7 +94,7 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
     try {
       val crc = new CRC32C
       Using.resource(create(temporary))(out => in.transferTo(new CheckedOutputStream(out, crc)))
-      val kept = publish(name, temporary, crc.getValue)
+      val kept = publish(name, temporary, Some(crc.getValue))
       listing = listing.map(_ => new Listing)
       kept.map(Files.size)
     } finally Files.deleteIfExists(temporary)
@@ -121,20 +115,20 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   }
 
   /** Gives `temporary`, whose CRC32C is `crc`, its lasting name in one step. */
-  def publish(name: String, temporary: Path, crc: Long): Option[Path] = attemptOr[Option[Path]](s"keep $name", None) {
-    val written = Files.readAttributes(temporary, classOf[BasicFileAttributes])
-    val kept = dir.resolve(KeptFile(name, written.size, crc, nanos(written.lastModifiedTime)).fileName)
-    Some(Files.move(temporary, kept, StandardCopyOption.ATOMIC_MOVE))
-  }
+  def publish(name: String, temporary: Path, crc: Option[Long]): Option[Path] =
+    attemptOr[Option[Path]](s"keep $name", None) {
+      val kept = dir.resolve(KeptFile.of(name, temporary, crc).fileName)
+      Some(Files.move(temporary, kept, StandardCopyOption.ATOMIC_MOVE))
+    }
 
   /**
    * The whole, unharmed file of this name. It counts as unharmed when length and modification time are those it was
-   * kept with; otherwise, and always when `readIt`, its checksum decides. A harmed file is removed.
+   * kept with; otherwise, and always when `readIt`, its checksum decides, or those in it. A harmed file is removed.
    */
   def sound(name: String, readIt: Boolean): Option[Path] = attemptOr[Option[Path]](s"use $name", None) {
     find(name).filter { case (path, _) => Files.exists(path) }.find { case (path, kept) =>
       val good = Files.size(path) == kept.length &&
-        ((!readIt && mtime(path) == kept.mtimeNanos) || checksum(path) == kept.crc)
+        ((!readIt && mtime(path) == kept.mtimeNanos) || isProved(path, kept))
       if (!good) {
         Say.warn(s"dropped ${path.getFileName} of $checkpoint: its content is not what was kept; fetched from the checkpoint")
         Files.deleteIfExists(path)
@@ -148,7 +142,8 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   /** Puts the sound file `name` at `target`; its length, or None when there is none. */
   def adopt(name: String, target: Path, readIt: Boolean): Option[Long] = sound(name, readIt).flatMap { path =>
     attemptOr[Option[Long]](s"use $name", None) {
-      linkOrCopy(target, path)
+      try Files.createLink(target, path)
+      catch { case e if hasNoLinks(e) => copy(target, path, e) }
       Some(Files.size(target))
     }
   }
@@ -197,14 +192,24 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
 }
 
 /** What a kept file's own name says of it. */
-final case class KeptFile(name: String, length: Long, crc: Long, mtimeNanos: Long) {
-  def fileName: String = Seq(name, length.toString, crc.toHexString, mtimeNanos.toString).mkString(HostStore.Separator)
+final case class KeptFile(name: String, length: Long, crc: Option[Long], mtimeNanos: Long) {
+  def fileName: String =
+    Seq(name, length.toString, crc.fold("")(_.toHexString), mtimeNanos.toString).mkString(HostStore.Separator)
 }
 
 object KeptFile {
+  /** What is to be said of `file`. */
+  def of(name: String, file: Path, crc: Option[Long]): KeptFile = {
+    val written = Files.readAttributes(file, classOf[BasicFileAttributes])
+    KeptFile(name, written.size, crc, HostStore.nanos(written.lastModifiedTime))
+  }
+
   def parse(fileName: String): Option[KeptFile] = fileName.split(HostStore.Separator, -1) match {
     case Array(name, length, crc, mtime) =>
-      try Some(KeptFile(name, length.toLong, java.lang.Long.parseLong(crc, 16), mtime.toLong))
+      try {
+        val known = Option.when(crc.nonEmpty)(java.lang.Long.parseLong(crc, 16))
+        Some(KeptFile(name, length.toLong, known, mtime.toLong))
+      }
       catch { case _: NumberFormatException => None } // somebody else's file
     case _ => None
   }
@@ -215,7 +220,6 @@ object HostStore {
   val TemporaryPrefix = ".writing-"
   val UsedMark = ".used"
   val OwnerFile = "OWNER"
-  private val MostWaiting = 1000 // files of a few batches
   val OwnerOnlyDirectory = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"))
   val OwnerOnlyFile = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"))
 
@@ -266,6 +270,23 @@ object HostStore {
     crc.getValue
   }
 
+  /** By the checksum that it was kept with, else by those that an SST file has of each of its blocks. */
+  private[mooring] def isProved(file: Path, kept: KeptFile): Boolean =
+    kept.crc.fold(kept.name.endsWith(".sst") && hasGoodBlocks(file))(_ == checksum(file))
+
+  private def hasGoodBlocks(sst: Path): Boolean = {
+    RocksDB.loadLibrary()
+    Using.Manager { use =>
+      val reader = use(new SstFileReader(use(new Options)))
+      reader.open(sst.toString)
+      reader.verifyChecksum()
+    } match {
+      case Success(_) => true
+      case Failure(_: RocksDBException) => false
+      case Failure(e) => throw e
+    }
+  }
+
   private[mooring] def mtime(file: Path): Long = nanos(Files.getLastModifiedTime(file))
 
   private[mooring] def nanos(time: FileTime): Long = time.to(TimeUnit.NANOSECONDS)
@@ -277,15 +298,17 @@ object HostStore {
   def create(file: Path): OutputStream = Channels.newOutputStream(
     Files.newByteChannel(file, java.util.Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE), OwnerOnlyFile))
 
-  private[mooring] def linkOrCopy(link: Path, existing: Path): Unit =
-    try Files.createLink(link, existing)
-    catch {
-      case e @ (_: UnsupportedOperationException | _: FileSystemException)
-          if !e.isInstanceOf[FileAlreadyExistsException] && !e.isInstanceOf[NoSuchFileException] =>
-        Files.copy(existing, link)
-        Say.once("local-store-copies", s"the local store and Spark's local directories lie on different file systems " +
-          s"($e): files are copied instead of linked, which costs time and room")
-    }
+  /** Whether a link failed since there can be none between these two places. */
+  private[mooring] def hasNoLinks(e: Throwable): Boolean = e match {
+    case _: FileAlreadyExistsException | _: NoSuchFileException => false
+    case _ => e.isInstanceOf[UnsupportedOperationException] || e.isInstanceOf[FileSystemException]
+  }
+
+  private[mooring] def copy(target: Path, existing: Path, noLink: Throwable): Unit = {
+    Files.copy(existing, target)
+    Say.once("local-store-copies", s"the local store and Spark's local directories lie on different file systems " +
+      s"($noLink): files are copied instead of linked, which costs time and room")
+  }
 
   /** Whatever the store can not do is said once for each kind of failure, and counts as not done. */
   private[mooring] def attempt(what: String)(body: => Unit): Unit = attemptOr(what, ())(body)

@@ -9,12 +9,7 @@ object HostStores {
   /** None in a driver, and where the store can not be used. */
   def ofThisExecutor: Option[HostStore] = store
 
-  /** From now on `opened`; what was open before is brought to its end. */
-  private[mooring] def use(opened: Option[HostStore]): Unit = {
-    val before = store
-    store = opened
-    before.foreach(_.close())
-  }
+  private[mooring] def use(opened: Option[HostStore]): Unit = store = opened
 
   /** The host's variable, else the setting, else a directory of the user's in the JVM's temporary directory. */
   def directory(setting: Option[String], environment: String => Option[String]): Path =

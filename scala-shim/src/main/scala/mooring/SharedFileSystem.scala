@@ -29,7 +29,7 @@ final class SharedFileSystem(stock: FileSystem, shelf: HostShelf, reads: StoreRe
       case None =>
         super.copyToLocalFile(source, target)
         reads.remote(java.nio.file.Files.size(local))
-        if (HostStore.isUniqueName(source.getName)) shelf.keep(source.getName, local)
+        if (HostStore.isUniqueName(source.getName)) shelf.replace(source.getName, local)
     }
   }
 
