@@ -79,7 +79,7 @@ FULL = (
     Case("raw", True, batches=140, rounds=2),
     Case("slow", False, batches=60),
     # Both place tasks evenly, so that commits meet the same contention: what do the copies cost?
-    Case("raw", False, batches=140, sides=(mooring_without_copies, mooring)),
+    Case("raw", False, batches=140, rounds=2, sides=(mooring_without_copies, mooring)),
     Case("raw", False, batches=140, sides=(stock, mooring_standby)),
 )
 
