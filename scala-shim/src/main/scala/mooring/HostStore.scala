@@ -15,7 +15,7 @@ import scala.util.{Failure, Success, Using}
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.{Path => RemotePath}
-import org.rocksdb.{Options, RocksDB, RocksDBException, SstFileReader}
+import org.rocksdb.{Options, RocksDB, RocksDBException, SstFileReader, Status}
 
 /**
  * The files of state stores that this host keeps, for all executors of the host and beyond the application.
@@ -55,26 +55,24 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   import HostStore._
 
   /**
-   * Keeps `file`, which nobody else has kept, under `name`: a hard link, or a copy where the store lies on another file
-   * system. The caller may remove `file` at once, but not change it.
+   * Keeps `file` under `name`, which is new or was just let go of: a hard link, or a copy where the store lies on another
+   * file system. The caller may remove `file` at once, but not change it.
    */
   def keep(name: String, file: Path): Unit = if (hasRoom) attempt(s"keep $name") {
     prepare()
-    try Files.createLink(dir.resolve(KeptFile.of(name, file, None).fileName), file)
+    val link = dir.resolve(KeptFile.of(name, file, None).fileName)
+    try Files.createLink(link, file)
     catch {
-      case _: FileAlreadyExistsException => // it is kept
-      case e if hasNoLinks(e) =>
-        val temporary = dir.resolve(TemporaryPrefix + UUID.randomUUID())
-        try {
-          copy(temporary, file, e)
-          publish(name, temporary, None)
-        } finally Files.deleteIfExists(temporary)
+      case _: FileAlreadyExistsException => // this very file is kept
+      case e if needsCopy(e) =>
+        sayCopied(e)
+        Using.resource(Files.newInputStream(file))(write(name, _))
     }
   }
 
-  /** Keeps `file`, which was fetched, instead of whatever is there under `name`. */
+  /** Keeps `file`, which was fetched, instead of what the opening store has seen under `name`. */
   def replace(name: String, file: Path): Unit = {
-    forget(name)
+    attempt(s"remove $name")(find(name).foreach { case (path, _) => Files.deleteIfExists(path) })
     keep(name, file)
   }
 
@@ -90,13 +88,17 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
    */
   def take(name: String, in: InputStream): Option[Long] = if (!hasRoom) None else {
     prepare()
+    val kept = write(name, in)
+    listing = listing.map(_ => new Listing)
+    kept.map(Files.size)
+  }
+
+  private def write(name: String, in: InputStream): Option[Path] = {
     val temporary = dir.resolve(TemporaryPrefix + UUID.randomUUID())
     try {
       val crc = new CRC32C
       Using.resource(create(temporary))(out => in.transferTo(new CheckedOutputStream(out, crc)))
-      val kept = publish(name, temporary, Some(crc.getValue))
-      listing = listing.map(_ => new Listing)
-      kept.map(Files.size)
+      publish(name, temporary, crc.getValue)
     } finally Files.deleteIfExists(temporary)
   }
 
@@ -115,15 +117,15 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   }
 
   /** Gives `temporary`, whose CRC32C is `crc`, its lasting name in one step. */
-  def publish(name: String, temporary: Path, crc: Option[Long]): Option[Path] =
-    attemptOr[Option[Path]](s"keep $name", None) {
-      val kept = dir.resolve(KeptFile.of(name, temporary, crc).fileName)
-      Some(Files.move(temporary, kept, StandardCopyOption.ATOMIC_MOVE))
-    }
+  def publish(name: String, temporary: Path, crc: Long): Option[Path] = attemptOr[Option[Path]](s"keep $name", None) {
+    val kept = dir.resolve(KeptFile.of(name, temporary, Some(crc)).fileName)
+    Some(Files.move(temporary, kept, StandardCopyOption.ATOMIC_MOVE))
+  }
 
   /**
    * The whole, unharmed file of this name. It counts as unharmed when length and modification time are those it was
-   * kept with; otherwise, and always when `readIt`, its checksum decides, or those in it. A harmed file is removed.
+   * kept with; otherwise, and always when `readIt`, the checksum in its name decides, or where there is none those of
+   * its blocks. A file that is not proved is removed.
    */
   def sound(name: String, readIt: Boolean): Option[Path] = attemptOr[Option[Path]](s"use $name", None) {
     find(name).filter { case (path, _) => Files.exists(path) }.find { case (path, kept) =>
@@ -143,7 +145,11 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   def adopt(name: String, target: Path, readIt: Boolean): Option[Long] = sound(name, readIt).flatMap { path =>
     attemptOr[Option[Long]](s"use $name", None) {
       try Files.createLink(target, path)
-      catch { case e if hasNoLinks(e) => copy(target, path, e) }
+      catch {
+        case e if needsCopy(e) =>
+          sayCopied(e)
+          Files.copy(path, target)
+      }
       Some(Files.size(target))
     }
   }
@@ -206,10 +212,8 @@ object KeptFile {
 
   def parse(fileName: String): Option[KeptFile] = fileName.split(HostStore.Separator, -1) match {
     case Array(name, length, crc, mtime) =>
-      try {
-        val known = Option.when(crc.nonEmpty)(java.lang.Long.parseLong(crc, 16))
-        Some(KeptFile(name, length.toLong, known, mtime.toLong))
-      }
+      def known = Option.when(crc.nonEmpty)(java.lang.Long.parseLong(crc, 16))
+      try Some(KeptFile(name, length.toLong, known, mtime.toLong))
       catch { case _: NumberFormatException => None } // somebody else's file
     case _ => None
   }
@@ -270,9 +274,10 @@ object HostStore {
     crc.getValue
   }
 
-  /** By the checksum that it was kept with, else by those that an SST file has of each of its blocks. */
-  private[mooring] def isProved(file: Path, kept: KeptFile): Boolean =
-    kept.crc.fold(kept.name.endsWith(".sst") && hasGoodBlocks(file))(_ == checksum(file))
+  private[mooring] def isProved(file: Path, kept: KeptFile): Boolean = kept.crc match {
+    case Some(crc) => checksum(file) == crc
+    case None => kept.name.endsWith(".sst") && hasGoodBlocks(file)
+  }
 
   private def hasGoodBlocks(sst: Path): Boolean = {
     RocksDB.loadLibrary()
@@ -282,8 +287,8 @@ object HostStore {
       reader.verifyChecksum()
     } match {
       case Success(_) => true
-      case Failure(_: RocksDBException) => false
-      case Failure(e) => throw e
+      case Failure(e: RocksDBException) if Option(e.getStatus).exists(_.getCode == Status.Code.Corruption) => false
+      case Failure(e) => throw e // it could not be read: that says nothing of its content
     }
   }
 
@@ -298,17 +303,15 @@ object HostStore {
   def create(file: Path): OutputStream = Channels.newOutputStream(
     Files.newByteChannel(file, java.util.Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE), OwnerOnlyFile))
 
-  /** Whether a link failed since there can be none between these two places. */
-  private[mooring] def hasNoLinks(e: Throwable): Boolean = e match {
-    case _: FileAlreadyExistsException | _: NoSuchFileException => false
+  /** Whether a link failed in a way that a copy may not: above all, as there is no link from one file system to another. */
+  private[mooring] def needsCopy(e: Throwable): Boolean = e match {
+    case _: FileAlreadyExistsException | _: NoSuchFileException | _: AccessDeniedException => false
     case _ => e.isInstanceOf[UnsupportedOperationException] || e.isInstanceOf[FileSystemException]
   }
 
-  private[mooring] def copy(target: Path, existing: Path, noLink: Throwable): Unit = {
-    Files.copy(existing, target)
-    Say.once("local-store-copies", s"the local store and Spark's local directories lie on different file systems " +
-      s"($noLink): files are copied instead of linked, which costs time and room")
-  }
+  private[mooring] def sayCopied(noLink: Throwable): Unit = Say.once("local-store-copies",
+    s"the local store and Spark's local directories lie on different file systems ($noLink): files are copied instead of " +
+      "linked, which costs time and room")
 
   /** Whatever the store can not do is said once for each kind of failure, and counts as not done. */
   private[mooring] def attempt(what: String)(body: => Unit): Unit = attemptOr(what, ())(body)

@@ -147,7 +147,7 @@ private final class KeptStream(
       closed = true
       try {
         super.close()
-        if (copy.isWhole) shelf.publish(name, temporary, Some(copy.crc)) // the name is new: Spark made its id for this file
+        if (copy.isWhole) shelf.publish(name, temporary, copy.crc) // the name is new: Spark made its id for this file
       } finally discard()
     }
   }

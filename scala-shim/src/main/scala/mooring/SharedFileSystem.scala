@@ -8,8 +8,8 @@ import org.apache.hadoop.fs.{FileSystem, FilterFileSystem, FSDataInputStream, Pa
  * Stands before the checkpoint's file system for the SST and log files of one state store: what is uploaded is kept
  * on the host as well, and what the host has is not downloaded.
  *
- * @param doubts how often in a row the store failed after it was loaded: from 1 on a local copy must prove its
- *               checksum, from 2 on it is dropped, as it may have been kept damaged
+ * @param doubts how often in a row the store failed after it was loaded: from 1 on a local copy must be
+ *               proved, from 2 on it is dropped, as it may have been kept damaged
  */
 final class SharedFileSystem(stock: FileSystem, shelf: HostShelf, reads: StoreReads, doubts: () => Int)
   extends FilterFileSystem(stock) {
