@@ -114,7 +114,7 @@ class Run:
         """Nobody comes or goes; copies catch up, batches run, and time goes by: then drained hosts are empty."""
         for executor in sorted(self.story.silent):
             self.story.silent.discard(executor)
-        for _ in range(40):
+        for _ in range(30):
             self.story.after(TIMING.debounce_ms)
             self.story.sees_copies(*self.story.mind.fleet.executors)
             self.run_batch()
@@ -285,7 +285,7 @@ def test_what_is_published_keeps_the_rules_at_every_version(seed, factor):
         drained, was_drained = run.story.mind.fleet.drained, drained
         was_begun = run.hear() and "are lost" not in what and drained == was_drained  # between two changes, else
         run.check(was_regrouped=was_due is not None and is_due is None, was_begun=was_begun)
-        if number % 50 == 49:
+        if number % 100 == 99:
             run.settle()
             run.hear()
     versions = run.story.mind.fleet.model.version - start
