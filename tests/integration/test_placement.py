@@ -181,3 +181,25 @@ def test_standby_takes_over_where_copies_are(tmp_path: Path) -> None:
         there.job.wait_until(lambda: here.location_of(processor) != HOSTS[1], "the status to show it", 30)
         there.wait_until_caught_up()
         here.client.close()
+
+
+@pytest.mark.heavy
+def test_a_host_is_drained_stays_empty_and_refills(tmp_path: Path) -> None:
+    with operated(tmp_path, "false", files=30) as here:
+        here.job.wait_until(here.load.is_idle, "the batches to be over", 60)
+        fetched = here.load.counter("restore-bytes-remote")
+        drains = here.client.drain_host(HOSTS[1], here.load.status()["application"])
+        here.job.wait_until(lambda: here.load.sizes() == [0, 4, 4], "the switches, between two batches", 120)
+        here.succeeds(drains)
+        assert here.tasks_of(here.processor_at(HOSTS[1])) == []
+        assert here.load.counter("restore-bytes-remote") == fetched, "what they need was there before it came"
+        for _ in range(3):
+            here.load.feed(here.job)
+        assert here.load.sizes() == [0, 4, 4]
+        assert here.load.status()["drained-hosts"] == [{"location": HOSTS[1], "state": "drained"}]
+        here.succeeds(here.client.open_host(HOSTS[1], here.load.status()["application"]))
+        here.load.feed(here.job)
+        here.job.wait_until(lambda: here.load.sizes() == [2, 3, 3], "the host to refill", 120)
+        here.succeeds(here.client.drain_host(HOSTS[2], here.load.status()["application"]))  # while batches run
+        here.job.wait_until(lambda: here.load.sizes() == [0, 4, 4], "the others to have all tasks", 30)
+        assert here.tasks_of(here.processor_at(HOSTS[2])) == []

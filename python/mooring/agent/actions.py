@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from mooring.agent import moves, standby_control
+from mooring.agent import host_control, moves, standby_control
 from mooring.agent.fleet import Fleet
 from mooring.agent.moves import PATIENCE, Patience, Seen
 from mooring.agent.refusals import refusal
 from mooring.agent.requests import Action, Desk, in_progress
 from mooring.errors import InvalidGroupingError
-from mooring.model.orders import Copies, Order, RestartExecutor, Say
+from mooring.model.orders import Copies, Order, RestartExecutor, Rows, Say
+from mooring.placement import HostAction
 from mooring.placement.lifecycle import Happening, Phase, step
 
 _OVER = (Phase.DONE, Phase.FAILED)
@@ -24,11 +25,12 @@ _PLANS = (Phase.SWITCHING, Phase.RENEWING_COPIES)
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What besides the fleet is to be seen: the time, the version and the copies that the JVM has."""
+    """What besides the fleet is to be seen: the time, the version, the copies and the rows that the JVM has."""
 
     now_ms: int
     obeyed: int = -1
     copies: Copies = field(default_factory=dict)
+    rows: Rows = field(default_factory=dict)
     patience: Patience = PATIENCE
 
 
@@ -64,7 +66,7 @@ def _possible(desk: Desk, fleet: Fleet, view: View, may_plan: bool) -> Iterator[
 def _seen(desk: Desk, fleet: Fleet, action: Action, others: list[Action], view: View) -> Seen | None:
     """What has happened to an action, None while it has to wait; `others` come before it."""
     id = action.request.processor_id
-    if id not in fleet.processors:
+    if action.request.host_action is None and id not in fleet.processors:
         return Happening.NOT_POSSIBLE_ANY_MORE, f"processor {id} is gone: its host did not come back", ""
     match action.phase:
         case Phase.WAITING:
@@ -77,6 +79,9 @@ def _seen(desk: Desk, fleet: Fleet, action: Action, others: list[Action], view: 
             return moves.switched(fleet, action, view.patience, view.obeyed, view.now_ms)
         case Phase.RESTARTING:
             return moves.restarted(fleet, action, view.patience, view.now_ms)
+        case Phase.EMPTYING | Phase.OPENING:
+            found = host_control.outcome(action, fleet, view.obeyed, view.rows, view.copies)
+            return None if found is None else (*found, "")
         case _:
             found = standby_control.outcome(action, fleet, view.obeyed, view.copies)
             return None if found is None else (*found, "")
@@ -92,6 +97,8 @@ def _turn_of(fleet: Fleet, action: Action, others: list[Action]) -> Seen | None:
     refused = None if action.begun else refusal(fleet, action.request)
     if refused is not None:
         return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
+    if action.request.host_action is not None:
+        return (*host_control.turn(action), "")
     now = fleet.processors[action.request.processor_id].executor or ""
     ended = fleet.restarts.get(str(action.request.uuid))  # by an agent before this one
     if ended is not None or (action.begun is None and moves.is_where_it_is(fleet, action)):
@@ -106,7 +113,15 @@ def _turn_of(fleet: Fleet, action: Action, others: list[Action]) -> Seen | None:
 
 
 def _meet(fleet: Fleet, one: Action, other: Action) -> bool:
-    """Whether they are about the same processor, or about a processor and copies of its tasks."""
+    """Whether they are about the same host or processor, or about a processor and copies of its tasks.
+
+    A host that is being emptied may be opened again.
+    """
+    if one.request.host_action is not None or other.request.host_action is not None:
+        is_same = one.request.host_action is not None and other.request.host_action is not None
+        is_same = is_same and one.request.destination_host == other.request.destination_host
+        ends_it = one.request.host_action is HostAction.OPEN and other.phase is Phase.EMPTYING
+        return is_same and not ends_it
     a, b = one.request.processor_id, other.request.processor_id
     if a == b:
         return True
@@ -160,6 +175,8 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
             case Phase.RENEWING_COPIES:
                 fleet, told = standby_control.controlled(fleet, action)
                 action = replace(action, version=fleet.model.version)
+            case Phase.EMPTYING | Phase.OPENING:
+                fleet = host_control.controlled(fleet, action, now_ms)
             case Phase.FAILED if before is Phase.SWITCHING and happening is not Happening.NOT_POSSIBLE_ANY_MORE:
                 fleet, told, where = moves.gone_back(fleet, action)
                 message = f"{message}: {where}"

@@ -95,6 +95,7 @@ def remember(
         processors=processors,
         task_locality={**task_locality, **fleet.task_locality},
         regroup_at_ms=None,
+        drained=word.drained,
     )
     start = _bind_as_the_jvm_has_it(start, word.carriers)
     bound = {processor.executor for processor in start.processors.values()}

@@ -18,6 +18,7 @@ from mooring.agent.fleet import Executor, Fleet, Query
 from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
 from mooring.agent.requests import Desk, RequestsRead, taken_in
 from mooring.agent.rows import plan_rows
+from mooring.agent.steps import is_settled
 from mooring.agent.takeover import taken_over, with_failovers_counted
 from mooring.agent.word import NOTHING_SAID, Begun, OperatorsWord, SaveWord
 from mooring.coordination.barrier import BarrierState
@@ -59,6 +60,7 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
 
     The orders are to be carried out in their order.
     """
+    before = mind.fleet
     mind = absorb(mind, event)
     if _is_no_reason_for_a_plan(mind.fleet, event):
         return mind, []
@@ -69,12 +71,13 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
     mind, orders = _difference(replace(mind, fleet=fleet), [*orders, *answers, *steps], event.at_ms)
     desk, fleet, endings = advanced(desk, mind.fleet, _view(mind, event.at_ms), may_plan=False)
     mind, orders = _difference(replace(mind, fleet=fleet, desk=desk), orders, event.at_ms)
+    mind = replace(mind, fleet=_with_drained_hosts_emptied(before, mind.fleet, event.at_ms))
     mind, kept = _word_kept(mind)
     return mind, [*orders, *kept, *endings]
 
 
 def _view(mind: Mind, now_ms: int) -> View:
-    return View(now_ms, mind.obeyed_version, mind.published_copies)
+    return View(now_ms, mind.obeyed_version, mind.published_copies, mind.published)
 
 
 def _word_kept(mind: Mind) -> tuple[Mind, list[Order]]:
@@ -96,6 +99,7 @@ def _word_kept(mind: Mind) -> tuple[Mind, list[Order]]:
             if action.is_under_way and action.request.standby is None
         },
         done=mind.desk.done_with,
+        drained=fleet.drained,
     )
     if word == mind.saved_word or not (word.says_anything or mind.saved_word.says_anything):
         return mind, []
@@ -124,7 +128,8 @@ def next_deadline_ms(mind: Mind) -> float:
     gate = mind.gate.deadline_ms(fleet.executors, _barrier_timeout_ms(mind))
     first_plans = [_first_plan_deadline_ms(fleet, query) for query in _waiting(fleet)]
     rebinds = [rebind_deadline_ms(fleet, processor) for processor in fleet.processors.values()]
-    regroup = [at_ms for at_ms in (fleet.regroup_at_ms, fleet.even_out_by_ms) if at_ms is not None]
+    due = (fleet.regroup_at_ms, fleet.even_out_by_ms, fleet.settled_by_ms)
+    regroup = [at_ms for at_ms in due if at_ms is not None]
     request = float("-inf") if may_advance(mind.desk, fleet, _view(mind, now_ms=0)) else float("inf")
     return min([*first_plans, *rebinds, *regroup, gate, request])
 
@@ -229,7 +234,7 @@ def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
     moved = {task: location for task, location in seen.items() if fleet.task_locality.get(task) != location}
     if moved:
         fleet = replace(fleet, task_locality={**fleet.task_locality, **moved})
-    return fleet.with_query(
+    fleet = fleet.with_query(
         replace(
             query,
             batch=event.batch,
@@ -239,10 +244,27 @@ def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
             ran_at_ms=event.at_ms,
         )
     )
+    return _settled(fleet, event.at_ms) if fleet.settled_by_ms is not None and is_settled(fleet) else fleet
+
+
+def _settled(fleet: Fleet, now_ms: int) -> Fleet:
+    """The last step is over: the next one, if there is any, need not wait for it."""
+    is_awaited = fleet.even_out_by_ms is not None and fleet.regroup_at_ms is None
+    return replace(fleet, settled_by_ms=None, regroup_at_ms=now_ms if is_awaited else fleet.regroup_at_ms)
+
+
+def _with_drained_hosts_emptied(before: Fleet, fleet: Fleet, now_ms: int) -> Fleet:
+    """Ask for a plan when there is another place now for tasks that are at drained hosts."""
+    is_asked = fleet.regroup_at_ms is not None or fleet.even_out_by_ms is not None
+    if is_asked or not fleet.is_to_be_emptied or before.open_places == fleet.open_places:
+        return fleet
+    return ask_for_regrouping(fleet, now_ms)
 
 
 def _regroup_when_due(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[Order]]:
     """Group anew when the fleet changed and the debounce is over, and when the first plan of a query is due."""
+    if fleet.settled_by_ms is not None and fleet.settled_by_ms <= now_ms:
+        fleet = _settled(fleet, now_ms)
     released = [replace(query, is_released=True) for query in _waiting(fleet) if _may_be_released(fleet, query, now_ms)]
     is_due = any(at_ms is not None and at_ms <= now_ms for at_ms in (fleet.regroup_at_ms, fleet.even_out_by_ms))
     if not is_due and not released:

@@ -153,6 +153,9 @@ class Fleet:
     `moves` are the processors that are on their way. Where every task is kept once, `arrivals` maps tasks to the
     processor that is to get them when they are warm there. `restarts` maps requests to the executors that the JVM ends
     for them.
+
+    No task and no copy goes to the locations in `drained` while there is another place. At most `most_receivers`
+    processors take tasks over at once; until `settled_by_ms` those of the last step are given time for that.
     """
 
     timing: Timing = Timing()
@@ -178,6 +181,9 @@ class Fleet:
     moves: Mapping[str, Move] = field(default_factory=dict)
     arrivals: Mapping[str, str] = field(default_factory=dict)
     restarts: Mapping[str, str] = field(default_factory=dict)
+    drained: frozenset[str] = frozenset()
+    most_receivers: int = 1
+    settled_by_ms: int | None = None
 
     @property
     def executor_of(self) -> dict[str, str]:
@@ -196,9 +202,33 @@ class Fleet:
 
     @property
     def open_places(self) -> dict[str, str]:
-        """The same without spare processors that have no active; all, when there are no others with an executor."""
-        open = {id: place for id, place in self.places.items() if not self.is_empty_spare(id)}
-        return open if any(self.processors[id].executor for id in open) or not self.executor_of else self.places
+        """The same of those that tasks may go to: not at drained hosts, and no spare ones that have no active.
+
+        Where none of these has an executor: spare ones as well, then those at drained hosts, at last all.
+        """
+        places, bound = self.undrained_places, self.executor_of
+        no_spares = {id: place for id, place in places.items() if not self.is_empty_spare(id)}
+        at_drained = {id: place for id, place in self.places.items() if not self.is_empty_spare(id)}
+        found = next((open for open in (no_spares, places, at_drained) if open.keys() & bound.keys()), None)
+        return found or (self.places if bound else no_spares or self.places)
+
+    @property
+    def undrained_places(self) -> dict[str, str]:
+        """Processor id to location, without those at drained hosts."""
+        return {id: place for id, place in self.places.items() if place not in self.drained}
+
+    @property
+    def may_hold_copies(self) -> frozenset[str]:
+        """The processors that have an executor, at a host that is not drained."""
+        return frozenset(self.executor_of.keys() & self.undrained_places.keys())
+
+    @property
+    def is_to_be_emptied(self) -> bool:
+        """Whether a task is at a drained host, and could be elsewhere."""
+        if not self.drained or not self.may_hold_copies:
+            return False
+        places = self.undrained_places
+        return any(held.actives and id not in places for id, held in self.model.containers.items())
 
     def is_empty_spare(self, id: str) -> bool:
         """Whether the processor is spare and has no active."""

@@ -130,6 +130,7 @@ class Agent:
             timing=timing,
             grouping=self._choose_grouper(settings),
             replication_factor=settings.standby_replication_factor,
+            most_receivers=settings.moves_max_concurrent,
         )
         self._mind = replace(self._mind, fleet=fleet)
 
@@ -184,7 +185,8 @@ class Agent:
                 task_locality=places,
                 remembered_bytes=found.state_bytes,
                 stopped_standbys=stopped,
-                regroup_at_ms=self._now_ms() if stopped else fleet.regroup_at_ms,
+                drained=word.drained,
+                regroup_at_ms=self._now_ms() if stopped or word.drained else fleet.regroup_at_ms,
             )
             self._mind = replace(
                 self._mind,
@@ -198,13 +200,15 @@ class Agent:
     def _word_that_holds(self, found: Remembered) -> OperatorsWord:
         """What operators said in this application, and what holds of what they said in one before it.
 
-        Of that the spare processors, so that a restart on the same hosts undoes no move; and when this driver has taken
-        over from another one which standbys are stopped. Its executors are gone, and so are requests for it.
+        Of that the drained hosts, and the spare processors, so that a restart on the same hosts undoes no move; when
+        this driver has taken over from another one also which standbys are stopped. Its executors are gone, and so are
+        requests for it.
         """
         if found.word.application == self._mind.fleet.application:
             return found.word
         takes_over = self._memory is not None and self._memory.takes_over
-        return OperatorsWord(stopped=found.word.stopped if takes_over else frozenset(), spare=found.word.spare)
+        stopped = found.word.stopped if takes_over else frozenset()
+        return OperatorsWord(stopped=stopped, spare=found.word.spare, drained=found.word.drained)
 
     def _read_requests(self) -> None:
         messages = self._memory.messages() if self._memory is not None else None

@@ -19,12 +19,10 @@ from mooring.agent.planning import bound_anew
 from mooring.agent.refusals import places_of_copies, refusal
 from mooring.agent.requests import Action, Desk
 from mooring.agent.rows import loads_of
+from mooring.agent.steps import IDLE_MS
 from mooring.model import natural_order
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY
 from mooring.placement.lifecycle import Happening, Phase
-
-IDLE_MS: Final = 10_000
-"""For how long a batch is waited for, besides the time of two of the last one."""
 
 CATCH_UP_MS: Final = 10_000
 """For how long all copies have to be seen caught up at once; then a version may be missing, which is fetched."""
@@ -80,6 +78,9 @@ def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
     id, destination = action.request.processor_id, fleet.executors.get(action.executor)
     if destination is None:
         return Happening.DESTINATION_LOST, f"executor {action.executor} was lost: the source was not touched", ""
+    if destination.location in fleet.drained:
+        what = f"host {destination.location} is drained meanwhile: the source was not touched"
+        return Happening.NOT_POSSIBLE_ANY_MORE, what, ""
     if fleet.processors[id].executor is None:
         return Happening.SOURCE_LOST, f"the source was lost: the tasks run on executor {destination.id} now", ""
     may_lag = now_ms >= action.since_ms + CATCH_UP_MS
@@ -195,6 +196,7 @@ def _executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
     id, destination = action.request.processor_id, action.request.destination_host
     copies = places_of_copies(fleet, id)
     if destination == STANDBY:
+        copies = {place: tasks for place, tasks in copies.items() if place not in fleet.drained}
         most = max((len(tasks) for tasks in copies.values()), default=0)
         open = {place for place, tasks in copies.items() if len(tasks) == most}
     elif destination == ANY_HOST:
@@ -203,6 +205,7 @@ def _executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
         open = {destination}
     ending = {other.source for other in desk.actions if other.phase is Phase.RESTARTING}
     closed = ending | {fleet.processors[id].executor}
+    open -= fleet.drained
     able = [e for e in fleet.executors.values() if e.location in open and e.id not in closed]
     loads = _loads(desk, fleet)
     here = fleet.processors[id].location

@@ -6,7 +6,8 @@ With standbys there are two kinds of plan. The *resting* one leaves every active
 place one, and assigns the copies anew; the *evened* one groups the actives as well. While a processor waits for an
 executor, plans are resting ones. When all have one, plans are evened ones, but a processor gets actives of another that
 lives only when all its own copies were seen caught up, so that a newcomer is warm before it works; after the rebind
-timeout it gets them all the same. The tasks that move are those with a copy there, as far as there are any.
+timeout it gets them all the same. The tasks that move are those with a copy there, as far as there are any; others are
+warmed up there first. What moves goes in steps (`mooring.agent.steps`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
 
 from mooring.agent.copies import are_caught_up, cold_arrivals, without_gone_copies
 from mooring.agent.fleet import Fleet
+from mooring.agent.steps import Step, begun, next_step
 from mooring.errors import InvalidGroupingError
 from mooring.grouping import (
     DEFAULT_GROUPER,
@@ -30,6 +34,7 @@ from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, named
 from mooring.standby import Standbys, assign_standbys
 
 Queries = Mapping[str, frozenset[TaskModel]]
+NO_ARRIVALS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def regrouped(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[str]]:
@@ -66,7 +71,7 @@ def with_copies_renewed(fleet: Fleet) -> tuple[Fleet, list[str]]:
     queries = {query.label: query.tasks for query in fleet.queries.values()}
     if fleet.replication_factor == 1 or not queries or not fleet.processors:
         return fleet, []
-    after, told = _at_rest(fleet, queries)
+    after, told = _at_rest(fleet, queries, fleet.arrivals)
     return replace(after, regroup_at_ms=fleet.regroup_at_ms, even_out_by_ms=fleet.even_out_by_ms), told
 
 
@@ -87,28 +92,25 @@ def without_regrouping(fleet: Fleet) -> Fleet:
 
 
 def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int) -> tuple[Fleet, list[str]]:
-    if fleet.replication_factor == 1:
-        planned = _with_idle(fleet, _grouped(fleet, queries, fleet.open_places, fleet.task_locality, choice))
-        return _once_warm(fleet, queries, planned, now_ms), []
-    resting = _with_standbys(fleet, _resting(fleet, queries), choice)
-    if fleet.is_incomplete:
-        return _standing(fleet, queries, resting, choice)
-    evened = _with_idle(fleet, _grouped(fleet, queries, fleet.open_places, _wishes(fleet, resting.model), choice))
-    if _must_wait(fleet, resting.model, evened, now_ms):
-        by_ms = now_ms + fleet.timing.rebind_timeout_ms if fleet.even_out_by_ms is None else fleet.even_out_by_ms
-        after, told = _standing(fleet, queries, resting, choice)
-        return replace(after, even_out_by_ms=by_ms), told
-    return _standing(fleet, queries, _with_standbys(fleet, evened, choice), choice)
-
-
-def _once_warm(fleet: Fleet, queries: Queries, planned: JobModel, now_ms: int) -> Fleet:
-    """The plan in force; but tasks that run are first warmed up where they are to go, while there is time for that."""
-    expected = replace(fleet, arrivals=_arrivals(fleet, planned))
+    """The next step towards the evened plan in force; the resting plan, while that has to wait."""
+    resting = _resting(fleet, queries)
+    kept = _with_standbys(fleet, resting, choice)
+    if fleet.replication_factor > 1 and fleet.is_incomplete:
+        return _standing(fleet, queries, kept, choice)
+    wishes = fleet.task_locality if fleet.replication_factor == 1 else _wishes(fleet, kept.model)
+    target = _with_idle(fleet, _grouped(fleet, queries, fleet.open_places, wishes, choice))
+    step = next_step(fleet, resting, target)
+    arrivals = _arrivals(fleet, step.model)
     by_ms = now_ms + fleet.timing.rebind_timeout_ms if fleet.even_out_by_ms is None else fleet.even_out_by_ms
-    if not cold_arrivals(expected) or by_ms <= now_ms:
-        return in_force(without_regrouping(fleet), list(planned.containers.values()))
-    stays = in_force(without_regrouping(fleet), list(_resting(fleet, queries).containers.values()))
-    return replace(stays, even_out_by_ms=by_ms, arrivals=expected.arrivals)
+    if by_ms > now_ms and _must_wait(replace(fleet, arrivals=arrivals), kept.model, step):
+        after, told = _standing(fleet, queries, kept, choice, arrivals)
+        return replace(after, even_out_by_ms=by_ms), told
+    after, told = _standing(fleet, queries, _with_standbys(fleet, step.model, choice), choice)
+    after = begun(after, step, now_ms)
+    if step.is_last:
+        return after, told
+    after, more = _planned(after, queries, choice, now_ms)  # which has to wait, and warms up what comes next
+    return after, [*told, *more]
 
 
 def _arrivals(fleet: Fleet, planned: JobModel) -> dict[str, str]:
@@ -126,12 +128,12 @@ def _arrivals(fleet: Fleet, planned: JobModel) -> dict[str, str]:
     }
 
 
-def _at_rest(fleet: Fleet, queries: Queries) -> tuple[Fleet, list[str]]:
+def _at_rest(fleet: Fleet, queries: Queries, arrivals: Mapping[str, str] = NO_ARRIVALS) -> tuple[Fleet, list[str]]:
     """Every active stays; copies are assigned anew."""
     if fleet.replication_factor == 1:
         return without_regrouping(fleet), []
     choice = _default_grouper(fleet)
-    return _standing(fleet, queries, _with_standbys(fleet, _resting(fleet, queries), choice), choice)
+    return _standing(fleet, queries, _with_standbys(fleet, _resting(fleet, queries), choice), choice, arrivals)
 
 
 def _grouped(
@@ -196,46 +198,64 @@ def _wishes(fleet: Fleet, model: JobModel) -> dict[str, str]:
     )
     owner = {name: id for id, container in model.containers.items() for name in container.actives}
     takers: dict[str, str] = {}
-    for id in sorted(model.containers, key=natural_order):
+    for id in sorted(fleet.open_places.keys() & model.containers.keys(), key=natural_order):
         for task in model.containers[id].tasks.values():
             name = task.standby_of
             if name is not None and sizes[id, query_of.get(name)] < sizes[owner[name], query_of.get(name)] - 1:
                 takers.setdefault(name, id)
-    wishes = {**fleet.task_locality, **locations_of_copies(fleet.task_locality, fleet.places, fleet.model)}
+    copies = locations_of_copies(fleet.task_locality, fleet.undrained_places or fleet.places, fleet.model)
+    wishes = {**fleet.task_locality, **copies}
     return {**wishes, **{name: fleet.processors[id].location for name, id in takers.items()}}
 
 
-def _must_wait(fleet: Fleet, resting: JobModel, evened: JobModel, now_ms: int) -> bool:
-    """Whether a task would go from a processor that lives to one whose copies are not caught up, and there is time."""
-    if fleet.even_out_by_ms is not None and fleet.even_out_by_ms <= now_ms:
-        return False
+def _must_wait(fleet: Fleet, resting: JobModel, step: Step) -> bool:
+    """Whether the step before is not over, a task is not warm where it goes, or the copies there are not caught up.
+
+    `arrivals` of the fleet are those of the step.
+    """
+    if step.receivers and fleet.settled_by_ms is not None:
+        return True
     before = fleet.processor_of_task()
     receivers = {
         id
-        for id, container in evened.containers.items()
+        for id, container in step.model.containers.items()
         if any(before.get(name, id) != id and before[name] in fleet.processors for name in container.tasks)
     }
-    return not are_caught_up(fleet, resting, receivers)
+    return bool(cold_arrivals(fleet)) or not are_caught_up(fleet, resting, receivers)
 
 
 def _with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> Standbys:
+    if fleet.replication_factor == 1:
+        return Standbys(model)
     return assign_standbys(
         model,
         fleet.replication_factor,
         fleet.model,
         _zones(fleet),
         _weights(fleet, choice),
-        fleet.executor_of.keys(),
+        fleet.may_hold_copies,
         fleet.stopped_standbys,
     )
 
 
-def _standing(fleet: Fleet, queries: Queries, planned: Standbys, choice: GrouperChoice) -> tuple[Fleet, list[str]]:
-    """The plan in force, after a look at its standbys, with what could not be placed; and what to say of that."""
+def _standing(
+    fleet: Fleet,
+    queries: Queries,
+    planned: Standbys,
+    choice: GrouperChoice,
+    arrivals: Mapping[str, str] = NO_ARRIVALS,
+) -> tuple[Fleet, list[str]]:
+    """The plan in force, after a look at its standbys, with what could not be placed; and what to say of that.
+
+    `arrivals` are what is to be warmed up for the plan after it.
+    """
+    if fleet.replication_factor == 1:
+        stands = in_force(without_regrouping(fleet), list(planned.model.containers.values()))
+        return without_gone_copies(replace(stands, arrivals=arrivals)), []
     tasks = [task for tasks in queries.values() for task in tasks]
     model, factor = planned.model, fleet.replication_factor
     _check_each_is_active_once(model, tasks)
-    weights, bound = _weights(fleet, choice), fleet.executor_of.keys()
+    weights, bound = _weights(fleet, choice), fleet.may_hold_copies
     check_standbys(model, tasks, _zones(fleet), factor, weights, bound, fleet.stopped_standbys)
     told = []
     if planned.unplaced and not fleet.unplaced:
@@ -255,6 +275,7 @@ def _standing(fleet: Fleet, queries: Queries, planned: Standbys, choice: Grouper
         unplaced=planned.unplaced,
         sharing_zone=planned.sharing_zone,
         standby_counts=counts,
+        arrivals=arrivals,
     )
     return without_gone_copies(after), told
 

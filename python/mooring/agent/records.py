@@ -93,8 +93,8 @@ class ReadRecords(ABC):
             return OperatorsWord.from_json(text)
         except ValueError as damage:
             self._say(
-                "what operators have asked is not known, so all standbys are started and moves may be undone: the"
-                f" record is damaged: {damage}"
+                "what operators have asked is not known, so all standbys are started, all hosts are open and moves may"
+                f" be undone: the record is damaged: {damage}"
             )
             return NOTHING_SAID
 

@@ -7,14 +7,16 @@ from difflib import get_close_matches
 
 from mooring.agent.fleet import Fleet
 from mooring.model import natural_order
-from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, ContainerPlacementRequestMessage
+from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, ContainerPlacementRequestMessage, HostAction
 
-_NAMED = 20  # processors in a message
+_NAMED = 20  # processors or hosts in a message
 _HOST = re.compile(r"[A-Za-z0-9._:/%\[\]-]+")
 
 
 def refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
     """Why it can not be done now; None when it can."""
+    if request.host_action is not None:
+        return _refused_host(fleet, request.destination_host, request.host_action)
     if request.processor_id not in fleet.processors:
         return _unknown_processor(fleet, request.processor_id)
     if request.standby is not None:
@@ -38,13 +40,20 @@ def places_of_copies(fleet: Fleet, processor_id: str) -> dict[str, list[str]]:
 
 
 def _refused_destination(fleet: Fleet, processor_id: str, destination: str) -> str | None:
-    if destination in (ANY_HOST, LAST_SEEN):
+    if destination == ANY_HOST:
+        return None
+    where = fleet.processors[processor_id].location if destination == LAST_SEEN else destination
+    if where in fleet.drained:
+        expected = f"a host that is open, or mooring open-host {where} first"
+        return f"host {where} is drained: expected {expected}{_nearest_open(fleet, where)}"
+    if destination == LAST_SEEN:
         return None
     copies = places_of_copies(fleet, processor_id)
     if destination == STANDBY:
-        if copies or not all(query.is_released for query in fleet.queries.values()):
+        if copies.keys() - fleet.drained or not all(query.is_released for query in fleet.queries.values()):
             return None
-        return f"processor {processor_id} has no standby: no task of it has a copy"
+        where = " at a host that is open" if copies else ""
+        return f"processor {processor_id} has no standby: no task of it has a copy{where}"
     if not _HOST.fullmatch(destination):
         known = sorted(set(fleet.places.values()), key=natural_order)
         near = get_close_matches(destination, known, n=1, cutoff=0)
@@ -58,10 +67,35 @@ def _refused_destination(fleet: Fleet, processor_id: str, destination: str) -> s
     return None
 
 
+def _refused_host(fleet: Fleet, host: str, action: HostAction) -> str | None:
+    known = {executor.location for executor in fleet.executors.values()} | set(fleet.places.values()) | fleet.drained
+    if host not in known:
+        names = sorted(known - {""}, key=natural_order)
+        near = get_close_matches(host, names, n=1, cutoff=0)
+        expected = f"one of {_listed(names)}" if names else "one that is there, and there is none yet"
+        return f"there is no host {host}: expected {expected}{f'; nearest: {near[0]}' if near else ''}"
+    others = {executor.location for executor in fleet.executors.values()} - fleet.drained - {host}
+    if action is HostAction.DRAIN and not others:
+        hint = ", ".join(f"mooring open-host {name}" for name in sorted(fleet.drained - {host}, key=natural_order))
+        first = f"{hint} first" if hint else "another host first"
+        return f"host {host} is the last one that is open and lives: its state has no place to go; expected {first}"
+    return None
+
+
+def _nearest_open(fleet: Fleet, host: str) -> str:
+    open = {executor.location for executor in fleet.executors.values()} - fleet.drained
+    near = get_close_matches(host, sorted(open, key=natural_order), n=1, cutoff=0)
+    return f"; nearest: {near[0]}" if near else ""
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
+
+
 def _unknown_processor(fleet: Fleet, id: str) -> str:
     known = sorted(fleet.processors, key=natural_order)
     near = get_close_matches(id, known, n=1)
     hint = f"; nearest: {near[0]}" if near else ""
-    more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
-    expected = f"one of {', '.join(known[:_NAMED])}{more}" if known else "one that is there, and there is none yet"
+    expected = f"one of {_listed(known)}" if known else "one that is there, and there is none yet"
     return f"there is no processor {id}: expected {expected}{hint}"

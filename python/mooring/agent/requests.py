@@ -79,6 +79,8 @@ class Action:
     def in_words(self) -> str:
         """What is asked, in words."""
         request = self.request
+        if request.host_action is not None:
+            return f"{request.host_action.value.lower()} host {request.destination_host}"
         if request.standby is None:
             return f"place processor {request.processor_id} on {request.destination_host}"
         verb = "stop" if request.standby is StandbyAction.STOP else "start"

@@ -9,7 +9,7 @@ executor now, those are the interim row.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 from mooring.agent.fleet import Fleet, Processor, Query
@@ -30,8 +30,13 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     """
     loads = loads_of(fleet)
     warm = _executors_with_copies(fleet)
-    spares = heapq.nsmallest(FALLBACKS + fleet.replication_factor, loads, key=lambda id: (loads[id], natural_order(id)))
-    refuge = where_the_jvm_fell_back_to(fleet, published)
+    spares = heapq.nsmallest(
+        FALLBACKS + fleet.replication_factor,
+        loads,
+        key=lambda id: (fleet.executors[id].location in fleet.drained, loads[id], natural_order(id)),
+    )
+    open = _not_drained(fleet, loads)
+    refuge = {task: id for task, id in where_the_jvm_fell_back_to(fleet, published).items() if id in open}
     wanted: dict[str, tuple[str, ...]] = {}
     # Processors without an executor first: their tasks do run elsewhere, and count there.
     for processor in sorted(fleet.processors.values(), key=lambda p: (p.executor is not None, natural_order(p.id))):
@@ -94,7 +99,7 @@ def _rows_of(
     warm: Mapping[str, tuple[str, ...]],
 ) -> dict[str, tuple[str, ...]]:
     """Rows of tasks whose refuge is still to be found: near survivors in turn, else all, least loaded first."""
-    survivors = [id for id in loads if id != processor.executor]
+    survivors = _not_drained(fleet, [id for id in loads if id != processor.executor])
     near = [id for id in survivors if fleet.executors[id].location == processor.location]
     # What would happen to a bound processor's tasks is only supposed: it must not count as load.
     counted = dict(loads) if processor.executor else loads
@@ -113,6 +118,11 @@ def _rows_of(
         else:
             rows[task] = first
     return rows
+
+
+def _not_drained(fleet: Fleet, executors: Collection[str]) -> Collection[str]:
+    """Those at hosts that are not drained; all, when there are no such."""
+    return [id for id in executors if fleet.executors[id].location not in fleet.drained] or executors
 
 
 def _ends_of_its_move(processor: Processor, fleet: Fleet) -> tuple[tuple[str, ...], tuple[str, ...]]:

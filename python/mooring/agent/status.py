@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mooring.agent import host_control, moves
 from mooring.agent.barrier import Gate
 from mooring.agent.copies import standbys_of
 from mooring.agent.fleet import Fleet, Processor, SeenCopy
-from mooring.agent.moves import progress
-from mooring.agent.requests import Desk
+from mooring.agent.host_control import left_on
+from mooring.agent.requests import Action, Desk
 from mooring.model import TaskModel, events, natural_order
 from mooring.placement import ContainerPlacementRequestMessage
 
@@ -117,6 +118,7 @@ def status_of(fleet: Fleet, tally: Tally, at_ms: int, gate: Gate = _NO_GATE, des
         "at": at_ms,
         **_barrier(fleet, gate),
         "hosts": _hosts(fleet),
+        **_drained(fleet),
         "processors": [_processor(fleet, processor, standbys) for processor in processors],
         "queries": [
             {
@@ -146,6 +148,15 @@ def _barrier(fleet: Fleet, gate: Gate) -> Mapping[str, Any]:
     return {"barrier": {"version": barrier.version, "state": barrier.state.value, "waiting-for": waiting}}
 
 
+def _drained(fleet: Fleet) -> Mapping[str, Any]:
+    """The hosts that are to be empty, and whether they are."""
+    hosts = [
+        {"location": host, "state": "draining" if any(left_on(fleet, host)) else "drained"}
+        for host in sorted(fleet.drained, key=natural_order)
+    ]
+    return {"drained-hosts": hosts} if hosts else {}
+
+
 def _requests(fleet: Fleet, desk: Desk) -> Mapping[str, Any]:
     """What operators have asked: the last requests that are done, oldest first, then those that are not."""
     done = [
@@ -153,19 +164,26 @@ def _requests(fleet: Fleet, desk: Desk) -> Mapping[str, Any]:
         for response in desk.history
     ]
     open = [
-        {**_request(action.request), "status": action.phase.status.value, "message": progress(fleet, action)}
+        {**_request(action.request), "status": action.phase.status.value, "message": _progress(fleet, action)}
         for action in desk.actions
     ]
     return {"requests": [*done, *open]} if done or open else {}
 
 
+def _progress(fleet: Fleet, action: Action) -> str:
+    of_kind = moves.progress if action.request.host_action is None else host_control.progress
+    return of_kind(fleet, action)
+
+
 def _request(request: ContainerPlacementRequestMessage) -> dict[str, Any]:
     standby = {"standby": request.standby.value} if request.standby else {}
+    host_action = {"host-action": request.host_action.value} if request.host_action else {}
     return {
         "uuid": str(request.uuid),
         "processor": request.processor_id,
         "destination": request.destination_host,
         **standby,
+        **host_action,
     }
 
 

@@ -35,7 +35,7 @@ class OperatorsWord:
 
     `stopped` are the processors whose standbys are stopped, `spare` those that moves have left behind. `carriers` maps
     processors to their executor where that has several, `under_way` requests, by uuid, to how far they are, `done`
-    those whose answer may not be written yet to what it is.
+    those whose answer may not be written yet to what it is. `drained` are the hosts that are to be empty.
     """
 
     application: str = ""
@@ -44,11 +44,12 @@ class OperatorsWord:
     carriers: Mapping[str, str] = field(default_factory=dict)
     under_way: Mapping[str, Begun] = field(default_factory=dict)
     done: Mapping[str, Verdict] = field(default_factory=dict)
+    drained: frozenset[str] = frozenset()
 
     @property
     def says_anything(self) -> bool:
         """Whether there is anything to keep."""
-        return bool(self.stopped or self.spare or self.carriers or self.under_way or self.done)
+        return bool(self.stopped or self.spare or self.carriers or self.under_way or self.done or self.drained)
 
     def to_json(self) -> str:
         """The JSON text."""
@@ -63,6 +64,7 @@ class OperatorsWord:
                     for uuid, begun in self.under_way.items()
                 },
                 "done": {uuid: {"status": said.status, "message": said.message} for uuid, said in self.done.items()},
+                "drained-hosts": sorted(self.drained, key=natural_order),
             }
         )
 
@@ -84,6 +86,7 @@ class OperatorsWord:
                     _text(uuid): Verdict(StatusCode(said["status"]).value, _text(said["message"]))
                     for uuid, said in form.get("done", {}).items()
                 },
+                frozenset(map(_text, _list(form.get("drained-hosts", [])))),
             )
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as damage:
             raise ValueError(f"{damage!r}") from damage

@@ -119,6 +119,22 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one.set_defaults(run=placement.run_place_container)
 
     one = commands.add_parser(
+        "drain-host", help="move everything away from one host, and keep it empty", allow_abbrev=False
+    )
+    _add_metadata(one)
+    _add_host(one)
+    _add_waiting(one, "10m")
+    one.set_defaults(run=placement.run_drain_host)
+
+    one = commands.add_parser(
+        "open-host", help="let tasks and copies come to a host again that was drained", allow_abbrev=False
+    )
+    _add_metadata(one)
+    _add_host(one)
+    _add_waiting(one, "60s")
+    one.set_defaults(run=placement.run_open_host)
+
+    one = commands.add_parser(
         "control-standby", help="start or stop the standbys of one processor's tasks", allow_abbrev=False
     )
     _add_metadata(one)
@@ -156,6 +172,8 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
         "status",
         "plan",
         "place-container",
+        "drain-host",
+        "open-host",
         "control-standby",
         "container-status",
         "conf",
@@ -186,6 +204,10 @@ def _add_metadata(parser: argparse.ArgumentParser) -> None:
 
 def _add_processor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processor-id", metavar="ID", required=True, help="a processor, as mooring status shows it")
+
+
+def _add_host(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("host", metavar="HOST", help="a location, as mooring status shows it")
 
 
 def _add_waiting(parser: argparse.ArgumentParser, timeout: str) -> None:

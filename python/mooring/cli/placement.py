@@ -1,4 +1,4 @@
-"""`mooring place-container`, `control-standby` and `container-status`: requests to a running application."""
+"""`mooring place-container`, `drain-host`, `control-standby` and the like: requests to a running application."""
 
 from __future__ import annotations
 
@@ -41,6 +41,18 @@ def run_place_container(arguments: argparse.Namespace) -> None:
         f"place processor {id} on {destination}",
         lambda client, at: client.place_container(id, destination, at, expiry_ms),
     )
+
+
+def run_drain_host(arguments: argparse.Namespace) -> None:
+    """Ask, and wait for the end when that is asked for. As `run_place_container` for the rest."""
+    host = arguments.host
+    _ask(arguments, f"drain host {host}", lambda client, at: client.drain_host(host, at))
+
+
+def run_open_host(arguments: argparse.Namespace) -> None:
+    """Ask, and wait for the end when that is asked for. As `run_place_container` for the rest."""
+    host = arguments.host
+    _ask(arguments, f"open host {host}", lambda client, at: client.open_host(host, at))
 
 
 def _ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient, str], UUID]) -> None:

@@ -77,11 +77,13 @@ def forecast(
 ) -> Forecast:
     """Plan as the agent would after these processors moved (`ID=HOST`), and these hosts came and went.
 
-    BadUsage for a processor to move or a host to remove that is not there, and when no host would be left.
+    Nothing goes to drained hosts while there is another. BadUsage for a processor to move or a host to remove that is
+    not there, for a move to a drained host, and when no host would be left.
     """
-    moved = _moved(before, move)
+    drained = frozenset(host["location"] for host in status.get("drained-hosts", []))
+    moved = _moved(before, move, drained)
     spare = {processor["id"] for processor in status.get("processors", []) if processor.get("spare")}
-    places = {id: place for id, place in _places(moved, add, remove).items() if id not in spare}
+    places = _open_places(_places(moved, add, remove), spare, drained)
     sizes = {
         task["name"]: task["local-bytes"] for task in status.get("tasks", []) if task.get("local-bytes") is not None
     }
@@ -94,7 +96,14 @@ def forecast(
     return Forecast(before, after, plan_moves(before, after, sizes), rate, _warm_copies(before, status))
 
 
-def _moved(model: JobModel, moves: Collection[str]) -> JobModel:
+def _open_places(places: Mapping[str, str], spare: Collection[str], drained: Collection[str]) -> Mapping[str, str]:
+    """The places that tasks may go to: as the agent has it, spare processors and drained hosts only in need."""
+    open = {id: place for id, place in places.items() if place not in drained}
+    no_spares = {id: place for id, place in open.items() if id not in spare}
+    return no_spares or open or {id: place for id, place in places.items() if id not in spare} or places
+
+
+def _moved(model: JobModel, moves: Collection[str], drained: Collection[str]) -> JobModel:
     """The job model with these processors at other locations."""
     known = sorted(model.containers, key=natural_order)
     to: dict[str, str] = {}
@@ -108,6 +117,9 @@ def _moved(model: JobModel, moves: Collection[str]) -> JobModel:
             raise BadUsage(
                 f"--move {text}: there is no processor {id}: expected one of {', '.join(known)}{nearest(id, known)}"
             )
+        if host in drained:
+            open = [place for place in _hosts(model) if place not in drained]
+            raise BadUsage(f"--move {text}: host {host} is drained: expected an open one{nearest(host, open)}")
         to[id] = host
     containers = [
         ContainerModel.of(id, container.tasks.values(), named_place(to.get(id, container.location_id or "")))

@@ -33,6 +33,7 @@ def as_text(status: dict[str, Any], now: float) -> str:
     parts = [
         _heading(status, now),
         _hosts(status),
+        _drained(status),
         _queries(status),
         _tasks(status),
         _requests(status),
@@ -101,6 +102,18 @@ def _hosts(status: dict[str, Any]) -> str:
         if executor not in named
     ]
     return table(("host", "executor", "processor", "state", "tasks", "standby"), sorted(rows, key=lambda row: row[0]))
+
+
+def _drained(status: dict[str, Any]) -> str:
+    """The hosts that operators keep empty."""
+    what = {
+        "draining": "is draining: its tasks and copies go to other hosts",
+        "drained": "is drained: nothing is there, and nothing comes until mooring open-host {host}",
+    }
+    return "\n".join(
+        f"host {one['location']} {what[one['state']].format(host=one['location'])}"
+        for one in status.get("drained-hosts", [])
+    )
 
 
 def _requests(status: dict[str, Any]) -> str:

@@ -10,10 +10,12 @@ from uuid import UUID, uuid4
 from mooring.metadata import MetadataStore, open_metadata_store
 from mooring.metadata.store import Report, report_to_log
 from mooring.placement import (
+    ANY_PROCESSOR,
     STANDBY,
     ContainerPlacementMetadataStore,
     ContainerPlacementRequestMessage,
     ContainerPlacementResponseMessage,
+    HostAction,
     StandbyAction,
     StatusCode,
 )
@@ -78,6 +80,17 @@ class MooringClient:
         """
         return self._ask(deployment_id, processor_id, destination_host, expiry_ms=request_expiry_ms)
 
+    def drain_host(self, host: str, deployment_id: str) -> UUID:
+        """Ask to move everything away from a host, and to keep it empty until `open_host`.
+
+        The host is a location as `mooring status` shows it. As `control_standby` for the rest.
+        """
+        return self._ask(deployment_id, ANY_PROCESSOR, host, host_action=HostAction.DRAIN)
+
+    def open_host(self, host: str, deployment_id: str) -> UUID:
+        """Ask to let tasks and copies come to a host again that was drained. As `control_standby` for the rest."""
+        return self._ask(deployment_id, ANY_PROCESSOR, host, host_action=HostAction.OPEN)
+
     def _ask(
         self,
         deployment_id: str,
@@ -85,10 +98,11 @@ class MooringClient:
         destination_host: str,
         expiry_ms: int | None = None,
         standby: StandbyAction | None = None,
+        host_action: HostAction | None = None,
     ) -> UUID:
         now_ms = int(self._now() * 1000)
         request = ContainerPlacementRequestMessage(
-            uuid4(), deployment_id, processor_id, destination_host, now_ms, expiry_ms, standby
+            uuid4(), deployment_id, processor_id, destination_host, now_ms, expiry_ms, standby, host_action
         )
         ContainerPlacementRequestMessage.from_json(request.to_json())  # refused here rather than by the agent
         self._messages.write_request(request)

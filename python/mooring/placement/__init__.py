@@ -2,10 +2,12 @@
 
 from mooring.placement.messages import (
     ANY_HOST,
+    ANY_PROCESSOR,
     LAST_SEEN,
     STANDBY,
     ContainerPlacementRequestMessage,
     ContainerPlacementResponseMessage,
+    HostAction,
     StandbyAction,
     StatusCode,
 )
@@ -13,11 +15,13 @@ from mooring.placement.store import ContainerPlacementMetadataStore, MalformedRe
 
 __all__ = [
     "ANY_HOST",
+    "ANY_PROCESSOR",
     "LAST_SEEN",
     "STANDBY",
     "ContainerPlacementMetadataStore",
     "ContainerPlacementRequestMessage",
     "ContainerPlacementResponseMessage",
+    "HostAction",
     "MalformedRequest",
     "StandbyAction",
     "StatusCode",

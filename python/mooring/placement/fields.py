@@ -76,6 +76,11 @@ class Fields:
         if self._value(name, json.dumps(value)) != value:
             raise self._wrong(name, json.dumps(value), "")
 
+    def absent(self, name: str, of: str) -> None:
+        """It must not be there; `of` says in words what must not have it."""
+        if self.has(name):
+            raise InvalidMessageError(f"{name} is {_shown(self._form[name])}: expected none, as it is {of}")
+
     def loose_text(self, name: str) -> str:
         """The text of a field, empty where there is none: for an answer to a message that can not be read."""
         value = self._form.get(name)

@@ -24,6 +24,8 @@ class Phase(Enum):
     SWITCHING = "switching", StatusCode.IN_PROGRESS
     RESTARTING = "restarting", StatusCode.IN_PROGRESS
     RENEWING_COPIES = "renewing copies", StatusCode.IN_PROGRESS
+    EMPTYING = "emptying", StatusCode.IN_PROGRESS
+    OPENING = "opening", StatusCode.IN_PROGRESS
     DONE = "done", StatusCode.SUCCEEDED
     FAILED = "failed", StatusCode.FAILED
 
@@ -40,6 +42,8 @@ class Happening(Enum):
     TURN_TO_MOVE = "its turn has come, and the destination is another place"
     TURN_TO_RESTART = "its turn has come, and the destination is where the processor is"
     TURN_TO_CONTROL_STANDBYS = "its turn has come, and it is about standbys"
+    TURN_TO_DRAIN = "its turn has come, and a host is to be empty"
+    TURN_TO_OPEN = "its turn has come, and a host is to be open again"
     WAS_SWITCHED = "an agent before this one had switched it"
     NOT_POSSIBLE_ANY_MORE = "the processor is gone, or a rule forbids it by now"
     EXECUTOR_FOUND = "an executor is at the destination"
@@ -49,6 +53,7 @@ class Happening(Enum):
     DESTINATION_LOST = "the destination is lost"
     RAN_THERE = "a batch of each query has run there, or none runs"
     CAME_BACK = "another executor has taken its place"
+    EMPTY = "no task and no copy is there any more"
     IN_FORCE = "the plan that has what was asked is in force"
     NO_PLAN = "there is no plan that keeps its promises"
 
@@ -70,6 +75,8 @@ TABLE: Final = (
     Row(P.WAITING, H.TURN_TO_MOVE, P.RESERVING, "an executor at the destination is looked for"),
     Row(P.WAITING, H.TURN_TO_RESTART, P.RESTARTING, "the executor ends when no task runs on it"),
     Row(P.WAITING, H.TURN_TO_CONTROL_STANDBYS, P.RENEWING_COPIES, "the copies are planned anew"),
+    Row(P.WAITING, H.TURN_TO_DRAIN, P.EMPTYING, "tasks and copies leave the host, warm, and none come"),
+    Row(P.WAITING, H.TURN_TO_OPEN, P.OPENING, "tasks and copies may come to the host"),
     Row(P.WAITING, H.WAS_SWITCHED, P.SWITCHING, "it is seen to its end"),
     Row(P.WAITING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
     Row(P.RESERVING, H.EXECUTOR_FOUND, P.WARMING_UP, "copies of the tasks are made there; the source goes on"),
@@ -90,6 +97,9 @@ TABLE: Final = (
     Row(P.RENEWING_COPIES, H.IN_FORCE, P.DONE, "nothing"),
     Row(P.RENEWING_COPIES, H.NO_PLAN, P.FAILED, "the last plan stays in force"),
     Row(P.RENEWING_COPIES, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
+    Row(P.EMPTYING, H.EMPTY, P.DONE, "the host stays empty until it is opened"),
+    Row(P.EMPTYING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing: the host is open again"),
+    Row(P.OPENING, H.IN_FORCE, P.DONE, "what comes is warm before it works"),
 )
 _NEXT: Final = {(row.phase, row.happening): row.next for row in TABLE}
 

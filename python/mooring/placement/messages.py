@@ -1,7 +1,8 @@
 """Requests and responses as values, and their JSON.
 
-The fields are those of the proposal on container placement; `standby` is ours: a request with it starts or stops the
-standbys of a processor, and its `destinationHost` is `STANDBY`.
+The fields are those of the proposal on container placement. Two are ours: a request with `standby` starts or stops the
+standbys of a processor, and its `destinationHost` is `STANDBY`; one with `hostAction` is about every processor of the
+host that is its `destinationHost`, and its `processorId` is `*`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ LAST_SEEN: Final = "LAST_SEEN"
 
 STANDBY: Final = "STANDBY"
 """The destination where copies of the processor's tasks are; also that of a request that is about standbys."""
+
+ANY_PROCESSOR: Final = "*"
+"""The processor of a request that is about a whole host."""
 
 
 class StatusCode(Enum):
@@ -48,11 +52,18 @@ class StandbyAction(Enum):
     STOP = "STOP"
 
 
+class HostAction(Enum):
+    """What is to become of a host: emptied and kept empty, or open for tasks and copies again."""
+
+    DRAIN = "DRAIN"
+    OPEN = "OPEN"
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerPlacementRequestMessage:
     """What a client asks of one processor; `timestamp` is when, in milliseconds since the epoch, by the client's clock.
 
-    `request_expiry_ms` is None where none is set, `standby` for a request that places the processor.
+    `request_expiry_ms` is None where none is set, `standby` and `host_action` for a request that places the processor.
     """
 
     uuid: UUID
@@ -62,6 +73,7 @@ class ContainerPlacementRequestMessage:
     timestamp: int
     request_expiry_ms: int | None = None
     standby: StandbyAction | None = None
+    host_action: HostAction | None = None
 
     @property
     def status_code(self) -> StatusCode:
@@ -90,7 +102,12 @@ class ContainerPlacementRequestMessage:
             fields.number("timestamp", "milliseconds since the epoch"),
             _expiry(fields),
             _standby(fields),
+            _host_action(fields),
         )
+        if message.host_action is not None:
+            fields.fixed("processorId", ANY_PROCESSOR)
+            fields.absent("standby", "a request with hostAction")
+            fields.absent("requestExpiry", "a request with hostAction")
         if message.standby is not None:
             fields.fixed("destinationHost", STANDBY)
         return message
@@ -138,6 +155,7 @@ class ContainerPlacementResponseMessage:
             at_ms,
             _expiry(fields),
             _standby(fields),
+            _host_action(fields),
         )
         status = fields.choice("statusCode", [status for status in StatusCode if status is not StatusCode.CREATED])
         reason = fields.text("responseMessage", "a text", may_be_empty=True)
@@ -170,6 +188,7 @@ def _form(request: ContainerPlacementRequestMessage, status: StatusCode, timesta
         "timestamp": timestamp,
         **({} if request.request_expiry_ms is None else {"requestExpiry": request.request_expiry_ms}),
         **({} if request.standby is None else {"standby": request.standby.value}),
+        **({} if request.host_action is None else {"hostAction": request.host_action.value}),
     }
 
 
@@ -179,3 +198,7 @@ def _expiry(fields: Fields) -> int | None:
 
 def _standby(fields: Fields) -> StandbyAction | None:
     return fields.choice("standby", StandbyAction) if fields.has("standby") else None
+
+
+def _host_action(fields: Fields) -> HostAction | None:
+    return fields.choice("hostAction", HostAction) if fields.has("hostAction") else None

@@ -36,6 +36,7 @@ class Settings:
     standby_max_bytes_per_second: int
     debounce_ms: int
     placement_poll_interval_ms: int
+    moves_max_concurrent: int
     agent_python: str | None
     agent_liveness_timeout_ms: int
     metadata_options: Mapping[str, str] = field(repr=False)

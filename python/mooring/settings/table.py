@@ -253,9 +253,9 @@ TABLE: tuple[Setting, ...] = (
         "moves.max.concurrent",
         "integer",
         "1",
-        "How many processors may warm up at a new place at once.",
+        "How many processors may take tasks over at once when tasks are evened out or leave a host: what goes to others"
+        " waits until these are warm and work.",
         minimum="1",
-        since=LATER,
     ),
     Setting(
         "agent.python",

@@ -123,3 +123,13 @@ def test_bad_usage_says_what_is_expected(place, messages, capsys, arguments, sai
 def test_a_place_without_records_is_not_written_to(tmp_path, capsys):
     assert ask(str(tmp_path / "nothing"), "stop") == 1
     assert "there is no status" in capsys.readouterr().err and not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize(("command", "action"), [("drain-host", "DRAIN"), ("open-host", "OPEN")])
+def test_a_request_about_a_host(place, messages, capsys, command, action):
+    assert main([command, "10.0.0.3", "--metadata", place]) == 0
+    request = only_request(messages)
+    assert (request.processor_id, request.destination_host, request.deployment_id) == ("*", "10.0.0.3", APPLICATION)
+    assert request.host_action is not None and request.host_action.value == action
+    assert type(request).from_json(request.to_json()) == request
+    assert main([command, "", "--metadata", place]) == 2 and 'destinationHost is ""' in capsys.readouterr().err

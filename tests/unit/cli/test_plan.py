@@ -208,3 +208,13 @@ def test_a_spare_processor_gets_nothing_in_the_forecast_either():
 def test_a_move_that_makes_no_sense_is_bad_usage(tmp_path, capsys, move, words):
     assert main(["plan", "--metadata", records.write(tmp_path), "--move", move]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_nothing_goes_to_a_drained_host(tmp_path, capsys):
+    model = records.job_model()
+    drained = [{"location": "10.0.0.4", "state": "draining"}]
+    place = records.write(tmp_path, model, {**records.status(model), "drained-hosts": drained})
+    outlook = planned(place, capsys, "--remove-host", "10.0.0.3")
+    assert {move["to"]["location"] for move in outlook["moves"]} == {"10.0.0.2"}
+    assert main(["plan", "--metadata", place, "--move", "0=10.0.0.4"]) == 2
+    assert "host 10.0.0.4 is drained: expected an open one; nearest: 10.0.0" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from mooring.placement import (
     STANDBY,
     ContainerPlacementRequestMessage,
     ContainerPlacementResponseMessage,
+    HostAction,
     StandbyAction,
     StatusCode,
 )
@@ -17,6 +18,7 @@ from mooring.placement import (
 ID = UUID("88b0d30c-d518-4307-9e8e-c8529eb30f04")
 PLACE = ContainerPlacementRequestMessage(ID, "app-2026-0001", "4", "ANY_HOST", 1_578_694_070_875, 10_000)
 STOP = ContainerPlacementRequestMessage(ID, "app-2026-0001", "4", STANDBY, 1, standby=StandbyAction.STOP)
+DRAIN = ContainerPlacementRequestMessage(ID, "app-2026-0001", "*", "10.0.0.7", 1, host_action=HostAction.DRAIN)
 
 
 def changed(**fields: object) -> str:
@@ -38,7 +40,7 @@ def test_a_request_is_written_as_the_contract_has_it() -> None:
     }
 
 
-@pytest.mark.parametrize("request_", [PLACE, STOP])
+@pytest.mark.parametrize("request_", [PLACE, STOP, DRAIN])
 def test_a_request_is_read_as_it_was_written(request_: ContainerPlacementRequestMessage) -> None:
     assert ContainerPlacementRequestMessage.from_json(request_.to_json()) == request_
 
@@ -108,3 +110,18 @@ def test_a_response_that_is_created_is_none() -> None:
     text = STOP.answered(StatusCode.CREATED, "", 1).to_json()
     with pytest.raises(InvalidMessageError, match="statusCode"):
         ContainerPlacementResponseMessage.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"hostAction": "DRIAN", "processorId": "*"}, "expected one of DRAIN, OPEN; nearest valid value: DRAIN"),
+        ({"hostAction": "DRAIN", "requestExpiry": None}, 'processorId is "4": expected "*"'),
+        ({"hostAction": "DRAIN", "processorId": "*"}, "requestExpiry is 10000: expected none"),
+        ({"hostAction": "OPEN", "processorId": "*", "requestExpiry": None, "standby": "STOP"}, 'standby is "STOP"'),
+    ],
+)
+def test_a_request_about_a_host_has_no_other_wish(fields: dict[str, object], words: str) -> None:
+    with pytest.raises(InvalidMessageError) as refused:
+        ContainerPlacementRequestMessage.from_json(changed(**fields))
+    assert words in str(refused.value)

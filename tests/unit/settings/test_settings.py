@@ -33,6 +33,7 @@ def test_defaults():
         standby_max_bytes_per_second=64 * 1024**2,
         debounce_ms=3_000,
         placement_poll_interval_ms=1_000,
+        moves_max_concurrent=1,
         agent_python=None,
         agent_liveness_timeout_ms=30_000,
         metadata_options={},
@@ -160,7 +161,6 @@ def test_a_relative_local_store_is_refused():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("moves.max.concurrent", "2"),
         ("drain.timeout", "10m"),
         ("drain.on.sigterm", "true"),
         ("resume.drained", "nonsense"),
@@ -172,7 +172,7 @@ def test_a_setting_of_a_later_version_says_so(name, value):
     assert "this version of Mooring does not have this yet" in problem
 
 
-@pytest.mark.parametrize(("name", "value"), [("moves.max.concurrent", "1"), ("drain.poll.interval", "5000")])
+@pytest.mark.parametrize(("name", "value"), [("drain.on.start", "false"), ("drain.poll.interval", "5000")])
 def test_a_setting_of_a_later_version_may_be_set_to_its_default(name, value):
     assert Settings.from_conf({f"spark.mooring.{name}": value}) == Settings.from_conf({})
 
