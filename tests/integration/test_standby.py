@@ -19,6 +19,10 @@ from tests.integration.warm import CHANGELOG, warm
 
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
 LIVENESS_SECONDS = 5
+OFTEN_A_SNAPSHOT = {
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
+}
 
 
 def seeded() -> random.Random:
@@ -28,15 +32,33 @@ def seeded() -> random.Random:
     return random.Random(seed)
 
 
-@pytest.mark.parametrize("changelog", ["false", pytest.param("true", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("changelog", ["false", "true"])
 def test_a_killed_executors_tasks_go_to_their_copies(tmp_path: Path, changelog: str) -> None:
-    with warm(tmp_path, {CHANGELOG: changelog}) as here:
+    with warm(tmp_path, {CHANGELOG: changelog, **OFTEN_A_SNAPSHOT}) as here:
         lost, fetched = here.tasks_of(HOSTS[1]), here.load.counter("restore-bytes-remote")
+        openings = len(here.openings())
         here.cluster.kill_executor(HOSTS[1])
         here.load.feed(here.job)
         here.wait_for_failovers(lost)
         assert here.load.counter("restore-bytes-remote") == fetched, "who takes over has every file"
         here.wait_until_caught_up()
+        taken_over = here.openings()[openings:]
+        assert len(taken_over) >= lost
+        if changelog == "true":
+            assert not any(sum(opening.values()) for opening in taken_over), "who takes over has every store open"
+
+
+@pytest.mark.heavy
+def test_copies_beyond_the_limit_are_files(tmp_path: Path) -> None:
+    with warm(tmp_path, {CHANGELOG: "true", "spark.mooring.standby.open.stores": "0"}) as here:
+        lost, openings = here.tasks_of(HOSTS[1]), len(here.openings())
+        here.cluster.kill_executor(HOSTS[1])
+        here.load.feed(here.job)
+        here.wait_for_failovers(lost)
+        taken_over = here.openings()[openings:]
+        assert len(taken_over) >= lost
+        assert all(opening["local-changelogs"] for opening in taken_over), "changelogs are replayed"
+        assert not any(opening["remote-files"] for opening in taken_over)
 
 
 @pytest.mark.heavy

@@ -11,6 +11,7 @@ from mooring.testing.cluster import SparkCluster
 from mooring.testing.network import HostNetwork
 from mooring.testing.submission import Submission
 from tests.integration.load import PARTITIONS, Load
+from tests.integration.stages import opened
 
 STANDBY = {"spark.mooring.standby.replication.factor": "2"}
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
@@ -48,6 +49,12 @@ class Warm:
         self.wait_until_caught_up(PARTITIONS if hosts > 1 else 0)
         even = sorted(PARTITIONS // hosts + (number < PARTITIONS % hosts) for number in range(hosts))
         self.job.wait_until(lambda: [s for s in self.load.sizes() if s] == even, f"an even load on {hosts}", 120)
+
+    def openings(self) -> list[dict[str, int]]:
+        """What was read for each opening of a state store so far, in the order of time; of a copy that was open nothing."""
+        logs = (log.read_text(errors="replace") for log in self.cluster.work_dir.rglob("stderr"))
+        lines = [line for log in logs for line in log.splitlines() if "Mooring: opened " in line]
+        return opened("\n".join(sorted(lines, key=lambda line: line[: len("26/01/31 12:00:00")])))
 
     def failovers(self) -> tuple[int, int]:
         return self.load.counter("failovers-to-standby"), self.load.counter("failovers-to-any-host")

@@ -34,6 +34,7 @@ class Settings:
     metadata: str | None
     standby_replication_factor: int
     standby_max_bytes_per_second: int
+    standby_open_stores: int
     debounce_ms: int
     placement_poll_interval_ms: int
     moves_max_concurrent: int

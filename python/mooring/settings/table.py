@@ -179,6 +179,15 @@ TABLE: tuple[Setting, ...] = (
         minimum="1m",
     ),
     Setting(
+        "standby.open.stores",
+        "integer",
+        "16",
+        "With changelog checkpointing: of how many state stores an executor may keep the copy open, a RocksDB instance"
+        " at the newest version that who takes over finds ready; 0 keeps files only.",
+        minimum="0",
+        maximum="10000",
+    ),
+    Setting(
         "debounce",
         "duration",
         "3s",

@@ -31,6 +31,7 @@ def test_defaults():
         metadata=None,
         standby_replication_factor=1,
         standby_max_bytes_per_second=64 * 1024**2,
+        standby_open_stores=16,
         debounce_ms=3_000,
         placement_poll_interval_ms=1_000,
         moves_max_concurrent=1,

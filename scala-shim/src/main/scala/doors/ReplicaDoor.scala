@@ -10,9 +10,13 @@ import org.apache.spark.sql.streaming.ui.StreamingQueryStatusListener
 import org.apache.spark.util.{SerializableConfiguration, Utils}
 
 /** How a watched query reads its checkpoint, for executors that read it as well. Made on the driver. */
-final class CheckpointAccess private (
-    conf: Broadcast[SerializableConfiguration], val codec: String, val hasChecksums: Boolean) extends Serializable {
-  def hadoopConf: Configuration = conf.value.value
+final class CheckpointAccess private (conf: Broadcast[(SerializableConfiguration, StateStoreConf)]) extends Serializable {
+  def hadoopConf: Configuration = conf.value._1.value
+  def codec: String = stores.compressionCodec
+  def hasChecksums: Boolean = stores.checkpointFileChecksumEnabled
+
+  /** As the providers of the query's stores have it. */
+  private[mooring] def stores: StateStoreConf = conf.value._2
 
   /** The same for all that are the same. */
   def id: Long = conf.id
@@ -20,10 +24,8 @@ final class CheckpointAccess private (
 
 object CheckpointAccess {
   private[mooring] def of(session: SparkSession): CheckpointAccess = {
-    val stores = StateStoreConf(session.sessionState.conf)
-    new CheckpointAccess(
-      session.sparkContext.broadcast(new SerializableConfiguration(session.sessionState.newHadoopConf())),
-      stores.compressionCodec, stores.checkpointFileChecksumEnabled)
+    val conf = new SerializableConfiguration(session.sessionState.newHadoopConf())
+    new CheckpointAccess(session.sparkContext.broadcast((conf, StateStoreConf(session.sessionState.conf))))
   }
 }
 

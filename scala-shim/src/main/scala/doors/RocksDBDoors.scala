@@ -1,13 +1,16 @@
 package org.apache.spark.sql.execution.streaming.state.mooring
 
 import java.io.File
+import java.lang.reflect.InvocationTargetException
 import java.nio.channels.ClosedByInterruptException
+import java.util.concurrent.locks.ReentrantLock
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.streaming.state._
+import org.apache.spark.util.Utils
 
 /**
  * Stock RocksDB's provider with the three doors that Spark 4.2 leaves open (`createRocksDB`,
@@ -34,8 +37,13 @@ abstract class RocksDBProviderDoor extends RocksDBStateStoreProvider {
       partitionId: Int,
       eventForwarder: Option[RocksDBEventForwarder],
       uniqueId: Option[String]): RocksDB =
-    new RocksDBDoor(watch(new Path(dfsRootDir)), dfsRootDir, conf, localRootDir, hadoopConf, loggingId,
-      useColumnFamilies, enableStateStoreCheckpointIds, partitionId, eventForwarder, uniqueId)
+    OpenStores.take(dfsRootDir, conf, useColumnFamilies, enableStateStoreCheckpointIds, partitionId, eventForwarder) match {
+      case Some(open) =>
+        Utils.deleteRecursively(localRootDir) // it has one of its own
+        open
+      case None => new RocksDBDoor(watch(new Path(dfsRootDir)), dfsRootDir, conf, localRootDir, hadoopConf, loggingId,
+        useColumnFamilies, enableStateStoreCheckpointIds, partitionId, eventForwarder, uniqueId)
+    }
 }
 
 /** What the door tells, and asks, about one store. Called by the one thread that holds the store. */
@@ -61,6 +69,9 @@ trait SnapshotLoadWatcher {
 
   /** The store stands at `version` after `milliseconds`, whether or not anything had to be loaded. */
   def loaded(version: Long, milliseconds: Long): Unit
+
+  /** The store is a provider's from now on; it was a copy. The provider has not asked for a version yet. */
+  def takenOver(): Unit
 
   /** A version was committed; the store's SST files weigh `bytes`, by the figures that RocksDB takes at each commit. */
   def committed(bytes: Long): Unit
@@ -91,19 +102,90 @@ private class RocksDBDoor(
     new FileManagerDoor(watcher, dfsRootDir, localTempDir, hadoopConf, codecName, loggingId, storeConf,
       conf.fileChecksumEnabled, fileChecksumThreadPoolSize)
 
-  private def doubts: LoadDoubts = fileManager.asInstanceOf[FileManagerDoor].doubts
+  private def files: FileManagerDoor = fileManager.asInstanceOf[FileManagerDoor]
+  private def doubts: LoadDoubts = files.doubts
+
+  // Contended only while a copy is taken over: a provider has one thread at a time at its instance.
+  private val lock = new ReentrantLock
+  private var isClosed = false
+  @volatile private var isFresh = false // taken over, and not yet asked for a version
+
+  def exclusively[T](body: => T): T = {
+    lock.lockInterruptibly()
+    try body
+    finally lock.unlock()
+  }
 
   override def load(
       version: Long,
       stateStoreCkptId: Option[String],
       readOnly: Boolean,
-      loadEmpty: Boolean): RocksDB = {
+      loadEmpty: Boolean): RocksDB = exclusively {
     val start = System.nanoTime()
+    // A copy of any other version is thrown away, its files with it; what is asked for is opened as if it had not been.
+    if (isFresh && (loadEmpty || !standsAt(version, stateStoreCkptId))) files.beginAnew()
+    isFresh = false
     watcher.opening()
     val result = try super.load(version, stateStoreCkptId, readOnly, loadEmpty) finally watcher.closing()
     doubts.loadSucceeded()
     watcher.loaded(version, (System.nanoTime() - start) / 1000000)
     result
+  }
+
+  private def standsAt(version: Long, id: Option[String]): Boolean =
+    id.isDefined && loadedVersion == version && loadedStateStoreCkptId == id
+
+  /** A provider has it now; the thread that brings a copy on may still be at it. */
+  def takenOver(): Unit = {
+    isFresh = true
+    watcher.takenOver()
+  }
+
+  /** The snapshot that the loaded version builds on; None for the empty store. */
+  def beganWith: Option[(Long, String)] = files.beganWith
+
+  /**
+   * Brings a copy from the version that it stands at to the last of these, which build on each other, by their changelogs;
+   * false when it stands at none of them. Whatever fails leaves an instance that any load opens anew.
+   */
+  def goOn(lineage: Seq[(Long, String)]): Boolean = {
+    val later = lineage.dropWhile { case (version, id) => !standsAt(version, Some(id)) }.drop(1)
+    val isThere = lineage.lastOption.exists { case (version, id) => standsAt(version, Some(id)) }
+    if (later.nonEmpty) {
+      val (version, id) = later.last
+      val replayable = later.map { case (one, itsId) => (one, Option(itsId)) }.toArray
+      loadedStateStoreCkptId = None // a half-replayed instance is no version at all
+      try replay(replayable)
+      catch {
+        case e: Throwable =>
+          loadedVersion = -1
+          throw e
+      }
+      lineageManager.resetLineage(lineage.map { case (one, itsId) => LineageItem(one, itsId) }.toArray)
+      loadedVersion = version
+      loadedStateStoreCkptId = Some(id)
+    }
+    later.nonEmpty || isThere
+  }
+
+  /** As stock replays on top of a snapshot: nothing is written elsewhere, as a copy is loaded for reading only. */
+  private def replay(versions: Array[(Long, Option[String])]): Unit =
+    try { RocksDBDoor.replayChangelog.invoke(this, versions); () }
+    catch { case e: InvocationTargetException => throw e.getCause }
+
+  /** Spark's own `close` may be called by any thread, and any number of times. */
+  override def close(): Unit = {
+    lock.lock()
+    try if (!isClosed) {
+      isClosed = true
+      super.close()
+    } finally lock.unlock()
+  }
+
+  /** Closes it, unless another thread is at it. */
+  def closeIfFree(): Unit = if (lock.tryLock()) {
+    try close()
+    finally lock.unlock()
   }
 
   override def commit(forceSnapshot: Boolean): (Long, StateStoreCheckpointInfo) = {
@@ -118,6 +200,15 @@ private class RocksDBDoor(
     val task = TaskContext.get()
     if (task != null && task.isFailed() && !task.isInterrupted()) doubts.taskFailed()
     super.rollback()
+  }
+}
+
+private object RocksDBDoor {
+  /** Private in Spark 4.2, where only a load calls it. */
+  private lazy val replayChangelog = {
+    val method = classOf[RocksDB].getDeclaredMethod("replayChangelog", classOf[Array[(Long, Option[String])]])
+    method.setAccessible(true)
+    method
   }
 }
 
@@ -161,6 +252,13 @@ private class FileManagerDoor(
 
   val doubts = new LoadDoubts
 
+  /** The snapshot that was brought last; None for the empty store. */
+  @volatile var beganWith: Option[(Long, String)] = None
+  private var isAnew = false
+
+  /** The next load uses none of the files in the working directory. */
+  def beginAnew(): Unit = isAnew = true
+
   override protected def getFileSystem(storeDir: String, conf: Configuration): FileSystem =
     watcher.fileSystem(super.getFileSystem(storeDir, conf))
 
@@ -172,13 +270,17 @@ private class FileManagerDoor(
     val doubted = doubts.loadStarts()
     refuseToCountACancelledLoadAsDamage()
     // Our local files are hard links of the host's copies: what is wrong with one is wrong with the other.
-    if (doubted > 0 && localDir.exists) listRocksDBFiles(localDir)._1.foreach { file =>
+    if ((doubted > 0 || isAnew) && localDir.exists) listRocksDBFiles(localDir)._1.foreach { file =>
       mapping.remove(file.getName)
       file.delete()
     }
+    isAnew = false
     watcher.loading(version, doubted)
-    try super.loadCheckpointFromDfs(version, localDir, mapping, checkpointUniqueId)
-    catch {
+    try {
+      val loaded = super.loadCheckpointFromDfs(version, localDir, mapping, checkpointUniqueId)
+      beganWith = checkpointUniqueId.map(version -> _).filter(_ => version > 0)
+      loaded
+    } catch {
       case e: ClosedByInterruptException => throw cancelled(e)
       case e: Throwable =>
         refuseToCountACancelledLoadAsDamage()

@@ -35,11 +35,15 @@ object StateFiles {
     } finally Files.deleteIfExists(metadata)
   }
 
-  /** The versions that a changelog of format v2 builds on, with their unique ids, oldest first: since the last snapshot. */
-  def lineage(files: CheckpointFileManager, changelog: Path, codec: String): Seq[(Long, String)] = {
+  /** What a changelog of format v2 builds on. */
+  def lineage(files: CheckpointFileManager, changelog: Path, codec: String): ChangelogLineage = {
     val reader = new StateStoreChangelogReaderFactory(files, changelog,
       CompressionCodec.createCodec(SparkEnv.get.conf, codec)).constructChangelogReader()
-    try reader.lineage.map(item => (item.version, item.checkpointUniqueId)).sorted.toSeq
+    try ChangelogLineage(reader.lineage.map(item => (item.version, item.checkpointUniqueId)).sorted.toSeq,
+      hasColumnFamilies = reader.version % 2 == 0) // 1 and 3 are without
     finally reader.closeIfNeeded()
   }
 }
+
+/** Versions with their unique ids, oldest first: all since the last snapshot, that one included if there is any. */
+final case class ChangelogLineage(versions: Seq[(Long, String)], hasColumnFamilies: Boolean)

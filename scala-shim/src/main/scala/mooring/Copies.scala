@@ -1,7 +1,7 @@
 package io.mooring
 
 import java.io.FileNotFoundException
-import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue, ThreadPoolExecutor, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue, Semaphore, ThreadPoolExecutor, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
@@ -19,9 +19,11 @@ final case class CopyState(partition: Int, version: Long, bytes: Long)
  * The copies that this executor keeps for tasks that run elsewhere. They are brought up to date by threads of their own,
  * so the replica query's tasks hold a slot just for as long as it takes to leave an order here.
  */
-final class Copies(store: HostStore, bytesPerSecond: Long) {
+final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int) {
   private val pace = new Pace(bytesPerSecond)
+  private val room = new Semaphore(mostOpen)
   private val held = new ConcurrentHashMap[(String, Int), TaskCopy]()
+  private val leaving = new ConcurrentHashMap[TaskCopy, Long]() // not to be brought on any more -> since when, by System.nanoTime
 
   private val threads = new ThreadPoolExecutor(Copies.Threads, Copies.Threads, 10, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
     Daemon.factory("mooring-standby-copy"))
@@ -30,9 +32,9 @@ final class Copies(store: HostStore, bytesPerSecond: Long) {
   /** Takes orders for some tasks of a query, of which it is to hold no others; answers how the copies stand now. */
   def order(query: String, orders: Seq[CopyOrder], access: CheckpointAccess): Seq[CopyState] = {
     val wanted = orders.map(_.partition).toSet
-    val longAgo = System.nanoTime() - Copies.AbandonedNanos
     held.asScala.foreach { case (key @ (ofQuery, partition), copy) =>
-      if ((ofQuery == query && !wanted(partition)) || copy.orderedAt < longAgo) held.remove(key)
+      // It may be none any more because the task runs here from the next batch on, which is to find it open.
+      if (ofQuery == query && !wanted(partition) && held.remove(key, copy)) leaving.put(copy, System.nanoTime())
     }
     orders.map { order =>
       val copy = held.computeIfAbsent((query, order.partition), _ => new TaskCopy(query, order.partition))
@@ -41,11 +43,32 @@ final class Copies(store: HostStore, bytesPerSecond: Long) {
     }
   }
 
-  /** Ends the threads; a file that is being fetched is thrown away. */
-  def stop(): Unit = { threads.shutdownNow(); () }
+  /**
+   * Ends the copies of other queries, unless they were ordered just now: the driver may have answered before. And those
+   * that have waited for long enough to be taken over. Called again and again.
+   */
+  def keepOnly(queries: Set[String]): Unit = {
+    val now = System.nanoTime()
+    held.asScala.foreach { case (key @ (query, _), copy) =>
+      if (!queries(query) && now - copy.orderedAt > Copies.JustNowNanos && held.remove(key, copy)) copy.close()
+    }
+    leaving.asScala.foreach { case (copy, since) =>
+      if (now - since > Copies.TakeOverNanos || !queries(copy.query)) {
+        leaving.remove(copy)
+        copy.close()
+      }
+    }
+  }
 
-  private final class TaskCopy(query: String, partition: Int) {
-    private var stores = Map.empty[String, StoreCopy]
+  /** Ends the threads; a file that is being fetched is thrown away. */
+  def stop(): Unit = {
+    threads.shutdownNow()
+    (held.values.asScala ++ leaving.keySet.asScala).foreach(_.close())
+  }
+
+  private final class TaskCopy(val query: String, partition: Int) {
+    @volatile private var isOver = false
+    @volatile private var stores = Map.empty[String, StoreCopy]
     private var accessId = -1L // of the access that the stores were made with
     private var done = Option.empty[CopyOrder]
     private var next = Option.empty[(CopyOrder, CheckpointAccess)]
@@ -73,11 +96,24 @@ final class Copies(store: HostStore, bytesPerSecond: Long) {
       taken
     }
 
+    /** Ends what is open, also what is being opened. */
+    def close(): Unit = {
+      isOver = true
+      closeStores()
+    }
+
+    private def closeStores(): Unit = stores.values.foreach(_.close())
+
+    private def beginAnew(): Unit = {
+      closeStores()
+      stores = Map.empty
+    }
+
     private def isHeld: Boolean = held.get((query, partition)) eq this
 
     private def work(): Unit = take().filter(_ => isHeld).foreach { case (order, access) =>
       try {
-        if (accessId != access.id) stores = Map.empty
+        if (accessId != access.id) beginAnew()
         accessId = access.id
         val fetched = order.stores.map(wanted => copyOf(wanted, access).bringTo(wanted, isHeld)).sum
         state = CopyState(partition, order.version, stores.values.map(_.bytes).sum)
@@ -86,16 +122,19 @@ final class Copies(store: HostStore, bytesPerSecond: Long) {
       } catch {
         case _: FileNotFoundException => // the owner has gone on and cleaned up: the next order is for a newer version
         case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
-        case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => Say.once(s"copy-$query-${e.getClass.getName}",
-          s"a copy of partition $partition could not be brought to version ${order.version} ($e): tried again soon")
+        case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
+          Say.once(s"copy-$query-${e.getClass.getName}",
+            s"a copy of partition $partition could not be brought to version ${order.version} ($e): tried again soon")
+          if (store.lackOfRoom() > 0) beginAnew() // an open copy holds on to files that are to go
       }
+      if (isOver) closeStores() // one may have been made since
       if (!threads.isShutdown) threads.execute(() => work()) // behind the copies that wait, so that all come on
     }
 
     private def copyOf(wanted: StoreVersion, access: CheckpointAccess): StoreCopy = stores.getOrElse(wanted.directory, {
       val directory = new Path(wanted.directory)
       val shelf = store.shelf(directory).getOrElse(throw new IllegalArgumentException(s"$directory is not where Spark keeps state"))
-      val made = new StoreCopy(directory, shelf, access, pace)
+      val made = new StoreCopy(directory, shelf, access, pace, new OpenCopy(directory, partition, access, room))
       stores += wanted.directory -> made
       made
     })
@@ -103,7 +142,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long) {
 }
 
 object Copies {
-  private val AbandonedNanos = TimeUnit.HOURS.toNanos(1) // of a query that has ended
+  private val TakeOverNanos = TimeUnit.MINUTES.toNanos(1)
+  private val JustNowNanos = TimeUnit.SECONDS.toNanos(10)
   private val Threads = 4 // they wait for the checkpoint most of the time
 
   @volatile private var ofThis: Option[Copies] = None

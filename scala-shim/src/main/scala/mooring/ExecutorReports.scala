@@ -1,7 +1,12 @@
 package io.mooring
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.hadoop.fs.Path
 import org.apache.spark.api.plugin.PluginContext
+
+/** The newest version of the job model, when to ask again, and the queries of which copies are kept anywhere. */
+final case class DriverWord(version: Long, againInMs: Long, copied: Set[String])
 
 /**
  * What an executor tells the driver, as JSON strings: class loaders differ, strings do not. Its host it need not tell
@@ -30,11 +35,12 @@ object ExecutorReports {
     send(Map("report" -> "copy-made", "query" -> query, "partition" -> partition, "version" -> version, "bytes" -> bytes,
       "fetched-bytes" -> fetched))
 
-  /** Tells which version of the job model this executor knows; the newest there is, and when to ask again. */
-  def version(known: Long): Option[(Long, Long)] = context.flatMap { ctx =>
+  /** Tells which version of the job model this executor knows; what the driver has to say. */
+  def version(known: Long): Option[DriverWord] = context.flatMap { ctx =>
     Option(ctx.ask(Json.write(Map("report" -> "version", "executor" -> ctx.executorID(), "version" -> known)))).map { answer =>
       val said = Json.read(answer.toString)
-      (said.get("version").asLong(), said.get("again-in-ms").asLong())
+      DriverWord(said.get("version").asLong(), said.get("again-in-ms").asLong(),
+        said.get("copied").elements().asScala.map(_.asText()).toSet)
     }
   }
 

@@ -10,11 +10,14 @@ final class HostAffinityStateStoreProvider extends RocksDBProviderDoor {
   override protected def watch(storeDir: Path): SnapshotLoadWatcher = new StoreWatcher(storeDir)
 }
 
-private final class StoreWatcher(storeDir: Path) extends SnapshotLoadWatcher {
+/** `isOfCopy`: until it is taken over, what it does is no opening of the store. */
+private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) extends SnapshotLoadWatcher {
   private val shelf = HostStores.ofThisExecutor.flatMap(_.shelf(storeDir))
   private val reads = StoreReads.of(storeDir)
   private val size = new StateSize
   @volatile private var doubts = 0
+  @volatile private var isCopy = isOfCopy
+  @volatile private var wasCopy = false // taken over, and not yet opened
 
   override def fileSystem(stock: FileSystem): FileSystem = shelf match {
     case Some(kept) => new SharedFileSystem(stock, kept, reads, () => doubts)
@@ -33,10 +36,21 @@ private final class StoreWatcher(storeDir: Path) extends SnapshotLoadWatcher {
 
   override def loading(version: Long, doubts: Int): Unit = this.doubts = doubts
 
-  override def loaded(version: Long, milliseconds: Long): Unit = reads.take().foreach { counts =>
-    shelf.foreach(_.touch())
-    RestoreMetrics.opened(storeDir, counts.localBytes, counts.remoteBytes, milliseconds)
-    ExecutorReports.storeOpened(storeDir, version, milliseconds, counts)
+  override def loaded(version: Long, milliseconds: Long): Unit = {
+    // A copy that is taken over is opened by that, though nothing may be read.
+    val read = reads.take().orElse(Option.when(wasCopy)(ReadCounts.Nothing))
+    for (counts <- read if !isCopy) {
+      wasCopy = false
+      shelf.foreach(_.touch())
+      RestoreMetrics.opened(storeDir, counts.localBytes, counts.remoteBytes, milliseconds)
+      ExecutorReports.storeOpened(storeDir, version, milliseconds, counts)
+    }
+  }
+
+  override def takenOver(): Unit = {
+    wasCopy = true
+    isCopy = false
+    Say.info(s"the open copy of $storeDir is taken over")
   }
 
   override def committed(bytes: Long): Unit =

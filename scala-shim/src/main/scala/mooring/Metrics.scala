@@ -20,6 +20,12 @@ object Metrics {
     names.foreach(set(_, 0.0))
   }
 
+  /** Registers a gauge of an executor's, which is asked when Spark's sinks ask. */
+  def register(sparks: MetricRegistry, name: String, value: () => Double): Unit = {
+    sparks.gauge(s"mooring.$name", () => new Gauge[Double] { override def getValue: Double = value() })
+    ()
+  }
+
   /** Sets a gauge; one that is new, as of a task, is registered with that. */
   def set(name: String, value: Double): Unit =
     if (values.put(name, value) == null)

@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
-import org.apache.spark.sql.execution.streaming.state.mooring.{ExecutorDoor, ListenerDoor, StreamDoors, WarmUp}
+import org.apache.spark.sql.execution.streaming.state.mooring.{ExecutorDoor, ListenerDoor, OpenStores, StreamDoors, WarmUp}
 
 /** The one switch: `spark.plugins=io.mooring.MooringPlugin`. */
 final class MooringPlugin extends SparkPlugin {
@@ -180,8 +180,9 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
       warmUp(context.conf())
-      Copies.use(store
-        .map(new Copies(_, settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue))))
+      Copies.use(store.map(new Copies(_, settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue),
+        settings.count("spark.mooring.standby.open.stores"))))
+      Metrics.register(context.metricRegistry(), "standby-open-stores", () => OpenStores.count.toDouble)
       sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes").getOrElse(Long.MaxValue)))
     }
   }

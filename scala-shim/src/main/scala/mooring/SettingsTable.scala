@@ -41,6 +41,8 @@ final class SettingsTable(rows: Seq[Setting], conf: Map[String, String]) {
   /** How many copies of each task are kept beside it. */
   def copies: Int = text("spark.mooring.standby.replication.factor").fold(0)(_.toInt - 1)
 
+  def count(key: String): Int = text(key).fold(0)(_.toInt)
+
   def bytes(key: String): Option[Long] = text(key).map(JavaUtils.byteStringAsBytes)
 
   private def checkValue(row: Setting, value: String): Unit = {

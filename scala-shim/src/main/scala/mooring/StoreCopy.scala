@@ -5,7 +5,7 @@ import java.io.{FileNotFoundException, IOException}
 import scala.util.Using
 
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
-import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, StateFiles}
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, CopiedVersion, StateFiles}
 
 /** A version of one state store that was committed; its unique id, where the checkpoint's format has one. */
 final case class StoreVersion(directory: String, version: Long, id: Option[String])
@@ -17,7 +17,8 @@ final case class StoreVersion(directory: String, version: Long, id: Option[Strin
  * A version is whole when all of them are there; each is read again and again until then, so a file that the owner's
  * maintenance has removed meanwhile costs one round. What the newest two versions do not need is let go of.
  */
-private final class StoreCopy(directory: Path, shelf: HostShelf, access: CheckpointAccess, pace: Pace) {
+private final class StoreCopy(
+    directory: Path, shelf: HostShelf, access: CheckpointAccess, pace: Pace, open: OpenCopy) {
   private val files: FileSystem = directory.getFileSystem(access.hadoopConf)
   private lazy val checkpoint = new MooringCheckpointFileManager(directory, access.hadoopConf)
 
@@ -43,36 +44,56 @@ private final class StoreCopy(directory: Path, shelf: HostShelf, access: Checkpo
     if (isHeld) shelf.forget(round.present.keySet -- now.keySet -- needed.keySet)
     shelf.touch()
     needed = now
+    round.opened.foreach(open.bringTo)
     round.fetched
   }
+
+  /** Its files stay until something else needs the room. */
+  def close(): Unit = open.close()
 
   private final class Round {
     val present: Map[String, Long] = shelf.kept
     private var brought = Map.empty[String, Long]
     var fetched = 0L
 
+    /** How an instance opens the version, where that is by a changelog. */
+    var opened = Option.empty[CopiedVersion]
+
     /** Of format v2: the version's own snapshot, else its changelog and all it builds on. */
     def uniquelyNamed(version: Long, id: String): Map[String, Long] = {
       val base = s"${version}_$id"
       if (present.contains(s"$base.zip")) snapshot(base)
       else Seq(byChangelog, !byChangelog).iterator.flatMap { changelogFirst =>
-        if (changelogFirst) fetch(s"$base.changelog").map { own => byChangelog = true; own ++ lineage(base) }
+        if (changelogFirst) fetch(s"$base.changelog").map { own => byChangelog = true; own ++ byLineage(version, id) }
         else fetch(s"$base.zip").map { _ => byChangelog = false; snapshot(base) }
       }.nextOption().getOrElse(throw new FileNotFoundException(s"$directory has no version $base any more"))
     }
 
     /** The newest snapshot that this host has or can get, and the changelogs after it. */
-    private def lineage(changelog: String): Map[String, Long] = {
-      val versions = StateFiles.lineage(checkpoint, new Path(directory, s"$changelog.changelog"), access.codec)
-        .map { case (version, id) => s"${version}_$id" }
+    private def byLineage(version: Long, id: String): Map[String, Long] = {
+      val changelog = s"${version}_$id"
+      val read = StateFiles.lineage(checkpoint, new Path(directory, s"$changelog.changelog"), access.codec)
+      // A version that has made a column family has a snapshot besides, which alone tells of that.
+      if (read.hasColumnFamilies && fetch(s"$changelog.zip").isDefined) {
+        opened = Some(CopiedVersion(Seq(version -> id), Some(version -> id), hasColumnFamilies = true))
+        snapshot(changelog)
+      } else {
+        val versions = read.versions.map { case (version, id) => s"${version}_$id" }
+        val (base, later) = baseOf(changelog, versions)
+        opened = Some(CopiedVersion(read.versions :+ (version -> id), base.map(name => read.versions(versions.indexOf(name))),
+          read.hasColumnFamilies))
+        base.fold(Map.empty[String, Long])(snapshot) ++ later.flatMap { name =>
+          fetch(s"$name.changelog").getOrElse(throw new FileNotFoundException(s"$directory has no $name.changelog any more"))
+        }
+      }
+    }
+
+    private def baseOf(changelog: String, versions: Seq[String]): (Option[String], Seq[String]) = {
       if (versions.isEmpty) throw new FileNotFoundException(s"$changelog.changelog names no earlier version")
       val base = versions.reverseIterator.find(name => present.contains(s"$name.zip")).orElse(versions.headOption.filter(hasSnapshot))
-      val later = base.fold(versions)(found => versions.drop(versions.indexOf(found) + 1))
       if (base.isEmpty && !versions.head.startsWith("1_")) // only the first versions of all have no snapshot before them
         throw new FileNotFoundException(s"$directory has no snapshot before $changelog any more")
-      base.fold(Map.empty[String, Long])(snapshot) ++ later.flatMap { name =>
-        fetch(s"$name.changelog").getOrElse(throw new FileNotFoundException(s"$directory has no $name.changelog any more"))
-      }
+      base -> base.fold(versions)(found => versions.drop(versions.indexOf(found) + 1))
     }
 
     /** Before the first snapshot a lineage begins with a changelog. */

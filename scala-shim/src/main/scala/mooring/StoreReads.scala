@@ -37,6 +37,10 @@ final case class ReadCounts(
   def isEmpty: Boolean = localFiles + remoteFiles + localChangelogs + remoteChangelogs == 0
 }
 
+object ReadCounts {
+  val Nothing: ReadCounts = ReadCounts(0, 0, 0, 0, 0, 0)
+}
+
 object StoreReads {
   private val byStore = new ConcurrentHashMap[String, StoreReads]()
 

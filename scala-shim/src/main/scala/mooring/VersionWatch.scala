@@ -3,8 +3,9 @@ package io.mooring
 import scala.util.control.NonFatal
 
 /**
- * Takes up each new version of the job model in an executor, by asking the driver again and again; the plugin's API has
- * no way from the driver to an executor. A daemon thread, from its making until `stop`.
+ * Takes up each new version of the job model in an executor, and ends copies for which nobody asks any more, by asking the
+ * driver again and again; the plugin's API has no way from the driver to an executor. A daemon thread, from its making
+ * until `stop`.
  */
 final class VersionWatch {
   @volatile private var taken = -1L
@@ -23,10 +24,11 @@ final class VersionWatch {
   /** Asks, and tells at once of what is new; answers how long to wait. */
   private def ask(): Long =
     try ExecutorReports.version(taken) match {
-      case Some((newest, _)) if newest > taken =>
-        taken = newest
-        0
-      case Some((_, againInMs)) => againInMs
+      case Some(word) =>
+        Copies.ofThisExecutor.foreach(_.keepOnly(word.copied))
+        val isNews = word.version > taken
+        taken = math.max(word.version, taken)
+        if (isNews) 0 else word.againInMs
       case None => VersionWatch.PauseMs
     } catch {
       case NonFatal(e) =>

@@ -1,0 +1,138 @@
+package org.apache.spark.sql.execution.streaming.state.mooring
+
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicReference
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.sql.execution.streaming.state.{RocksDBConf, RocksDBEventForwarder, StateStoreId}
+import org.apache.spark.util.Utils
+
+/**
+ * A version of one state store whose files are all here: the versions since its `base`, oldest first, the version itself
+ * last; the base is the snapshot that opening it begins with, None for the empty store that comes before any.
+ */
+final case class CopiedVersion(
+    versions: Seq[(Long, String)], base: Option[(Long, String)], hasColumnFamilies: Boolean)
+
+/**
+ * The open copies of state stores that run elsewhere: RocksDB instances at a committed version, each of which waits for
+ * the provider that takes it over. Spark's registry of providers, its coordinator and its maintenance know none of them,
+ * and none can write to the checkpoint before it is taken over: it is loaded for reading only.
+ */
+object OpenStores {
+  private val held = new ConcurrentHashMap[String, OpenStore]() // by the directory in the checkpoint, of which ids are unique
+
+  def count: Int = held.size
+
+  /** Whether stores opened with this access have changelogs to go on by, and versions that can be told apart. */
+  def areOf(access: CheckpointAccess): Boolean =
+    access.stores.enableStateStoreCheckpointIds && RocksDBConf(access.stores).enableChangelogCheckpointing
+
+  /** Opens the copy, which takes as long as any opening; `ended` is called once, when it is taken over or dropped. */
+  def open(directory: Path, partition: Int, copied: CopiedVersion, access: CheckpointAccess, watcher: SnapshotLoadWatcher)(
+      ended: => Unit): OpenStore = {
+    val name = s"standby of $directory"
+    val local = Utils.createExecutorLocalTempDir(SparkEnv.get.conf, s"mooring-standby-$partition")
+    val reports = new ReportsOnceTaken(partition)
+    val door =
+      try new RocksDBDoor(watcher, directory.toString, RocksDBConf(access.stores), local, access.hadoopConf, name,
+        copied.hasColumnFamilies, enableStateStoreCheckpointIds = true, partition, Some(reports), None)
+      catch {
+        case e: Throwable =>
+          Utils.deleteRecursively(local)
+          throw e
+      }
+    try {
+      val (version, id) = copied.versions.last
+      door.load(version, Some(id), readOnly = true, loadEmpty = false)
+    } catch {
+      case e: Throwable =>
+        door.close()
+        throw e
+    }
+    val opened = new OpenStore(directory.toString, door, reports, partition, copied.hasColumnFamilies, () => ended)
+    Option(held.put(opened.directory, opened)).foreach(_.drop())
+    opened
+  }
+
+  /** The copy of this directory's store, for a provider that would make an instance with these arguments. */
+  private[mooring] def take(
+      directory: String, conf: RocksDBConf, hasColumnFamilies: Boolean, hasIds: Boolean, partition: Int,
+      forwarder: Option[RocksDBEventForwarder]): Option[RocksDBDoor] = Option(held.get(directory)).flatMap { copy =>
+    if (hasIds && copy.isLike(conf, partition, hasColumnFamilies)) copy.take(forwarder)
+    else {
+      copy.drop()
+      None
+    }
+  }
+
+  private[mooring] def forget(copy: OpenStore): Unit = { held.remove(copy.directory, copy); () }
+}
+
+/**
+ * One open copy. It is its maker's until it ends, once: a provider takes it over, at any moment, or it is dropped. The
+ * instance has a lock of its own, so a provider that takes it over while it goes on loads after that.
+ */
+final class OpenStore private[mooring] (
+    private[mooring] val directory: String, door: RocksDBDoor, reports: ReportsOnceTaken, partition: Int,
+    hasColumnFamilies: Boolean, ended: () => Unit) {
+  import OpenStore._
+
+  private val state = new AtomicReference[State](Held)
+
+  /** A provider has it. */
+  def isTaken: Boolean = state.get == Taken
+
+  /**
+   * Goes on to the version by the changelogs since the one it stands at; false when that can not be: it has ended, or
+   * began with another snapshot than an instance would that is opened now. What is thrown leaves it fit only to be dropped.
+   */
+  def goOn(copied: CopiedVersion): Boolean =
+    try door.exclusively {
+      state.get == Held && door.beganWith == copied.base && copied.hasColumnFamilies == hasColumnFamilies &&
+        door.goOn(copied.versions)
+    } finally closeIfDropped()
+
+  /** Closes it, or has it closed by the thread that is at it. */
+  def drop(): Unit = if (state.compareAndSet(Held, Dropped)) {
+    OpenStores.forget(this)
+    ended()
+    closeIfDropped()
+  }
+
+  private[mooring] def isLike(conf: RocksDBConf, ofPartition: Int, withColumnFamilies: Boolean): Boolean =
+    conf.copy(stateStoreConf = door.conf.stateStoreConf) == door.conf && ofPartition == partition &&
+      withColumnFamilies == hasColumnFamilies
+
+  /** The instance, which is the caller's from now on: to be loaded, and closed. */
+  private[mooring] def take(forwarder: Option[RocksDBEventForwarder]): Option[RocksDBDoor] =
+    Option.when(state.compareAndSet(Held, Taken)) {
+      OpenStores.forget(this)
+      ended()
+      reports.to = forwarder
+      door.takenOver()
+      door
+    }
+
+  private def closeIfDropped(): Unit = if (state.get == Dropped) door.closeIfFree()
+}
+
+private object OpenStore {
+  sealed trait State
+  case object Held extends State
+  case object Taken extends State
+  case object Dropped extends State
+}
+
+/** What a store tells the coordinator of is told by the provider that has taken it over. */
+private[mooring] final class ReportsOnceTaken(partition: Int)
+  extends RocksDBEventForwarder(ReportsOnceTaken.NoRun, StateStoreId("", 0, partition)) {
+  @volatile var to: Option[RocksDBEventForwarder] = None
+  override def reportSnapshotUploaded(version: Long): Unit = to.foreach(_.reportSnapshotUploaded(version))
+}
+
+private object ReportsOnceTaken {
+  val NoRun: String = new java.util.UUID(0, 0).toString
+}

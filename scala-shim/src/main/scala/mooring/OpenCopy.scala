@@ -1,0 +1,67 @@
+package io.mooring
+
+import java.nio.channels.ClosedByInterruptException
+import java.util.concurrent.{Semaphore, TimeUnit}
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, CopiedVersion, OpenStore, OpenStores}
+
+/**
+ * The open instance of one copied store, where there is room for it: brought on from version to version, else dropped
+ * and opened anew from the files that were copied. Whatever goes wrong leaves a copy of files, which is opened at the
+ * take-over. Called by one thread at a time; `close` by any.
+ */
+private final class OpenCopy(directory: Path, partition: Int, access: CheckpointAccess, room: Semaphore) {
+  private val isPossible = OpenStores.areOf(access)
+  @volatile private var isOver = false
+  @volatile private var open = Option.empty[OpenStore]
+  private var notBefore = System.nanoTime()
+
+  def bringTo(copied: CopiedVersion): Unit = if (isPossible && !isOver) {
+    try if (!open.exists(_.goOn(copied))) openAnew(copied)
+    catch {
+      case e @ (_: InterruptedException | _: ClosedByInterruptException) => // the executor ends
+        drop()
+        throw e
+      case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
+        notBefore = System.nanoTime() + OpenCopy.PauseNanos
+        Say.once(s"open-copy-${e.getClass.getName}", s"the copy of $directory could not be kept open ($e): its files are " +
+          "kept, and it is opened again in a minute")
+        drop()
+    }
+    if (isOver) drop()
+  }
+
+  /** For ever. */
+  def close(): Unit = {
+    isOver = true
+    drop()
+  }
+
+  private def drop(): Unit = {
+    open.foreach(_.drop())
+    open = None
+  }
+
+  private def openAnew(copied: CopiedVersion): Unit = {
+    if (open.exists(_.isTaken)) notBefore = System.nanoTime() + OpenCopy.PauseNanos // the order is from before that
+    drop()
+    if (notBefore - System.nanoTime() <= 0 && room.tryAcquire()) {
+      val watcher = new StoreWatcher(directory, isOfCopy = true)
+      val opened =
+        try OpenStores.open(directory, partition, copied, access, watcher)(room.release())
+        catch {
+          case e: Throwable =>
+            room.release()
+            throw e
+        }
+      open = Some(opened)
+    }
+  }
+}
+
+private object OpenCopy {
+  private val PauseNanos = TimeUnit.MINUTES.toNanos(1)
+}
