@@ -14,22 +14,32 @@ import scala.util.control.NonFatal
  * killed executor left half written.
  *
  * What was not opened for longest goes first; within one state store the oldest file does. A file that some executor
- * has open (it has a second link) stays. One executor of the host sweeps at a time; a daemon thread does it.
+ * has open (it has a second link) stays. One executor of the host sweeps at a time; a daemon thread does it. Every file
+ * is looked at then, which may be many: only when there may be anything to do, and for a hundredth of the time at most.
  */
 final class HostStoreSweep(store: HostStore, limit: Long) {
   private val thread = Daemon.start("mooring-host-store-sweep")(run())
 
   def stop(): Unit = thread.interrupt()
 
+  private var tidyFrom = System.nanoTime() // when to look again for what was abandoned
+
   private def run(): Unit =
-    try while (true) {
-      Thread.sleep(HostStoreSweep.PauseMs)
-      try alone(sweep())
-      catch {
-        case e: InterruptedException => throw e
-        case NonFatal(e) => Say.once("local-store-sweep", s"the local store could not be swept ($e): it may outgrow its limit")
+    try {
+      var took = 0L
+      while (true) {
+        TimeUnit.NANOSECONDS.sleep(math.max(HostStoreSweep.PauseNanos, 100 * took))
+        val start = System.nanoTime()
+        try if (isDue) alone(sweep())
+        catch {
+          case e: InterruptedException => throw e
+          case NonFatal(e) => Say.once("local-store-sweep", s"the local store could not be swept ($e): it may outgrow its limit")
+        }
+        took = System.nanoTime() - start
       }
     } catch { case _: InterruptedException => } // the executor ends
+
+  private def isDue = limit < Long.MaxValue || store.lackOfRoom() > 0 || System.nanoTime() - tidyFrom >= 0
 
   private def alone(body: => Unit): Unit =
     Using.resource(FileChannel.open(store.root.resolve(".sweep"), StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
@@ -40,8 +50,9 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
 
   /** Sweeps once, now. */
   def sweep(): Unit = {
+    tidyFrom = System.nanoTime() + HostStoreSweep.AbandonedNanos
     val files = filesThatStay()
-    val longAgo = FileTime.fromMillis(System.currentTimeMillis() - HostStoreSweep.AbandonedMs)
+    val longAgo = FileTime.fromMillis(System.currentTimeMillis() - TimeUnit.NANOSECONDS.toMillis(HostStoreSweep.AbandonedNanos))
     files.collect { case (f, changed) if isTemporary(f) && changed.compareTo(longAgo) < 0 => Files.deleteIfExists(f) }
     shrink(files.map(_._1).flatMap(f => KeptFile.parse(f.getFileName.toString).map(f -> _)))
   }
@@ -84,6 +95,6 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
 }
 
 object HostStoreSweep {
-  private val PauseMs = TimeUnit.SECONDS.toMillis(30)
-  private val AbandonedMs = TimeUnit.HOURS.toMillis(1)
+  private val PauseNanos = TimeUnit.SECONDS.toNanos(30)
+  private val AbandonedNanos = TimeUnit.HOURS.toNanos(1)
 }

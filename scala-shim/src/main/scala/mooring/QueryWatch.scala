@@ -260,7 +260,7 @@ final class ReportDesk(
 
 object ReportDesk {
   private val AskFirstMs = 50
-  private val AskEveryMs = 250
+  private val AskEveryMs = 500
   private val AskAtLeastEveryMs = 1000
   private val AskSeldomMs = 5000
 }
