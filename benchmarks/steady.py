@@ -6,7 +6,7 @@ stopped (SIGSTOP). Only batches that lie whole within a turn count; the first on
 With changelog checkpointing off, every commit uploads the store's new files before the batch can end, so copies would
 be felt there; with it on, commits write changelogs, and a background thread uploads.
 
-    throughput               rows a second, of each turn
+    throughput               rows a second, of the turns of a run together: both sides meet the same drift of the machine
     batch-p50, batch-p95     time of a batch, of a run's batches
     commit-p50               commit of the state stores in a batch, added up over the partitions
     file-sync-p50            of that, upload (changelog off)
@@ -213,7 +213,7 @@ def figures_of(finished: Run, turns: Iterable[Turn], case: Case) -> Measured:
     batches = list(itertools.chain.from_iterable(alone))
     times = [batch.seconds for batch in batches]
     figures = {
-        "throughput": [sum(b.rows for b in turn) / (turn[-1].end - turn[0].start) for turn in alone],
+        "throughput": [sum(batch.rows for batch in batches) / sum(turn[-1].end - turn[0].start for turn in alone)],
         "batch-p50": [percentile(times, 50)],
         "batch-p95": [percentile(times, 95)],
         "commit-p50": [percentile([batch.operator["commitTimeMs"] / 1000 for batch in batches], 50)],
