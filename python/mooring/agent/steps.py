@@ -31,12 +31,13 @@ class Step:
 def next_step(fleet: Fleet, resting: JobModel, target: JobModel) -> Step:
     """From where tasks are, as `resting` has it, towards the target: to the first receivers in natural order.
 
-    Both have the same tasks, and no standbys. Asked again when that is in force, it is about the next ones.
+    Both have the same tasks, and no standbys. Asked again when that is in force, it is about the next ones. Where there
+    is no time to wait for anything, all go at once.
     """
     goes_to = _owners(target)
     taking = _taken_over(fleet, resting, target)
     receivers = tuple(sorted(set(taking.values()), key=natural_order))
-    first = receivers[: fleet.most_receivers]
+    first = receivers[: fleet.most_receivers] if fleet.timing.rebind_timeout_ms else receivers
     if first == receivers:
         return Step(target, receivers, is_last=True)
     later = {name for name, id in taking.items() if id not in first}
