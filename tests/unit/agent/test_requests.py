@@ -249,12 +249,12 @@ def test_one_action_is_begun_at_a_time_and_the_loop_does_not_wait_for_the_next(d
 
 
 def test_an_answer_is_never_too_long_to_be_read(desks: Desks) -> None:
-    desks.story.joins(*(f"{number}@z{number}" for number in range(4, 400)))
+    desks.story.joins(*(f"{number}@z{number}" for number in range(4, 64)))
     stop = desks.asks("STOP", "9" * 1000)
     desks.is_read()
     answer = desks.responses[stop.uuid]
     assert ContainerPlacementResponseMessage.from_json(answer.to_json()).response_message == answer.response_message
-    assert "and 3" in answer.response_message or answer.response_message.endswith("...")
+    assert "and 43 more" in answer.response_message or answer.response_message.endswith("...")
 
 
 def test_a_response_that_can_not_be_read_is_removed_unless_its_request_is_there(desks: Desks) -> None:
