@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from benchmarks.batches import Batch, longest
 from benchmarks.figures import Row, percentile
@@ -42,8 +42,6 @@ ONE, ALL = "one processor", "all processors"
 BATCHES_AFTER = 5
 ASKED_AFTER = (0.3, 0.9, 1.5)
 """Seconds from a commit to the first request, one change after the other: a batch takes about two."""
-
-Chosen = TypeVar("Chosen")
 
 MOST_SECONDS = 600.0
 """For how long the final status of one request is waited for."""
@@ -120,12 +118,13 @@ def _changes(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, pl
     means: Means = Notices(working) if side.name == "stock" else Requests(working)
     seen: list[tuple[str, Change]] = []
     for number, what in enumerate(case.changes):
-        make = means.prepared(what, number)
+        steps = means.steps(what, number)
         quiet_from = time.time()
         working.wait_for_commits(1 + plan.batches_quiet)  # the one that is under way is not among them
         time.sleep(ASKED_AFTER[number % len(ASKED_AFTER)])
         at = time.time()
-        make()
+        for step in steps:
+            step()
         over_at = time.time()
         working.wait_for_commits(BATCHES_AFTER)
         seen.append((what, Change(quiet_from, at, over_at, time.time())))
@@ -165,10 +164,10 @@ class Change:
 class Means(Protocol):
     """How a side makes a change."""
 
-    def prepared(self, what: str, number: int) -> Callable[[], None]:
-        """The change, the application's `number`th from 0: made by a call, which returns when it is over.
+    def steps(self, what: str, number: int) -> Sequence[Callable[[], None]]:
+        """The application's `number`th change, from 0: calls to be made in turn, each of which returns when it is over.
 
-        Who is to go is settled now, so that the call takes no time for that.
+        Who is to go is settled now, so that the calls take no time for that.
         """
 
 
@@ -180,10 +179,10 @@ class Requests:
         working.submission.wait_until(lambda: bool(self._found()), "a plan for all hosts", 120)
         self._order = self._found()
 
-    def prepared(self, what: str, number: int) -> Callable[[], None]:
+    def steps(self, what: str, number: int) -> Sequence[Callable[[], None]]:
         """Of one the processor of the first host, then that of the second and so on, as they were in the beginning."""
         chosen = self._order if what == ALL else (self._order[number % len(self._order)],)
-        return lambda: _each(chosen, self._move)
+        return [partial(self._move, processor) for processor in chosen]
 
     def _found(self) -> tuple[str, ...]:
         return one_on_each_host(self._working.status())
@@ -212,14 +211,14 @@ class Notices:
         self._working = working
         self._last_host = ""
 
-    def prepared(self, what: str, number: int) -> Callable[[], None]:
+    def steps(self, what: str, number: int) -> Sequence[Callable[[], None]]:
         """Of one an executor with about an even share, where possible not on the host of last time."""
         if what == ALL:
             chosen = sorted(self._working.executors().values(), key=lambda one: one.host)
         else:
             chosen = [self._working.choose(self._last_host)[0]]
         self._last_host = chosen[-1].host
-        return lambda: _each(chosen, self._end)
+        return [partial(self._end, executor) for executor in chosen]
 
     def _end(self, executor: ExecutorProcess) -> None:
         tell_to_go(executor)
@@ -230,11 +229,6 @@ class Notices:
             return executor.id not in there and len(there) == HOSTS
 
         job.wait_until(is_replaced, f"another executor in place of {executor.id}", 120)
-
-
-def _each(chosen: Iterable[Chosen], move: Callable[[Chosen], None]) -> None:
-    for one in chosen:
-        move(one)
 
 
 def one_on_each_host(status: Mapping[str, Any]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from mooring.demo.evidence import Checkpoint
 from mooring.metadata import MetadataStore, open_metadata_store
 from mooring.placement import ContainerPlacementMetadataStore, ContainerPlacementResponseMessage, StatusCode
 from mooring.testing.cluster import SparkCluster
+from mooring.testing.probes import wait_until
 from mooring.testing.submission import Submission
 from tests.integration.load import Load
 
@@ -81,25 +82,22 @@ def test_two_hundred_requests_are_answered_once_each_and_in_turn_though_the_agen
         wishes = wishes_of(draw, begin, list(cluster.hosts), int(time.time() * 1000) - 60_000)
         with paused_agent(job):
             asked = ask(wishes, load.metadata, job.application, draw)
-        answers = Answers(store)
-        killed = 0
-        kill_at = time.monotonic() + draw.uniform(*SECONDS_BETWEEN_KILLS)
-        while len(answers.finals) < len(asked):
-            if time.monotonic() > deadline:
-                under_way = load.status().get("requests")
-                pytest.fail(
-                    f"after {LIMIT_SECONDS / 60:g} minutes {answers}, of {len(asked)} in all;"
-                    f" agents killed: {killed}; the last that the status shows: {under_way}"
-                )
+        answers, killer = Answers(store), Killer(job, draw)
+
+        def are_final() -> bool:
             assert job.is_running, job.process.story()
-            if time.monotonic() >= kill_at and kill_agent(job):
-                killed += 1
-                kill_at = time.monotonic() + draw.uniform(*SECONDS_BETWEEN_KILLS)
+            killer.kill_when_due()
             feeder.feed_when_due()
             answers.look()
-            time.sleep(0.5)
-        print(f"{answers}; agents killed: {killed}")
-        assert killed, "nothing happened to the agent"
+            return len(answers.finals) >= len(asked)
+
+        def so_far() -> str:
+            return f"{answers}; agents killed: {killer.killed}; the last ones: {load.status().get('requests')}"
+
+        told = f"a final status of {len(asked)} requests"
+        wait_until(are_final, told, deadline - time.monotonic(), interval=0.5, story=so_far)
+        print(f"{answers}; agents killed: {killer.killed}")
+        assert killer.killed, "nothing happened to the agent"
 
         in_order = sorted(asked, key=lambda uuid: asked[uuid].at_ms)
         assert_each_in_turn(asked, in_order, answers)
@@ -153,12 +151,24 @@ def paused_agent(job: Submission) -> Iterator[None]:
         os.kill(agent.pid, signal.SIGCONT)
 
 
-def kill_agent(job: Submission) -> bool:
-    """Kill -9; false while there is none, as the driver waits a little before it starts another."""
-    agent = job.helper("mooring.agent")
-    if agent is not None:
-        os.kill(agent.pid, signal.SIGKILL)
-    return agent is not None
+class Killer:
+    """Kills the agent (-9), each time after a while of a drawn length."""
+
+    def __init__(self, job: Submission, draw: random.Random) -> None:
+        self._job, self._draw = job, draw
+        self._due = self._drawn()
+        self.killed = 0
+
+    def kill_when_due(self) -> None:
+        """Not while there is none, as the driver waits a little before it starts another."""
+        agent = self._job.helper("mooring.agent") if time.monotonic() >= self._due else None
+        if agent is not None:
+            os.kill(agent.pid, signal.SIGKILL)
+            self.killed += 1
+            self._due = self._drawn()
+
+    def _drawn(self) -> float:
+        return time.monotonic() + self._draw.uniform(*SECONDS_BETWEEN_KILLS)
 
 
 class Feeder:
