@@ -31,37 +31,27 @@ and leaves; then the host is gone. Later it comes back, and gets its share when 
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.batches import Batch, batches_in, longest
-from benchmarks.built_state import build, copy_for
-from benchmarks.commits import commits_in
-from benchmarks.executor_log import parse_file
-from benchmarks.figures import Row, percentile, row
+from benchmarks.batches import Batch, longest
+from benchmarks.figures import Row, percentile
 from benchmarks.machine import this_machine
-from benchmarks.say import say
-from benchmarks.sides import CHANGELOG, PARTITIONS, Side, StartedRun, mooring, mooring_standby, stock
-from benchmarks.storage.kinds import Storage, storage
-from benchmarks.takeover import Kill, Logs, figures_of, holders, losses, victim
-from mooring.cli.records import Records
+from benchmarks.sides import CHANGELOG, Side, mooring, mooring_standby, stock
+from benchmarks.storage.kinds import storage
+from benchmarks.takeover import Kill, figures_of, losses
+from benchmarks.working import DECOMMISSION, Seen, Working, built_states, compared, tell_to_go, three_hosts
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
-from mooring.testing.hosts import ExecutorProcess
-from mooring.testing.probes import wait_until
 
-HOSTS = 3
 ROWS_A_BATCH = 80
 KILLED_AFTER = (0.2, 0.5, 0.8)
 """Seconds from a commit to the kill, one kill after the other: a batch begins every second."""
 
-Measured = dict[str, list[float]]
 UNITS = {
     "remote-bytes": "bytes",
     "lost-partitions": "partitions",
@@ -70,14 +60,6 @@ UNITS = {
     "return-worst-over-median": "x",
 }
 SIDES = (stock, mooring, mooring_standby)
-DECOMMISSION = {
-    "spark.decommission.enabled": "true",
-    "spark.storage.decommission.enabled": "true",
-    "spark.storage.decommission.shuffleBlocks.enabled": "true",
-    "spark.storage.decommission.replicationReattemptInterval": "5s",
-}
-"""What those set who have executors told to go: their shuffle files move to others first. Spark looks whether that is
-done every 30 s by default; the shorter time is the benchmark's patience."""
 
 
 @dataclass(frozen=True)
@@ -135,57 +117,19 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
     """Run the plan on a cluster of three hosts; `keep` is a directory for its files, else a temporary one."""
     machine = this_machine()
     rows: list[Row] = []
-    directory = keep or Path(tempfile.mkdtemp(prefix="mooring-failover-"))
-    try:
-        work = directory / "cluster"
-        with SparkCluster(
-            hosts=HOSTS, cores_per_host=1, executor_memory="1g", work_dir=work, host_memory="2g"
-        ) as cluster:
-            for size in plan.sizes_gb:
-                built = directory / f"built-{size}"
-                build(cluster, built, size, {})
-                for case in plan.cases_of(size):
-                    rows += _compare(cluster, [make() for make in sides], built, size, case, plan)
-                shutil.rmtree(built)
-    finally:
-        if keep is None:
-            shutil.rmtree(directory, ignore_errors=True)
+    with three_hosts("failover", keep) as (cluster, directory):
+        for size, built in built_states(cluster, directory, plan.sizes_gb):
+            for case in plan.cases_of(size):
+                observe = partial(_faults, cluster, case=case, plan=plan)
+                varied = {"storage": case.storage, "state_gb": size, "changelog": case.changelog}
+                rows += compared(cluster, [make() for make in sides], built, observe, UNITS, **varied)
     return {"name": "failover", "machine": machine, "rows": rows}
 
 
-def _compare(
-    cluster: SparkCluster, sides: Sequence[Side], built: Path, size: float, case: Case, plan: Plan
-) -> list[Row]:
-    measured: dict[tuple[str, str], Measured] = {}  # what was killed, figure -> side -> values
-    for side in sides:
-        checkpoint = built.parent / f"{size}-{case.storage}-{case.changelog}-{side.name}" / "ck"
-        copy_for(storage(case.storage), built, checkpoint)
-        os.sync()  # what the run before has written would go to the disk during this one
-        for what, seen in _faults(cluster, side, checkpoint, case, plan):
-            told = ", ".join(f"{figure} {value:.3g}" for figure, value in seen.items())
-            say(f"{size} GB {case.storage} changelog={case.changelog} {side.name} {what}: {told}")
-            for figure, value in seen.items():
-                measured.setdefault((what, figure), {}).setdefault(side.name, []).append(value)
-        _forget(cluster, checkpoint.parent)
-    varied = {"storage": case.storage, "state_gb": size, "changelog": case.changelog}
-    return [
-        row(figure, UNITS.get(figure, "s"), values, **varied, what=what) for (what, figure), values in measured.items()
-    ]
-
-
-def _forget(cluster: SparkCluster, directory: Path) -> None:
-    """No application is up: let go of a checkpoint and of what the hosts keep of it, gigabytes each."""
-    shutil.rmtree(directory)
-    for host in cluster.hosts.values():
-        for kept in host.local_store.iterdir():
-            shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
-
-
-def _faults(
-    cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, plan: Plan
-) -> Iterator[tuple[str, dict[str, float]]]:
+def _faults(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, plan: Plan) -> Iterator[Seen]:
     """What was done, and the figures of it; at the end those of the whole application."""
-    working = _Working(cluster, side, storage(case.storage), checkpoint, case)
+    conf = {CHANGELOG: str(case.changelog).lower(), **(DECOMMISSION if "notice" in case.faults else {})}
+    working = Working(cluster, side, storage(case.storage), checkpoint, ROWS_A_BATCH, conf)
     last_host = ""
     notices: list[Notice] = []
     working.wait_until_steady(plan.batches_first)
@@ -196,8 +140,7 @@ def _faults(
         time.sleep(KILLED_AFTER[number % len(KILLED_AFTER)])
         at = time.time()
         if what == "notice":
-            chosen.decommission()
-            wait_until(lambda gone=chosen: not gone.is_alive, "the executor to leave", timeout=120, interval=0.01)
+            tell_to_go(chosen)
         else:
             chosen.kill()
         if what != "executor":
@@ -210,13 +153,22 @@ def _faults(
         if what == "notice":
             notices.append(Notice(at, gone_at, time.time()))
         else:
-            yield what, working.figures_of(Kill(at, chosen.id, lost))
+            yield what, _figures(working, side, Kill(at, chosen.id, lost))
     batches = working.finish()
     median = percentile([batch.seconds for batch in batches], 50)
     for notice in notices:
         yield "notice", notice.figures(batches, median)
     for what in dict.fromkeys(case.faults):
         yield what, {"batch-p50": median}
+
+
+def _figures(working: Working, side: Side, kill: Kill) -> dict[str, float]:
+    """What it took to go on. ClusterError when the logs do not tell."""
+    noticed = losses(working.submission.log)
+    try:
+        return figures_of(kill, working.logs(), noticed, working.commits(), side.name == "stock")
+    except ValueError as error:
+        raise ClusterError(f"{side.name}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -233,72 +185,3 @@ class Notice:
             "worst-over-median": longest(batches, self.at, self.gone_at) / median,
             "return-worst-over-median": longest(batches, self.gone_at, self.back_at) / median,
         }
-
-
-class _Working:
-    """One side's application: an executor with one core on each of three hosts."""
-
-    def __init__(self, cluster: SparkCluster, side: Side, where: Storage, checkpoint: Path, case: Case) -> None:
-        self._cluster, self._side, self._checkpoint = cluster, side, checkpoint
-        self._stop = checkpoint.with_name("stop")
-        args = [where.uri(checkpoint), str(ROWS_A_BATCH), str(self._stop)]
-        conf = {CHANGELOG: str(case.changelog).lower(), **(DECOMMISSION if "notice" in case.faults else {})}
-        self._run = StartedRun(cluster, side, where, "failover_job.py", args, conf)
-
-    def wait_until_steady(self, batches: int) -> None:
-        """All executors are there, so many batches have passed since, and the copies, if any, have caught up."""
-        job = self._run.submission
-        job.wait_for_executors(HOSTS, timeout=120)
-        goal = max(commits_in(self._checkpoint)) + batches
-        job.wait_until(lambda: max(commits_in(self._checkpoint)) >= goal, f"{batches} more batches", timeout=180)
-        if self._side.keeps_copies:
-            job.wait_until(self._are_copies_caught_up, "the copies to catch up", timeout=180)
-
-    def _are_copies_caught_up(self) -> bool:
-        records = Records(str(self._checkpoint.parent / "_mooring" / "failover"))
-        return are_caught_up(records.status_if_any())
-
-    def choose(self, last_host: str) -> tuple[ExecutorProcess, frozenset[int]]:
-        """An executor with about an even share of the partitions, where possible not on that host; and its share."""
-        alive = {one.id: one for one in self._cluster.executors(self._run.submission.application)}
-        partitions = holders(self._logs())
-        chosen = alive[victim(partitions, {id: one.host for id, one in alive.items()}, last_host)]
-        return chosen, frozenset(partition for partition, executor in partitions.items() if executor == chosen.id)
-
-    def figures_of(self, kill: Kill) -> dict[str, float]:
-        """What it took to go on. ClusterError when the logs do not tell."""
-        driver = self._run.submission.log
-        try:
-            return figures_of(
-                kill, self._logs(), losses(driver), commits_in(self._checkpoint), self._side.name == "stock"
-            )
-        except ValueError as error:
-            raise ClusterError(f"{self._side.name}: {error}") from error
-
-    def finish(self) -> list[Batch]:
-        """End the application; its batches."""
-        self._stop.touch()
-        return batches_in(self._run.finish().answer["progress"])
-
-    def _logs(self) -> Logs:
-        files = self._run.log_files(self._run.submission.application)
-        return {file.parent.name: parse_file(file) for file in files}
-
-    def wait_for_commits(self, count: int) -> None:
-        """Return at once when so many more are there."""
-        goal = max(commits_in(self._checkpoint)) + count
-        wait_until(
-            lambda: max(commits_in(self._checkpoint)) >= goal,
-            f"{count} more commits",
-            timeout=180,
-            interval=0.02,
-            story=self._run.submission.process.story,
-        )
-
-
-def are_caught_up(status: Mapping[str, Any]) -> bool:
-    """Whether every partition has a copy that is at most one version behind: the next batch is always under way."""
-    copies = [task for task in status.get("tasks", ()) if task["mode"] == "Standby"]
-    return len(copies) == PARTITIONS and all(
-        copy["local-bytes"] and (copy["lag-versions"] or 0) <= 1 for copy in copies
-    )

@@ -94,7 +94,7 @@ def _amount(value: float, unit: str) -> str:
         return f"{value / 1e6:,.1f} MB" if value else "0"
     if unit in ("s", "seconds"):
         return f"{_number(value)} s"
-    if unit == "bytes/byte":
+    if unit in ("bytes/byte", "x"):
         return _number(value)
     return f"{value:,.0f}"
 

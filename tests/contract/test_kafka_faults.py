@@ -214,7 +214,7 @@ def test_closing_takes_seconds_also_without_a_broker(broker, fault, writer):
 
     writing = threading.Thread(target=write)
     writing.start()
-    time.sleep(1)
+    wait_until(store._writing.locked, "the write to be under way", 10)
     before = time.monotonic()
     store.close()
     assert time.monotonic() - before < 15

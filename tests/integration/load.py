@@ -78,6 +78,10 @@ class Load:
         self.offer(files)
         job.wait_until(lambda: self.committed() > committed, "a batch", 120)
 
+    def leave_out_the_rest(self) -> None:
+        """What was not offered yet never is, but the event that ends all windows."""
+        del self._files[self._written : -1]
+
     def offer_the_rest_and_finish(self, job: Submission) -> None:
         self.offer(len(self._files) - self._written)
         (self.events / "STOP").touch()

@@ -51,7 +51,7 @@ class Warm:
         self.job.wait_until(lambda: [s for s in self.load.sizes() if s] == even, f"an even load on {hosts}", 120)
 
     def openings(self) -> list[dict[str, int]]:
-        """What was read for each opening of a state store so far, in the order of time; nothing, of an open copy."""
+        """What was read for each opening of a state store so far, in order of time; of a copy that was open nothing."""
         logs = (log.read_text(errors="replace") for log in self.cluster.work_dir.rglob("stderr"))
         lines = [line for log in logs for line in log.splitlines() if "Mooring: opened " in line]
         return opened("\n".join(sorted(lines, key=lambda line: line[: len("26/01/31 12:00:00")])))

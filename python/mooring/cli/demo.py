@@ -36,12 +36,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 def as_text(measures: dict[str, Any]) -> str:
     """The measures for people, one a line."""
-    restart, standby = measures["restart"], measures["standby"]
+    move, restart, standby = measures["move"], measures["restart"], measures["standby"]
     rows = [
         ("hosts, executors", f"{measures['hosts']}, {measures['executors']}"),
         ("metadata store", measures["metadata"]),
         ("batches", f"{measures['batches']}, median {measures['median-batch-seconds']:.1f} s"),
         ("tasks with state where the plan says", f"{measures['placed-as-planned-percent']} %"),
+        ("a processor moved to another host, and back", f"{move['there']}, {move['back']}; {_batches_of(move)}"),
         ("first commit after the kill", f"{measures['first-commit-after-kill-seconds']:.1f} s"),
         (
             "state stores opened at the restart",
@@ -57,6 +58,13 @@ def as_text(measures: dict[str, Any]) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     return "\n".join(["", *(f"{name.ljust(width)}  {value}" for name, value in rows)])
+
+
+def _batches_of(move: dict[str, Any]) -> str:
+    """How long batches took before a move, and during it."""
+    longest = move["longest-batch-seconds-during"]
+    during = "none during" if longest is None else f"longest during {longest:.1f} s"
+    return f"batches: median before {move['median-batch-seconds-before']:.1f} s, {during}"
 
 
 def _writable(path: Path) -> Path:

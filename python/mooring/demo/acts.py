@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from mooring.agent.open_records import open_records
+from mooring.client import MooringClient
 from mooring.demo.answer import compare, offline_answer, written_rows
 from mooring.demo.bids import Feed, Stream
-from mooring.demo.evidence import input_rows, progress_reports, state_bytes, state_rows
+from mooring.demo.evidence import batch_seconds, began_at, input_rows, progress_reports, state_bytes, state_rows
 from mooring.demo.records_place import records_place
 from mooring.demo.scene import HOSTS, PARTITIONS, Scene, batch_of, need_room
 from mooring.jar import jar_path
@@ -22,7 +23,10 @@ from mooring.testing.cluster import SparkCluster
 from mooring.testing.hosts import ExecutorProcess
 
 VICTIM = "127.0.0.3"
-FILES_BEFORE_THE_KILL = 13
+MOVED_FROM, MOVED_TO = "127.0.0.4", "127.0.0.2"
+FILES_BEFORE_THE_MOVE = 7
+MOST_FILES_DURING_THE_MOVE = 8
+BATCHES_BEFORE_THE_MOVE = 4
 FILES_AFTER_THE_RESTART = 4
 FILES_BEFORE_THE_SECOND_KILL = 2
 STANDBY = {"spark.mooring.standby.replication.factor": "2"}
@@ -71,22 +75,23 @@ def run(say: Tell, progress: Tell, metadata: str | None = None, server: str | No
                 hosts=list(cluster.hosts),
             )
             first = build_up_state(scene, show)
+            moved = move_a_processor(scene, show)
             killed = kill_an_executor(scene, show)
             before_restart = stop(scene, show)
             after_restart = restart(scene, show)
             standby = kill_an_executor_that_has_standbys(scene, show)
             answer = compare_with_offline_answer(scene, show)
-        summary = _summary(scene, steps, first, killed, before_restart, after_restart, standby, answer)
+        summary = _summary(scene, steps, first, moved, killed, before_restart, after_restart, standby, answer)
         return {"metadata": place if named else "files beside the checkpoint", **summary}
 
 
 def build_up_state(scene: Scene, show: Callable[..., Measures]) -> Measures:
     """Start the application and let it read until its state is large."""
-    scene.feed.give(FILES_BEFORE_THE_KILL)
+    scene.feed.give(FILES_BEFORE_THE_MOVE)
     scene.start_application()
     executors = scene.application.wait_for_executors(HOSTS)
     show("start", f"the job is submitted; it has {len(executors)} executors", executors=executors)
-    scene.wait_for_files(FILES_BEFORE_THE_KILL)
+    scene.wait_for_files(FILES_BEFORE_THE_MOVE)
     status = scene.settled_status()
     placed, percent = status["counters"]["preferred-host-requests"], _percent(status["counters"])
     groups = ", ".join(f"{p['location']} has {len(p['tasks'])}" for p in status["processors"])
@@ -96,6 +101,81 @@ def build_up_state(scene: Scene, show: Callable[..., Measures]) -> Measures:
         f"{placed} tasks with state were run, {percent} % of them where the plan says",
         **{"executors": executors, "placed-as-planned-percent": percent, "counters": status["counters"]},
     )
+
+
+def move_a_processor(scene: Scene, show: Callable[..., Measures]) -> Measures:
+    """Move a processor to another host while the stream runs, as an operator does, and back again."""
+    before = scene.status()
+    processor = next(one for one in before["processors"] if one["location"] == MOVED_FROM)
+    show(
+        "move",
+        f"processor {processor['id']} is asked to go from {MOVED_FROM} to {MOVED_TO}, with {len(processor['tasks'])} "
+        "tasks, while batches run",
+        processor=processor["id"],
+    )
+    most_files = len(scene.feed.given) + MOST_FILES_DURING_THE_MOVE
+    begin = time.time()
+    with scene.client() as client:
+        there = _place(scene, client, processor["id"], MOVED_TO, most_files)
+        there_after = round(time.time() - begin, 1)
+        back = _place(scene, client, processor["id"], MOVED_FROM, most_files)
+    seconds = round(time.time() - begin, 1)
+    scene.wait_for_files(len(scene.feed.given))
+    after = scene.settled_status()
+    quiet, during = _batches_around(scene, begin, begin + seconds)
+    measured = {
+        "processor": processor["id"],
+        "tasks": processor["tasks"],
+        "from": MOVED_FROM,
+        "to": MOVED_TO,
+        "there": there,
+        "there-after-seconds": there_after,
+        "back": back,
+        "back-after-seconds": seconds,
+        "batches-before": len(quiet),
+        "median-batch-seconds-before": statistics.median(quiet),
+        "batches-during": len(during),
+        "longest-batch-seconds-during": max(during, default=None),
+        **_opened(before["counters"], after["counters"]),
+    }
+    longest = f"the longest of the {len(during)} meanwhile {max(during):.1f} s" if during else "none ran meanwhile"
+    return show(
+        "moved",
+        f"there: {there} after {there_after:.1f} s, and back: {back} after {seconds:.1f} s; the median of the "
+        f"{len(quiet)} batches before is {measured['median-batch-seconds-before']:.1f} s, {longest}; "
+        f"{_opens(before['counters'], after['counters'])}",
+        **measured,
+    )
+
+
+def _place(scene: Scene, client: MooringClient, processor: str, host: str, most_files: int) -> str:
+    """Ask for it, and feed the stream until that has come to its end; the final status."""
+    uuid = client.place_container(processor, host, scene.application.application)
+    last: list[str] = []
+
+    def is_over() -> bool:
+        scene.keep_fed(most_files)
+        answer = client.container_status(uuid)
+        last[:] = [answer.status_code.value if answer else "gone"]
+        return answer is None or answer.status_code.is_final
+
+    scene.wait(is_over, f"processor {processor} to be on {host}")
+    return last[0]
+
+
+def _batches_around(scene: Scene, begin: float, end: float) -> tuple[list[float], list[float]]:
+    """How long batches took: the last few that were over before, and those that were under way between the two."""
+    last = scene.checkpoint.last_commit()
+    reports: list[Measures] = []
+
+    def are_reported() -> bool:
+        reports[:] = progress_reports(scene.event_logs)
+        return any(int(report["batchId"]) >= last for report in reports)
+
+    scene.wait(are_reported, f"Spark's report of batch {last}")
+    spans = [(began_at(report), batch_seconds(report)) for report in reports]
+    before = [seconds for began, seconds in spans if began + seconds <= begin]
+    return before[-BATCHES_BEFORE_THE_MOVE:], [s for began, s in spans if began < end and began + s > begin]
 
 
 def kill_an_executor(scene: Scene, show: Callable[..., Measures]) -> Measures:
@@ -225,7 +305,7 @@ def compare_with_offline_answer(scene: Scene, show: Callable[..., Measures]) -> 
             "surplus": result.surplus,
             "different": result.different,
             "twice": result.twice,
-            "median-batch-seconds": statistics.median(r["durationMs"]["triggerExecution"] for r in reports) / 1000,
+            "median-batch-seconds": statistics.median(map(batch_seconds, reports)),
             "batches": len(commits),
             **largest,
         },
@@ -238,14 +318,12 @@ def _wait_until_home(scene: Scene, victim: str, tasks: list[str], moment: float)
     They are back when their host has a new executor and they were last seen there: after having been seen elsewhere, or
     in a batch that began with the new executor in the plan.
     """
-    given = len(scene.feed.given)
+    most_files = len(scene.feed.given) + MOST_FILES_WHILE_AWAY
     away: set[str] = set()
     first_plan: list[int] = []
 
     def are_home() -> bool:
-        unread = len(scene.feed.given) - scene.checkpoint.files_committed()
-        if unread < 2 and len(scene.feed.given) - given < MOST_FILES_WHILE_AWAY:
-            scene.feed.give()
+        scene.keep_fed(most_files)
         status = scene.status()
         whereabouts = _whereabouts(status)
         away.update(place for task in tasks if (place := whereabouts.get(task, VICTIM)) != VICTIM)
@@ -264,6 +342,7 @@ def _summary(
     scene: Scene,
     steps: list[Measures],
     first: Measures,
+    moved: Measures,
     killed: Measures,
     before: Measures,
     after: Measures,
@@ -276,6 +355,7 @@ def _summary(
         "executors": len(first["executors"]),
         "batches": answer["batches"],
         "placed-as-planned-percent": _percent(total),
+        "move": moved,
         "killed": killed["victim"],
         "first-commit-after-kill-seconds": killed["first-commit-after-kill-seconds"],
         "median-batch-seconds": answer["median-batch-seconds"],

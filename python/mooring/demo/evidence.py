@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,16 @@ def progress_reports(event_logs: Path) -> list[dict[str, Any]]:
 def input_rows(report: dict[str, Any]) -> int:
     """The rows that the batch read."""
     return sum(int(source["numInputRows"]) for source in report["sources"])
+
+
+def batch_seconds(report: dict[str, Any]) -> float:
+    """How long the batch took."""
+    return float(report["durationMs"]["triggerExecution"]) / 1000
+
+
+def began_at(report: dict[str, Any]) -> float:
+    """When the batch began, in seconds since the epoch."""
+    return datetime.fromisoformat(report["timestamp"].replace("Z", "+00:00")).timestamp()
 
 
 def state_bytes(report: dict[str, Any]) -> int:

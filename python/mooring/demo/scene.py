@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.agent.records import ReadRecords
+from mooring.client import MooringClient
 from mooring.demo import standing_offers
 from mooring.demo.bids import Feed
 from mooring.demo.evidence import Checkpoint, status_record
@@ -91,6 +92,19 @@ class Scene:
         """The status record once it tells of this batch, or a later one."""
         self.wait(lambda: batch_of(self.status()) >= batch, "the status to be written")
         return self.status()
+
+    def client(self) -> MooringClient:
+        """For requests to the application that runs now, which has begun its first batch."""
+        store = self._records.store()
+        if store is None:
+            raise ClusterError("the application has no records yet")
+        return MooringClient(store)
+
+    def keep_fed(self, most_files: int) -> None:
+        """Let the job have a batch to run and one to come, as long as it was not given so many files in all."""
+        unread = len(self.feed.given) - self.checkpoint.files_committed()
+        if unread < 2 and len(self.feed.given) < most_files:
+            self.feed.give()
 
     def wait_for_files(self, files: int) -> None:
         """Return when that many input files are in committed batches."""

@@ -21,8 +21,8 @@ RESULT = {
 
 
 def test_a_benchmark_is_a_file_with_run():
-    assert {"grouping", "restart", "steady"} <= set(command.names())
-    assert not {"report", "figures", "__main__"} & set(command.names())
+    assert {"failover", "grouping", "move", "restart", "steady"} <= set(command.names())
+    assert not {"report", "figures", "working", "__main__"} & set(command.names())
 
 
 def test_the_medians_and_the_ratio_are_printed_and_the_result_is_written(tmp_path, monkeypatch, capsys):

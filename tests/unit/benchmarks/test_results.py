@@ -57,6 +57,13 @@ def test_a_table_shows_bytes_as_megabytes_and_switches_as_on_and_off():
     ]
 
 
+def test_a_table_shows_how_many_times_as_much_with_what_comes_after_the_point():
+    rows = [row("worst-over-median", "x", {"stock": [4.125, 4.0, 9.5], "mooring": [1.25]})]
+    assert table({"name": "move", "rows": rows}).splitlines()[2:] == [
+        "| worst-over-median | 4.12 (4–9.5) | 1.25 | 0.303 |",
+    ]
+
+
 def test_a_table_can_be_kept_to_some_figures():
     rows = [row(name, "s", {"stock": [1.0], "mooring": [1.0]}) for name in ("a", "b", "c")]
     lines = table({"name": "x", "rows": rows}, ["c", "a"]).splitlines()[2:]

@@ -10,8 +10,17 @@ from mooring.cli.main import main
 from mooring.demo import acts, standing_offers
 from mooring.demo.answer import Offer, compare, offline_answer, written_rows
 from mooring.demo.bids import Feed, Stream
-from mooring.demo.evidence import Checkpoint, input_rows, progress_reports, state_bytes
+from mooring.demo.evidence import (
+    Checkpoint,
+    batch_seconds,
+    began_at,
+    input_rows,
+    progress_reports,
+    state_bytes,
+)
 from mooring.demo.records_place import records_place
+from mooring.demo.scene import Scene
+from mooring.testing.events import START_MS
 
 SMALL = Stream(files=10, bids_per_file=200, bidders=50)
 MEASURES = {
@@ -20,6 +29,12 @@ MEASURES = {
     "metadata": "files beside the checkpoint",
     "batches": 22,
     "placed-as-planned-percent": 100.0,
+    "move": {
+        "there": "SUCCEEDED",
+        "back": "SUCCEEDED",
+        "median-batch-seconds-before": 2.0,
+        "longest-batch-seconds-during": 2.6,
+    },
     "killed": {"executor": "1", "host": "127.0.0.3"},
     "first-commit-after-kill-seconds": 2.6,
     "median-batch-seconds": 2.0,
@@ -98,9 +113,24 @@ def test_the_checkpoint_tells_what_is_committed_and_what_runs(tmp_path):
     assert (checkpoint.last_commit(), checkpoint.running_batch(), checkpoint.files_committed()) == (9, 10, 8)
 
 
+def test_the_job_always_has_a_batch_to_run_and_one_to_come(tmp_path):
+    feed = Feed(SMALL.write(tmp_path / "to come"), tmp_path / "bids")
+    scene = Scene(tmp_path, None, feed, {}, None, print)
+    for _ in range(3):
+        scene.keep_fed(most_files=4)
+    assert len(feed.given) == 2
+    for name in ("commits/1", "offsets/1"):  # both are read
+        (scene.checkpoint.directory / name).parent.mkdir(parents=True)
+        (scene.checkpoint.directory / name).write_text('v1\n{"batchWatermarkMs":0}\n{"logOffset":1}')
+    for _ in range(3):
+        scene.keep_fed(most_files=3)
+    assert len(feed.given) == 3
+
+
 def test_progress_is_read_from_the_event_log_also_while_it_is_written(tmp_path):
     progress = {
         "batchId": 3,
+        "timestamp": "2026-01-05T10:00:00.500Z",
         "durationMs": {"addBatch": 1, "triggerExecution": 2},
         "sources": [{"numInputRows": 5}],
         "stateOperators": [{"numRowsTotal": 4, "customMetrics": {"rocksdbSstFileSize": 77}}],
@@ -110,6 +140,7 @@ def test_progress_is_read_from_the_event_log_also_while_it_is_written(tmp_path):
     (tmp_path / "app-1").write_text('{"Event":"SparkListenerLogStart"}\n' + line + line[:40])
     (report,) = progress_reports(tmp_path)
     assert (input_rows(report), state_bytes(report)) == (5, 77)
+    assert (began_at(report), batch_seconds(report)) == (START_MS / 1000 + 0.5, 0.002)
 
 
 def test_the_job_has_not_one_word_of_mooring_in_it():
@@ -124,6 +155,14 @@ def test_rows_that_differ_fail_the_demo(is_equal, code, tmp_path, monkeypatch, c
     assert main(["demo", "--json", str(tmp_path / "seen.json")]) == code
     assert json.loads((tmp_path / "seen.json").read_text()) == measures
     assert "9 locally, 0 from the checkpoint" in capsys.readouterr().out
+
+
+def test_a_move_during_which_no_batch_ran_is_told_of(monkeypatch, capsys):
+    monkeypatch.setattr("mooring.cli.demo._need_java", lambda: None)
+    move = {**MEASURES["move"], "there": "FAILED", "longest-batch-seconds-during": None}
+    monkeypatch.setattr(acts, "run", lambda *_: {**MEASURES, "move": move})
+    assert main(["demo"]) == 0
+    assert "FAILED, SUCCEEDED; batches: median before 2.0 s, none during" in capsys.readouterr().out
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_the_demo_runs(tmp_path, monkeypatch, capsys):

@@ -1,7 +1,7 @@
 """The built query at a steady load: a batch a second, until it is told to end. Knows nothing of Mooring.
 
-failover_job.py CHECKPOINT ROWS STOP RESULT    ROWS for each batch; ends when the file STOP is there; RESULT gets JSON
-                                               with the progress of every batch
+working_job.py CHECKPOINT ROWS STOP RESULT    ROWS for each batch; ends when the file STOP is there; RESULT gets JSON
+                                              with the progress of every batch
 """
 
 import json
@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 
 def main(checkpoint: str, rows: str, stop: str, result: str) -> None:
-    spark = SparkSession.builder.appName("failover").getOrCreate()
-    writer = without_duplicates(spark, rows).writeStream.format("noop").queryName("failover")
+    spark = SparkSession.builder.appName("working").getOrCreate()
+    writer = without_duplicates(spark, rows).writeStream.format("noop").queryName("working")
     query = writer.option("checkpointLocation", checkpoint).trigger(processingTime="1 second").start()
     while query.isActive and not Path(stop).exists():
         time.sleep(0.5)
