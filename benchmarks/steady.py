@@ -6,7 +6,7 @@ stopped (SIGSTOP). Only batches that lie whole within a turn count; the first on
 With changelog checkpointing off, every commit uploads the store's new files before the batch can end, so copies would
 be felt there; with it on, commits write changelogs, and a background thread uploads.
 
-    throughput               rows a second, of the turns of a run together: both sides meet the same drift of the machine
+    throughput               rows a second, of a run's turns together, as both sides meet the same drift of the machine
     batch-p50, batch-p95     time of a batch, of a run's batches
     commit-p50               commit of the state stores in a batch, added up over the partitions
     file-sync-p50            of that, upload (changelog off)
