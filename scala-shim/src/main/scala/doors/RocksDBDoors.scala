@@ -123,13 +123,29 @@ private class RocksDBDoor(
       loadEmpty: Boolean): RocksDB = exclusively {
     val start = System.nanoTime()
     // A copy of any other version is thrown away, its files with it; what is asked for is opened as if it had not been.
-    if (isFresh && (loadEmpty || !standsAt(version, stateStoreCkptId))) files.beginAnew()
+    if (isFresh && (loadEmpty || !standsAt(version, stateStoreCkptId))) throwAway()
     isFresh = false
     watcher.opening()
     val result = try super.load(version, stateStoreCkptId, readOnly, loadEmpty) finally watcher.closing()
     doubts.loadSucceeded()
     watcher.loaded(version, (System.nanoTime() - start) / 1000000)
     result
+  }
+
+  /** Only a reader of the state asks for it so. */
+  override def loadFromSnapshot(
+      snapshotVersion: Long,
+      endVersion: Long,
+      snapshotVersionStateStoreCkptId: Option[String],
+      endVersionStateStoreCkptId: Option[String]): RocksDB = exclusively {
+    if (isFresh) throwAway()
+    isFresh = false
+    super.loadFromSnapshot(snapshotVersion, endVersion, snapshotVersionStateStoreCkptId, endVersionStateStoreCkptId)
+  }
+
+  private def throwAway(): Unit = {
+    loadedVersion = -1
+    files.beginAnew()
   }
 
   private def standsAt(version: Long, id: Option[String]): Boolean =
@@ -146,12 +162,12 @@ private class RocksDBDoor(
 
   /**
    * Brings a copy from the version that it stands at to the last of these, which build on each other, by their changelogs;
-   * false when it stands at none of them. Whatever fails leaves an instance that any load opens anew.
+   * false when it stands at none of them, or one is missing. Whatever fails leaves an instance that any load opens anew.
    */
   def goOn(lineage: Seq[(Long, String)]): Boolean = {
     val later = lineage.dropWhile { case (version, id) => !standsAt(version, Some(id)) }.drop(1)
     val isThere = lineage.lastOption.exists { case (version, id) => standsAt(version, Some(id)) }
-    if (later.nonEmpty) {
+    if (later.nonEmpty && later.map(_._1) == (loadedVersion + 1 to later.last._1)) {
       val (version, id) = later.last
       val replayable = later.map { case (one, itsId) => (one, Option(itsId)) }.toArray
       loadedStateStoreCkptId = None // a half-replayed instance is no version at all
@@ -164,8 +180,8 @@ private class RocksDBDoor(
       lineageManager.resetLineage(lineage.map { case (one, itsId) => LineageItem(one, itsId) }.toArray)
       loadedVersion = version
       loadedStateStoreCkptId = Some(id)
-    }
-    later.nonEmpty || isThere
+      true
+    } else isThere
   }
 
   /** As stock replays on top of a snapshot: nothing is written elsewhere, as a copy is loaded for reading only. */

@@ -44,19 +44,17 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int) {
   }
 
   /**
-   * Ends the copies of other queries, unless they were ordered just now: the driver may have answered before. And those
-   * that have waited for long enough to be taken over. Called again and again.
+   * Lets go of the copies of other queries, unless they were ordered just now: the driver may have answered before. What
+   * has waited for long enough to be taken over is ended, by a thread of the copies'. Called again and again.
    */
   def keepOnly(queries: Set[String]): Unit = {
     val now = System.nanoTime()
     held.asScala.foreach { case (key @ (query, _), copy) =>
-      if (!queries(query) && now - copy.orderedAt > Copies.JustNowNanos && held.remove(key, copy)) copy.close()
+      if (!queries(query) && now - copy.orderedAt > Copies.JustNowNanos && held.remove(key, copy)) leaving.put(copy, now)
     }
     leaving.asScala.foreach { case (copy, since) =>
-      if (now - since > Copies.TakeOverNanos || !queries(copy.query)) {
-        leaving.remove(copy)
-        copy.close()
-      }
+      if (now - since > Copies.TakeOverNanos && leaving.remove(copy, since))
+        threads.execute(() => Aside.otherwise("closing a copy", ())(copy.close()))
     }
   }
 
@@ -66,7 +64,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int) {
     (held.values.asScala ++ leaving.keySet.asScala).foreach(_.close())
   }
 
-  private final class TaskCopy(val query: String, partition: Int) {
+  private final class TaskCopy(query: String, partition: Int) {
     @volatile private var isOver = false
     @volatile private var stores = Map.empty[String, StoreCopy]
     private var accessId = -1L // of the access that the stores were made with

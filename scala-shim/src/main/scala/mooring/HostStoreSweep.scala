@@ -15,7 +15,7 @@ import scala.util.control.NonFatal
  *
  * What was not opened for longest goes first; within one state store the oldest file does. A file that some executor
  * has open (it has a second link) stays. One executor of the host sweeps at a time; a daemon thread does it. Every file
- * is looked at then, which may be many: only when there may be anything to do, and for a hundredth of the time at most.
+ * is looked at then, which may be many: only when there may be anything to do, and seldom where it takes long.
  */
 final class HostStoreSweep(store: HostStore, limit: Long) {
   private val thread = Daemon.start("mooring-host-store-sweep")(run())
@@ -28,7 +28,7 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
     try {
       var took = 0L
       while (true) {
-        TimeUnit.NANOSECONDS.sleep(math.max(HostStoreSweep.PauseNanos, 100 * took))
+        TimeUnit.NANOSECONDS.sleep(math.min(math.max(HostStoreSweep.PauseNanos, 100 * took), HostStoreSweep.LongestPauseNanos))
         val start = System.nanoTime()
         try if (isDue) alone(sweep())
         catch {
@@ -96,5 +96,6 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
 
 object HostStoreSweep {
   private val PauseNanos = TimeUnit.SECONDS.toNanos(30)
+  private val LongestPauseNanos = TimeUnit.MINUTES.toNanos(10)
   private val AbandonedNanos = TimeUnit.HOURS.toNanos(1)
 }

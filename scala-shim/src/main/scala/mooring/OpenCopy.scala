@@ -34,10 +34,10 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
     if (isOver) drop()
   }
 
-  /** For ever. */
+  /** For ever. What is being opened meanwhile is dropped by who opens it. */
   def close(): Unit = {
     isOver = true
-    drop()
+    open.foreach(_.drop())
   }
 
   private def drop(): Unit = {

@@ -25,9 +25,9 @@ final class VersionWatch {
   private def ask(): Long =
     try ExecutorReports.version(taken) match {
       case Some(word) =>
-        Copies.ofThisExecutor.foreach(_.keepOnly(word.copied))
         val isNews = word.version > taken
         taken = math.max(word.version, taken)
+        Aside.otherwise("letting go of copies", ())(Copies.ofThisExecutor.foreach(_.keepOnly(word.copied)))
         if (isNews) 0 else word.againInMs
       case None => VersionWatch.PauseMs
     } catch {
