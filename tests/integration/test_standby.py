@@ -32,7 +32,7 @@ def seeded() -> random.Random:
     return random.Random(seed)
 
 
-@pytest.mark.parametrize("changelog", ["false", "true"])
+@pytest.mark.parametrize("changelog", [pytest.param("false", marks=pytest.mark.heavy), "true"])
 def test_a_killed_executors_tasks_go_to_their_copies(tmp_path: Path, changelog: str) -> None:
     with warm(tmp_path, {CHANGELOG: changelog, **OFTEN_A_SNAPSHOT}) as here:
         lost, fetched = here.tasks_of(HOSTS[1]), here.load.counter("restore-bytes-remote")
