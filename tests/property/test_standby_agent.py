@@ -68,16 +68,20 @@ class Run:
         fleet = self.story.mind.fleet
         return {(task, id) for task, id in fleet.processor_of_task().items() if id in fleet.processors}
 
+    def ask(self, id: str, destination: str, **more: object) -> None:
+        """Somebody writes a request; no task leaves its processor for that."""
+        uuid, now_ms = UUID(int=self.rng.getrandbits(128)), self.story.now_ms
+        asked = ContainerPlacementRequestMessage(uuid, "", id, destination, now_ms, **more)
+        before = self.owners()
+        self.story.take(RequestsRead(now_ms, StoredMessages({uuid: asked}, {}, {})))
+        assert before <= self.owners(), "no task leaves its processor for that"
+
     def control(self) -> str:
         """Somebody asks to stop or start standbys, now and then of a processor that is not there; no active moves."""
         self.story.after(0)
         id = self.rng.choice([*sorted(self.story.mind.fleet.processors), "no such"])
         action = self.rng.choice(list(StandbyAction))
-        uuid, now_ms = UUID(int=self.rng.getrandbits(128)), self.story.now_ms
-        asked = ContainerPlacementRequestMessage(uuid, "", id, STANDBY, now_ms, standby=action)
-        before = self.owners()
-        self.story.take(RequestsRead(now_ms, StoredMessages({uuid: asked}, {}, {})))
-        assert before <= self.owners()
+        self.ask(id, STANDBY, standby=action)
         return f"{action.value} the standbys of {id}"
 
     def place(self) -> str:
@@ -85,12 +89,8 @@ class Run:
         self.story.after(0)
         id = self.rng.choice([*sorted(self.story.mind.fleet.processors), "no such"])
         destination = self.rng.choice([*HOSTS, "nowhere", ANY_HOST, STANDBY, LAST_SEEN])
-        uuid, now_ms = UUID(int=self.rng.getrandbits(128)), self.story.now_ms
-        asked = ContainerPlacementRequestMessage(uuid, "", id, destination, now_ms, self.rng.choice([None, 5_000]))
-        before = self.owners()
         begin = len(self.story.orders)
-        self.story.take(RequestsRead(now_ms, StoredMessages({uuid: asked}, {}, {})))
-        assert before <= self.owners(), "no task leaves its processor for that"
+        self.ask(id, destination, request_expiry_ms=self.rng.choice([None, 5_000]))
         for order in self.story.orders[begin:]:
             if isinstance(order, RestartExecutor) and self.rng.random() < 0.8:
                 location = self.story.mind.fleet.executors[order.executor].location
@@ -103,11 +103,7 @@ class Run:
         self.story.after(0)
         host = self.rng.choice([*HOSTS, *sorted(self.story.mind.fleet.drained), "nowhere"])
         action = self.rng.choice(list(HostAction))
-        uuid, now_ms = UUID(int=self.rng.getrandbits(128)), self.story.now_ms
-        asked = ContainerPlacementRequestMessage(uuid, "", ANY_PROCESSOR, host, now_ms, host_action=action)
-        before = self.owners()
-        self.story.take(RequestsRead(now_ms, StoredMessages({uuid: asked}, {}, {})))
-        assert before <= self.owners()
+        self.ask(ANY_PROCESSOR, host, host_action=action)
         return f"{action.value} {host}"
 
     def settle(self) -> None:

@@ -13,9 +13,11 @@ from typing import Any
 
 from mooring.agent.open_records import open_records
 from mooring.client import MooringClient
+from mooring.demo import readings
 from mooring.demo.answer import compare, offline_answer, written_rows
 from mooring.demo.bids import Feed, Stream
 from mooring.demo.evidence import batch_seconds, began_at, input_rows, progress_reports, state_bytes, state_rows
+from mooring.demo.readings import MEGABYTE, Measures
 from mooring.demo.records_place import records_place
 from mooring.demo.scene import HOSTS, PARTITIONS, Scene, batch_of, need_room
 from mooring.jar import jar_path
@@ -31,9 +33,7 @@ FILES_AFTER_THE_RESTART = 4
 FILES_BEFORE_THE_SECOND_KILL = 2
 STANDBY = {"spark.mooring.standby.replication.factor": "2"}
 MOST_FILES_WHILE_AWAY = 8
-_MEGABYTE = 1_000_000
 
-Measures = dict[str, Any]
 Tell = Callable[[str], None]
 
 
@@ -43,7 +43,7 @@ def run(say: Tell, progress: Tell, metadata: str | None = None, server: str | No
     `say` hears each step, `progress` how far a wait is. The records are in the store `metadata`, or in a `server` that
     is started here, else beside the checkpoint. Returns the measures, named as the command's users know them.
     """
-    need_room(Path(tempfile.gettempdir()), 6_000 * _MEGABYTE)
+    need_room(Path(tempfile.gettempdir()), 6_000 * MEGABYTE)
     plugin = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path())}
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mooring-demo-", ignore_cleanup_errors=True) as name:
@@ -58,7 +58,7 @@ def run(say: Tell, progress: Tell, metadata: str | None = None, server: str | No
         say(f"working in {work} (removed at the end)")
         files = Stream().write(work / "to-come")
         size = sum(file.stat().st_size for file in files)
-        show("bids", f"{len(files)} files of bids made, {_mb(size)} in all", files=len(files), bytes=size)
+        show("bids", f"{len(files)} files of bids made, {readings.mb(size)} in all", files=len(files), bytes=size)
         with ExitStack() as stack:
             place, named = stack.enter_context(records_place(work, metadata, server))
             records = open_records(place, {}, say)
@@ -93,7 +93,7 @@ def build_up_state(scene: Scene, show: Callable[..., Measures]) -> Measures:
     show("start", f"the job is submitted; it has {len(executors)} executors", executors=executors)
     scene.wait_for_files(FILES_BEFORE_THE_MOVE)
     status = scene.settled_status()
-    placed, percent = status["counters"]["preferred-host-requests"], _percent(status["counters"])
+    placed, percent = status["counters"]["preferred-host-requests"], readings.percent(status["counters"])
     groups = ", ".join(f"{p['location']} has {len(p['tasks'])}" for p in status["processors"])
     return show(
         "state",
@@ -136,14 +136,14 @@ def move_a_processor(scene: Scene, show: Callable[..., Measures]) -> Measures:
         "median-batch-seconds-before": statistics.median(quiet),
         "batches-during": len(during),
         "longest-batch-seconds-during": max(during, default=None),
-        **_opened(before["counters"], after["counters"]),
+        **readings.opened(before["counters"], after["counters"]),
     }
     longest = f"the longest of the {len(during)} meanwhile {max(during):.1f} s" if during else "none ran meanwhile"
     return show(
         "moved",
         f"there: {there} after {there_after:.1f} s, and back: {back} after {seconds:.1f} s; the median of the "
         f"{len(quiet)} batches before is {measured['median-batch-seconds-before']:.1f} s, {longest}; "
-        f"{_opens(before['counters'], after['counters'])}",
+        f"{readings.opens(before['counters'], after['counters'])}",
         **measured,
     )
 
@@ -188,15 +188,19 @@ def kill_an_executor(scene: Scene, show: Callable[..., Measures]) -> Measures:
     return show(
         "home",
         f"its tasks ran on {' and '.join(away) or 'no other host for a whole batch'}; {home_after:.1f} s after the "
-        f"kill they were back on {VICTIM}, on a new executor; {_opens(taken_over, home)}",
+        f"kill they were back on {VICTIM}, on a new executor; {readings.opens(taken_over, home)}",
         **{"victim": {"executor": victim.id, "host": victim.host, "batch": batch, "tasks": lost_tasks}},
-        **{"first-commit-after-kill-seconds": seconds, "home-after-seconds": home_after, **_opened(taken_over, home)},
+        **{
+            "first-commit-after-kill-seconds": seconds,
+            "home-after-seconds": home_after,
+            **readings.opened(taken_over, home),
+        },
     )
 
 
 def _kill(scene: Scene, show: Callable[..., Measures]) -> tuple[ExecutorProcess, int | None, list[str], float]:
     """Kill -9 of the victim's executor in the middle of a batch: it, the batch, its tasks, the moment."""
-    lost_tasks = sorted(name for name, location in _whereabouts(scene.status()).items() if location == VICTIM)
+    lost_tasks = sorted(name for name, location in readings.whereabouts(scene.status()).items() if location == VICTIM)
     scene.feed.give(3)
     scene.wait(lambda: scene.checkpoint.running_batch() is not None, "a batch to begin")
     batch = scene.checkpoint.running_batch()
@@ -218,8 +222,10 @@ def _first_commit(
     first_commit = min((at, batch) for batch, at in scene.checkpoint.commits().items() if at > moment)
     seconds = round(first_commit[0] - moment, 3)
     taken_over = scene.status_of_batch(first_commit[1])["counters"]
-    sentence = f"batch {first_commit[1]} was committed {seconds:.1f} s after the kill; {_opens(before, taken_over)}"
-    show("first-commit", sentence, seconds=seconds, **_opened(before, taken_over))
+    sentence = (
+        f"batch {first_commit[1]} was committed {seconds:.1f} s after the kill; {readings.opens(before, taken_over)}"
+    )
+    show("first-commit", sentence, seconds=seconds, **readings.opened(before, taken_over))
     return seconds, taken_over
 
 
@@ -230,7 +236,7 @@ def stop(scene: Scene, show: Callable[..., Measures]) -> Measures:
     scene.stop_application()
     commits = scene.checkpoint.last_commit() + 1
     sentence = f"the application was stopped after {commits} batches; its executors are gone, the hosts' disks stay"
-    return show("stop", sentence, batches=commits, counters=status["counters"], tasks=_whereabouts(status))
+    return show("stop", sentence, batches=commits, counters=status["counters"], tasks=readings.whereabouts(status))
 
 
 def restart(scene: Scene, show: Callable[..., Measures]) -> Measures:
@@ -247,8 +253,8 @@ def restart(scene: Scene, show: Callable[..., Measures]) -> Measures:
     scene.stop_application()
     return show(
         "restart",
-        f"started again; first commit after {seconds:.1f} s; {_opens({}, counters)}",
-        **{"first-commit-seconds": seconds, "counters": counters, "tasks": _whereabouts(status)},
+        f"started again; first commit after {seconds:.1f} s; {readings.opens({}, counters)}",
+        **{"first-commit-seconds": seconds, "counters": counters, "tasks": readings.whereabouts(status)},
     )
 
 
@@ -257,13 +263,14 @@ def kill_an_executor_that_has_standbys(scene: Scene, show: Callable[..., Measure
     scene.feed.give(FILES_BEFORE_THE_SECOND_KILL)
     scene.start_application(STANDBY)
     scene.wait_for_files(len(scene.feed.given))
-    scene.wait(lambda: _are_warm(scene.status()), "the copies to be warm")
+    scene.wait(lambda: readings.are_warm(scene.status()), "the copies to be warm")
     status = scene.status()
-    size = sum(copy["local-bytes"] for copy in _copies(status))
+    copies = readings.copies(status)
+    size = sum(copy["local-bytes"] for copy in copies)
     show(
         "standbys",
-        f"started with a standby of each task: {len(_copies(status))} copies on other hosts, {_mb(size)} in all",
-        copies=len(_copies(status)),
+        f"started with a standby of each task: {len(copies)} copies on other hosts, {readings.mb(size)} in all",
+        copies=len(copies),
         bytes=size,
     )
     _, _, lost_tasks, moment = _kill(scene, show)
@@ -275,7 +282,7 @@ def kill_an_executor_that_has_standbys(scene: Scene, show: Callable[..., Measure
         "take-over",
         f"{failovers['failovers-to-standby']} of its {len(lost_tasks)} tasks went on where their copies were",
         **{"tasks": lost_tasks, "first-commit-after-kill-seconds": seconds, "copies-bytes": size, **failovers},
-        **_opened(status["counters"], counters),
+        **readings.opened(status["counters"], counters),
     )
 
 
@@ -291,7 +298,7 @@ def compare_with_offline_answer(scene: Scene, show: Callable[..., Measures]) -> 
     verdict = "equal, row for row" if result.is_equal else f"NOT EQUAL: {result}"
     size, rows = max(map(state_bytes, reports), default=0), max(map(state_rows, reports), default=0)
     largest = {"state-rows": rows, "state-bytes": size}
-    show("size", f"at the most the state had {rows} rows, and {_mb(size)} in RocksDB's files", **largest)
+    show("size", f"at the most the state had {rows} rows, and {readings.mb(size)} in RocksDB's files", **largest)
     return show(
         "answer",
         f"{rows_in} bids in ({spark_rows_in} by Spark's count), {result.rows} rows out: {verdict} to the answer "
@@ -325,7 +332,7 @@ def _wait_until_home(scene: Scene, victim: str, tasks: list[str], moment: float)
     def are_home() -> bool:
         scene.keep_fed(most_files)
         status = scene.status()
-        whereabouts = _whereabouts(status)
+        whereabouts = readings.whereabouts(status)
         away.update(place for task in tasks if (place := whereabouts.get(task, VICTIM)) != VICTIM)
         executors = {one["executor"] for one in status.get("processors", []) if one["location"] == VICTIM}
         if not executors - {victim, None}:
@@ -354,7 +361,7 @@ def _summary(
         "hosts": len(scene.cluster.hosts),
         "executors": len(first["executors"]),
         "batches": answer["batches"],
-        "placed-as-planned-percent": _percent(total),
+        "placed-as-planned-percent": readings.percent(total),
         "move": moved,
         "killed": killed["victim"],
         "first-commit-after-kill-seconds": killed["first-commit-after-kill-seconds"],
@@ -371,40 +378,3 @@ def _summary(
         "standby": standby,
         "steps": steps,
     }
-
-
-def _percent(counters: dict[str, int]) -> float | None:
-    asked = counters["preferred-host-requests"]
-    return round(100 * counters["placed-as-planned"] / asked, 2) if asked else None
-
-
-def _opened(before: Measures, after: Measures) -> dict[str, int]:
-    names = ("local-opens", "remote-opens", "restore-bytes-local", "restore-bytes-remote")
-    return {name: after[name] - before.get(name, 0) for name in names}
-
-
-def _opens(before: Measures, after: Measures) -> str:
-    opened = _opened(before, after)
-    count = opened["local-opens"] + opened["remote-opens"]
-    return (
-        f"{count} state stores opened, {opened['local-opens']} of them without the checkpoint's snapshots: "
-        f"{_mb(opened['restore-bytes-local'])} were on the host, {_mb(opened['restore-bytes-remote'])} were fetched"
-    )
-
-
-def _whereabouts(status: Measures) -> dict[str, str]:
-    """Where each task runs; copies are not meant."""
-    return {task["name"]: task["location"] for task in status.get("tasks", []) if task["mode"] == "Active"}
-
-
-def _copies(status: Measures) -> list[Measures]:
-    return [task for task in status.get("tasks", []) if task["mode"] == "Standby"]
-
-
-def _are_warm(status: Measures) -> bool:
-    copies = _copies(status)
-    return len(copies) == PARTITIONS and all(copy["lag-versions"] == 0 and copy["local-bytes"] for copy in copies)
-
-
-def _mb(count: int) -> str:
-    return f"{count / _MEGABYTE:.0f} MB"

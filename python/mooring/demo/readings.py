@@ -1,0 +1,54 @@
+"""What a status of the application says, as the acts of the demo show it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mooring.demo.scene import PARTITIONS
+
+MEGABYTE = 1_000_000
+
+Measures = dict[str, Any]
+
+
+def percent(counters: dict[str, int]) -> float | None:
+    """How many of the tasks that had a planned place ran there; None before any did."""
+    asked = counters["preferred-host-requests"]
+    return round(100 * counters["placed-as-planned"] / asked, 2) if asked else None
+
+
+def opened(before: Measures, after: Measures) -> dict[str, int]:
+    """What was opened and read for that between two readings of the counters; bytes, and numbers of state stores."""
+    names = ("local-opens", "remote-opens", "restore-bytes-local", "restore-bytes-remote")
+    return {name: after[name] - before.get(name, 0) for name in names}
+
+
+def opens(before: Measures, after: Measures) -> str:
+    """The same in words."""
+    since = opened(before, after)
+    count = since["local-opens"] + since["remote-opens"]
+    return (
+        f"{count} state stores opened, {since['local-opens']} of them without the checkpoint's snapshots: "
+        f"{mb(since['restore-bytes-local'])} were on the host, {mb(since['restore-bytes-remote'])} were fetched"
+    )
+
+
+def whereabouts(status: Measures) -> dict[str, str]:
+    """Where each task runs; copies are not meant."""
+    return {task["name"]: task["location"] for task in status.get("tasks", []) if task["mode"] == "Active"}
+
+
+def copies(status: Measures) -> list[Measures]:
+    """The standbys of tasks."""
+    return [task for task in status.get("tasks", []) if task["mode"] == "Standby"]
+
+
+def are_warm(status: Measures) -> bool:
+    """Whether each task has a copy that is up to date."""
+    held = copies(status)
+    return len(held) == PARTITIONS and all(copy["lag-versions"] == 0 and copy["local-bytes"] for copy in held)
+
+
+def mb(count: int) -> str:
+    """Bytes in words."""
+    return f"{count / MEGABYTE:.0f} MB"
