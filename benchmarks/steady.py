@@ -13,6 +13,8 @@ be felt there; with it on, commits write changelogs, and a background thread upl
     zip-p50                  of that, upload of the snapshot's archive (changelog off)
     changelog-commit-p50     of that, writing changelogs (changelog on)
     upload-p50               upload of one snapshot by the background thread (changelog on)
+    keeping                  of the uploads, Mooring's own calls that keep a copy, by its own clock: the mean over all
+                             batches, the first ones too, added up over the partitions
     busiest-executor         how many of the eight partitions one of the two executors has: stock leaves that to chance,
                              and where it is uneven commits have a core for themselves more often
     read-per-committed-byte  bytes that the standbys read from the checkpoint for each byte of RocksDB's files that was
@@ -52,7 +54,7 @@ _METRICS = {
 }
 
 
-_OF_STANDBYS = ("read-per-committed-byte",)
+_OF_ONE_SIDE = ("read-per-committed-byte", "keeping")
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,12 @@ QUICK = (
     Case("raw", False, batches=60, sides=(stock, mooring_standby)),
 )
 FULL = (
-    Case("raw", False, batches=140, rounds=2),
-    Case("raw", True, batches=140, rounds=2),
+    # Applications of one side differ, by how their code was compiled, as much as the sides: so some of each.
+    Case("raw", False, batches=110, rounds=3),
+    Case("raw", True, batches=110, rounds=3),
     Case("slow", False, batches=60),
     # Both place tasks evenly, so that commits meet the same contention: what do the copies cost?
-    Case("raw", False, batches=140, rounds=2, sides=(mooring_without_copies, mooring)),
+    Case("raw", False, batches=140, sides=(mooring_without_copies, mooring)),
     Case("raw", False, batches=140, sides=(stock, mooring_standby)),
 )
 
@@ -126,7 +129,7 @@ def _compare(cluster: SparkCluster, case: Case, directory: Path) -> list[Row]:
     complete = {
         figure: values
         for figure, values in measured.items()
-        if len(values) == len(case.sides) or figure in _OF_STANDBYS
+        if len(values) == len(case.sides) or figure in _OF_ONE_SIDE
     }
     return [row(figure, _unit(figure), values, **what) for figure, values in complete.items()]
 
@@ -228,6 +231,9 @@ def figures_of(finished: Run, turns: Iterable[Turn], case: Case) -> Measured:
     uploads = [ms / 1000 for log in finished.logs for ms in log.upload_ms]
     if uploads and case.changelog:
         figures["upload-p50"] = [percentile(uploads, 50)]
+    keeping = sum(log.keeping_ms for log in finished.logs)
+    if keeping:
+        figures["keeping"] = [keeping / 1000 / len(ran)]
     return figures
 
 

@@ -108,6 +108,11 @@ def test_uploads_in_the_background_are_timed():
     assert parse(line(1, text)).upload_ms == [41]
 
 
+def test_what_keeping_copies_took_is_read() -> None:
+    text = line(1, "Mooring: keeping what was uploaded took 17 ms of this executor's uploads")
+    assert parse(text).keeping_ms == 17
+
+
 def test_a_wait_for_blocks_of_a_shuffle_is_read_back():
     text = "Retrying fetch (1/3) for 1 outstanding blocks after 5000 ms"
     assert parse(line(1, text)).shuffle_waits == [(1767607200001, 5000)]

@@ -36,7 +36,9 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
     if (!overwriteIfPossible && isLogEntry(file)) Driver.checkLeads(file.toString)
     val out = stock.createAtomic(file, overwriteIfPossible)
     if (isOffsets(file)) new StockNameStream(out)
-    else keptOnHost(file).flatMap(s => s.temporary().map(new KeptStream(out, s, file.getName, _))).getOrElse(out)
+    else keptOnHost(file).flatMap { s =>
+      KeepingTime.of(s.temporary().map(new LocalCopy(_))).map(new KeptStream(out, s, file.getName, _))
+    }.getOrElse(out)
   }
 
   override def open(file: Path): FSDataInputStream =
@@ -134,11 +136,8 @@ private final class StockNameStream(out: CancellableFSDataOutputStream, entry: B
 }
 
 /** Writes a state file to the checkpoint and beside it to the host; the host keeps it once the checkpoint has it. */
-private final class KeptStream(
-    out: CancellableFSDataOutputStream, shelf: HostShelf, name: String, temporary: LocalPath, copy: LocalCopy)
+private final class KeptStream(out: CancellableFSDataOutputStream, shelf: HostShelf, name: String, copy: LocalCopy)
   extends CancellableFSDataOutputStream(new TeeStream(out, copy)) {
-  def this(out: CancellableFSDataOutputStream, shelf: HostShelf, name: String, temporary: LocalPath) =
-    this(out, shelf, name, temporary, new LocalCopy(temporary))
 
   private var closed = false
 
@@ -147,7 +146,8 @@ private final class KeptStream(
       closed = true
       try {
         super.close()
-        if (copy.isWhole) shelf.publish(name, temporary, copy.crc) // the name is new: Spark made its id for this file
+        // The name is new: Spark made its id for this file.
+        if (copy.isWhole) KeepingTime.of(shelf.publish(name, copy.file, copy.crc))
       } finally discard()
     }
   }
@@ -159,13 +159,15 @@ private final class KeptStream(
   }
 
   private def discard(): Unit = HostStore.attempt("remove an unfinished file") {
-    copy.close()
-    Files.deleteIfExists(temporary)
+    KeepingTime.of {
+      copy.close()
+      Files.deleteIfExists(copy.file)
+    }
   }
 }
 
 /** The host's copy while it is written. A failure here must not reach the writer: the copy is then not whole. */
-private final class LocalCopy(file: LocalPath) {
+private final class LocalCopy(val file: LocalPath) {
   private var broken = false
   private var out: OutputStream = OutputStream.nullOutputStream()
   private val written = new CRC32C
@@ -202,11 +204,11 @@ private final class TeeStream(out: CancellableFSDataOutputStream, copy: LocalCop
   override def write(b: Int): Unit = write(Array(b.toByte), 0, 1)
   override def write(bytes: Array[Byte], offset: Int, length: Int): Unit = {
     out.write(bytes, offset, length)
-    copy.write(bytes, offset, length)
+    KeepingTime.of(copy.write(bytes, offset, length))
   }
   override def flush(): Unit = out.flush()
   override def close(): Unit = {
-    copy.close()
+    KeepingTime.of(copy.close())
     out.close()
   }
 }

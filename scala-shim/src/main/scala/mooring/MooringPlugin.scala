@@ -182,6 +182,8 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       warmUp(context.conf())
       Copies.use(store.map(new Copies(_, settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue),
         settings.count("spark.mooring.standby.open.stores"))))
+      KeepingTime.begin()
+      Metrics.register(context.metricRegistry(), "keeping-ms", () => KeepingTime.milliseconds.toDouble)
       Metrics.register(context.metricRegistry(), "standby-open-stores", () => OpenStores.count.toDouble)
       sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes").getOrElse(Long.MaxValue)))
     }
@@ -196,6 +198,8 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
   override def shutdown(): Unit = {
     sweep.foreach(_.stop())
     versions.foreach(_.stop())
+    HostStores.ofThisExecutor.foreach(_ =>
+      Say.info(s"keeping what was uploaded took ${KeepingTime.milliseconds} ms of this executor's uploads"))
     Copies.use(None)
     HostStores.use(None)
     ExecutorReports.through(None)
