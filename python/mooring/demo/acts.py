@@ -26,11 +26,10 @@ from mooring.testing.hosts import ExecutorProcess
 
 VICTIM = "127.0.0.3"
 MOVED_FROM, MOVED_TO = "127.0.0.4", "127.0.0.2"
-FILES_BEFORE_THE_MOVE = 7
+FILES_BEFORE_THE_KILL = 9
 MOST_FILES_DURING_THE_MOVE = 8
 BATCHES_BEFORE_THE_MOVE = 4
 FILES_AFTER_THE_RESTART = 4
-FILES_BEFORE_THE_SECOND_KILL = 2
 STANDBY = {"spark.mooring.standby.replication.factor": "2"}
 MOST_FILES_WHILE_AWAY = 8
 
@@ -75,23 +74,23 @@ def run(say: Tell, progress: Tell, metadata: str | None = None, server: str | No
                 hosts=list(cluster.hosts),
             )
             first = build_up_state(scene, show)
-            moved = move_a_processor(scene, show)
             killed = kill_an_executor(scene, show)
+            moved = move_a_processor(scene, show)
             before_restart = stop(scene, show)
             after_restart = restart(scene, show)
             standby = kill_an_executor_that_has_standbys(scene, show)
             answer = compare_with_offline_answer(scene, show)
-        summary = _summary(scene, steps, first, moved, killed, before_restart, after_restart, standby, answer)
+        summary = _summary(scene, steps, first, killed, moved, before_restart, after_restart, standby, answer)
         return {"metadata": place if named else "files beside the checkpoint", **summary}
 
 
 def build_up_state(scene: Scene, show: Callable[..., Measures]) -> Measures:
     """Start the application and let it read until its state is large."""
-    scene.feed.give(FILES_BEFORE_THE_MOVE)
+    scene.feed.give(FILES_BEFORE_THE_KILL)
     scene.start_application()
     executors = scene.application.wait_for_executors(HOSTS)
     show("start", f"the job is submitted; it has {len(executors)} executors", executors=executors)
-    scene.wait_for_files(FILES_BEFORE_THE_MOVE)
+    scene.wait_for_files(FILES_BEFORE_THE_KILL)
     status = scene.settled_status()
     placed, percent = status["counters"]["preferred-host-requests"], readings.percent(status["counters"])
     groups = ", ".join(f"{p['location']} has {len(p['tasks'])}" for p in status["processors"])
@@ -101,6 +100,57 @@ def build_up_state(scene: Scene, show: Callable[..., Measures]) -> Measures:
         f"{placed} tasks with state were run, {percent} % of them where the plan says",
         **{"executors": executors, "placed-as-planned-percent": percent, "counters": status["counters"]},
     )
+
+
+def kill_an_executor(scene: Scene, show: Callable[..., Measures]) -> Measures:
+    """Kill -9 in the middle of a batch; the stream goes on. Wait, under load, until its tasks are back on the host."""
+    before = scene.status()["counters"]
+    victim, batch, lost_tasks, moment = _kill(scene, show)
+    seconds, taken_over = _first_commit(scene, show, before, moment)
+    away, home_after = _wait_until_home(scene, victim.id, lost_tasks, moment)
+    home = scene.settled_status()["counters"]
+    return show(
+        "home",
+        f"its tasks ran on {' and '.join(away) or 'no other host for a whole batch'}; {home_after:.1f} s after the "
+        f"kill they were back on {VICTIM}, on a new executor; {readings.opens(taken_over, home)}",
+        **{"victim": {"executor": victim.id, "host": victim.host, "batch": batch, "tasks": lost_tasks}},
+        **{
+            "first-commit-after-kill-seconds": seconds,
+            "home-after-seconds": home_after,
+            **readings.opened(taken_over, home),
+        },
+    )
+
+
+def _kill(scene: Scene, show: Callable[..., Measures]) -> tuple[ExecutorProcess, int | None, list[str], float]:
+    """Kill -9 of the victim's executor in the middle of a batch: it, the batch, its tasks, the moment."""
+    lost_tasks = sorted(name for name, location in readings.whereabouts(scene.status()).items() if location == VICTIM)
+    scene.feed.give(3)
+    scene.wait(lambda: scene.checkpoint.running_batch() is not None, "a batch to begin")
+    batch = scene.checkpoint.running_batch()
+    moment = time.time()
+    victim = scene.cluster.kill_executor(VICTIM, scene.application.application)
+    show(
+        "kill",
+        f"kill -9 of executor {victim.id} on {VICTIM} in batch {batch}; it had {len(lost_tasks)} of the tasks",
+        batch=batch,
+    )
+    return victim, batch, lost_tasks, moment
+
+
+def _first_commit(
+    scene: Scene, show: Callable[..., Measures], before: Measures, moment: float
+) -> tuple[float, Measures]:
+    """Wait for the first commit after that moment: the seconds until then, and the counters."""
+    scene.wait(lambda: any(at > moment for at in scene.checkpoint.commits().values()), "a commit after the kill")
+    first_commit = min((at, batch) for batch, at in scene.checkpoint.commits().items() if at > moment)
+    seconds = round(first_commit[0] - moment, 3)
+    taken_over = scene.status_of_batch(first_commit[1])["counters"]
+    sentence = (
+        f"batch {first_commit[1]} was committed {seconds:.1f} s after the kill; {readings.opens(before, taken_over)}"
+    )
+    show("first-commit", sentence, seconds=seconds, **readings.opened(before, taken_over))
+    return seconds, taken_over
 
 
 def move_a_processor(scene: Scene, show: Callable[..., Measures]) -> Measures:
@@ -178,57 +228,6 @@ def _batches_around(scene: Scene, begin: float, end: float) -> tuple[list[float]
     return before[-BATCHES_BEFORE_THE_MOVE:], [s for began, s in spans if began < end and began + s > begin]
 
 
-def kill_an_executor(scene: Scene, show: Callable[..., Measures]) -> Measures:
-    """Kill -9 in the middle of a batch; the stream goes on. Wait, under load, until its tasks are back on the host."""
-    before = scene.status()["counters"]
-    victim, batch, lost_tasks, moment = _kill(scene, show)
-    seconds, taken_over = _first_commit(scene, show, before, moment)
-    away, home_after = _wait_until_home(scene, victim.id, lost_tasks, moment)
-    home = scene.settled_status()["counters"]
-    return show(
-        "home",
-        f"its tasks ran on {' and '.join(away) or 'no other host for a whole batch'}; {home_after:.1f} s after the "
-        f"kill they were back on {VICTIM}, on a new executor; {readings.opens(taken_over, home)}",
-        **{"victim": {"executor": victim.id, "host": victim.host, "batch": batch, "tasks": lost_tasks}},
-        **{
-            "first-commit-after-kill-seconds": seconds,
-            "home-after-seconds": home_after,
-            **readings.opened(taken_over, home),
-        },
-    )
-
-
-def _kill(scene: Scene, show: Callable[..., Measures]) -> tuple[ExecutorProcess, int | None, list[str], float]:
-    """Kill -9 of the victim's executor in the middle of a batch: it, the batch, its tasks, the moment."""
-    lost_tasks = sorted(name for name, location in readings.whereabouts(scene.status()).items() if location == VICTIM)
-    scene.feed.give(3)
-    scene.wait(lambda: scene.checkpoint.running_batch() is not None, "a batch to begin")
-    batch = scene.checkpoint.running_batch()
-    moment = time.time()
-    victim = scene.cluster.kill_executor(VICTIM, scene.application.application)
-    show(
-        "kill",
-        f"kill -9 of executor {victim.id} on {VICTIM} in batch {batch}; it had {len(lost_tasks)} of the tasks",
-        batch=batch,
-    )
-    return victim, batch, lost_tasks, moment
-
-
-def _first_commit(
-    scene: Scene, show: Callable[..., Measures], before: Measures, moment: float
-) -> tuple[float, Measures]:
-    """Wait for the first commit after that moment: the seconds until then, and the counters."""
-    scene.wait(lambda: any(at > moment for at in scene.checkpoint.commits().values()), "a commit after the kill")
-    first_commit = min((at, batch) for batch, at in scene.checkpoint.commits().items() if at > moment)
-    seconds = round(first_commit[0] - moment, 3)
-    taken_over = scene.status_of_batch(first_commit[1])["counters"]
-    sentence = (
-        f"batch {first_commit[1]} was committed {seconds:.1f} s after the kill; {readings.opens(before, taken_over)}"
-    )
-    show("first-commit", sentence, seconds=seconds, **readings.opened(before, taken_over))
-    return seconds, taken_over
-
-
 def stop(scene: Scene, show: Callable[..., Measures]) -> Measures:
     """Let the job read what it was given, and stop the whole application. The hosts stay."""
     scene.wait_for_files(len(scene.feed.given))
@@ -240,36 +239,32 @@ def stop(scene: Scene, show: Callable[..., Measures]) -> Measures:
 
 
 def restart(scene: Scene, show: Callable[..., Measures]) -> Measures:
-    """Start the same application again on the same hosts."""
+    """Start the same application again on the same hosts, from now on with one warm copy of each task."""
     committed = scene.checkpoint.last_commit()
     scene.feed.give(FILES_AFTER_THE_RESTART)
     begin = time.time()
-    scene.start_application()
+    scene.start_application(STANDBY)
     scene.wait(lambda: scene.checkpoint.last_commit() > committed, "the first batch of the new application")
     seconds = round(scene.checkpoint.commits()[committed + 1] - begin, 3)
     scene.wait_for_files(len(scene.feed.given))
     status = scene.settled_status()
     counters = status["counters"]
-    scene.stop_application()
     return show(
         "restart",
-        f"started again; first commit after {seconds:.1f} s; {readings.opens({}, counters)}",
+        f"started again, now with standbys; first commit after {seconds:.1f} s; {readings.opens({}, counters)}",
         **{"first-commit-seconds": seconds, "counters": counters, "tasks": readings.whereabouts(status)},
     )
 
 
 def kill_an_executor_that_has_standbys(scene: Scene, show: Callable[..., Measures]) -> Measures:
-    """Start once more, with one warm copy of each task, and kill an executor when the copies are there."""
-    scene.feed.give(FILES_BEFORE_THE_SECOND_KILL)
-    scene.start_application(STANDBY)
-    scene.wait_for_files(len(scene.feed.given))
+    """Kill an executor when the copies of its tasks are there, and end the application after that."""
     scene.wait(lambda: readings.are_warm(scene.status()), "the copies to be warm")
     status = scene.status()
     copies = readings.copies(status)
     size = sum(copy["local-bytes"] for copy in copies)
     show(
         "standbys",
-        f"started with a standby of each task: {len(copies)} copies on other hosts, {readings.mb(size)} in all",
+        f"the standbys are warm: {len(copies)} copies on other hosts, {readings.mb(size)} in all",
         copies=len(copies),
         bytes=size,
     )
@@ -349,8 +344,8 @@ def _summary(
     scene: Scene,
     steps: list[Measures],
     first: Measures,
-    moved: Measures,
     killed: Measures,
+    moved: Measures,
     before: Measures,
     after: Measures,
     standby: Measures,
@@ -362,9 +357,9 @@ def _summary(
         "executors": len(first["executors"]),
         "batches": answer["batches"],
         "placed-as-planned-percent": readings.percent(total),
-        "move": moved,
         "killed": killed["victim"],
         "first-commit-after-kill-seconds": killed["first-commit-after-kill-seconds"],
+        "move": moved,
         "median-batch-seconds": answer["median-batch-seconds"],
         "rows-in": answer["rows-in"],
         "rows-out": answer["rows-out"],
