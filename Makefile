@@ -26,7 +26,7 @@ demo: $(VENV)/.ready jar  ## three hosts on this machine, a real stream, a kill,
 
 test: $(VENV)/.ready-dev jar  ## unit, property and contract tests, then the integration tests that are not heavy [ARGS="-x -v"]
 	$(PYTEST) $(QUICK_TESTS) $(ARGS)
-	$(PYTEST) tests/integration $(ARGS)
+	$(PYTEST) tests/integration --durations=20 --durations-min=5 $(ARGS)
 
 lint: $(VENV)/.ready-dev jar  ## ruff, mypy, the direction of imports; the jar's own warnings are errors
 	@failed=; check() { echo "$$*"; "$$@" || failed="$$failed; $$*"; }; PATH="$(abspath $(BIN)):$$PATH"; \

@@ -35,10 +35,10 @@ class Job:
 
 
 QUICK_JOBS = [
-    Job("windowed_aggregation", answers.windowed_aggregation),
     Job("left_outer_join", answers.left_outer_join, stop=Submission.kill),
 ]
 HEAVY_JOBS = [
+    Job("windowed_aggregation", answers.windowed_aggregation),
     Job("transform_with_state", answers.transform_with_state, stop=Submission.kill),
     Job("two_queries", answers.two_queries),
     Job("drop_duplicates_within_watermark", answers.drop_duplicates_within_watermark, stop=Submission.kill),

@@ -31,6 +31,7 @@ def test_plugin_on_off_and_on_again(tmp_path: Path) -> None:
     stages.assert_right()
 
 
+@pytest.mark.heavy
 def test_transform_with_state_on_off_and_on_again(tmp_path: Path) -> None:
     stages = Stages(tmp_path, "transform_with_state", "winners")
     stages.run(0.4)
