@@ -24,7 +24,7 @@ _COUNTS = re.compile(
     r"ReadCounts\((\d+),(\d+),(\d+),(\d+),(\d+),(\d+)\)"
 )
 _UPLOADED = re.compile(r"Upload snapshot of version .* time taken: (\d+) ms")
-_KEPT = re.compile(r"keeping what was uploaded took (\d+) ms of this executor's uploads")
+_KEPT = re.compile(r"keeping what was uploaded took (\d+) ms of this executor's writing")
 _FETCHED_LATER = re.compile(r"Retrying fetch .* after (\d+) ms")
 _SLOW_CALL = re.compile(r"call (\w+) (\S+)")
 _SLOW_READ = re.compile(r"read (\d+) (\S+)")

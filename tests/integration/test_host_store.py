@@ -47,6 +47,13 @@ class Kept:
             self.shelf(partition).keep(path.name, self._path(path))
         return path.name
 
+    def keep_again(self, partition: int, name: str, number: int) -> None:
+        """Keep the same file by another name, as Spark uploads old files again."""
+        file, again = next(self.root.rglob(f"{name}~*")), self._name(partition, number)
+        os.link(file, self.working / again)
+        self.shelf(partition).keep(again, self._path(self.working / again))
+        (self.working / again).unlink()
+
     def fetch(self, partition: int, number: int) -> str:
         """Keep a file that an executor has fetched from the checkpoint."""
         with self._written(partition, number) as path:
@@ -71,11 +78,14 @@ class Kept:
 
     @contextmanager
     def _written(self, partition: int, number: int) -> Iterator[Path]:
-        path = self.working / f"{number:06}-00000000-0000-0000-0000-{partition:012}.sst"
+        path = self.working / self._name(partition, number)
         try:
             yield path
         finally:
             path.unlink()
+
+    def _name(self, partition: int, number: int) -> str:
+        return f"{number:06}-00000000-0000-0000-0000-{partition:012}.sst"
 
     def used(self, partition: int, ago: float) -> None:
         """Let an executor have opened the store so many seconds ago, and have kept nothing since."""
@@ -122,6 +132,18 @@ def test_a_store_that_keeps_files_is_in_use_however_long_ago_it_was_opened(kept:
     kept.keep(0, 2)
     kept.sweep(limit=250 * 1024)
     assert kept.partitions() == [0, 0]
+
+
+def test_a_file_that_is_kept_by_two_names_counts_and_goes_once(kept: Kept) -> None:
+    first = kept.keep(0, 1)
+    kept.keep_again(0, first, 2)
+    kept.used(0, ago=HOUR * 2)
+    kept.keep(1, 1)
+    kept.used(1, ago=HOUR)
+    kept.sweep(limit=250 * 1024)
+    assert kept.partitions() == [0, 0, 1], "two files, of which one has two names, are within the limit"
+    kept.sweep(limit=150 * 1024)
+    assert kept.partitions() == [1], "nobody has it open: its names are the store's own"
 
 
 def test_within_the_limit_nothing_goes(kept: Kept) -> None:

@@ -109,7 +109,7 @@ def test_uploads_in_the_background_are_timed():
 
 
 def test_what_keeping_copies_took_is_read() -> None:
-    text = line(1, "Mooring: keeping what was uploaded took 17 ms of this executor's uploads")
+    text = line(1, "Mooring: keeping what was uploaded took 17 ms of this executor's writing of state")
     assert parse(text).keeping_ms == 17
 
 

@@ -126,7 +126,14 @@ private class RocksDBDoor(
     if (isFresh && (loadEmpty || !standsAt(version, stateStoreCkptId))) throwAway()
     isFresh = false
     watcher.opening()
-    val result = try super.load(version, stateStoreCkptId, readOnly, loadEmpty) finally watcher.closing()
+    val before = doubts.now
+    val result =
+      try super.load(version, stateStoreCkptId, readOnly, loadEmpty)
+      catch {
+        case e: Throwable =>
+          if (RocksDBDoor.taskIsKilled) doubts.backTo(before) // it was cut off, which tells nothing of the files
+          throw e
+      } finally watcher.closing()
     doubts.loadSucceeded()
     watcher.loaded(version, (System.nanoTime() - start) / 1000000)
     result
@@ -212,14 +219,17 @@ private class RocksDBDoor(
   }
 
   override def rollback(): Unit = {
-    // A failed task may have met a damaged file, which would fail its retry as well. A killed one has met none.
+    // A failed task may have met a damaged file, which would fail its retry as well. A killed one has met none, nor has
+    // one that could not fetch its input from an executor that is lost.
     val task = TaskContext.get()
-    if (task != null && task.isFailed() && !task.isInterrupted()) doubts.taskFailed()
+    if (task != null && task.isFailed() && !task.isInterrupted() && task.fetchFailed.isEmpty) doubts.taskFailed()
     super.rollback()
   }
 }
 
 private object RocksDBDoor {
+  def taskIsKilled: Boolean = Option(TaskContext.get()).exists(_.isInterrupted())
+
   /** Private in Spark 4.2, where only a load calls it. */
   private lazy val replayChangelog = {
     val method = classOf[RocksDB].getDeclaredMethod("replayChangelog", classOf[Array[(Long, Option[String])]])
@@ -230,27 +240,30 @@ private object RocksDBDoor {
 
 /** How far the local files of one store may be trusted. */
 private class LoadDoubts {
-  @volatile private var unfinished = false
-  @volatile private var failed = false
-  @volatile private var inARow = 0
+  @volatile private var doubt = LoadDoubts.Doubt()
 
-  def any: Boolean = unfinished || failed
-  def taskFailed(): Unit = failed = true
+  def any: Boolean = doubt.any
+  def taskFailed(): Unit = doubt = doubt.copy(failed = true)
 
   /** Starts a load; answers how often in a row, up to now, a load or the task after it did not end well. */
   def loadStarts(): Int = {
-    if (any) inARow += 1
-    unfinished = true
-    inARow
+    doubt = doubt.copy(unfinished = true, inARow = doubt.inARow + (if (any) 1 else 0))
+    doubt.inARow
   }
 
-  def loadSucceeded(): Unit = {
-    unfinished = false
-    failed = false
-  }
+  def loadSucceeded(): Unit = doubt = doubt.copy(unfinished = false, failed = false)
 
   /** A version was written on top of what was loaded, so that was good. */
-  def settled(): Unit = inARow = 0
+  def settled(): Unit = doubt = doubt.copy(inARow = 0)
+
+  def now: LoadDoubts.Doubt = doubt
+  def backTo(earlier: LoadDoubts.Doubt): Unit = doubt = earlier
+}
+
+private object LoadDoubts {
+  final case class Doubt(unfinished: Boolean = false, failed: Boolean = false, inARow: Int = 0) {
+    def any: Boolean = unfinished || failed
+  }
 }
 
 private class FileManagerDoor(
@@ -325,10 +338,7 @@ private class FileManagerDoor(
   }
 
   /** Stock takes any ordinary exception for a damaged snapshot and replays every changelog instead. */
-  private def refuseToCountACancelledLoadAsDamage(): Unit = {
-    val task = TaskContext.get()
-    if (task != null && task.isInterrupted()) throw cancelled(null)
-  }
+  private def refuseToCountACancelledLoadAsDamage(): Unit = if (RocksDBDoor.taskIsKilled) throw cancelled(null)
 
   private def cancelled(cause: Throwable): Throwable =
     new InterruptedException("the task was killed while its state was loading").initCause(cause)

@@ -14,10 +14,12 @@ import scala.util.control.NonFatal
  * killed executor left half written.
  *
  * What was not opened for longest goes first; within one state store the oldest file does. A file that some executor
- * has open (it has a second link) stays. One executor of the host sweeps at a time; a daemon thread does it. Every file
+ * has open (it has one link more) stays. One executor of the host sweeps at a time; a daemon thread does it. Every file
  * is looked at then, which may be many: only when there may be anything to do, and seldom where it takes long.
  */
 final class HostStoreSweep(store: HostStore, limit: Long) {
+  import HostStoreSweep._
+
   private val thread = Daemon.start("mooring-host-store-sweep")(run())
 
   def stop(): Unit = thread.interrupt()
@@ -28,7 +30,7 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
     try {
       var took = 0L
       while (true) {
-        TimeUnit.NANOSECONDS.sleep(math.min(math.max(HostStoreSweep.PauseNanos, 100 * took), HostStoreSweep.LongestPauseNanos))
+        TimeUnit.NANOSECONDS.sleep(math.min(math.max(PauseNanos, 100 * took), LongestPauseNanos))
         val start = System.nanoTime()
         try if (isDue) alone(sweep())
         catch {
@@ -50,21 +52,25 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
 
   /** Sweeps once, now. */
   def sweep(): Unit = {
-    tidyFrom = System.nanoTime() + HostStoreSweep.AbandonedNanos
+    tidyFrom = System.nanoTime() + AbandonedNanos
     val files = filesThatStay()
-    val longAgo = FileTime.fromMillis(System.currentTimeMillis() - TimeUnit.NANOSECONDS.toMillis(HostStoreSweep.AbandonedNanos))
-    files.collect { case (f, changed) if isTemporary(f) && changed.compareTo(longAgo) < 0 => Files.deleteIfExists(f) }
-    shrink(files.map(_._1).flatMap(f => KeptFile.parse(f.getFileName.toString).map(f -> _)))
+    val longAgo = FileTime.fromMillis(System.currentTimeMillis() - TimeUnit.NANOSECONDS.toMillis(AbandonedNanos))
+    files.foreach { case Found(path, _, changed) =>
+      if (isTemporary(path) && changed.compareTo(longAgo) < 0) Files.deleteIfExists(path)
+    }
+    shrink(files.flatMap(f => KeptFile.parse(f.path.getFileName.toString).map(f -> _))
+      .groupMap { case (found, _) => found.inode } { case (found, kept) => found.path -> kept }.values.map(new Content(_)).toVector)
   }
 
   private def isTemporary(file: Path) = file.getFileName.toString.startsWith(HostStore.TemporaryPrefix)
 
   /** Every file with its time of change. Executors write and remove files meanwhile; what vanishes is not listed. */
-  private def filesThatStay(): Vector[(Path, FileTime)] = {
-    val found = Vector.newBuilder[(Path, FileTime)]
+  private def filesThatStay(): Vector[Found] = {
+    val found = Vector.newBuilder[Found]
     Files.walkFileTree(store.root, new SimpleFileVisitor[Path] {
       override def visitFile(file: Path, attributes: BasicFileAttributes): FileVisitResult = {
-        if (attributes.isRegularFile) found += file -> attributes.lastModifiedTime()
+        if (attributes.isRegularFile)
+          found += Found(file, Option(attributes.fileKey).getOrElse(file), attributes.lastModifiedTime())
         FileVisitResult.CONTINUE
       }
       override def visitFileFailed(file: Path, e: IOException): FileVisitResult = FileVisitResult.CONTINUE
@@ -73,13 +79,13 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
     found.result()
   }
 
-  private def shrink(kept: Vector[(Path, KeptFile)]): Unit = {
-    var excess = math.max(kept.map(_._2.length).sum - limit, store.lackOfRoom())
+  private def shrink(kept: Vector[Content]): Unit = {
+    var excess = math.max(kept.map(_.length).sum - limit, store.lackOfRoom())
     if (excess > 0) {
-      val lastUse = kept.map(_._1.getParent).distinct.map(dir => dir -> usedAt(dir)).toMap
-      kept.sortBy { case (path, file) => (lastUse(path.getParent), file.mtimeNanos) }
-        .iterator.takeWhile(_ => excess > 0).filterNot { case (path, _) => inUse(path) }
-        .foreach { case (path, file) => if (Files.deleteIfExists(path)) excess -= file.length }
+      val lastUse = kept.flatMap(_.directories).distinct.map(dir => dir -> usedAt(dir)).toMap
+      kept.sortBy(content => (content.directories.map(lastUse).max, content.writtenAt))
+        .iterator.takeWhile(_ => excess > 0).filterNot(_.isInUse)
+        .foreach(content => if (content.delete()) excess -= content.length)
     }
   }
 
@@ -88,13 +94,25 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
     try HostStore.mtime(path)
     catch { case _: NoSuchFileException => 0L } // never opened, or gone by now
   }.max
-
-  private def inUse(path: Path): Boolean =
-    try Files.getAttribute(path, "unix:nlink").asInstanceOf[Int] > 1
-    catch { case _: NoSuchFileException => false }
 }
 
 object HostStoreSweep {
+  private final case class Found(path: Path, inode: AnyRef, changed: FileTime)
+
+  /** What lies on the disk once, under all the names that it is kept by: Spark uploads old files again, by new names. */
+  private final class Content(val names: Vector[(Path, KeptFile)]) {
+    def length: Long = names.head._2.length
+    def writtenAt: Long = names.head._2.mtimeNanos
+    def directories: Vector[Path] = names.map(_._1.getParent)
+
+    /** An executor has it open: it has another name, in that one's working directory. */
+    def isInUse: Boolean =
+      try Files.getAttribute(names.head._1, "unix:nlink").asInstanceOf[Int] > names.size
+      catch { case _: NoSuchFileException => false }
+
+    def delete(): Boolean = names.map { case (path, _) => Files.deleteIfExists(path) }.contains(true)
+  }
+
   private val PauseNanos = TimeUnit.SECONDS.toNanos(30)
   private val LongestPauseNanos = TimeUnit.MINUTES.toNanos(10)
   private val AbandonedNanos = TimeUnit.HOURS.toNanos(1)

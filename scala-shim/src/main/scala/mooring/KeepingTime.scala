@@ -3,7 +3,7 @@ package io.mooring
 import java.util.concurrent.TimeUnit.NANOSECONDS
 import java.util.concurrent.atomic.LongAdder
 
-/** How long uploads of this JVM took more because the host keeps what they write: by the clock, of all threads together. */
+/** How long writing state files took more in this JVM because the host keeps them: by the clock, of all threads together. */
 object KeepingTime {
   private val nanos = new LongAdder
 
