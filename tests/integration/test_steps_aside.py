@@ -16,6 +16,7 @@ from mooring.testing.probes import wait_until
 from mooring.testing.processes import descendants, is_alive
 from mooring.testing.servers import ChildProcess
 from tests.integration.stages import Stages, opened, said
+from tests.integration.warm import CHANGELOG
 
 
 def test_no_python_on_the_driver(tmp_path: Path) -> None:
@@ -132,6 +133,24 @@ def test_a_local_store_that_is_full(tmp_path: Path, full_disk: Path, free: int) 
     stages.assert_right()
 
 
+def _keep_half_of(path: Path) -> None:
+    """As if only half had come: under a name that fits."""
+    name, _, _, mtime = path.name.split("~")
+    half = path.read_bytes()[: path.stat().st_size // 2]
+    path.unlink()
+    path.with_name(f"{name}~{len(half)}~{crc32c(half):x}~{mtime}").write_bytes(half)
+
+
+def crc32c(data: bytes) -> int:
+    """Bit by bit, for a few kilobytes."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
 def _truncate(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
@@ -169,6 +188,22 @@ def test_damaged_files_of_the_local_store(tmp_path: Path, damage: Callable[[Path
     assert sum(opening["remote-files"] for opening in opened(log)) > 0, "the checkpoint stays the truth"
     if damage is not Path.unlink:
         assert said(log, "its content is not what was kept") > 0
+    stages.assert_right()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("ending", [".zip", ".changelog"])
+def test_files_that_were_damaged_when_they_came(tmp_path: Path, ending: str) -> None:
+    # Its own name proves what is kept, but that is not what the checkpoint has: opening fails until it is let go of.
+    stages = Stages(tmp_path)
+    conf = {CHANGELOG: str(ending == ".changelog").lower()}
+    stages.run(0.5, conf)
+    kept = stages.kept_files(ending)
+    assert kept
+    for path in kept:
+        _keep_half_of(path)
+    log = stages.run(1.0, conf)
+    assert sum(opening["remote-files"] + opening["remote-changelogs"] for opening in opened(log)) > 0
     stages.assert_right()
 
 

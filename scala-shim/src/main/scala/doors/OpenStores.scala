@@ -63,7 +63,7 @@ object OpenStores {
       forwarder: Option[RocksDBEventForwarder]): Option[RocksDBDoor] = Option(held.get(directory)).flatMap { copy =>
     if (hasIds && copy.isLike(conf, partition, hasColumnFamilies)) copy.take(forwarder)
     else {
-      copy.drop()
+      copy.giveUp() // closing it takes time, and Spark lets no other store be asked for meanwhile
       None
     }
   }
@@ -96,10 +96,15 @@ final class OpenStore private[mooring] (
     } finally closeIfDropped()
 
   /** Closes it, or has it closed by the thread that is at it. */
-  def drop(): Unit = if (state.compareAndSet(Held, Dropped)) {
+  def drop(): Unit = {
+    giveUp()
+    closeIfDropped()
+  }
+
+  /** Nobody is to take it over; its maker closes it when it comes to it the next time, to bring it on or to drop it. */
+  private[mooring] def giveUp(): Unit = if (state.compareAndSet(Held, Dropped)) {
     OpenStores.forget(this)
     ended()
-    closeIfDropped()
   }
 
   private[mooring] def isLike(conf: RocksDBConf, ofPartition: Int, withColumnFamilies: Boolean): Boolean =

@@ -39,7 +39,7 @@ abstract class RocksDBProviderDoor extends RocksDBStateStoreProvider {
       uniqueId: Option[String]): RocksDB =
     OpenStores.take(dfsRootDir, conf, useColumnFamilies, enableStateStoreCheckpointIds, partitionId, eventForwarder) match {
       case Some(open) =>
-        Utils.deleteRecursively(localRootDir) // it has one of its own
+        Utils.tryLogNonFatalError(Utils.deleteRecursively(localRootDir)) // it has one of its own
         open
       case None => new RocksDBDoor(watch(new Path(dfsRootDir)), dfsRootDir, conf, localRootDir, hadoopConf, loggingId,
         useColumnFamilies, enableStateStoreCheckpointIds, partitionId, eventForwarder, uniqueId)
@@ -63,6 +63,9 @@ trait SnapshotLoadWatcher {
    * it was brought here: from 1 on no local copy is trusted unread, from 2 on none is.
    */
   def loading(version: Long, doubts: Int): Unit
+
+  /** It fails again and again to be opened: what the host keeps of it to tell versions by may have been damaged when it came. */
+  def distrusting(): Unit
 
   /** The store is not asked for any more, however that ended. */
   def closing(): Unit
@@ -127,11 +130,13 @@ private class RocksDBDoor(
     isFresh = false
     watcher.opening()
     val before = doubts.now
+    if (before.failedLoads > 1) watcher.distrusting()
     val result =
       try super.load(version, stateStoreCkptId, readOnly, loadEmpty)
       catch {
         case e: Throwable =>
-          if (RocksDBDoor.taskIsKilled) doubts.backTo(before) // it was cut off, which tells nothing of the files
+          // One that was cut off tells nothing of the files.
+          if (RocksDBDoor.taskIsKilled) doubts.backTo(before) else doubts.loadFailed()
           throw e
       } finally watcher.closing()
     doubts.loadSucceeded()
@@ -251,7 +256,8 @@ private class LoadDoubts {
     doubt.inARow
   }
 
-  def loadSucceeded(): Unit = doubt = doubt.copy(unfinished = false, failed = false)
+  def loadSucceeded(): Unit = doubt = doubt.copy(unfinished = false, failed = false, failedLoads = 0)
+  def loadFailed(): Unit = doubt = doubt.copy(failed = true, failedLoads = doubt.failedLoads + 1)
 
   /** A version was written on top of what was loaded, so that was good. */
   def settled(): Unit = doubt = doubt.copy(inARow = 0)
@@ -261,7 +267,7 @@ private class LoadDoubts {
 }
 
 private object LoadDoubts {
-  final case class Doubt(unfinished: Boolean = false, failed: Boolean = false, inARow: Int = 0) {
+  final case class Doubt(unfinished: Boolean = false, failed: Boolean = false, inARow: Int = 0, failedLoads: Int = 0) {
     def any: Boolean = unfinished || failed
   }
 }

@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.hadoop.fs.Path
 import org.apache.spark.api.plugin.PluginContext
 
-/** The newest version of the job model, when to ask again, and the queries of which copies are kept anywhere. */
+/** The newest version of the job model, when to ask again, and the queries of which this executor is to keep copies. */
 final case class DriverWord(version: Long, againInMs: Long, copied: Set[String])
 
 /**

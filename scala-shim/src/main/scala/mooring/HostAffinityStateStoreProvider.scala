@@ -32,6 +32,8 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
     shelf.foreach(_.opening())
   }
 
+  override def distrusting(): Unit = shelf.foreach(kept => kept.forget(kept.kept.keySet.filter(HostStore.isOfVersion)))
+
   override def closing(): Unit = shelf.foreach(_.opened())
 
   override def loading(version: Long, doubts: Int): Unit = this.doubts = doubts

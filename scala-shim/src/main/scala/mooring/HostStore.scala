@@ -234,7 +234,10 @@ object HostStore {
   private val UniqueRocksDBFile = s""".+-$UniqueId\\.(sst|log)""".r
 
   /** Whether a file's name is its own for ever. `5.zip` of format v1 is not: a retried batch writes it again. */
-  def isUniqueName(name: String): Boolean = UniqueVersionFile.matches(name) || UniqueRocksDBFile.matches(name)
+  def isUniqueName(name: String): Boolean = isOfVersion(name) || UniqueRocksDBFile.matches(name)
+
+  /** Of those: an archive, a changelog, or the checksum of one. */
+  def isOfVersion(name: String): Boolean = UniqueVersionFile.matches(name)
 
   def keyOf(checkpoint: String): String =
     MessageDigest.getInstance("SHA-256").digest(checkpoint.getBytes(UTF_8)).take(16).map(b => f"$b%02x").mkString

@@ -19,19 +19,25 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
   @volatile private var open = Option.empty[OpenStore]
   private var notBefore = System.nanoTime()
 
-  def bringTo(copied: CopiedVersion): Unit = if (isPossible && !isOver) {
-    try if (!open.exists(_.goOn(copied))) openAnew(copied)
-    catch {
-      case e @ (_: InterruptedException | _: ClosedByInterruptException) => // the executor ends
-        drop()
-        throw e
-      case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
-        notBefore = System.nanoTime() + OpenCopy.PauseNanos
-        Say.once(s"open-copy-${e.getClass.getName}", s"the copy of $directory could not be kept open ($e): its files are " +
-          "kept, and it is opened again in a minute")
-        drop()
-    }
+  /** False when the copied files did not do for it: one of them may be damaged. */
+  def bringTo(copied: CopiedVersion): Boolean = !isPossible || isOver || {
+    val done =
+      try {
+        if (!open.exists(_.goOn(copied))) openAnew(copied)
+        true
+      } catch {
+        case e @ (_: InterruptedException | _: ClosedByInterruptException) => // the executor ends
+          drop()
+          throw e
+        case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
+          notBefore = System.nanoTime() + OpenCopy.PauseNanos
+          Say.once(s"open-copy-${e.getClass.getName}", s"the copy of $directory could not be kept open ($e): its files are " +
+            "kept, and it is opened again in a minute")
+          drop()
+          false
+      }
     if (isOver) drop()
+    done
   }
 
   /** For ever. What is being opened meanwhile is dropped by who opens it. */

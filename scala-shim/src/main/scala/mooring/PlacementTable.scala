@@ -75,6 +75,10 @@ final class PlacementTable {
   /** Whether copies of the query's state are wanted anywhere. */
   def wantsStandbys(query: String): Boolean = plan.standbys.contains(query)
 
+  /** The same, by this executor. */
+  def wantsStandbys(query: String, executor: String): Boolean =
+    plan.standbys.get(query).exists(_.values.exists(_.contains(executor)))
+
   def names(query: String): Boolean = plan.rows.contains(query)
 
   /** Waits until a plan names the query, until `stillHoping` turns false, or for `milliseconds`. */

@@ -216,7 +216,7 @@ final class ReportDesk(
     if (known >= 0 && table.isAlive(executor) && versions.put(executor, known) != known) bridge.pickedUp(executor, known)
     val again = askAgainInMs(known)
     liveness.foreach(_.heard(executor, again))
-    Json.write(Map("version" -> bridge.newest, "again-in-ms" -> again, "copied" -> standbys.toSeq.flatMap(_.copied)))
+    Json.write(Map("version" -> bridge.newest, "again-in-ms" -> again, "copied" -> standbys.toSeq.flatMap(_.copiedBy(executor))))
   }
 
   private def askAgainInMs(known: Long): Int =

@@ -74,8 +74,9 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     (now.toSeq ++ relieved.map(_ -> Nil)).map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
   }
 
-  /** The queries of which copies are wanted. */
-  def copied: Seq[String] = watched.asScala.collect { case (query, of) if !of.isOver && table.wantsStandbys(query) => query }.toSeq
+  /** The queries of which this executor is to hold copies. */
+  def copiedBy(executor: String): Seq[String] =
+    watched.asScala.collect { case (query, of) if !of.isOver && table.wantsStandbys(query, executor) => query }.toSeq
 
   def access(query: String): CheckpointAccess = find(query).access
 

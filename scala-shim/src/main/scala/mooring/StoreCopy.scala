@@ -44,7 +44,8 @@ private final class StoreCopy(
     if (isHeld) shelf.forget(round.present.keySet -- now.keySet -- needed.keySet)
     shelf.touch()
     needed = now
-    round.opened.foreach(open.bringTo)
+    // What is damaged goes, and comes anew with the next version.
+    if (!round.opened.forall(open.bringTo)) now.keys.foreach(shelf.sound(_, readIt = true))
     round.fetched
   }
 
