@@ -86,7 +86,9 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
   override protected def doExecute(): RDD[InternalRow] = {
     StreamDoors.allowProvider(child, Names.Provider)
     val restoreMetrics = RestoreMetrics.of(operatorsOfStage(child))
-    new PlacedRDD(child.execute(), query, operator.batch, restoreMetrics, earlierAttempt)
+    val rows = child.execute()
+    Rehearsals.ran(query, child)
+    new PlacedRDD(rows, query, operator.batch, restoreMetrics, earlierAttempt)
   }
 
   private def operatorsOfStage(plan: SparkPlan): Seq[SparkPlan] =
