@@ -24,7 +24,7 @@ _COUNTS = re.compile(
     r"ReadCounts\((\d+),(\d+),(\d+),(\d+),(\d+),(\d+)\)"
 )
 _UPLOADED = re.compile(r"Upload snapshot of version .* time taken: (\d+) ms")
-_KEPT = re.compile(r"keeping what was uploaded took (\d+) ms of this executor's writing")
+_KEPT = re.compile(r"keeping (\d+) files has taken (\d+) ms of writing state until now")
 _FETCHED_LATER = re.compile(r"Retrying fetch .* after (\d+) ms")
 _SLOW_CALL = re.compile(r"call (\w+) (\S+)")
 _SLOW_READ = re.compile(r"read (\d+) (\S+)")
@@ -94,8 +94,8 @@ class ExecutorLog:
     openings: list[Opening] = field(default_factory=list)
     reads: list[Reads] = field(default_factory=list)
     upload_ms: list[int] = field(default_factory=list)
-    keeping_ms: int = 0
-    """Of all uploads together: what they took more as the host keeps the files, by Mooring's own clock."""
+    kept: tuple[int, int] = (0, 0)
+    """(files that the host keeps, milliseconds that writing them took more for that), until it was said last"""
     slow_calls: list[tuple[int, str, str, str]] = field(default_factory=list)
     """(time, thread, call, path)"""
     slow_reads: list[tuple[int, str, int, str]] = field(default_factory=list)
@@ -155,7 +155,7 @@ def parse(text: str) -> ExecutorLog:
         elif found := _UPLOADED.search(line.message):
             log.upload_ms.append(int(found[1]))
         elif found := _KEPT.search(line.message):
-            log.keeping_ms = int(found[1])
+            log.kept = (int(found[1]), int(found[2]))
         elif store := _store_in(line.logger):
             _note_opening(log, running, store, line)
     return log

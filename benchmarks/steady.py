@@ -13,8 +13,8 @@ be felt there; with it on, commits write changelogs, and a background thread upl
     zip-p50                  of that, upload of the snapshot's archive (changelog off)
     changelog-commit-p50     of that, writing changelogs (changelog on)
     upload-p50               upload of one snapshot by the background thread (changelog on)
-    keeping                  of the uploads, Mooring's own calls that keep a copy, by its own clock: the mean over all
-                             batches, the first ones too, added up over the partitions
+    keeping-per-file         of an upload, Mooring's own calls that keep the file, by its own clock: the mean over all
+                             files, the first ones too; a commit uploads two or more for each partition
     busiest-executor         how many of the eight partitions one of the two executors has: stock leaves that to chance,
                              and where it is uneven commits have a core for themselves more often
     read-per-committed-byte  bytes that the standbys read from the checkpoint for each byte of RocksDB's files that was
@@ -54,7 +54,7 @@ _METRICS = {
 }
 
 
-_OF_ONE_SIDE = ("read-per-committed-byte", "keeping")
+_OF_ONE_SIDE = ("read-per-committed-byte", "keeping-per-file")
 
 
 @dataclass(frozen=True)
@@ -231,9 +231,9 @@ def figures_of(finished: Run, turns: Iterable[Turn], case: Case) -> Measured:
     uploads = [ms / 1000 for log in finished.logs for ms in log.upload_ms]
     if uploads and case.changelog:
         figures["upload-p50"] = [percentile(uploads, 50)]
-    keeping = sum(log.keeping_ms for log in finished.logs)
-    if keeping:
-        figures["keeping"] = [keeping / 1000 / len(ran)]
+    files, kept_ms = (sum(part) for part in zip(*(log.kept for log in finished.logs), strict=True))
+    if files:
+        figures["keeping-per-file"] = [kept_ms / 1000 / files]
     return figures
 
 

@@ -109,8 +109,11 @@ def test_uploads_in_the_background_are_timed():
 
 
 def test_what_keeping_copies_took_is_read() -> None:
-    text = line(1, "Mooring: keeping what was uploaded took 17 ms of this executor's writing of state")
-    assert parse(text).keeping_ms == 17
+    text = [
+        line(at, f"Mooring: keeping {files} files has taken 17 ms of writing state until now")
+        for at, files in [(1, 4), (2, 9)]
+    ]
+    assert parse("\n".join(text)).kept == (9, 17)
 
 
 def test_a_wait_for_blocks_of_a_shuffle_is_read_back():

@@ -147,7 +147,7 @@ private final class KeptStream(out: CancellableFSDataOutputStream, shelf: HostSh
       try {
         super.close()
         // The name is new: Spark made its id for this file.
-        if (copy.isWhole) KeepingTime.of(shelf.publish(name, copy.file, copy.crc))
+        if (copy.isWhole) KeepingTime.ofFile(shelf.publish(name, copy.file, copy.crc))
       } finally discard()
     }
   }

@@ -213,8 +213,6 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
   override def shutdown(): Unit = {
     sweep.foreach(_.stop())
     versions.foreach(_.stop())
-    HostStores.ofThisExecutor.foreach(_ =>
-      Say.info(s"keeping what was uploaded took ${KeepingTime.milliseconds} ms of this executor's writing of state"))
     Copies.use(None)
     HostStores.use(None)
     ExecutorReports.through(None)

@@ -17,7 +17,7 @@ final class SharedFileSystem(stock: FileSystem, shelf: HostShelf, reads: StoreRe
   override def copyFromLocalFile(source: Path, target: Path): Unit = {
     super.copyFromLocalFile(source, target)
     if (HostStore.isUniqueName(target.getName))
-      KeepingTime.of(shelf.keep(target.getName, new File(source.toUri.getPath).toPath))
+      KeepingTime.ofFile(shelf.keep(target.getName, new File(source.toUri.getPath).toPath))
   }
 
   override def copyToLocalFile(source: Path, target: Path): Unit = {
