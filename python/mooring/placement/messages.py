@@ -14,7 +14,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from mooring.errors import InvalidMessageError
-from mooring.placement.fields import Fields, fitting
+from mooring.model.fields import Fields, fitting
 
 ANY_HOST: Final = "ANY_HOST"
 """The destination of a request that leaves the choice to the application."""

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from mooring.errors import InvalidMessageError
 from mooring.metadata import MetadataStore, NamespacedMetadataStore
-from mooring.placement.fields import uuid_of
+from mooring.model.fields import uuid_of
 from mooring.placement.messages import (
     ContainerPlacementRequestMessage,
     ContainerPlacementResponseMessage,
