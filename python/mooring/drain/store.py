@@ -1,0 +1,80 @@
+"""Where notifications are: a key for each uuid, in a namespace of their own of any metadata store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from mooring.drain.notification import DrainNotification
+from mooring.errors import InvalidMessageError
+from mooring.metadata import MetadataStore, NamespacedMetadataStore
+
+NAMESPACE: Final = "samza-drain-v1"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNotifications:
+    """All notifications at one moment, by uuid; of those that can not be read the key, and why."""
+
+    notifications: Mapping[UUID, DrainNotification]
+    malformed: Mapping[str, str]
+
+    def of(self, run_id: str) -> list[DrainNotification]:
+        """Those for this deployment, in the order of their uuids."""
+        return sorted((one for one in self.notifications.values() if one.run_id == run_id), key=lambda one: one.uuid)
+
+
+def write_drain_notification(store: MetadataStore, notification: DrainNotification) -> UUID:
+    """Ask for a drain; when this returns every reader sees it. The same uuid asks once, however often it is written.
+
+    Raises what the store raises.
+    """
+    notifications = _namespace(store)
+    notifications.put(str(notification.uuid), notification.to_json().encode())
+    notifications.flush()
+    return notification.uuid
+
+
+def read_drain_notifications(store: MetadataStore) -> StoredNotifications:
+    """Every notification, of all deployments."""
+    found: dict[UUID, DrainNotification] = {}
+    malformed: dict[str, str] = {}
+    for key, text in _namespace(store).all().items():
+        try:
+            notification = DrainNotification.from_json(text)
+            if str(notification.uuid) != key:
+                raise InvalidMessageError(f'uuid is "{notification.uuid}": expected "{key}", as in the key')
+            found[notification.uuid] = notification
+        except (InvalidMessageError, RecursionError) as fault:
+            malformed[key] = str(fault)
+    return StoredNotifications(found, malformed)
+
+
+def remove_malformed(store: MetadataStore) -> Mapping[str, str]:
+    """Remove what can not be read; the keys that were removed, and why."""
+    malformed = read_drain_notifications(store).malformed
+    _remove(store, malformed)
+    return malformed
+
+
+def cleanup(store: MetadataStore, run_id: str) -> None:
+    """Remove the notifications for one deployment; those for others stay."""
+    _remove(store, (str(one.uuid) for one in read_drain_notifications(store).of(run_id)))
+
+
+def cleanup_all(store: MetadataStore) -> None:
+    """Remove every notification, also those that can not be read."""
+    _remove(store, _namespace(store).all())
+
+
+def _remove(store: MetadataStore, keys: Iterable[str]) -> None:
+    notifications = _namespace(store)
+    for key in keys:
+        notifications.delete(key)
+    notifications.flush()
+
+
+def _namespace(store: MetadataStore) -> NamespacedMetadataStore:
+    return NamespacedMetadataStore(store, NAMESPACE)
