@@ -34,6 +34,8 @@ class Side:
     name: str
     conf: Mapping[str, str]
     jars: tuple[Path, ...] = ()
+    keeps_nothing: bool = False
+    """Whether its hosts are to keep no state files."""
 
     @property
     def keeps_copies(self) -> bool:
@@ -53,9 +55,12 @@ def mooring() -> Side:
 
 
 def mooring_without_copies() -> Side:
-    """Mooring that places tasks, and whose hosts can keep nothing: their local store can not be made."""
-    nowhere = {"spark.mooring.local.store.dir": "/dev/null/mooring"}
-    return Side("mooring-without-copies", {**mooring().conf, **nowhere}, mooring().jars)
+    """Mooring that places tasks, and whose hosts can keep nothing: their local store can not be made.
+
+    Each host of the cluster names its store in the environment, which is stronger than the setting.
+    """
+    nowhere = {"spark.executorEnv.MOORING_LOCAL_STORE_DIR": "/dev/null/mooring"}
+    return Side("mooring-without-copies", {**mooring().conf, **nowhere}, mooring().jars, keeps_nothing=True)
 
 
 def mooring_standby() -> Side:

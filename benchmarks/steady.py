@@ -148,6 +148,7 @@ class _Working:
     def __init__(self, cluster: SparkCluster, side: Side, case: Case, directory: Path) -> None:
         where = storage(case.storage)
         self.name = side.name
+        self._keeps_nothing = side.keeps_nothing
         self._keeps_standbys = side.keeps_copies and not case.changelog
         self.turns: list[Turn] = []
         self._checkpoint = directory / f"{case.storage}-{case.changelog}-{side.name}"
@@ -178,6 +179,9 @@ class _Working:
 
     def finish(self) -> Run:
         finished = self._run.finish(timeout=60)
+        kept = sum(log.kept[0] for log in finished.logs)
+        if self._keeps_nothing and kept:
+            raise ClusterError(f"the hosts of {self.name} have kept {kept} files: this compares nothing")
         shutil.rmtree(self._checkpoint)
         return finished
 
@@ -231,9 +235,9 @@ def figures_of(finished: Run, turns: Iterable[Turn], case: Case) -> Measured:
     uploads = [ms / 1000 for log in finished.logs for ms in log.upload_ms]
     if uploads and case.changelog:
         figures["upload-p50"] = [percentile(uploads, 50)]
-    files, kept_ms = (sum(part) for part in zip(*(log.kept for log in finished.logs), strict=True))
+    files = sum(log.kept[0] for log in finished.logs)
     if files:
-        figures["keeping-per-file"] = [kept_ms / 1000 / files]
+        figures["keeping-per-file"] = [sum(log.kept[1] for log in finished.logs) / 1000 / files]
     return figures
 
 

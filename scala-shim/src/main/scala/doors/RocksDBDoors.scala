@@ -73,6 +73,12 @@ trait SnapshotLoadWatcher {
   /** The store stands at `version` after `milliseconds`, whether or not anything had to be loaded. */
   def loaded(version: Long, milliseconds: Long): Unit
 
+  /** The store was opened with the snapshot of `version`, which has these SST and log files. */
+  def opened(version: Long, files: Set[String]): Unit
+
+  /** A snapshot of `version` was saved, which has these SST and log files. Called by any thread. */
+  def saved(version: Long, files: Set[String]): Unit
+
   /** The store is a provider's from now on; it was a copy. The provider has not asked for a version yet. */
   def takenOver(): Unit
 
@@ -314,6 +320,7 @@ private class FileManagerDoor(
     try {
       val loaded = super.loadCheckpointFromDfs(version, localDir, mapping, checkpointUniqueId)
       beganWith = checkpointUniqueId.map(version -> _).filter(_ => version > 0)
+      watcher.opened(version, loaded.immutableFiles.map(_.dfsFileName).toSet)
       loaded
     } catch {
       case e: ClosedByInterruptException => throw cancelled(e)
@@ -321,6 +328,21 @@ private class FileManagerDoor(
         refuseToCountACancelledLoadAsDamage()
         throw e
     }
+  }
+
+  override def saveCheckpointToDfs(
+      checkpointDir: File,
+      version: Long,
+      numKeys: Long,
+      numInternalKeys: Long,
+      fileMapping: scala.collection.Map[String, RocksDBSnapshotFile],
+      columnFamilyMapping: Option[scala.collection.Map[String, ColumnFamilyInfo]],
+      maxColumnFamilyId: Option[Short],
+      checkpointUniqueId: Option[String],
+      verifyNonEmptyFilesInZip: Boolean): Unit = {
+    super.saveCheckpointToDfs(checkpointDir, version, numKeys, numInternalKeys, fileMapping, columnFamilyMapping,
+      maxColumnFamilyId, checkpointUniqueId, verifyNonEmptyFilesInZip)
+    watcher.saved(version, fileMapping.values.map(_.immutableFile.dfsFileName).toSet)
   }
 
   // Finding the snapshot costs stock four calls to the checkpoint. What the host keeps, the checkpoint has had.

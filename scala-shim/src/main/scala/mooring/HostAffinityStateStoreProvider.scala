@@ -15,6 +15,7 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
   private val shelf = HostStores.ofThisExecutor.flatMap(_.shelf(storeDir))
   private val reads = StoreReads.of(storeDir)
   private val size = new StateSize
+  private val snapshots = new NewestSnapshots
   @volatile private var doubts = 0
   @volatile private var isCopy = isOfCopy
   @volatile private var wasCopy = false // taken over, and not yet opened
@@ -47,6 +48,14 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
       RestoreMetrics.opened(storeDir, counts.localBytes, counts.remoteBytes, milliseconds)
       ExecutorReports.storeOpened(storeDir, version, milliseconds, counts)
     }
+  }
+
+  override def opened(version: Long, files: Set[String]): Unit =
+    shelf.foreach(kept => snapshots.opened(version, files, kept.kept.keySet))
+
+  override def saved(version: Long, files: Set[String]): Unit = {
+    snapshots.saved(version, files)
+    shelf.foreach(_.tidy(snapshots.superseded))
   }
 
   override def takenOver(): Unit = {

@@ -7,7 +7,7 @@ import java.nio.file._
 import java.nio.file.attribute.{BasicFileAttributes, FileTime, PosixFilePermissions}
 import java.security.MessageDigest
 import java.util.UUID
-import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue, RejectedExecutionException, ThreadPoolExecutor, TimeUnit}
 import java.util.zip.{CheckedOutputStream, CRC32C}
 
 import scala.jdk.CollectionConverters._
@@ -39,6 +39,19 @@ final class HostStore(val root: Path) {
   def lackOfRoom(): Long = math.max(0, floor - root.toFile.getUsableSpace)
 
   private val shelves = new ConcurrentHashMap[Path, HostShelf]()
+
+  // What is removed may be large, which takes time; nobody's commit is to wait for that.
+  private val tidying = new ThreadPoolExecutor(1, 1, 10, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
+    Daemon.factory("mooring-host-store-tidy"))
+  tidying.allowCoreThreadTimeOut(true)
+
+  /** Does it soon, unless the executor ends before. */
+  def tidy(work: => Unit): Unit =
+    try tidying.execute(() => attempt("remove what is not needed")(work))
+    catch { case _: RejectedExecutionException => } // closed: whoever opens the store next removes it
+
+  /** Ends what is done in the background. */
+  def close(): Unit = { tidying.shutdownNow(); () }
 
   /** The place of one state store's files, one object for each in a JVM, or None where `storeDir` is not one that Spark lays out. */
   def shelf(storeDir: RemotePath): Option[HostShelf] = storeDir.toUri.toString match {
@@ -108,6 +121,12 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   /** Lets go of these files. */
   def forget(names: Set[String]): Unit = attempt("remove what is not needed") {
     list("").foreach { case (path, kept) => if (names(kept.name)) Files.deleteIfExists(path) }
+  }
+
+  /** Lets go, soon, of what is superseded: by what is kept then. */
+  def tidy(superseded: Set[String] => Set[String]): Unit = hostStore.tidy {
+    val gone = superseded(kept.keySet)
+    if (gone.nonEmpty) forget(gone)
   }
 
   private def hasRoom: Boolean = hostStore.lackOfRoom() == 0 || {
@@ -230,7 +249,7 @@ object HostStore {
   private[mooring] val StoreDir = """(.*)/state/(\d+)/(\d+)(?:/([^/]+))?""".r
 
   private val UniqueId = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-  private val UniqueVersionFile = s"""\\d+_$UniqueId\\.(zip|changelog)(\\.crc)?""".r
+  private val UniqueVersionFile = s"""(\\d+)_$UniqueId\\.(?:zip|changelog)(?:\\.crc)?""".r
   private val UniqueRocksDBFile = s""".+-$UniqueId\\.(sst|log)""".r
 
   /** Whether a file's name is its own for ever. `5.zip` of format v1 is not: a retried batch writes it again. */
@@ -238,6 +257,12 @@ object HostStore {
 
   /** Of those: an archive, a changelog, or the checksum of one. */
   def isOfVersion(name: String): Boolean = UniqueVersionFile.matches(name)
+
+  /** Of those: the version. */
+  def versionOf(name: String): Option[Long] = name match {
+    case UniqueVersionFile(version) => version.toLongOption
+    case _ => None
+  }
 
   def keyOf(checkpoint: String): String =
     MessageDigest.getInstance("SHA-256").digest(checkpoint.getBytes(UTF_8)).take(16).map(b => f"$b%02x").mkString

@@ -9,7 +9,10 @@ object HostStores {
   /** None in a driver, and where the store can not be used. */
   def ofThisExecutor: Option[HostStore] = store
 
-  private[mooring] def use(opened: Option[HostStore]): Unit = store = opened
+  private[mooring] def use(opened: Option[HostStore]): Unit = {
+    store.foreach(_.close())
+    store = opened
+  }
 
   /** The host's variable, else the setting, else a directory of the user's in the JVM's temporary directory. */
   def directory(setting: Option[String], environment: String => Option[String]): Path =

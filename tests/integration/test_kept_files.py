@@ -1,0 +1,49 @@
+"""A host keeps what it needs to go on, and not every version that the checkpoint has."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.integration.stages import Stages, opened
+from tests.integration.warm import CHANGELOG
+
+OFTEN = {
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
+}
+
+
+@pytest.mark.parametrize("changelog", ["false", pytest.param("true", marks=pytest.mark.heavy)])
+def test_a_host_keeps_what_the_newest_snapshots_need_and_opens_from_that(tmp_path: Path, changelog: str) -> None:
+    stages = Stages(tmp_path)
+    conf = {CHANGELOG: changelog, **OFTEN}
+    stages.run(0.5, conf)
+    log = stages.run(1.0, conf)
+    assert opened(log) and all(one["remote-files"] + one["remote-changelogs"] == 0 for one in opened(log))
+    stages.assert_right()
+    shelves = {path.parent for path in stages.kept_files(".zip")}
+    assert len(shelves) == 3
+    for shelf in shelves:
+        kept = {path.name.split("~")[0]: path for path in shelf.iterdir() if "~" in path.name}
+        in_checkpoint = stages.checkpoint / "state" / shelf.parent.parent.name / shelf.parent.name
+        archives = sorted((name for name in kept if name.endswith(".zip")), key=_version)
+        assert len(archives) < len(list(in_checkpoint.glob("*.zip"))), "the checkpoint has more of them"
+        assert len(archives) <= 3, "two, and one more whose turn to go had not come when the job ended"
+        needed = {name for archive in archives for name in _sst_files(kept[archive])}
+        assert {name for name in kept if name.endswith(".sst")} == needed
+        assert all(_version(name) >= _version(archives[0]) for name in kept if re.match(r"\d+_", name))
+
+
+def _version(name: str) -> int:
+    return int(name.split("_")[0])
+
+
+def _sst_files(archive: Path) -> list[str]:
+    with ZipFile(archive) as files:
+        metadata = json.loads(files.read("metadata").decode().split("\n", 1)[1])
+    return [one["dfsSstFileName"] for one in metadata["sstFiles"]]
