@@ -4,7 +4,6 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.fs.Path
 import org.apache.spark.api.plugin.PluginContext
-import org.apache.spark.sql.execution.streaming.state.mooring.Rehearsal
 
 /** The newest version of the job model, when to ask again, and the queries of which this executor is to keep copies. */
 final case class DriverWord(version: Long, againInMs: Long, copied: Set[String])
@@ -35,12 +34,6 @@ object ExecutorReports {
   def copyMade(query: String, partition: Int, version: Long, bytes: Long, fetched: Long): Unit =
     send(Map("report" -> "copy-made", "query" -> query, "partition" -> partition, "version" -> version, "bytes" -> bytes,
       "fetched-bytes" -> fetched))
-
-  /** What the queries that run now will ask of this executor; nothing where none runs. */
-  def rehearsals(): Seq[Rehearsal] = context.toSeq.flatMap { ctx =>
-    Option(ctx.ask(Json.write(Map("report" -> "rehearsal", "executor" -> ctx.executorID())))).toSeq
-      .flatMap(answer => Rehearsals.parse(answer.toString))
-  }
 
   /** Tells which version of the job model this executor knows; what the driver has to say. */
   def version(known: Long): Option[DriverWord] = context.flatMap { ctx =>

@@ -178,9 +178,8 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       HostStores.use(store)
       val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()))
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
-      warmUp(context.conf())
-      // From now on the plan counts on this executor.
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
+      warmUp(context.conf())
       Copies.use(store.map(new Copies(_, settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue),
         settings.count("spark.mooring.standby.open.stores"))))
       KeepingTime.begin()
@@ -190,24 +189,10 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
     }
   }
 
-  /**
-   * On threads of their own, which end by themselves. Where the application begins the executor is ready for tasks
-   * meanwhile; where queries run already, it gets none before it is warm: others have them, or wait for nobody else.
-   */
+  /** On a thread of its own, which ends by itself: the executor is ready for tasks meanwhile. */
   private def warmUp(conf: SparkConf): Unit = if (conf.get(StreamDoors.ProviderKey, "") == Names.Provider) {
-    val store = Daemon.start("mooring-warm-up")(Aside.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)))
-    val begin = System.nanoTime()
-    @volatile var joins = false
-    val rehearsal = Daemon.start("mooring-rehearsal")(Aside.otherwise("rehearsal", ()) {
-      val rehearsals = ExecutorReports.rehearsals()
-      joins = rehearsals.nonEmpty
-      rehearsals.foreach(_.attend())
-    })
-    rehearsal.join(MooringExecutorPlugin.LongestWarmUpMs)
-    if (joins) {
-      store.join(MooringExecutorPlugin.LongestWarmUpMs)
-      Say.info(s"warm for the queries that run, after ${(System.nanoTime() - begin) / 1000000} ms")
-    }
+    Daemon.start("mooring-warm-up")(Aside.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)))
+    ()
   }
 
   override def shutdown(): Unit = {
@@ -217,10 +202,6 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
     HostStores.use(None)
     ExecutorReports.through(None)
   }
-}
-
-private object MooringExecutorPlugin {
-  val LongestWarmUpMs = 10_000L
 }
 
 /** The last resort: whatever part of Mooring fails stays out of the way, and says so once. */

@@ -86,9 +86,7 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
   override protected def doExecute(): RDD[InternalRow] = {
     StreamDoors.allowProvider(child, Names.Provider)
     val restoreMetrics = RestoreMetrics.of(operatorsOfStage(child))
-    val rows = child.execute()
-    Rehearsals.ran(query, child)
-    new PlacedRDD(rows, query, operator.batch, restoreMetrics, earlierAttempt)
+    new PlacedRDD(child.execute(), query, operator.batch, restoreMetrics, earlierAttempt)
   }
 
   private def operatorsOfStage(plan: SparkPlan): Seq[SparkPlan] =

@@ -54,7 +54,6 @@ final class QueryWatch(
     repeated.remove(run)
     standbys.foreach(_.ended(query, run))
     if (runs.remove(query, run)) {
-      Rehearsals.ended(query)
       bridge.over(s"query $query")
       bridge.tell(Map("event" -> "QueryEnded", "query" -> query, "run" -> run, "error" -> error.getOrElse("")))
     }
@@ -202,7 +201,6 @@ final class ReportDesk(
   def receive(json: String): String = {
     val report = Json.read(json)
     report.get("report").asText() match {
-      case "rehearsal" => if (table.aliveCount > 1) Rehearsals.answer() else null // somebody works meanwhile
       case "version" => newestVersion(report.get("executor").asText(), report.get("version").asLong())
       case kind =>
         take(kind, report)
