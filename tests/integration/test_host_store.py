@@ -234,3 +234,62 @@ def test_a_flipped_bit_in_an_sst_file_shows_when_it_is_read(kept: Kept, tmp_path
     os.utime(path, ns=(kept_at.st_atime_ns, kept_at.st_mtime_ns))
     assert not kept.adopt(0, name, tmp_path / "opened.sst", read_it=True)
     assert kept.partitions() == []
+
+
+class Snapshots:
+    """What the owner of a state knows of its snapshots; files by one letter each."""
+
+    def __init__(self, jvm: Any) -> None:
+        self._jvm, self._newest = jvm, jvm.io.mooring.NewestSnapshots()
+
+    def opened(self, version: int, files: str, kept: str) -> None:
+        self._newest.opened(version, self._set(files), self._set(kept))
+
+    def saved(self, version: int, files: str) -> None:
+        self._newest.saved(version, self._set(files))
+
+    def superseded(self, kept: str) -> str:
+        gone = self._newest.superseded(self._set(kept))
+        return "".join(sorted(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(gone)))
+
+    def _set(self, files: str) -> Any:
+        names = self._jvm.java.util.HashSet()
+        for name in files:
+            names.add(name)
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(names).toSet()
+
+
+@pytest.fixture
+def snapshots(jvm: Any) -> Snapshots:
+    return Snapshots(jvm)
+
+
+def test_what_the_newest_two_versions_need_stays(snapshots: Snapshots) -> None:
+    snapshots.opened(5, "ab", kept="abz")
+    assert snapshots.superseded("abz") == "", "there is one snapshot only"
+    snapshots.saved(6, "bc")
+    assert snapshots.superseded("abcz") == "z", "it was here before"
+    snapshots.saved(7, "cd")
+    assert snapshots.superseded("abcdx") == "a", "of x nothing is known: somebody is writing it"
+    assert snapshots.superseded("abcd") == "a", "what is still here goes the next time"
+
+
+def test_of_a_version_that_is_committed_twice_either_may_count(snapshots: Snapshots) -> None:
+    snapshots.opened(5, "a", kept="a")
+    snapshots.saved(6, "ab")
+    snapshots.opened(5, "a", kept="ab")
+    snapshots.saved(6, "ac")
+    assert snapshots.superseded("abc") == ""
+    snapshots.saved(7, "bd")
+    assert snapshots.superseded("abcd") == ""
+    snapshots.saved(8, "de")
+    assert snapshots.superseded("abcde") == "ac"
+
+
+def test_a_snapshot_that_is_saved_late_takes_nothing_from_a_newer_one(snapshots: Snapshots) -> None:
+    snapshots.opened(2, "a", kept="a")
+    snapshots.saved(13, "bc")
+    snapshots.saved(10, "ab")
+    assert snapshots.superseded("abc") == ""
+    snapshots.saved(15, "cd")
+    assert snapshots.superseded("abcd") == "a"

@@ -136,13 +136,15 @@ private class RocksDBDoor(
     isFresh = false
     watcher.opening()
     val before = doubts.now
-    if (before.failedLoads > 1) watcher.distrusting()
     val result =
-      try super.load(version, stateStoreCkptId, readOnly, loadEmpty)
-      catch {
+      try {
+        if (before.failedLoads > 1) watcher.distrusting()
+        super.load(version, stateStoreCkptId, readOnly, loadEmpty)
+      } catch {
         case e: Throwable =>
           // One that was cut off tells nothing of the files.
-          if (RocksDBDoor.taskIsKilled) doubts.backTo(before) else doubts.loadFailed()
+          // Nor does one that has brought the version, and could not begin to write the next.
+          if (RocksDBDoor.taskIsKilled) doubts.backTo(before) else if (loadedVersion < 0) doubts.loadFailed()
           throw e
       } finally watcher.closing()
     doubts.loadSucceeded()

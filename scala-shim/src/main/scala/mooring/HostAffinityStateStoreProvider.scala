@@ -1,5 +1,7 @@
 package io.mooring
 
+import java.util.concurrent.atomic.AtomicBoolean
+
 import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.sql.execution.streaming.state.mooring.{RestoreMetrics, RocksDBProviderDoor, SnapshotLoadWatcher}
 
@@ -16,6 +18,7 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
   private val reads = StoreReads.of(storeDir)
   private val size = new StateSize
   private val snapshots = new NewestSnapshots
+  private val isToTidy = new AtomicBoolean
   @volatile private var doubts = 0
   @volatile private var isCopy = isOfCopy
   @volatile private var wasCopy = false // taken over, and not yet opened
@@ -33,7 +36,9 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
     shelf.foreach(_.opening())
   }
 
-  override def distrusting(): Unit = shelf.foreach(kept => kept.forget(kept.kept.keySet.filter(HostStore.isOfVersion)))
+  override def distrusting(): Unit = shelf.foreach(files => files.forget(namesIn(files).filter(HostStore.isOfVersion)))
+
+  private def namesIn(files: HostShelf) = HostStore.attemptOr("list its files", Set.empty[String])(files.kept.keySet)
 
   override def closing(): Unit = shelf.foreach(_.opened())
 
@@ -51,11 +56,14 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
   }
 
   override def opened(version: Long, files: Set[String]): Unit =
-    shelf.foreach(kept => snapshots.opened(version, files, kept.kept.keySet))
+    shelf.foreach(here => snapshots.opened(version, files, namesIn(here)))
 
-  override def saved(version: Long, files: Set[String]): Unit = {
+  override def saved(version: Long, files: Set[String]): Unit = shelf.foreach { here =>
     snapshots.saved(version, files)
-    shelf.foreach(_.tidy(snapshots.superseded))
+    if (!isToTidy.getAndSet(true)) here.tidy { kept =>
+      isToTidy.set(false)
+      snapshots.superseded(kept)
+    }
   }
 
   override def takenOver(): Unit = {

@@ -125,7 +125,7 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
 
   /** Lets go, soon, of what is superseded: by what is kept then. */
   def tidy(superseded: Set[String] => Set[String]): Unit = hostStore.tidy {
-    val gone = superseded(kept.keySet)
+    val gone = superseded(attemptOr("list its files", Set.empty[String])(kept.keySet))
     if (gone.nonEmpty) forget(gone)
   }
 
@@ -249,7 +249,8 @@ object HostStore {
   private[mooring] val StoreDir = """(.*)/state/(\d+)/(\d+)(?:/([^/]+))?""".r
 
   private val UniqueId = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-  private val UniqueVersionFile = s"""(\\d+)_$UniqueId\\.(?:zip|changelog)(?:\\.crc)?""".r
+  private val UniqueVersionFile = s"""\\d+_$UniqueId\\.(zip|changelog)(\\.crc)?""".r
+  private val UniqueChangelog = s"""(\\d+)_$UniqueId\\.changelog(?:\\.crc)?""".r
   private val UniqueRocksDBFile = s""".+-$UniqueId\\.(sst|log)""".r
 
   /** Whether a file's name is its own for ever. `5.zip` of format v1 is not: a retried batch writes it again. */
@@ -258,9 +259,9 @@ object HostStore {
   /** Of those: an archive, a changelog, or the checksum of one. */
   def isOfVersion(name: String): Boolean = UniqueVersionFile.matches(name)
 
-  /** Of those: the version. */
-  def versionOf(name: String): Option[Long] = name match {
-    case UniqueVersionFile(version) => version.toLongOption
+  /** The version of a changelog, or of the checksum of one. */
+  def versionOfChangelog(name: String): Option[Long] = name match {
+    case UniqueChangelog(version) => version.toLongOption
     case _ => None
   }
 

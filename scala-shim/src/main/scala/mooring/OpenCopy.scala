@@ -18,12 +18,14 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
   @volatile private var isOver = false
   @volatile private var open = Option.empty[OpenStore]
   private var notBefore = System.nanoTime()
+  private var hasFailed = false
 
-  /** False when the copied files did not do for it: one of them may be damaged. */
+  /** False when the copied files did not do for it, for the first time in a row: one of them may be damaged. */
   def bringTo(copied: CopiedVersion): Boolean = !isPossible || isOver || {
     val done =
       try {
         if (!open.exists(_.goOn(copied))) openAnew(copied)
+        if (open.nonEmpty) hasFailed = false
         true
       } catch {
         case e @ (_: InterruptedException | _: ClosedByInterruptException) => // the executor ends
@@ -34,7 +36,9 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
           Say.once(s"open-copy-${e.getClass.getName}", s"the copy of $directory could not be kept open ($e): its files are " +
             "kept, and it is opened again in a minute")
           drop()
-          false
+          val isFirst = !hasFailed
+          hasFailed = true
+          !isFirst
       }
     if (isOver) drop()
     done
