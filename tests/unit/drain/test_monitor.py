@@ -31,6 +31,14 @@ class Listener:
         self.reports.append(text)
         self.news.release()
 
+    def hears_twice(self) -> None:
+        """Look until two things were heard, calls or reports."""
+        self.monitor.init(self.called)
+        self.monitor.start()
+        self.wait()
+        self.wait()
+        self.monitor.stop()
+
     def wait(self) -> None:
         assert self.news.acquire(timeout=PATIENCE), "nothing was heard"
 
@@ -58,11 +66,7 @@ def test_what_can_not_be_read_is_removed_and_reported_and_disables_nothing() -> 
     asked = DrainNotification.create("app-1")
     write_drain_notification(store, asked)
     listener = Listener(store)
-    listener.monitor.init(listener.called)
-    listener.monitor.start()
-    listener.wait()
-    listener.wait()
-    listener.monitor.stop()
+    listener.hears_twice()
     assert listener.heard == [asked] and len(listener.reports) == 1 and "half" in listener.reports[0]
     assert f"{NAMESPACE}/half" not in store.all()
 
@@ -84,11 +88,7 @@ def test_while_the_store_is_out_of_reach_it_looks_on_and_says_so_once() -> None:
     asked = DrainNotification.create("app-1")
     write_drain_notification(store, asked)
     listener = Listener(store)
-    listener.monitor.init(listener.called)
-    listener.monitor.start()
-    listener.wait()
-    listener.wait()
-    listener.monitor.stop()
+    listener.hears_twice()
     assert listener.heard == [asked] and len(listener.reports) == 1 and "nobody answers" in listener.reports[0]
 
 
