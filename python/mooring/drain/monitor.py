@@ -81,9 +81,11 @@ class DrainMonitor:
 
     def _look(self) -> None:
         try:
-            for key, reason in remove_malformed(self._store).items():
+            found = read_drain_notifications(self._store)
+            remove_malformed(self._store, found)
+            for key, reason in found.malformed.items():
                 self._report(f"the drain notification {key} can not be read and was removed: {reason}")
-            asked = [one for one in read_drain_notifications(self._store).of(self._run_id) if one not in self._told]
+            asked = [one for one in found.of(self._run_id) if one not in self._told]
             self._is_cut_off = False
         except MetadataStoreError as fault:
             if not self._is_cut_off:

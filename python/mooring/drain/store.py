@@ -52,11 +52,10 @@ def read_drain_notifications(store: MetadataStore) -> StoredNotifications:
     return StoredNotifications(found, malformed)
 
 
-def remove_malformed(store: MetadataStore) -> Mapping[str, str]:
-    """Remove what can not be read; the keys that were removed, and why."""
-    malformed = read_drain_notifications(store).malformed
-    _remove(store, malformed)
-    return malformed
+def remove_malformed(store: MetadataStore, found: StoredNotifications) -> None:
+    """Remove what could not be read."""
+    if found.malformed:
+        _remove(store, found.malformed)
 
 
 def cleanup(store: MetadataStore, run_id: str) -> None:
