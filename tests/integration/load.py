@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -61,12 +62,15 @@ class Load:
         return any((self.checkpoint / "commits" / batch).exists() for batch in batches)
 
     def is_idle(self) -> bool:
-        """Whether all that was offered is committed, and no batch is under way."""
-        begun, ended = (
-            {entry.name for entry in (self.checkpoint / log).glob("*") if entry.name.isdigit()}
-            for log in ("offsets", "commits")
-        )
-        return begun == ended and self.is_answered(self._written - 1)
+        """Whether all that was offered is committed, and no batch is under way or about to begin."""
+        begun, ended = self._batches("offsets"), self._batches("commits")
+        return begun == ended and self.is_answered(self._written - 1) and not self._owes_a_batch(max(ended))
+
+    def _owes_a_batch(self, last: int) -> bool:
+        """Whether the last batch moved the watermark: then Spark runs one more, without data."""
+        (ran_with,) = re.findall(r'"batchWatermarkMs":(\d+)', (self.checkpoint / "offsets" / str(last)).read_text())
+        (next_one,) = re.findall(r'"nextBatchWatermarkMs":(\d+)', (self.checkpoint / "commits" / str(last)).read_text())
+        return int(next_one) > int(ran_with)
 
     def committed_at_ms(self) -> float:
         """When the newest batch was committed; milliseconds since 1970."""
@@ -99,7 +103,10 @@ class Load:
 
     def committed(self) -> int:
         """The batches in the checkpoint."""
-        return sum(entry.name.isdigit() for entry in (self.checkpoint / "commits").glob("*"))
+        return len(self._batches("commits"))
+
+    def _batches(self, log: str) -> set[int]:
+        return {int(entry.name) for entry in (self.checkpoint / log).glob("*") if entry.name.isdigit()}
 
     def counter(self, name: str) -> int:
         return int(self.status().get("counters", {}).get(name, 0))
