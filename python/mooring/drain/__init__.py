@@ -2,15 +2,13 @@
 
 from mooring.drain.monitor import DrainMonitor, MonitorState
 from mooring.drain.notification import DrainMode, DrainNotification
-from mooring.drain.order import drain_order, parse_order
-from mooring.drain.queries import RunningQuery, places
+from mooring.drain.order import drain_order
 from mooring.drain.store import (
     NAMESPACE,
     StoredNotifications,
     cleanup,
     cleanup_all,
     read_drain_notifications,
-    remove_notifications,
     write_drain_notification,
 )
 
@@ -20,14 +18,10 @@ __all__ = [
     "DrainMonitor",
     "DrainNotification",
     "MonitorState",
-    "RunningQuery",
     "StoredNotifications",
     "cleanup",
     "cleanup_all",
     "drain_order",
-    "parse_order",
-    "places",
     "read_drain_notifications",
-    "remove_notifications",
     "write_drain_notification",
 ]

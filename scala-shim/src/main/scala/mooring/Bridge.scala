@@ -16,9 +16,6 @@ trait Operations {
   /** Ends an executor once no task runs on it, if that is within `waitMs`. Does not wait for that. */
   def restart(executor: String, waitMs: Long): Unit
 
-  /** Has a query drained: its intake stops, what is buffered comes out, and it ends. Returns at once. */
-  def drain(query: String): Unit
-
   /** An agent begins anew, and is to hear how the copies stand. */
   def agentIsNew(): Unit
 }
@@ -99,13 +96,6 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     tell(Map("event" -> "ExecutorRestarting", "request" -> request, "executor" -> executor), about = Some(s"restart $request"))
     operations.restart(executor, waitMs)
   }
-
-  /** Has a query drained, for however many times it is told; how that goes comes as events. */
-  def drain(query: String): Unit = operations.drain(query)
-
-  /** The queries that run, as a JSON array, with what their sources and sinks say of themselves. */
-  def queries(): String = Json.write(StreamDoors.running.filterNot(_.reads(StandbySource.Name)).map(query => Map("query" -> query.id, "run" -> query.runId,
-    "name" -> query.name, "reads" -> query.sourcesAsDescribed, "writes" -> Seq(query.sinkAsDescribed))))
 
   /** Hears what the agent knows of the election among the drivers of this job; false when this driver has lost it. */
   def lead(json: String): Boolean = leadership.forall { election =>

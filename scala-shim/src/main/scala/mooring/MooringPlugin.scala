@@ -37,9 +37,6 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val queries = new QueryWatch(bridge, table, standbys, settings.milliseconds("spark.mooring.host.affinity.wait"),
     () => mayBeTold)
 
-  val drains = new Drains(bridge, () => context.applicationId, settings.text("spark.mooring.resume.drained").getOrElse("false"),
-    settings.isOn("spark.mooring.drain.on.start"))
-
   private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, takesOver, census, reports)
   ListenerDoor.add(context, cluster)
   stuckTasks.foreach(ListenerDoor.add(context, _))
@@ -73,8 +70,6 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
         Aside.otherwise("restart of an executor", ())(ExecutorDoor.restartWhenIdle(context, executor, waitMs)))
       ()
     }
-
-    override def drain(query: String): Unit = drains.begin(query)
 
     override def agentIsNew(): Unit = standbys.foreach(_.tellAgain())
   }
