@@ -36,9 +36,7 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
     if (!overwriteIfPossible && isLogEntry(file)) Driver.checkLeads(file.toString)
     val out = stock.createAtomic(file, overwriteIfPossible)
     if (isOffsets(file)) new StockNameStream(out)
-    else keptOnHost(file).flatMap { s =>
-      KeepingTime.of(s.temporary().map(new LocalCopy(_))).map(new KeptStream(out, s, file.getName, _))
-    }.getOrElse(out)
+    else keptOnHost(file).fold(out)(s => new KeptStream(out, new LocalCopy(s, file.getName)))
   }
 
   override def open(file: Path): FSDataInputStream =
@@ -136,7 +134,7 @@ private final class StockNameStream(out: CancellableFSDataOutputStream, entry: B
 }
 
 /** Writes a state file to the checkpoint and beside it to the host; the host keeps it once the checkpoint has it. */
-private final class KeptStream(out: CancellableFSDataOutputStream, shelf: HostShelf, name: String, copy: LocalCopy)
+private final class KeptStream(out: CancellableFSDataOutputStream, copy: LocalCopy)
   extends CancellableFSDataOutputStream(new TeeStream(out, copy)) {
 
   private var closed = false
@@ -146,46 +144,64 @@ private final class KeptStream(out: CancellableFSDataOutputStream, shelf: HostSh
       closed = true
       try {
         super.close()
-        // The name is new: Spark made its id for this file.
-        if (copy.isWhole) KeepingTime.ofFile(shelf.publish(name, copy.file, copy.crc))
-      } finally discard()
+        KeepingTime.ofFile(copy.publish())
+      } finally copy.discard()
     }
   }
 
   override def cancel(): Unit = synchronized {
     closed = true
     try out.cancel()
-    finally discard()
-  }
-
-  private def discard(): Unit = HostStore.attempt("remove an unfinished file") {
-    KeepingTime.of {
-      copy.close()
-      Files.deleteIfExists(copy.file)
-    }
+    finally copy.discard()
   }
 }
 
-/** The host's copy while it is written. A failure here must not reach the writer: the copy is then not whole. */
-private final class LocalCopy(val file: LocalPath) {
+/**
+ * The host's copy while it is written: in memory, and from some length on in a file. The file's name is new, as Spark
+ * made an id for it. A failure here must not reach the writer: nothing is kept then.
+ */
+private final class LocalCopy(shelf: HostShelf, name: String) {
   private var broken = false
-  private var out: OutputStream = OutputStream.nullOutputStream()
-  private val written = new CRC32C
-  guarded { out = new BufferedOutputStream(HostStore.create(file)) }
-
-  /** Of all that was written, also where a disk kept something else. */
-  def crc: Long = written.getValue
-  def isWhole: Boolean = !broken
+  private var inMemory = Option.when(shelf.takesSmallFiles)(new ByteArrayOutputStream)
+  private var inFile: Option[(LocalPath, OutputStream)] = None
+  private val written = new CRC32C // of all that was written, also where a disk kept something else
 
   def write(bytes: Array[Byte], offset: Int, length: Int): Unit = guarded {
-    out.write(bytes, offset, length)
-    written.update(bytes, offset, length)
+    if (inMemory.forall(_.size + length > HostStore.SmallFile)) beginFile()
+    inMemory.orElse(inFile.map(_._2)).foreach(_.write(bytes, offset, length))
+    if (inMemory.isEmpty) written.update(bytes, offset, length)
   }
 
-  def close(): Unit = {
+  private def beginFile(): Unit = if (inFile.isEmpty) shelf.temporary() match {
+    case None => broken = true // said there
+    case Some(file) =>
+      val out = new BufferedOutputStream(HostStore.create(file))
+      inFile = Some(file -> out)
+      val first = inMemory.fold(Array.emptyByteArray)(_.toByteArray)
+      inMemory = None
+      out.write(first)
+      written.update(first, 0, first.length)
+  }
+
+  /** All is written. */
+  def close(): Unit = inFile.foreach { case (_, out) =>
     guarded(out.flush())
     try out.close()
     catch { case NonFatal(_) => broken = true } // said when the write failed
+  }
+
+  /** The checkpoint has the file: the host keeps it. */
+  def publish(): Unit = if (!broken) {
+    inMemory.foreach(bytes => shelf.keepSoon(name, bytes.toByteArray))
+    inFile.foreach { case (file, _) => shelf.publish(name, file, written.getValue).foreach(_ => inFile = None) }
+  }
+
+  /** Removes what was not published. */
+  def discard(): Unit = HostStore.attempt("remove an unfinished file") {
+    KeepingTime.of {
+      close()
+      inFile.foreach { case (file, _) => Files.deleteIfExists(file) }
+    }
   }
 
   private def guarded(body: => Unit): Unit = if (!broken) {
