@@ -74,7 +74,7 @@ class Subject:
 
 
 QUICK = Plan(sizes_gb=(0.1,), restarts=2, copies={"raw": 1, "slow": 1})
-FULL = Plan(sizes_gb=(0.1, 0.5, 1.0), restarts=3, copies={"raw": 1, "slow": 2})
+FULL = Plan(sizes_gb=(0.1, 0.5, 1.0), restarts=2, copies={"raw": 1, "slow": 2})
 
 UNITS = {"remote-bytes": "bytes", "compaction-bytes": "bytes", "remote-calls": "calls"}
 

@@ -79,8 +79,8 @@ QUICK = (
 FULL = (
     # Applications of one side differ, by how their code was compiled, as much as the sides: so some of each.
     Case("raw", False, batches=90, rounds=3),
-    Case("raw", True, batches=90, rounds=3),
-    Case("slow", False, batches=50, rounds=3),
+    Case("raw", True, batches=90, rounds=2),
+    Case("slow", False, batches=50, rounds=2),
     # Both place tasks evenly, so that commits meet the same contention: what do the copies cost?
     Case("raw", False, batches=90, rounds=2, sides=(mooring_without_copies, mooring)),
     Case("raw", False, batches=90, sides=(stock, mooring_standby)),

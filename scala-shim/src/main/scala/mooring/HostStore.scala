@@ -294,7 +294,7 @@ object HostStore {
   val OwnerFile = "OWNER"
 
   /** Of what is written to the checkpoint, a file up to this length is held in memory until it is complete, in bytes. */
-  val SmallFile: Int = 256 << 10
+  val SmallFile: Int = 1 << 20
   private[mooring] val MostWaiting = 32L << 20
   val OwnerOnlyDirectory = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"))
   val OwnerOnlyFile = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"))
