@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -293,3 +294,68 @@ def test_a_snapshot_that_is_saved_late_takes_nothing_from_a_newer_one(snapshots:
     assert snapshots.superseded("abc") == ""
     snapshots.saved(15, "cd")
     assert snapshots.superseded("abcd") == "a"
+
+
+class Checkpoint:
+    """Writes a state store's files through the checkpoint's file manager, in a JVM whose host keeps them."""
+
+    def __init__(self, jvm: Any, directory: Path) -> None:
+        self._jvm = jvm
+        self.kept = Kept(jvm, directory)
+        self.state = directory / "checkpoint" / "state" / "0" / "1"
+        self.state.mkdir(parents=True)
+        executors = jvm.java.lang.Class.forName("io.mooring.HostStores$").getField("MODULE$").get(None)
+        executors.use(jvm.scala.Option.apply(self.kept.store))
+        path, conf = jvm.org.apache.hadoop.fs.Path(self.state.as_uri()), jvm.org.apache.hadoop.conf.Configuration()
+        self._files = jvm.io.mooring.MooringCheckpointFileManager(path, conf)
+
+    def create(self, name: str) -> Any:
+        path = self._jvm.org.apache.hadoop.fs.Path((self.state / name).as_uri())
+        return self._files.createAtomic(path, True)
+
+    def on_host(self) -> dict[str, bytes]:
+        """Each file of the host's store that is not one of its marks, by its whole name."""
+        files = [path for path in self.kept.root.rglob("*") if path.is_file() and path.name != "OWNER"]
+        return {path.name: path.read_bytes() for path in files}
+
+
+SMALL_FILE = 1 << 20
+
+
+@pytest.mark.parametrize("length", [0, 1, SMALL_FILE, SMALL_FILE + 1, 3 * SMALL_FILE])
+def test_what_is_written_to_the_checkpoint_is_on_the_host_when_it_is_closed(
+    jvm: Any, tmp_path: Path, length: int
+) -> None:
+    checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
+    content = os.urandom(length)
+    out = checkpoint.create(name)
+    for start in range(0, length, SMALL_FILE // 2):
+        out.write(content[start : start + SMALL_FILE // 2])
+    out.close()
+    assert (checkpoint.state / name).read_bytes() == content
+    (kept,) = checkpoint.on_host().items()
+    assert kept[0].split("~")[:2] == [name, str(length)]
+    assert kept[1] == content
+    shelf = checkpoint.kept.store.shelf(jvm.org.apache.hadoop.fs.Path(checkpoint.state.as_uri())).get()
+    assert shelf.sound(name, True).isDefined()
+
+
+@pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
+def test_a_write_that_is_given_up_leaves_nothing_on_the_host(jvm: Any, tmp_path: Path, length: int) -> None:
+    checkpoint = Checkpoint(jvm, tmp_path)
+    out = checkpoint.create(f"7_{uuid.uuid4()}.changelog")
+    out.write(os.urandom(length))
+    out.cancel()
+    out.close()
+    assert not checkpoint.on_host()
+
+
+@pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
+def test_a_host_that_can_keep_nothing_disturbs_no_write(jvm: Any, tmp_path: Path, length: int) -> None:
+    checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
+    checkpoint.kept.root.rmdir()
+    checkpoint.kept.root.write_text("a file where the store was")
+    out, content = checkpoint.create(name), os.urandom(length)
+    out.write(content)
+    out.close()
+    assert (checkpoint.state / name).read_bytes() == content

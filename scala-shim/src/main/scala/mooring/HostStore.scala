@@ -1,18 +1,17 @@
 package io.mooring
 
-import java.io.{ByteArrayInputStream, FileInputStream, FileNotFoundException, InputStream, IOException, OutputStream}
+import java.io.{FileInputStream, FileNotFoundException, InputStream, IOException, OutputStream}
 import java.nio.channels.Channels
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file._
 import java.nio.file.attribute.{BasicFileAttributes, FileTime, PosixFilePermissions}
 import java.security.MessageDigest
 import java.util.UUID
-import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue, RejectedExecutionException, ThreadPoolExecutor, TimeoutException, TimeUnit}
-import java.util.concurrent.atomic.AtomicLong
+import java.util.concurrent._
 import java.util.zip.{CheckedOutputStream, CRC32C}
 
 import scala.jdk.CollectionConverters._
-import scala.util.{Failure, Success, Using}
+import scala.util.{Failure, Success, Try, Using}
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.{Path => RemotePath}
@@ -51,37 +50,21 @@ final class HostStore(val root: Path) {
     try tidying.execute(() => attempt("remove what is not needed")(work))
     catch { case _: RejectedExecutionException => } // closed: whoever opens the store next removes it
 
-  // Making a file takes longer than all else that keeping a small one needs; nobody's commit is to wait for that either.
-  private val writing = new ThreadPoolExecutor(1, 1, 10, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
-    Daemon.factory("mooring-host-store-write"))
-  writing.allowCoreThreadTimeOut(true)
-  private val unwritten = new AtomicLong
+  // Making a file takes longer than all else that keeping a small one needs, and a commit has other files to wait for.
+  private val writing = Executors.newCachedThreadPool(Daemon.factory("mooring-host-store-write"))
 
-  /** Bytes that wait in memory for `write`. */
-  def waiting: Long = unwritten.get
-
-  /** Writes `bytes` very soon, before the executor ends unless that is killed. */
-  def write(bytes: Array[Byte])(work: InputStream => Unit): Unit = {
-    unwritten.addAndGet(bytes.length)
-    def run(): Unit =
-      try work(new ByteArrayInputStream(bytes))
-      finally { unwritten.addAndGet(-bytes.length); () }
-    try writing.execute(() => run())
-    catch { case _: RejectedExecutionException => unwritten.addAndGet(-bytes.length) } // closed: not kept
+  /** Begins `work` on another thread; what is returned waits for it, and fails as it did. */
+  def beside[T](work: => T): () => T = {
+    val done =
+      try CompletableFuture.supplyAsync[Try[T]](() => Try(work), writing)
+      catch { case _: RejectedExecutionException => CompletableFuture.completedFuture(Try(work)) } // closed
+    () => done.join().get
   }
 
-  /** Returns when all is written that waits now, or after a second, as a disk may hang. */
-  def settle(): Unit = if (waiting > 0) {
-    try writing.submit((() => ()): Runnable).get(1, TimeUnit.SECONDS)
-    catch { case _: TimeoutException | _: RejectedExecutionException => } // what is not there yet is a miss
-  }
-
-  /** Ends what is done in the background, and first writes what waits for it. */
+  /** Ends what is done in the background. */
   def close(): Unit = {
     tidying.shutdownNow()
-    writing.shutdown()
-    writing.awaitTermination(5, TimeUnit.SECONDS)
-    ()
+    writing.shutdown() // somebody waits for what has begun
   }
 
   /** The place of one state store's files, one object for each in a JVM, or None where `storeDir` is not one that Spark lays out. */
@@ -120,25 +103,23 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
     keep(name, file)
   }
 
-  /**
-   * Keeps `bytes` under `name`, which nobody else writes: very soon, and by another thread. Whoever is killed before
-   * that fetches them when they are needed.
-   */
-  def keepSoon(name: String, bytes: Array[Byte]): Unit = hostStore.write(bytes) { in =>
-    if (hasRoom) attempt(s"keep $name") {
-      prepare()
-      write(name, in)
-      ()
-    }
-  }
-
-  /** Whether a small file is best held in memory until it is complete: not while many wait for a slow disk. */
-  def takesSmallFiles: Boolean = hostStore.waiting < MostWaiting
-
   /** Where a new file is to be made (by `create`), filled and then kept by `publish`; None when that can not be. */
   def temporary(): Option[Path] = if (!hasRoom) None else attemptOr[Option[Path]]("write", None) {
     prepare()
     Some(dir.resolve(TemporaryPrefix + UUID.randomUUID()))
+  }
+
+  /** The same with `bytes` in it, filled by another thread until the result is asked for; fails as the disk does. */
+  def temporary(bytes: Array[Byte]): () => Option[Path] = hostStore.beside {
+    temporary().map { file =>
+      try Using.resource(create(file))(_.write(bytes))
+      catch {
+        case NonFatal(e) =>
+          Files.deleteIfExists(file)
+          throw e
+      }
+      file
+    }
   }
 
   /**
@@ -233,10 +214,7 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   }
 
   /** The store is opened from now on: what is asked for until `opened` is looked up in one listing. */
-  def opening(): Unit = {
-    hostStore.settle()
-    listing = Some(new Listing)
-  }
+  def opening(): Unit = listing = Some(new Listing)
   def opened(): Unit = listing = None
 
   // An opening asks for some ten names. What other executors keep or remove meanwhile is at worst a miss.
@@ -295,7 +273,6 @@ object HostStore {
 
   /** Of what is written to the checkpoint, a file up to this length is held in memory until it is complete, in bytes. */
   val SmallFile: Int = 1 << 20
-  private[mooring] val MostWaiting = 32L << 20
   val OwnerOnlyDirectory = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"))
   val OwnerOnlyFile = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"))
 

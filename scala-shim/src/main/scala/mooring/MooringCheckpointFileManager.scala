@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path => LocalPath}
 import java.util.zip.CRC32C
 
-import scala.util.Using
+import scala.util.{Try, Using}
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
@@ -145,7 +145,7 @@ private final class KeptStream(out: CancellableFSDataOutputStream, copy: LocalCo
       try {
         super.close()
         KeepingTime.ofFile(copy.publish())
-      } finally copy.discard()
+      } finally KeepingTime.of(copy.discard())
     }
   }
 
@@ -157,51 +157,51 @@ private final class KeptStream(out: CancellableFSDataOutputStream, copy: LocalCo
 }
 
 /**
- * The host's copy while it is written: in memory, and from some length on in a file. The file's name is new, as Spark
- * made an id for it. A failure here must not reach the writer: nothing is kept then.
+ * The host's copy while it is written. A small one is held in memory until it is complete, and goes to the disk while the
+ * checkpoint's file is closed. A failure here must not reach the writer: nothing is kept then.
  */
 private final class LocalCopy(shelf: HostShelf, name: String) {
   private var broken = false
-  private var inMemory = Option.when(shelf.takesSmallFiles)(new ByteArrayOutputStream)
-  private var inFile: Option[(LocalPath, OutputStream)] = None
+  private var inMemory = Option(new ByteArrayOutputStream)
+  private var out: OutputStream = OutputStream.nullOutputStream() // a large one's
+  private var file: () => Option[LocalPath] = () => None
   private val written = new CRC32C // of all that was written, also where a disk kept something else
 
   def write(bytes: Array[Byte], offset: Int, length: Int): Unit = guarded {
-    if (inMemory.forall(_.size + length > HostStore.SmallFile)) beginFile()
-    inMemory.orElse(inFile.map(_._2)).foreach(_.write(bytes, offset, length))
-    if (inMemory.isEmpty) written.update(bytes, offset, length)
-  }
-
-  private def beginFile(): Unit = if (inFile.isEmpty) shelf.temporary() match {
-    case None => broken = true // said there
-    case Some(file) =>
-      val out = new BufferedOutputStream(HostStore.create(file))
-      inFile = Some(file -> out)
-      val first = inMemory.fold(Array.emptyByteArray)(_.toByteArray)
+    written.update(bytes, offset, length)
+    inMemory.filter(_.size + length > HostStore.SmallFile).foreach { first =>
       inMemory = None
-      out.write(first)
-      written.update(first, 0, first.length)
+      val large = shelf.temporary()
+      file = () => large
+      large.foreach(path => out = new BufferedOutputStream(HostStore.create(path)))
+      first.writeTo(out)
+    }
+    inMemory.getOrElse(out).write(bytes, offset, length)
   }
 
   /** All is written. */
-  def close(): Unit = inFile.foreach { case (_, out) =>
-    guarded(out.flush())
+  def close(): Unit = {
+    guarded {
+      inMemory.foreach(bytes => file = shelf.temporary(bytes.toByteArray))
+      inMemory = None
+      out.flush()
+    }
     try out.close()
     catch { case NonFatal(_) => broken = true } // said when the write failed
   }
 
-  /** The checkpoint has the file: the host keeps it. */
-  def publish(): Unit = if (!broken) {
-    inMemory.foreach(bytes => shelf.keepSoon(name, bytes.toByteArray))
-    inFile.foreach { case (file, _) => shelf.publish(name, file, written.getValue).foreach(_ => inFile = None) }
+  /** The checkpoint has the file, whose name is new, as Spark made an id for it: the host keeps it. */
+  def publish(): Unit = guarded {
+    if (file().flatMap(shelf.publish(name, _, written.getValue)).nonEmpty) file = () => None
   }
 
-  /** Removes what was not published. */
-  def discard(): Unit = HostStore.attempt("remove an unfinished file") {
-    KeepingTime.of {
-      close()
-      inFile.foreach { case (file, _) => Files.deleteIfExists(file) }
-    }
+  /** Removes what was not published. Whoever writes on, writes nothing. */
+  def discard(): Unit = {
+    inMemory = None
+    close()
+    broken = true
+    val unpublished = Try(file()).toOption.flatten // a failure has left none
+    HostStore.attempt("remove an unfinished file")(unpublished.foreach(Files.deleteIfExists))
   }
 
   private def guarded(body: => Unit): Unit = if (!broken) {
