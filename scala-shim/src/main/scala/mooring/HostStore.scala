@@ -57,7 +57,9 @@ final class HostStore(val root: Path) {
   def beside[T](work: => T): () => T = {
     val done =
       try CompletableFuture.supplyAsync[Try[T]](() => Try(work), writing)
-      catch { case _: RejectedExecutionException => CompletableFuture.completedFuture(Try(work)) } // closed
+      catch { // closed, or no thread to be had
+        case _: RejectedExecutionException | _: OutOfMemoryError => CompletableFuture.completedFuture(Try(work))
+      }
     () => done.join().get
   }
 
@@ -112,9 +114,9 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   /** The same with `bytes` in it, filled by another thread until the result is asked for; fails as the disk does. */
   def temporary(bytes: Array[Byte]): () => Option[Path] = hostStore.beside {
     temporary().map { file =>
-      try Using.resource(create(file))(_.write(bytes))
+      try Using.resource(create(file))(writeTo(_, bytes))
       catch {
-        case NonFatal(e) =>
+        case e: Throwable =>
           Files.deleteIfExists(file)
           throw e
       }
@@ -276,6 +278,8 @@ object HostStore {
   val OwnerOnlyDirectory = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"))
   val OwnerOnlyFile = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"))
 
+  private val Piece = 8192
+
   private[mooring] val StoreDir = """(.*)/state/(\d+)/(\d+)(?:/([^/]+))?""".r
 
   private val UniqueId = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -328,7 +332,7 @@ object HostStore {
   /** Read in pieces for which Java takes no memory outside of the heap. */
   def checksum(file: Path): Long = Using.resource(new FileInputStream(file.toFile)) { in =>
     val crc = new CRC32C
-    val buffer = new Array[Byte](8192)
+    val buffer = new Array[Byte](Piece)
     Iterator.continually(in.read(buffer)).takeWhile(_ >= 0).foreach(crc.update(buffer, 0, _))
     crc.getValue
   }
@@ -361,6 +365,10 @@ object HostStore {
    */
   def create(file: Path): OutputStream = Channels.newOutputStream(
     Files.newByteChannel(file, java.util.Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE), OwnerOnlyFile))
+
+  /** In pieces for which Java takes no memory outside of the heap. */
+  def writeTo(out: OutputStream, bytes: Array[Byte]): Unit =
+    bytes.indices.by(Piece).foreach(start => out.write(bytes, start, math.min(Piece, bytes.length - start)))
 
   /** Whether a link failed in a way that a copy may not: above all, as there is no link from one file system to another. */
   private[mooring] def needsCopy(e: Throwable): Boolean = e match {

@@ -174,7 +174,7 @@ private final class LocalCopy(shelf: HostShelf, name: String) {
       val large = shelf.temporary()
       file = () => large
       large.foreach(path => out = new BufferedOutputStream(HostStore.create(path)))
-      first.writeTo(out)
+      HostStore.writeTo(out, first.toByteArray)
     }
     inMemory.getOrElse(out).write(bytes, offset, length)
   }
