@@ -22,6 +22,11 @@ def python_problem(version=sys.version_info):
     return f"Python 3.10 or newer is needed; {sys.executable} is {found}. Name another one: make PYTHON=python3.11 …"
 
 
+def platform_problem(platform=sys.platform):
+    """Several hosts on one machine, as demo and tests have them, need Linux's loopback addresses."""
+    return "" if platform.startswith("linux") else f"Linux is needed for demo and tests; this is {platform}"
+
+
 def venv_problem(find=importlib.util.find_spec):
     """Debian leaves the modules that make a virtual environment out of its python3 package."""
     if find("venv") and find("ensurepip"):
@@ -32,7 +37,7 @@ def venv_problem(find=importlib.util.find_spec):
 
 def problems():
     """Everything that is missing, a sentence or two each."""
-    return [problem for problem in (python_problem(), venv_problem(), java_problem()) if problem]
+    return [problem for problem in (platform_problem(), python_problem(), venv_problem(), java_problem()) if problem]
 
 
 if __name__ == "__main__":

@@ -55,3 +55,8 @@ def test_an_old_python_is_named():
 def test_debians_missing_venv_is_named():
     assert check_machine.venv_problem(lambda name: object()) == ""
     assert "-venv" in check_machine.venv_problem(lambda name: None if name == "ensurepip" else object())
+
+
+def test_a_system_without_linux_is_told_what_is_needed():
+    assert check_machine.platform_problem("linux") == ""
+    assert "Linux is needed" in check_machine.platform_problem("darwin")
