@@ -13,7 +13,7 @@ be felt there; with it on, commits write changelogs, and a background thread upl
     zip-p50                  of that, upload of the snapshot's archive (changelog off)
     changelog-commit-p50     of that, writing changelogs (changelog on)
     upload-p50               upload of one snapshot by the background thread (changelog on)
-    keeping-per-file         of an upload, Mooring's own calls that keep the file, by its own clock: the mean over all
+    keeping-per-file         of a commit, Mooring's own calls that keep the file, by its own clock: the mean over all
                              files, the first ones too; a commit uploads two or more for each partition
     busiest-executor         how many of the eight partitions one of the two executors has: stock leaves that to chance,
                              and where it is uneven commits have a core for themselves more often

@@ -313,6 +313,13 @@ class Checkpoint:
         path = self._jvm.org.apache.hadoop.fs.Path((self.state / name).as_uri())
         return self._files.createAtomic(path, True)
 
+    def complete(self) -> None:
+        """As at the end of a commit."""
+        self.shelf().complete()
+
+    def shelf(self) -> Any:
+        return self.kept.store.shelf(self._jvm.org.apache.hadoop.fs.Path(self.state.as_uri())).get()
+
     def on_host(self) -> dict[str, bytes]:
         """Each file of the host's store that is not one of its marks, by its whole name."""
         files = [path for path in self.kept.root.rglob("*") if path.is_file() and path.name != "OWNER"]
@@ -323,7 +330,7 @@ SMALL_FILE = 1 << 20
 
 
 @pytest.mark.parametrize("length", [0, 1, SMALL_FILE, SMALL_FILE + 1, 3 * SMALL_FILE])
-def test_what_is_written_to_the_checkpoint_is_on_the_host_when_it_is_closed(
+def test_what_is_written_to_the_checkpoint_is_on_the_host_when_its_version_is_complete(
     jvm: Any, tmp_path: Path, length: int
 ) -> None:
     checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
@@ -332,12 +339,15 @@ def test_what_is_written_to_the_checkpoint_is_on_the_host_when_it_is_closed(
     for start in range(0, length, SMALL_FILE // 2):
         out.write(content[start : start + SMALL_FILE // 2])
     out.close()
+    assert not any(path.startswith(name) for path in checkpoint.on_host()), (
+        "a commit that is under way has time for nothing"
+    )
+    checkpoint.complete()
     assert (checkpoint.state / name).read_bytes() == content
     (kept,) = checkpoint.on_host().items()
     assert kept[0].split("~")[:2] == [name, str(length)]
     assert kept[1] == content
-    shelf = checkpoint.kept.store.shelf(jvm.org.apache.hadoop.fs.Path(checkpoint.state.as_uri())).get()
-    assert shelf.sound(name, True).isDefined()
+    assert checkpoint.shelf().sound(name, True).isDefined()
 
 
 @pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
@@ -347,6 +357,7 @@ def test_a_write_that_is_given_up_leaves_nothing_on_the_host(jvm: Any, tmp_path:
     out.write(os.urandom(length))
     out.cancel()
     out.close()
+    checkpoint.complete()
     assert not checkpoint.on_host()
 
 
@@ -358,4 +369,16 @@ def test_a_host_that_can_keep_nothing_disturbs_no_write(jvm: Any, tmp_path: Path
     out, content = checkpoint.create(name), os.urandom(length)
     out.write(content)
     out.close()
+    checkpoint.complete()
     assert (checkpoint.state / name).read_bytes() == content
+
+
+def test_a_version_that_was_given_up_is_no_longer_waited_for_when_its_store_is_opened(jvm: Any, tmp_path: Path) -> None:
+    checkpoint = Checkpoint(jvm, tmp_path)
+    names = [f"7_{uuid.uuid4()}.{kind}" for kind in ("zip", "changelog")]
+    for name, length in zip(names, (1, 2 * SMALL_FILE), strict=True):
+        out = checkpoint.create(name)
+        out.write(os.urandom(length))
+        out.close()
+    checkpoint.shelf().opening()
+    assert [checkpoint.shelf().has(name) for name in names] == [True, True]

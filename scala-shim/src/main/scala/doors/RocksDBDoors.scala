@@ -79,6 +79,9 @@ trait SnapshotLoadWatcher {
   /** A snapshot of `version` was saved, which has these SST and log files. Called by any thread. */
   def saved(version: Long, files: Set[String]): Unit
 
+  /** A commit or an upload has ended, well or badly, and nothing of it counts yet. Called by the thread that did it. */
+  def written(): Unit
+
   /** The store is a provider's from now on; it was a copy. The provider has not asked for a version yet. */
   def takenOver(): Unit
 
@@ -225,11 +228,18 @@ private class RocksDBDoor(
   }
 
   override def commit(forceSnapshot: Boolean): (Long, StateStoreCheckpointInfo) = {
-    val committed = super.commit(forceSnapshot)
+    val committed =
+      try super.commit(forceSnapshot)
+      finally watcher.written()
     doubts.settled()
     metricsOpt.foreach(metrics => watcher.committed(metrics.totalSSTFilesBytes))
     committed
   }
+
+  /** With changelogs on it uploads a snapshot. */
+  override def doMaintenance(): Unit =
+    try super.doMaintenance()
+    finally watcher.written()
 
   override def rollback(): Unit = {
     // A failed task may have met a damaged file, which would fail its retry as well. A killed one has met none, nor has

@@ -66,6 +66,8 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
     }
   }
 
+  override def written(): Unit = shelf.foreach(_.complete())
+
   override def takenOver(): Unit = {
     wasCopy = true
     isCopy = false

@@ -1,17 +1,17 @@
 package io.mooring
 
 import java.io.{FileInputStream, FileNotFoundException, InputStream, IOException, OutputStream}
-import java.nio.channels.Channels
+import java.nio.channels.{Channels, ClosedByInterruptException}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file._
 import java.nio.file.attribute.{BasicFileAttributes, FileTime, PosixFilePermissions}
 import java.security.MessageDigest
 import java.util.UUID
-import java.util.concurrent._
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue, LinkedBlockingQueue, RejectedExecutionException, ThreadPoolExecutor, TimeUnit}
 import java.util.zip.{CheckedOutputStream, CRC32C}
 
 import scala.jdk.CollectionConverters._
-import scala.util.{Failure, Success, Try, Using}
+import scala.util.{Failure, Success, Using}
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.{Path => RemotePath}
@@ -50,24 +50,8 @@ final class HostStore(val root: Path) {
     try tidying.execute(() => attempt("remove what is not needed")(work))
     catch { case _: RejectedExecutionException => } // closed: whoever opens the store next removes it
 
-  // Making a file takes longer than all else that keeping a small one needs, and a commit has other files to wait for.
-  private val writing = Executors.newCachedThreadPool(Daemon.factory("mooring-host-store-write"))
-
-  /** Begins `work` on another thread; what is returned waits for it, and fails as it did. */
-  def beside[T](work: => T): () => T = {
-    val done =
-      try CompletableFuture.supplyAsync[Try[T]](() => Try(work), writing)
-      catch { // closed, or no thread to be had
-        case _: RejectedExecutionException | _: OutOfMemoryError => CompletableFuture.completedFuture(Try(work))
-      }
-    () => done.join().get
-  }
-
   /** Ends what is done in the background. */
-  def close(): Unit = {
-    tidying.shutdownNow()
-    writing.shutdown() // somebody waits for what has begun
-  }
+  def close(): Unit = { tidying.shutdownNow(); () }
 
   /** The place of one state store's files, one object for each in a JVM, or None where `storeDir` is not one that Spark lays out. */
   def shelf(storeDir: RemotePath): Option[HostShelf] = storeDir.toUri.toString match {
@@ -95,7 +79,7 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
       case _: FileAlreadyExistsException => // this very file is kept
       case e if needsCopy(e) =>
         sayCopied(e)
-        Using.resource(Files.newInputStream(file))(write(name, _))
+        Using.resource(Files.newInputStream(file))(in => write(name)(in.transferTo(_)))
     }
   }
 
@@ -111,16 +95,26 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
     Some(dir.resolve(TemporaryPrefix + UUID.randomUUID()))
   }
 
-  /** The same with `bytes` in it, filled by another thread until the result is asked for; fails as the disk does. */
-  def temporary(bytes: Array[Byte]): () => Option[Path] = hostStore.beside {
-    temporary().map { file =>
-      try Using.resource(create(file))(writeTo(_, bytes))
-      catch {
-        case e: Throwable =>
-          Files.deleteIfExists(file)
-          throw e
-      }
-      file
+  // What was written of a version, in its order. To make a file takes longer than all else that keeping a small one needs.
+  private val written = new ConcurrentLinkedQueue[() => Unit]
+
+  /** Keeps `bytes` under `name`, which nobody else writes, when the version is complete. */
+  def keepComplete(name: String, bytes: Array[Byte]): Unit = { written.add(() => keepBytes(name, bytes)); () }
+
+  /** The same for what lies in `temporary`, and whose CRC32C is `crc`. */
+  def keepComplete(name: String, temporary: Path, crc: Long): Unit = { written.add(() => { publish(name, temporary, crc); () }); () }
+
+  private def keepBytes(name: String, bytes: Array[Byte]): Unit = if (hasRoom) attempt(s"keep $name") {
+    prepare()
+    write(name)(writeTo(_, bytes))
+    ()
+  }
+
+  /** A version is complete, or was given up: what was written of it is kept. By whoever commits, before it counts as committed. */
+  def complete(): Unit = written.synchronized {
+    Iterator.continually(written.poll()).takeWhile(_ != null).foreach { keep =>
+      try KeepingTime.ofFile(keep())
+      catch { case _: ClosedByInterruptException => } // the task was killed: the file is a miss
     }
   }
 
@@ -130,16 +124,16 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
    */
   def take(name: String, in: InputStream): Option[Long] = if (!hasRoom) None else {
     prepare()
-    val kept = write(name, in)
+    val kept = write(name)(in.transferTo(_))
     listing = listing.map(_ => new Listing)
     kept.map(Files.size)
   }
 
-  private def write(name: String, in: InputStream): Option[Path] = {
+  private def write(name: String)(fill: OutputStream => Unit): Option[Path] = {
     val temporary = dir.resolve(TemporaryPrefix + UUID.randomUUID())
     try {
       val crc = new CRC32C
-      Using.resource(create(temporary))(out => in.transferTo(new CheckedOutputStream(out, crc)))
+      Using.resource(create(temporary))(out => fill(new CheckedOutputStream(out, crc)))
       publish(name, temporary, crc.getValue)
     } finally Files.deleteIfExists(temporary)
   }
@@ -216,7 +210,10 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   }
 
   /** The store is opened from now on: what is asked for until `opened` is looked up in one listing. */
-  def opening(): Unit = listing = Some(new Listing)
+  def opening(): Unit = {
+    complete() // of a version that was given up in the middle
+    listing = Some(new Listing)
+  }
   def opened(): Unit = listing = None
 
   // An opening asks for some ten names. What other executors keep or remove meanwhile is at worst a miss.
@@ -386,7 +383,7 @@ object HostStore {
   private[mooring] def attemptOr[T](what: String, otherwise: T)(body: => T): T =
     try body
     catch {
-      case e: java.nio.channels.ClosedByInterruptException => throw e // the task was killed; nothing is wrong here
+      case e: ClosedByInterruptException => throw e // the task was killed; nothing is wrong here
       case _: FileNotFoundException | _: NoSuchFileException => otherwise // another executor was faster
       case NonFatal(e) =>
         Say.once("local-store-" + e.getClass.getName, s"the local store could not $what ($e): " +

@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path => LocalPath}
 import java.util.zip.CRC32C
 
-import scala.util.{Try, Using}
+import scala.util.Using
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
@@ -133,7 +133,7 @@ private final class StockNameStream(out: CancellableFSDataOutputStream, entry: B
   }
 }
 
-/** Writes a state file to the checkpoint and beside it to the host; the host keeps it once the checkpoint has it. */
+/** Writes a state file to the checkpoint and beside it for the host, which keeps it once its version is complete. */
 private final class KeptStream(out: CancellableFSDataOutputStream, copy: LocalCopy)
   extends CancellableFSDataOutputStream(new TeeStream(out, copy)) {
 
@@ -144,7 +144,7 @@ private final class KeptStream(out: CancellableFSDataOutputStream, copy: LocalCo
       closed = true
       try {
         super.close()
-        KeepingTime.ofFile(copy.publish())
+        KeepingTime.of(copy.publish())
       } finally KeepingTime.of(copy.discard())
     }
   }
@@ -157,23 +157,22 @@ private final class KeptStream(out: CancellableFSDataOutputStream, copy: LocalCo
 }
 
 /**
- * The host's copy while it is written. A small one is held in memory until it is complete, and goes to the disk while the
- * checkpoint's file is closed. A failure here must not reach the writer: nothing is kept then.
+ * The host's copy while it is written: in memory, from some length on in a file. A failure here must not reach the
+ * writer: nothing is kept then.
  */
 private final class LocalCopy(shelf: HostShelf, name: String) {
   private var broken = false
   private var inMemory = Option(new ByteArrayOutputStream)
   private var out: OutputStream = OutputStream.nullOutputStream() // a large one's
-  private var file: () => Option[LocalPath] = () => None
+  private var file = Option.empty[LocalPath]
   private val written = new CRC32C // of all that was written, also where a disk kept something else
 
   def write(bytes: Array[Byte], offset: Int, length: Int): Unit = guarded {
     written.update(bytes, offset, length)
     inMemory.filter(_.size + length > HostStore.SmallFile).foreach { first =>
       inMemory = None
-      val large = shelf.temporary()
-      file = () => large
-      large.foreach(path => out = new BufferedOutputStream(HostStore.create(path)))
+      file = shelf.temporary()
+      file.foreach(path => out = new BufferedOutputStream(HostStore.create(path)))
       HostStore.writeTo(out, first.toByteArray)
     }
     inMemory.getOrElse(out).write(bytes, offset, length)
@@ -181,27 +180,24 @@ private final class LocalCopy(shelf: HostShelf, name: String) {
 
   /** All is written. */
   def close(): Unit = {
-    guarded {
-      inMemory.foreach(bytes => file = shelf.temporary(bytes.toByteArray))
-      inMemory = None
-      out.flush()
-    }
+    guarded(out.flush())
     try out.close()
     catch { case NonFatal(_) => broken = true } // said when the write failed
   }
 
-  /** The checkpoint has the file, whose name is new, as Spark made an id for it: the host keeps it. */
-  def publish(): Unit = guarded {
-    if (file().flatMap(shelf.publish(name, _, written.getValue)).nonEmpty) file = () => None
+  /** The checkpoint has the file, whose name is new, as Spark made an id for it. */
+  def publish(): Unit = if (!broken) {
+    inMemory.foreach(bytes => shelf.keepComplete(name, bytes.toByteArray))
+    file.foreach(shelf.keepComplete(name, _, written.getValue))
+    file = None
   }
 
   /** Removes what was not published. Whoever writes on, writes nothing. */
   def discard(): Unit = {
-    inMemory = None
     close()
+    inMemory = None
     broken = true
-    val unpublished = Try(file()).toOption.flatten // a failure has left none
-    HostStore.attempt("remove an unfinished file")(unpublished.foreach(Files.deleteIfExists))
+    HostStore.attempt("remove an unfinished file")(file.foreach(Files.deleteIfExists))
   }
 
   private def guarded(body: => Unit): Unit = if (!broken) {
