@@ -21,7 +21,7 @@ RESULT = {
 
 
 def test_a_benchmark_is_a_file_with_run():
-    assert {"failover", "grouping", "move", "restart", "steady"} <= set(command.names())
+    assert {"failover", "grouping", "move", "restart", "steady", "upload"} <= set(command.names())
     assert not {"report", "figures", "working", "__main__"} & set(command.names())
 
 

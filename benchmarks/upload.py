@@ -1,0 +1,171 @@
+"""Is an upload slower because the host keeps a copy? Uploads of stock Spark's kind and of ours, one after the other.
+
+A commit of a state store uploads an SST file, the archive of the snapshot and its checksum. Here both sides do that in
+one JVM and in turns, with the calls that Spark makes, and with nothing else on the machine: stock with Hadoop's own
+file system and Spark's own checkpoint file manager, Mooring with those that stand before them. Who comes first changes
+from commit to commit, so that what the machine does meanwhile meets both.
+
+    upload               from the first call to the end of the last one
+    upload-difference    how much longer ours took than stock's just before or after it: means of blocks of commits,
+                         negative where ours was shorter
+    keeping              what comes after the uploads and before the version counts: writing archive and checksum to the
+                         host's disk
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from pyspark import SparkConf
+from pyspark.java_gateway import launch_gateway
+
+from benchmarks.figures import row
+from benchmarks.machine import this_machine
+from benchmarks.say import say
+from mooring.jar import jar_path
+
+ARCHIVE_BYTES, CHECKSUM_BYTES = 17_000, 120
+"""As the benchmark `steady` has them."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many commits of each side count, after those that compile code; the blocks that differences are told of."""
+
+    sst_bytes: tuple[int, ...]
+    commits: int
+    left_out: int
+    blocks: int
+
+
+QUICK = Plan((1_000_000,), commits=40, left_out=20, blocks=4)
+FULL = Plan((100_000, 1_000_000, 10_000_000), commits=300, left_out=50, blocks=10)
+
+
+def run(quick: bool) -> dict[str, Any]:
+    """What the command line calls."""
+    return measure(QUICK if quick else FULL)
+
+
+def measure(plan: Plan) -> dict[str, Any]:
+    """Run the plan in a JVM and a directory of its own."""
+    machine = this_machine()
+    rows = []
+    with _jvm() as jvm:
+        for size in plan.sst_bytes:
+            with tempfile.TemporaryDirectory(prefix="mooring-upload-") as name:
+                rows += _compare(jvm, Path(name), size, plan)
+    return {"name": "upload", "machine": machine, "rows": rows}
+
+
+@contextmanager
+def _jvm() -> Iterator[Any]:
+    gateway = launch_gateway(SparkConf(False).set("spark.driver.extraClassPath", str(jar_path())))
+    try:
+        yield gateway.jvm
+    finally:
+        gateway.shutdown()
+
+
+def _compare(jvm: Any, directory: Path, size: int, plan: Plan) -> list[dict[str, Any]]:
+    sides = [Stock(jvm, directory / "stock"), Ours(jvm, directory / "ours")]
+    content = os.urandom(size)
+    uploads: dict[str, list[float]] = {side.name: [] for side in sides}
+    keeping: list[float] = []
+    for number in range(plan.left_out + plan.commits):
+        for side in sides if number % 2 == 0 else sides[::-1]:
+            seconds, after = side.commit(number, content)
+            if number >= plan.left_out:
+                uploads[side.name].append(seconds)
+                keeping += [after] if side.name == "mooring" else []
+    blocks = differences(uploads["stock"], uploads["mooring"], plan.blocks)
+    what = {"sst-bytes": size}
+    rows = [
+        row("upload", "s", uploads, **what),
+        row("upload-difference", "s", {"mooring": blocks}, **what),
+        row("keeping", "s", {"mooring": keeping}, **what),
+    ]
+    say(f"SST files of {size} bytes: on average ours took {mean(blocks) * 1000:.2f} ms longer")
+    return rows
+
+
+def differences(stock: Sequence[float], ours: Sequence[float], blocks: int) -> list[float]:
+    """How much longer ours took, in the mean of each of so many blocks of commits; what fills no block is left out."""
+    pairs = [one - other for other, one in zip(stock, ours, strict=True)]
+    length = len(pairs) // blocks
+    return [mean(pairs[start : start + length]) for start in range(0, length * blocks, length)]
+
+
+class Stock:
+    """A state store's directory in a checkpoint, as stock Spark writes into it."""
+
+    name = "stock"
+
+    def __init__(self, jvm: Any, directory: Path) -> None:
+        self._jvm = jvm
+        self.state, self._working = directory / "checkpoint/state/0/1", directory / "working"
+        for path in (self.state, self._working):
+            path.mkdir(parents=True)
+        self.conf = jvm.org.apache.hadoop.conf.Configuration()
+        path = self.path(self.state)
+        managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+        self.files = managers.create(path, self.conf)
+        self.file_system = path.getFileSystem(self.conf)
+
+    def path(self, path: Path) -> Any:
+        """The same as Hadoop knows it."""
+        return self._jvm.org.apache.hadoop.fs.Path(path.as_uri())
+
+    def commit(self, version: int, content: bytes) -> tuple[float, float]:
+        """Upload the files of a version; seconds of that, and of what follows before the version counts."""
+        local, unique = self._working / f"{version:06}.sst", uuid.uuid4()
+        local.write_bytes(content)
+        source, target = self.path(local), self.path(self.state / f"{version:06}-{unique}.sst")
+        archive, checksum = os.urandom(ARCHIVE_BYTES), os.urandom(CHECKSUM_BYTES)
+        begin = time.perf_counter()
+        self.file_system.copyFromLocalFile(source, target)
+        self._write(f"{version}_{unique}.zip", archive)
+        self._write(f"{version}_{unique}.zip.crc", checksum)
+        uploaded = time.perf_counter()
+        self.complete()
+        over = time.perf_counter()
+        local.unlink()
+        return uploaded - begin, over - uploaded
+
+    def _write(self, name: str, content: bytes) -> None:
+        out = self.files.createAtomic(self.path(self.state / name), True)
+        out.write(content)
+        out.close()
+
+    def complete(self) -> None:
+        """All is uploaded."""
+
+
+class Ours(Stock):
+    """The same with Mooring, in a JVM whose host keeps the files."""
+
+    name = "mooring"
+
+    def __init__(self, jvm: Any, directory: Path) -> None:
+        super().__init__(jvm, directory)
+        store = jvm.io.mooring.HostStore.open(jvm.java.io.File(str(directory / "store")).toPath()).get()
+        executors = jvm.java.lang.Class.forName("io.mooring.HostStores$").getField("MODULE$").get(None)
+        executors.use(jvm.scala.Option.apply(store))
+        path = self.path(self.state)
+        self._shelf = store.shelf(path).get()
+        self.files = jvm.io.mooring.MooringCheckpointFileManager(path, self.conf)
+        reads = jvm.io.mooring.StoreReads.of(path)
+        self.file_system = jvm.io.mooring.SharedFileSystem(self.file_system, self._shelf, reads, None)
+
+    def complete(self) -> None:
+        """Keep what was written, as a commit does."""
+        self._shelf.complete()
