@@ -4,7 +4,7 @@ import java.io.{BufferedOutputStream, ByteArrayInputStream, ByteArrayOutputStrea
 import java.nio.channels.ClosedByInterruptException
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path => LocalPath}
-import java.util.zip.CRC32C
+import java.util.zip.{CheckedOutputStream, CRC32C}
 
 import scala.util.Using
 import scala.util.control.NonFatal
@@ -165,14 +165,13 @@ private final class LocalCopy(shelf: HostShelf, name: String) {
   private var inMemory = Option(new ByteArrayOutputStream)
   private var out: OutputStream = OutputStream.nullOutputStream() // a large one's
   private var file = Option.empty[LocalPath]
-  private val written = new CRC32C // of all that was written, also where a disk kept something else
+  private val written = new CRC32C // of all that was written to it, also where a disk kept something else
 
   def write(bytes: Array[Byte], offset: Int, length: Int): Unit = guarded {
-    written.update(bytes, offset, length)
     inMemory.filter(_.size + length > HostStore.SmallFile).foreach { first =>
       inMemory = None
       file = shelf.temporary()
-      file.foreach(path => out = new BufferedOutputStream(HostStore.create(path)))
+      file.foreach(path => out = new CheckedOutputStream(new BufferedOutputStream(HostStore.create(path)), written))
       HostStore.writeTo(out, first.toByteArray)
     }
     inMemory.getOrElse(out).write(bytes, offset, length)
