@@ -26,10 +26,10 @@ from mooring.testing.hosts import ExecutorProcess
 
 VICTIM = "127.0.0.3"
 MOVED_FROM, MOVED_TO = "127.0.0.4", "127.0.0.2"
-FILES_BEFORE_THE_KILL = 9
+FILES_BEFORE_THE_KILL = 6
 MOST_FILES_DURING_THE_MOVE = 8
 BATCHES_BEFORE_THE_MOVE = 4
-FILES_AFTER_THE_RESTART = 4
+FILES_AFTER_THE_RESTART = 2
 STANDBY = {"spark.mooring.standby.replication.factor": "2"}
 MOST_FILES_WHILE_AWAY = 8
 
