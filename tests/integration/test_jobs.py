@@ -66,6 +66,7 @@ def test_a_python_job_gives_the_right_answer_through_a_kill_and_a_restart(
     run.assert_right()
 
 
+@pytest.mark.heavy
 def test_a_scala_job_gives_the_right_answer_through_a_kill_and_a_restart(
     spark_hosts: SparkCluster, events: Path, plugin_conf: dict[str, str], tmp_path: Path
 ) -> None:

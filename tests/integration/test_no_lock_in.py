@@ -52,6 +52,7 @@ def test_a_checkpoint_of_stock_rocksdb_is_adopted_and_its_format_stays(tmp_path:
     stages.assert_right()
 
 
+@pytest.mark.heavy
 def test_a_checkpoint_of_the_hdfs_backed_provider_keeps_it(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     stages.run(0.5, {PROVIDER_KEY: STOCK_HDFS}, plugin=False)

@@ -69,6 +69,7 @@ def test_an_agent_that_hangs(tmp_path: Path) -> None:
     stages.assert_right()
 
 
+@pytest.mark.heavy
 def test_a_local_store_that_can_not_be_made(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     (tmp_path / "a-file").touch()
@@ -207,6 +208,7 @@ def test_files_that_were_damaged_when_they_came(tmp_path: Path, ending: str) -> 
     stages.assert_right()
 
 
+@pytest.mark.heavy
 def test_files_that_are_damaged_while_the_store_is_open(tmp_path: Path) -> None:
     # A kept file and the open RocksDB's file are one and the same: the damage reaches the running query.
     stages = Stages(tmp_path, "until_told")
