@@ -55,8 +55,8 @@ class Plan:
     restarts: int
     """Of each copy of the state; it takes RocksDB four small files to compact everything."""
 
-    copies: Mapping[str, int]
-    """Storage to the copies that each side has there."""
+    copies: Mapping[str, tuple[int, int]]
+    """Storage to the copies that stock has there, and each other side: short openings scatter more."""
 
     hosts: int = 2
     changelog: bool = False
@@ -73,8 +73,8 @@ class Subject:
     measured: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
 
-QUICK = Plan(sizes_gb=(0.1,), restarts=2, copies={"raw": 1, "slow": 1})
-FULL = Plan(sizes_gb=(0.1, 0.5, 1.0), restarts=2, copies={"raw": 1, "slow": 2})
+QUICK = Plan(sizes_gb=(0.1,), restarts=2, copies={"raw": (1, 1), "slow": (1, 1)})
+FULL = Plan(sizes_gb=(0.1, 0.5, 1.0), restarts=2, copies={"raw": (1, 1), "slow": (1, 3)})
 
 UNITS = {"remote-bytes": "bytes", "compaction-bytes": "bytes", "remote-calls": "calls"}
 
@@ -98,10 +98,13 @@ def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) ->
                     size,
                     where,
                     side,
-                    [directory / f"{size}-{where.name}-{side.name}-{n}" / "ck" for n in range(number)],
+                    [
+                        directory / f"{size}-{where.name}-{side.name}-{n}" / "ck"
+                        for n in range(of_stock if side.name == stock().name else of_others)
+                    ],
                 )
                 for size in plan.sizes_gb
-                for where, number in copies.items()
+                for where, (of_stock, of_others) in copies.items()
                 for side in sides
             ]
             _prepare(cluster, subjects, directory, plan)
