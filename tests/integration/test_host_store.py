@@ -313,6 +313,10 @@ class Checkpoint:
         path = self._jvm.org.apache.hadoop.fs.Path((self.state / name).as_uri())
         return self._files.createAtomic(path, True)
 
+    def open(self) -> None:
+        """As a store of Mooring's does before each batch."""
+        self.shelf().opening()
+
     def complete(self) -> None:
         """As at the end of a commit."""
         self.shelf().complete()
@@ -334,6 +338,7 @@ def test_what_is_written_to_the_checkpoint_is_on_the_host_when_its_version_is_co
     jvm: Any, tmp_path: Path, length: int
 ) -> None:
     checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
+    checkpoint.open()
     content = os.urandom(length)
     out = checkpoint.create(name)
     for start in range(0, length, SMALL_FILE // 2):
@@ -353,6 +358,7 @@ def test_what_is_written_to_the_checkpoint_is_on_the_host_when_its_version_is_co
 @pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
 def test_a_write_that_is_given_up_leaves_nothing_on_the_host(jvm: Any, tmp_path: Path, length: int) -> None:
     checkpoint = Checkpoint(jvm, tmp_path)
+    checkpoint.open()
     out = checkpoint.create(f"7_{uuid.uuid4()}.changelog")
     out.write(os.urandom(length))
     out.cancel()
@@ -364,6 +370,7 @@ def test_a_write_that_is_given_up_leaves_nothing_on_the_host(jvm: Any, tmp_path:
 @pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
 def test_a_host_that_can_keep_nothing_disturbs_no_write(jvm: Any, tmp_path: Path, length: int) -> None:
     checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
+    checkpoint.open()
     checkpoint.kept.root.rmdir()
     checkpoint.kept.root.write_text("a file where the store was")
     out, content = checkpoint.create(name), os.urandom(length)
@@ -375,10 +382,35 @@ def test_a_host_that_can_keep_nothing_disturbs_no_write(jvm: Any, tmp_path: Path
 
 def test_a_version_that_was_given_up_is_no_longer_waited_for_when_its_store_is_opened(jvm: Any, tmp_path: Path) -> None:
     checkpoint = Checkpoint(jvm, tmp_path)
+    checkpoint.open()
     names = [f"7_{uuid.uuid4()}.{kind}" for kind in ("zip", "changelog")]
     for name, length in zip(names, (1, 2 * SMALL_FILE), strict=True):
         out = checkpoint.create(name)
         out.write(os.urandom(length))
         out.close()
-    checkpoint.shelf().opening()
+    checkpoint.open()
     assert [checkpoint.shelf().has(name) for name in names] == [True, True]
+
+
+@pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
+def test_what_a_provider_of_somebody_else_writes_waits_for_nothing(jvm: Any, tmp_path: Path, length: int) -> None:
+    checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
+    out = checkpoint.create(name)
+    out.write(os.urandom(length))
+    out.close()
+    assert checkpoint.shelf().has(name)
+
+
+def test_a_killed_task_keeps_what_others_have_written(jvm: Any, tmp_path: Path) -> None:
+    checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
+    checkpoint.open()
+    out = checkpoint.create(name)
+    out.write(os.urandom(10))
+    out.close()
+    jvm.java.lang.Thread.currentThread().interrupt()
+    try:
+        checkpoint.complete()
+    finally:
+        was_interrupted = jvm.java.lang.Thread.interrupted()
+    assert was_interrupted, "and it is still killed"
+    assert checkpoint.shelf().has(name)

@@ -236,11 +236,6 @@ private class RocksDBDoor(
     committed
   }
 
-  /** With changelogs on it uploads a snapshot. */
-  override def doMaintenance(): Unit =
-    try super.doMaintenance()
-    finally watcher.written()
-
   override def rollback(): Unit = {
     // A failed task may have met a damaged file, which would fail its retry as well. A killed one has met none, nor has
     // one that could not fetch its input from an executor that is lost.
@@ -355,6 +350,12 @@ private class FileManagerDoor(
     super.saveCheckpointToDfs(checkpointDir, version, numKeys, numInternalKeys, fileMapping, columnFamilyMapping,
       maxColumnFamilyId, checkpointUniqueId, verifyNonEmptyFilesInZip)
     watcher.saved(version, fileMapping.values.map(_.immutableFile.dfsFileName).toSet)
+  }
+
+  /** What maintenance does after the upload of a snapshot, if there was one. It may take long, and remove what was uploaded late. */
+  override def deleteOldVersions(retained: Int, mostDeleted: Int, leastDeleted: Long): Unit = {
+    watcher.written()
+    super.deleteOldVersions(retained, mostDeleted, leastDeleted)
   }
 
   // Finding the snapshot costs stock four calls to the checkpoint. What the host keeps, the checkpoint has had.

@@ -97,12 +97,18 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
 
   // What was written of a version, in its order. To make a file takes longer than all else that keeping a small one needs.
   private val written = new ConcurrentLinkedQueue[() => Unit]
+  @volatile private var isOurs = false // a store of ours was opened here, which says when its versions are complete
 
-  /** Keeps `bytes` under `name`, which nobody else writes, when the version is complete. */
-  def keepComplete(name: String, bytes: Array[Byte]): Unit = { written.add(() => keepBytes(name, bytes)); () }
+  /** Keeps `bytes` under `name`, which nobody else writes, when the version is complete; at once where no store would say so. */
+  def keepComplete(name: String, bytes: Array[Byte]): Unit = whenComplete(keepBytes(name, bytes))
 
   /** The same for what lies in `temporary`, and whose CRC32C is `crc`. */
-  def keepComplete(name: String, temporary: Path, crc: Long): Unit = { written.add(() => { publish(name, temporary, crc); () }); () }
+  def keepComplete(name: String, temporary: Path, crc: Long): Unit = whenComplete { publish(name, temporary, crc); () }
+
+  private def whenComplete(keep: => Unit): Unit = {
+    written.add(() => keep)
+    if (!isOurs) complete()
+  }
 
   private def keepBytes(name: String, bytes: Array[Byte]): Unit = if (hasRoom) attempt(s"keep $name") {
     prepare()
@@ -112,10 +118,11 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
 
   /** A version is complete, or was given up: what was written of it is kept. By whoever commits, before it counts as committed. */
   def complete(): Unit = written.synchronized {
-    Iterator.continually(written.poll()).takeWhile(_ != null).foreach { keep =>
+    val wasInterrupted = Thread.interrupted() // as a task that was killed, which may find what maintenance has written
+    try Iterator.continually(written.poll()).takeWhile(_ != null).foreach { keep =>
       try KeepingTime.ofFile(keep())
-      catch { case _: ClosedByInterruptException => } // the task was killed: the file is a miss
-    }
+      catch { case _: ClosedByInterruptException => } // killed just now: the file is a miss
+    } finally if (wasInterrupted) Thread.currentThread().interrupt()
   }
 
   /**
@@ -211,6 +218,7 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
 
   /** The store is opened from now on: what is asked for until `opened` is looked up in one listing. */
   def opening(): Unit = {
+    isOurs = true
     complete() // of a version that was given up in the middle
     listing = Some(new Listing)
   }
