@@ -162,6 +162,8 @@ class Ours(Stock):
         executors.use(jvm.scala.Option.apply(store))
         path = self.path(self.state)
         self._shelf = store.shelf(path).get()
+        self._shelf.opening()  # by a store of Mooring's, which says when a version is complete
+        self._shelf.opened()
         self.files = jvm.io.mooring.MooringCheckpointFileManager(path, self.conf)
         reads = jvm.io.mooring.StoreReads.of(path)
         self.file_system = jvm.io.mooring.SharedFileSystem(self.file_system, self._shelf, reads, None)
