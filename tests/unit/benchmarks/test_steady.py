@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 import pytest
 
 from benchmarks.sides import Run
-from benchmarks.steady import Case, Turn, figures_of
+from benchmarks.steady import Case, Turn, figures_of, to_first
 
 TEN = datetime(2026, 1, 5, 10, tzinfo=timezone.utc).timestamp()
 THE_FIRST_MINUTE = Turn(TEN, TEN + 60)
@@ -51,3 +51,7 @@ def test_a_metric_that_is_always_zero_has_no_figure():
     seen = measured(batches)
     assert seen["file-sync-p50"] == [0.02]
     assert "zip-p50" not in seen
+
+
+def test_a_run_is_compared_with_the_one_beside_it():
+    assert to_first({"stock": [100, 200], "mooring": [90, 220]}, "stock") == {"mooring": [0.9, 1.1]}

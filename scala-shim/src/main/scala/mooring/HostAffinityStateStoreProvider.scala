@@ -38,7 +38,7 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
 
   override def distrusting(): Unit = shelf.foreach(files => files.forget(namesIn(files).filter(HostStore.isOfVersion)))
 
-  private def namesIn(files: HostShelf) = HostStore.attemptOr("list its files", Set.empty[String])(files.kept.keySet)
+  private def namesIn(files: HostShelf) = HostStore.attemptOr("list its files", Set.empty[String])(files.names)
 
   override def closing(): Unit = shelf.foreach(_.opened())
 

@@ -33,8 +33,8 @@ private final class NewestSnapshots {
     known = known.filter(name => needed(name) || kept(name))
     if (versions.size < 2) Set.empty
     else kept.filter { name =>
-      if (HostStore.isOfVersion(name)) HostStore.versionOfChangelog(name).exists(_ < versions.min)
-      else known(name) && !needed(name)
+      known(name) && !needed(name) && !HostStore.isOfVersion(name) ||
+        HostStore.versionOfChangelog(name).exists(_ < versions.min)
     }
   }
 }
