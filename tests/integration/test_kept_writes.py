@@ -1,0 +1,132 @@
+"""What is written to the checkpoint is on the host as well, once its version is complete."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.kept import Kept
+
+
+class Checkpoint:
+    """Writes a state store's files through the checkpoint's file manager, in a JVM whose host keeps them."""
+
+    def __init__(self, jvm: Any, directory: Path) -> None:
+        self._jvm = jvm
+        self.kept = Kept(jvm, directory)
+        self.state = directory / "checkpoint" / "state" / "0" / "1"
+        self.state.mkdir(parents=True)
+        executors = jvm.java.lang.Class.forName("io.mooring.HostStores$").getField("MODULE$").get(None)
+        executors.use(jvm.scala.Option.apply(self.kept.store))
+        path, conf = jvm.org.apache.hadoop.fs.Path(self.state.as_uri()), jvm.org.apache.hadoop.conf.Configuration()
+        self._files = jvm.io.mooring.MooringCheckpointFileManager(path, conf)
+
+    def create(self, name: str) -> Any:
+        path = self._jvm.org.apache.hadoop.fs.Path((self.state / name).as_uri())
+        return self._files.createAtomic(path, True)
+
+    def open(self) -> None:
+        """As a store of Mooring's does before each batch."""
+        self.shelf().opening()
+
+    def complete(self) -> None:
+        """As at the end of a commit."""
+        self.shelf().complete()
+
+    def shelf(self) -> Any:
+        return self.kept.store.shelf(self._jvm.org.apache.hadoop.fs.Path(self.state.as_uri())).get()
+
+    def on_host(self) -> dict[str, bytes]:
+        """Each file of the host's store that is not one of its marks, by its whole name."""
+        files = [path for path in self.kept.root.rglob("*") if path.is_file() and path.name != "OWNER"]
+        return {path.name: path.read_bytes() for path in files}
+
+
+SMALL_FILE = 1 << 20
+
+
+@pytest.mark.parametrize("length", [0, 1, SMALL_FILE, SMALL_FILE + 1, 3 * SMALL_FILE])
+def test_what_is_written_to_the_checkpoint_is_on_the_host_when_its_version_is_complete(
+    jvm: Any, tmp_path: Path, length: int
+) -> None:
+    checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
+    checkpoint.open()
+    content = os.urandom(length)
+    out = checkpoint.create(name)
+    for start in range(0, length, SMALL_FILE // 2):
+        out.write(content[start : start + SMALL_FILE // 2])
+    out.close()
+    assert not any(path.startswith(name) for path in checkpoint.on_host()), (
+        "a commit that is under way has time for nothing"
+    )
+    checkpoint.complete()
+    assert (checkpoint.state / name).read_bytes() == content
+    (kept,) = checkpoint.on_host().items()
+    assert kept[0].split("~")[:2] == [name, str(length)]
+    assert kept[1] == content
+    assert checkpoint.shelf().sound(name, True).isDefined()
+
+
+@pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
+def test_a_write_that_is_given_up_leaves_nothing_on_the_host(jvm: Any, tmp_path: Path, length: int) -> None:
+    checkpoint = Checkpoint(jvm, tmp_path)
+    checkpoint.open()
+    out = checkpoint.create(f"7_{uuid.uuid4()}.changelog")
+    out.write(os.urandom(length))
+    out.cancel()
+    out.close()
+    checkpoint.complete()
+    assert not checkpoint.on_host()
+
+
+@pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
+def test_a_host_that_can_keep_nothing_disturbs_no_write(jvm: Any, tmp_path: Path, length: int) -> None:
+    checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
+    checkpoint.open()
+    checkpoint.kept.root.rmdir()
+    checkpoint.kept.root.write_text("a file where the store was")
+    out, content = checkpoint.create(name), os.urandom(length)
+    out.write(content)
+    out.close()
+    checkpoint.complete()
+    assert (checkpoint.state / name).read_bytes() == content
+
+
+def test_a_version_that_was_given_up_is_no_longer_waited_for_when_its_store_is_opened(jvm: Any, tmp_path: Path) -> None:
+    checkpoint = Checkpoint(jvm, tmp_path)
+    checkpoint.open()
+    names = [f"7_{uuid.uuid4()}.{kind}" for kind in ("zip", "changelog")]
+    for name, length in zip(names, (1, 2 * SMALL_FILE), strict=True):
+        out = checkpoint.create(name)
+        out.write(os.urandom(length))
+        out.close()
+    checkpoint.open()
+    assert [checkpoint.shelf().has(name) for name in names] == [True, True]
+
+
+@pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
+def test_what_a_provider_of_somebody_else_writes_waits_for_nothing(jvm: Any, tmp_path: Path, length: int) -> None:
+    checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
+    out = checkpoint.create(name)
+    out.write(os.urandom(length))
+    out.close()
+    assert checkpoint.shelf().has(name)
+
+
+def test_a_killed_task_keeps_what_others_have_written(jvm: Any, tmp_path: Path) -> None:
+    checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
+    checkpoint.open()
+    out = checkpoint.create(name)
+    out.write(os.urandom(10))
+    out.close()
+    jvm.java.lang.Thread.currentThread().interrupt()
+    try:
+        checkpoint.complete()
+    finally:
+        was_interrupted = jvm.java.lang.Thread.interrupted()
+    assert was_interrupted, "and it is still killed"
+    assert checkpoint.shelf().has(name)
