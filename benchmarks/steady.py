@@ -10,6 +10,7 @@ be felt there; with it on, commits write changelogs, and a background thread upl
     throughput-to-first      that of a run, to that of the first side's run beside it: what to judge by, as the ratio of
                              medians compares runs that were not side by side
     batch-p50, batch-p95     time of a batch, of a run's batches
+    all-p50, all-p95         the same, of the batches of all runs together: a run alone has some three above its p95
     commit-p50               commit of the state stores in a batch, added up over the partitions
     file-sync-p50            of that, upload (changelog off)
     zip-p50                  of that, upload of the snapshot's archive (changelog off)
@@ -34,7 +35,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.batches import batches_in
+from benchmarks.batches import Batch, batches_in
 from benchmarks.commits import commits_in
 from benchmarks.figures import Row, percentile, row
 from benchmarks.machine import this_machine
@@ -112,22 +113,30 @@ def measure(cases: Sequence[Case], keep: Path | None = None) -> dict[str, Any]:
 
 def _compare(cluster: SparkCluster, case: Case, directory: Path) -> list[Row]:
     measured: dict[str, dict[str, list[float]]] = {}
+    times: Measured = {make().name: [] for make in case.sides}
     for number in range(case.rounds):
         order = case.sides if number % 2 == 0 else case.sides[::-1]
-        sides = [_Working(cluster, make(), case, directory) for make in order]
+        # Afresh: the hosts still keep what they had of earlier rounds.
+        afresh = Path(tempfile.mkdtemp(prefix="round-", dir=directory))
+        sides = [_Working(cluster, make(), case, afresh) for make in order]
         _take_turns(sides)
         for side in sides:
             finished = side.finish()
-            seen = figures_of(finished, side.turns, case) | side.figures_of_standbys(finished)
+            alone = counted(finished, side.turns, case)
+            times[side.name] += [batch.seconds for turn in alone for batch in turn]
+            seen = figures_of(finished, alone, case) | side.figures_of_standbys(finished)
             told = ", ".join(f"{figure} {percentile(values, 50):g}" for figure, values in seen.items())
             say(f"{case.storage} changelog={case.changelog} {side.name}: {told}")
             for figure, values in seen.items():
                 measured.setdefault(figure, {}).setdefault(side.name, []).extend(values)
-    measured["throughput-to-first"] = to_first(measured["throughput"], case.sides[0]().name)
+    first = case.sides[0]().name
+    measured["throughput-to-first"] = to_first(measured["throughput"], first)
+    for percent in (50, 95):
+        measured[f"all-p{percent}"] = {side: [percentile(values, percent)] for side, values in times.items()}
     what = {
         "storage": case.storage,
         "changelog": case.changelog,
-        "batches": case.rounds * (case.batches - case.left_out),
+        "batches": len(times[first]),
     }
     complete = {
         figure: values
@@ -176,13 +185,14 @@ class _Working:
         """How many batches have been committed; Spark removes the entries of old ones."""
         return 1 + max(commits_in(self._checkpoint), default=-1)
 
-    def work(self, batches: int) -> None:
+    def work(self, batches: int, counts: bool = True) -> None:
         """Let the application commit so many batches more, or come to its end, while the caller lets no other work."""
         self._run.submission.process.resume()
         start, goal = time.time(), self.committed() + batches
         while self.is_at_work and self.committed() < goal:
             time.sleep(0.02)
-        self.turns.append(Turn(start, time.time()))
+        if counts:
+            self.turns.append(Turn(start, time.time()))
         self.rest()
 
     def rest(self) -> None:
@@ -215,20 +225,24 @@ def _take_turns(sides: Sequence[_Working], most_seconds: float = 3000.0) -> None
         side.work(batches=1)
     for round_ in itertools.count():
         for side in sides if round_ % 2 == 0 else reversed(sides):
-            if side.is_at_work:
-                side.work(BATCHES_A_TURN)
+            if side.is_at_work:  # what is left when the other has ended, and its executors, does not count
+                side.work(BATCHES_A_TURN, counts=all(each.is_at_work for each in sides))
         if not any(side.is_at_work for side in sides):
             return
         if time.monotonic() > deadline:
             raise ClusterError(f"the applications did not end within {most_seconds:g} s")
 
 
-def figures_of(finished: Run, turns: Iterable[Turn], case: Case) -> Measured:
-    """The values of each figure. Spark adds times of stores up over the partitions: they can exceed a batch's."""
+def counted(finished: Run, turns: Iterable[Turn], case: Case) -> list[list[Batch]]:
+    """The batches of each turn that count: that lie whole within it, and for which code is compiled."""
     ran = batches_in(finished.answer["progress"])
-    counted = [batch for batch in ran if case.left_out <= batch.progress["batchId"] < case.batches]
-    alone = [[b for b in counted if turn.start <= b.start and b.end <= turn.end] for turn in turns]
-    alone = [batches for batches in alone if len(batches) > 1]
+    warm = [batch for batch in ran if case.left_out <= batch.progress["batchId"] < case.batches]
+    alone = [[b for b in warm if turn.start <= b.start and b.end <= turn.end] for turn in turns]
+    return [batches for batches in alone if len(batches) > 1]
+
+
+def figures_of(finished: Run, alone: Sequence[Sequence[Batch]], case: Case) -> Measured:
+    """The values of each figure. Spark adds times of stores up over the partitions: they can exceed a batch's."""
     batches = list(itertools.chain.from_iterable(alone))
     times = [batch.seconds for batch in batches]
     figures = {

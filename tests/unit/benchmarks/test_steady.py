@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 import pytest
 
 from benchmarks.sides import Run
-from benchmarks.steady import Case, Turn, figures_of, to_first
+from benchmarks.steady import Case, Turn, counted, figures_of, to_first
 
 TEN = datetime(2026, 1, 5, 10, tzinfo=timezone.utc).timestamp()
 THE_FIRST_MINUTE = Turn(TEN, TEN + 60)
@@ -26,7 +26,8 @@ def progress(batch, second, milliseconds, rows=1000, **metrics):
 
 def measured(reported, batches=10, turns=(THE_FIRST_MINUTE,)):
     run = Run(0.0, {"application": "app", "progress": reported}, (), ())
-    return figures_of(run, turns, Case("raw", False, batches=batches, left_out=1))
+    case = Case("raw", False, batches=batches, left_out=1)
+    return figures_of(run, counted(run, turns, case), case)
 
 
 def test_throughput_is_rows_over_the_time_from_the_first_batch_kept_to_the_end_of_the_last():
