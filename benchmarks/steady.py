@@ -70,7 +70,7 @@ class Case:
     rounds: int = 1
     rows: int = 40_000
     keys: int = 400_000
-    left_out: int = 40  # most code is compiled by then, as PrintCompilation tells
+    left_out: int = 100  # until some 80 the batches of either side get shorter, as its code is compiled
     sides: tuple[Callable[[], Side], ...] = (stock, mooring)
 
 
@@ -81,12 +81,12 @@ QUICK = (
 )
 FULL = (
     # Applications of one side differ, by how their code was compiled and where stock put its tasks: so some of each.
-    Case("raw", False, batches=120, rounds=4),
-    Case("raw", True, batches=120, rounds=2),
-    Case("slow", False, batches=80, rounds=2),
+    Case("raw", False, batches=300, rounds=2),
+    Case("raw", True, batches=200, rounds=2),
+    Case("slow", False, batches=150, rounds=2),
     # Both place tasks evenly, so that commits meet the same contention: what do the copies cost?
-    Case("raw", False, batches=120, rounds=2, sides=(mooring_without_copies, mooring)),
-    Case("raw", False, batches=120, sides=(stock, mooring_standby)),
+    Case("raw", False, batches=200, rounds=2, sides=(mooring_without_copies, mooring)),
+    Case("raw", False, batches=200, sides=(stock, mooring_standby)),
 )
 
 
