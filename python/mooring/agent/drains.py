@@ -9,7 +9,7 @@ from uuid import UUID
 
 from mooring.drain import DrainNotification, RunningQuery, StopMode, drain_order
 from mooring.model import natural_order
-from mooring.model.events import DrainOwed, DrainProgressed, Event, TerminationAsked
+from mooring.model.events import DrainProgressed, Event, TerminationAsked
 from mooring.model.orders import Order, Say
 
 PHASES: Final = ("frozen", "caught-up", "flushed", "drained", "stopped")
@@ -21,8 +21,8 @@ _BY_HASTE: Final = (DRAIN, *(mode.value for mode in StopMode))
 _IN_ORDER: Final = (DRAIN, StopMode.AFTER_AVAILABLE.value)
 """What makes a query wait for those that feed it."""
 
-_IN_NO_STORE: Final = UUID(int=0)
-_OF_SIGTERM: Final = DrainNotification(_IN_NO_STORE, run_id="")
+_OF_SIGTERM: Final = DrainNotification(UUID(int=0), run_id="")
+"""In no store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,6 @@ class EndQuery(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class OweDrains(Order):
-    """Write down, where the queries' next starts find it, that they are to be drained: each after some others, by ids."""
-
-    after: Mapping[str, frozenset[str]]
-
-
-@dataclass(frozen=True, slots=True)
 class RemoveNotifications(Order):
     """Remove what was asked and is done."""
 
@@ -65,17 +58,14 @@ class RemoveNotifications(Order):
 class Drainage:
     """What is asked and not done yet; the last that was heard of each query's drain, by query id.
 
-    `order` is the user's: groups of names, those that feed others first. `after` are those that were to be drained before
-    a query, as an earlier application wrote down; `noted` are the runs of which this one has. `told` is the run of each
-    query that was told, and what; `since` when it was told first, as after `timeout_ms` a drain is ended after its batch. `missed` are those
+    `order` is the user's: groups of names, those that feed others first. `told` is the run of each query that was told,
+    and what; `since` when it was told first, as after `timeout_ms` a drain is ended after its batch. `missed` are those
     of them that did not run at the last look although nobody had heard that they are drained.
     """
 
     order: tuple[tuple[str, ...], ...] = ()
     timeout_ms: int | None = None
     asked: frozenset[DrainNotification] = frozenset()
-    after: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    noted: frozenset[str] = frozenset()
     told: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     since: Mapping[str, int] = field(default_factory=dict)
     missed: frozenset[str] = frozenset()
@@ -116,7 +106,7 @@ class Drainage:
 
 def is_about_drains(event: Event) -> bool:
     """Whether `advanced` takes it in, and nobody else."""
-    return isinstance(event, (DrainsAsked, QueriesSeen, DrainOwed, DrainProgressed, TerminationAsked))
+    return isinstance(event, (DrainsAsked, QueriesSeen, DrainProgressed, TerminationAsked))
 
 
 def advanced(drainage: Drainage, event: Event) -> tuple[Drainage, list[Order]]:
@@ -126,10 +116,6 @@ def advanced(drainage: Drainage, event: Event) -> tuple[Drainage, list[Order]]:
             return replace(drainage, asked=drainage.asked | set(event.notifications)), []
         case TerminationAsked():
             return replace(drainage, asked=drainage.asked | {_OF_SIGTERM}), []
-        case DrainOwed():
-            asked = DrainNotification(_IN_NO_STORE, run_id="", query=event.query)
-            after = {**drainage.after, event.query: event.after}
-            return replace(drainage, asked=drainage.asked | {asked}, after=after), []
         case DrainProgressed():
             return replace(drainage, heard={**drainage.heard, event.query: event}), []
         case QueriesSeen() if drainage.is_under_way:
@@ -153,7 +139,9 @@ def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> t
     meant = {query.id: (query, wish) for query, wish in how.items() if wish and not _is_refused(drainage, query, wish)}
     if lost:
         left = ", ".join(sorted((query.label for query, _ in meant.values()), key=natural_order)) or "none"
-        message = f"drain: {', '.join(lost)} ended before it was drained; not told to drain: {left}. The drain goes on when they are started again; or ask again"
+        message = (
+            f"drain: {', '.join(lost)} ended before it was drained; not told to drain: {left}. Ask again when it runs"
+        )
         return _done(drainage, [Say(message)])
     if gone:
         return drainage, []
@@ -167,19 +155,12 @@ def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> t
         told=_by_id(drainage.order, orderly),
     )
     free = {*(groups[0] if groups else ()), *(meant.keys() - orderly.keys())}
-    free -= {id for id in orderly if not all(_is_drained(drainage, other) for other in drainage.after.get(id, ()))}
     due = {id: (query.run, wish) for id, (query, wish) in meant.items() if id in free}
     due = {id: word for id, word in due.items() if drainage.told.get(id) != word}
     said: list[Order] = [Say(f"{_in_words(due[id][1])}: {labels[id]}") for id in due]
     since = {**{id: now_ms for id in due}, **drainage.since}
-    owed = _owed(drainage, groups, meant)
-    noted = drainage.noted | {meant[id][0].run for id in owed}
-    drainage = replace(drainage, told={**drainage.told, **due}, since=since, noted=noted)
-    return drainage, [
-        *said,
-        *([OweDrains(owed)] if owed else []),
-        *(EndQuery(id, wish) for id, (_, wish) in due.items()),
-    ]
+    drainage = replace(drainage, told={**drainage.told, **due}, since=since)
+    return drainage, [*said, *(EndQuery(id, wish) for id, (_, wish) in due.items())]
 
 
 def _how(drainage: Drainage, query: RunningQuery, now_ms: int) -> str | None:
@@ -196,38 +177,18 @@ def _how(drainage: Drainage, query: RunningQuery, now_ms: int) -> str | None:
     return max(wishes, key=_BY_HASTE.index, default=None)
 
 
-def _owed(
-    drainage: Drainage, groups: Sequence[Sequence[str]], meant: Mapping[str, tuple[RunningQuery, str]]
-) -> dict[str, frozenset[str]]:
-    """The queries that are to be drained and of which that is not written down, each with those that come before it."""
-    drains = [frozenset(id for id in group if meant[id][1] == DRAIN) for group in groups]
-    before = [frozenset[str]().union(*drains[:place]) for place in range(len(drains))]
-    return {
-        id: earlier | drainage.after.get(id, frozenset())
-        for group, earlier in zip(drains, before, strict=True)
-        for id in sorted(group)
-        if meant[id][0].run not in drainage.noted
-    }
-
-
 def _in_words(how: str) -> str:
     return "drain" if how == DRAIN else f"stop ({how.lower().replace('_', '-')})"
 
 
 def _done(drainage: Drainage, said: list[Order]) -> tuple[Drainage, list[Order]]:
     over = RemoveNotifications(frozenset(one.uuid for one in drainage.asked))
-    nothing = replace(drainage, asked=frozenset(), after={}, noted=frozenset(), told={}, since={}, missed=frozenset())
-    return nothing, [over, *said]
+    return replace(drainage, asked=frozenset(), told={}, since={}, missed=frozenset()), [over, *said]
 
 
 def _is_over(drainage: Drainage, query: str, run: str) -> bool:
     news = drainage.heard.get(query)
     return news is not None and news.run == run and news.phase in (*OVER, REFUSED)
-
-
-def _is_drained(drainage: Drainage, query: str) -> bool:
-    news = drainage.heard.get(query)
-    return news is not None and news.phase == "drained"
 
 
 def _is_refused(drainage: Drainage, query: RunningQuery, how: str) -> bool:
@@ -240,8 +201,7 @@ def _is_refused(drainage: Drainage, query: RunningQuery, how: str) -> bool:
 def _misses(drainage: Drainage) -> list[Order]:
     """What is said of notifications for queries that there were none of."""
     known = drainage.labels.keys() | set(drainage.labels.values())
-    asked = [one.query for one in drainage.asked if one.uuid != _IN_NO_STORE]
-    missed = sorted(query for query in asked if query is not None and query not in known)
+    missed = sorted(one.query for one in drainage.asked if one.query is not None and one.query not in known)
     running = ", ".join(sorted(drainage.labels.values(), key=natural_order)) or "none"
     return [Say(f"drain: there is no query {name}; expected one of: {running}") for name in missed]
 

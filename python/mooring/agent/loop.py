@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Protocol
 
 from mooring.agent import binding
 from mooring.agent.core import Mind, absorb, decide, next_deadline_ms
-from mooring.agent.drains import DrainsAsked, EndQuery, OweDrains, QueriesSeen, RemoveNotifications
+from mooring.agent.drains import DrainsAsked, EndQuery, QueriesSeen, RemoveNotifications
 from mooring.agent.fleet import Timing
 from mooring.agent.memory import Memory
 from mooring.agent.records import Remembered
@@ -52,9 +52,6 @@ class Bridge(Protocol):
 
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
         """End an executor once no task runs on it, if that is in time; for one request once."""
-
-    def owe_drains(self, after: Mapping[str, frozenset[str]]) -> None:
-        """Write into the queries' checkpoints that they are to be drained, each after those named, by ids."""
 
     def end_query(self, query: str, how: str) -> None:
         """Have a query drained (DRAIN) or stopped (a StopMode's value); told again, it does nothing."""
@@ -279,8 +276,6 @@ class Agent:
                 self._memory.save_word(order.word)
             case orders.RestartExecutor():
                 self._bridge.restart(order.request, order.executor, order.wait_ms)
-            case OweDrains():
-                self._bridge.owe_drains(order.after)
             case EndQuery():
                 self._bridge.end_query(order.query, order.how)
             case RemoveNotifications() if self._memory is not None:

@@ -146,17 +146,6 @@ class TerminationAsked(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class DrainOwed(Event):
-    """A query has started from a checkpoint of which a drain is not over: it is to be drained once those of `after` are.
-
-    They are queries, by their ids, that were to be drained before it.
-    """
-
-    query: str
-    after: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
 class DrainProgressed(Event):
     """How far the drain of a query's run is: frozen, caught-up, flushed, drained; or refused, with the reason.
 
@@ -327,7 +316,6 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
     "BatchEnded": _batch_ended,
     "QueryEnded": lambda form: QueryEnded(form["at"], form["query"], form["run"], form["error"]),
     "DrainProgressed": _drain_progressed,
-    "DrainOwed": lambda form: DrainOwed(form["at"], form["query"], frozenset(form["after"])),
     "TerminationAsked": lambda form: TerminationAsked(form["at"]),
     "StoreOpened": _store_opened,
     "StateMeasured": lambda form: StateMeasured(form["at"], form["executor"], form["store"], form["bytes"]),

@@ -59,13 +59,6 @@ class JvmBridge:
         """End an executor once no task runs on it, if that is in time; for one request once."""
         self._call("restart", request, executor, wait_ms)
 
-    def owe_drains(self, after: Mapping[str, frozenset[str]]) -> None:
-        """Write into the queries' checkpoints that they are to be drained, each after those named, by ids.
-
-        Their next start goes on with it, if it comes before the drain is over.
-        """
-        self._call("owe", json.dumps({query: sorted(others) for query, others in after.items()}))
-
     def end_query(self, query: str, how: str) -> None:
         """Have a query drained (DRAIN) or stopped (a StopMode's value); how that goes comes as news.
 

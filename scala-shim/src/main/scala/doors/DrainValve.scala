@@ -244,14 +244,14 @@ object DrainValve {
     }
 
   /**
-   * Ends a query that is starting, as by a drain; on the stream's own thread, before its sources are made: it begins no batch before
+   * Drains a query that is starting; on the stream's own thread, before its sources are made: it begins no batch before
    * the valve is there.
    *
    * @param zeroInput nothing is read but what a batch that was begun before is to read
    */
-  def beginAtStart(query: StreamDoor, ending: Ending, zeroInput: Boolean, log: DrainLog): Either[String, DrainValve] =
-    for (execution <- endable(query, ending)) yield {
-      val valve = new DrainValve(execution, zeroInput, log, ending)
+  def beginAtStart(query: StreamDoor, zeroInput: Boolean, log: DrainLog): Either[String, DrainValve] =
+    for (execution <- endable(query, Ending.Drained)) yield {
+      val valve = new DrainValve(execution, zeroInput, log, Ending.Drained)
       holdAndInstall(valve).acquire()
       valve
     }

@@ -19,9 +19,6 @@ trait Operations {
   /** Has a query end as it is said, such as `drain`: its intake stops, what is buffered comes out, and it ends. Returns at once. */
   def end(query: String, how: Ending): Unit
 
-  /** Notes in their checkpoints that these queries are to be drained, each once some others are. */
-  def owe(after: Map[String, Seq[String]]): Unit
-
   /** An agent begins anew, and is to hear how the copies stand. */
   def agentIsNew(): Unit
 }
@@ -105,10 +102,6 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
 
   /** Has a query end, for however many times it is told; `how` is one of Ending's names. How that goes comes as events. */
   def end(query: String, how: String): Unit = operations.end(query, Ending.named(how))
-
-  /** Notes in their checkpoints that queries are to be drained; `json` is query to those that come before it, all by ids. */
-  def owe(json: String): Unit = operations.owe(
-    Json.read(json).properties().asScala.map(e => e.getKey -> e.getValue.asScala.map(_.asText).toSeq).toMap)
 
   /** The user's queries that run. */
   private[mooring] def running: Seq[StreamDoor] = StreamDoors.running.filterNot(_.reads(StandbySource.Name))

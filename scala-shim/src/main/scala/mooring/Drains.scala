@@ -3,7 +3,6 @@ package io.mooring
 import java.nio.charset.StandardCharsets.UTF_8
 import java.util.concurrent.ConcurrentHashMap
 
-import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
@@ -14,10 +13,8 @@ import org.apache.spark.sql.execution.streaming.state.mooring.{DrainLog, DrainVa
  * The drains of this application's queries. A checkpoint says how far one has come, in files of `_mooring`, so that it
  * goes on at the next start, and so that nobody starts from a drained checkpoint without knowing:
  *
- *     draining.json   a drain is under way; `phase` is asked, frozen or flushing; `after`, when it is asked, are the
- *                     checkpoints, by query, that are to be drained before
- *     drained.json    it is over, with the last batch; `with` are the checkpoints that are drained with it: until all are,
- *                     a start of this one ends at once, so that the application can be started to go on with theirs
+ *     draining.json   a drain is under way; `phase` is frozen or flushing
+ *     drained.json    it is over, with the last batch
  *     reset.json      the watermark is forgotten that the log's entries of the batches from `from` to `to` name;
  *                     `watermark` (ms) is to be read instead
  */
@@ -25,8 +22,6 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
   import Drains._
 
   private val under = new ConcurrentHashMap[String, Option[DrainValve]]() // the runs that are ended; None: it was refused
-  private val checkpoints = new ConcurrentHashMap[String, String]() // by query, of all that this application has started
-  private val together = ConcurrentHashMap.newKeySet[String]() // the checkpoints that this application was to drain
   private val flushesFrom = new ConcurrentHashMap[String, Long]() // run -> its first batch that flushes
 
   /**
@@ -36,19 +31,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
   def begin(query: String, how: Ending): Unit = for (door <- StreamDoors.query(query)) synchronized {
     under.get(door.runId) match {
       case Some(valve) => valve.hasten(how)
-      case _ => if (begun(door, DrainValve.begin(door, how, new Told(door))).isDefined) notOwed(door)
-    }
-  }
-
-  /** What was noted when it was asked for is given up. */
-  private def notOwed(door: StreamDoor): Unit = new Markers(door.checkpoint).delete(DrainingFile)
-
-  /** Notes what is to be drained, each query once those are that it names: as long as that is not over, their starts go on. */
-  def owe(after: Map[String, Seq[String]]): Unit = synchronized {
-    val doors = after.keys.toSeq.flatMap(StreamDoors.query(_))
-    doors.foreach(door => together.add(door.checkpoint))
-    for (door <- doors if !under.containsKey(door.runId)) Aside.otherwise("note what is to be drained", ()) {
-      new Told(door).asked(after(door.id).flatMap(id => Option(checkpoints.get(id)).map(id -> _)).toMap)
+      case _ => begun(door, DrainValve.begin(door, how, new Told(door)))
     }
   }
 
@@ -66,7 +49,6 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
   def atStart(door: StreamDoor): Unit = {
     resets.remove(door.checkpoint)
     refusals.remove(door.checkpoint)
-    checkpoints.put(door.id, door.checkpoint)
     DrainValve.prepare(door)
     try goOn(door, new Markers(door.checkpoint))
     catch {
@@ -76,7 +58,6 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
   }
 
   def ended(run: String): Unit = {
-    bridge.over(s"drain owed to $run")
     under.remove(run)
     flushesFrom.remove(run)
     ()
@@ -88,15 +69,11 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
       case Some(drained) =>
         markers.delete(DrainingFile) // left behind when it ended just then
         val last = drained.get("batch").asLong()
-        val isUnderWay = onStart || checkpointsWith(drained).exists(new Markers(_).read(DrainingFile).isDefined)
         if (resume == "reset") markers.write(ResetFile, Map("from" -> last, "to" -> last, "watermark" -> 0))
-        else if (resume != "true" && !(isUnderWay && endsAgain(door, last)))
-          refusals.put(door.checkpoint, s"the checkpoint ${door.checkpoint} was drained: its state " +
-            "is flushed, and its watermark so far ahead that every new event would count as late. Start with a new checkpoint, " +
-            "or set spark.mooring.resume.drained to reset (go on from its offsets with a fresh watermark) or to true")
+        else if (resume != "true") refusals.put(door.checkpoint, s"the checkpoint ${door.checkpoint} was drained: its state " +
+          "is flushed, and its watermark so far ahead that every new event would count as late. Start with a new checkpoint, " +
+          "or set spark.mooring.resume.drained to reset (go on from its offsets with a fresh watermark) or to true")
       case None => markers.read(DrainingFile) match {
-        case Some(draining) if draining.get("phase").asText() == "asked" =>
-          if (resume == "reset") notOwed(door) else owed(door, draining)
         case Some(draining) if resume == "reset" =>
           val begun = draining.get("batch").asLong() + 1
           markers.write(ResetFile, Map("from" -> begun, "to" -> (begun + DrainValve.MostFlushes), "watermark" -> draining.get("watermark").asLong()))
@@ -104,8 +81,6 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
         case Some(draining) =>
           val flushes = draining.get("phase").asText() == "flushing"
           if (flushes) flushesFrom.put(door.runId, draining.get("batch").asLong() + 1)
-          checkpointsWith(draining).foreach(together.add)
-          tellOwed(door, Nil)
           begin(door, zeroInput = flushes)
         case None => if (onStart) begin(door, zeroInput = true)
       }
@@ -114,39 +89,9 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
       resets.put(door.checkpoint, Reset(reset.get("from").asLong(), reset.get("to").asLong(), reset.get("watermark").asLong()))
   }
 
-  /** It was to be drained, and was not told so any more: it waits for those that come before it, as it would have. */
-  private def owed(door: StreamDoor, draining: JsonNode): Unit = synchronized {
-    checkpointsWith(draining).foreach(together.add)
-    val missing = draining.get("after").properties().asScala.filter(e => new Markers(e.getValue.asText).read(DrainedFile).isEmpty)
-    Say.info(s"query ${door.label} was to be drained when it ended" + (if (missing.isEmpty) "" else ": it waits for those that feed it"))
-    tellOwed(door, missing.map(_.getKey).toSeq)
-    if (missing.isEmpty)
-      for (reason <- begun(door, DrainValve.beginAtStart(door, Ending.Drained, zeroInput = false, new Told(door)))) {
-        notOwed(door)
-        Say.warn(s"query ${door.label} goes on without the drain that was asked for: $reason")
-      }
-  }
-
-  private def checkpointsWith(marker: JsonNode): Seq[String] = Option(marker.get("with")).toSeq.flatMap(_.asScala.map(_.asText))
-
-  private def tellOwed(door: StreamDoor, after: Seq[String]): Unit = bridge.tell(
-    Map("event" -> "DrainOwed", "query" -> door.id, "after" -> after), about = Some(s"drain owed to ${door.runId}"))
-
-  /** It is drained: has it end before its first batch, if that can be. */
-  private def endsAgain(door: StreamDoor, last: Long): Boolean = synchronized {
-    Say.info(s"query ${door.label} was drained before: it ends at once")
-    begun(door, DrainValve.beginAtStart(door, Ending.AfterBatch, zeroInput = true, new DrainLog {
-      override def frozen(next: Long, ending: Ending): Unit = ()
-      override def caughtUp(next: Long, watermarkMs: Long): Unit = ()
-      override def flushed(batch: Long, removed: Long, left: Long): Unit = ()
-      override def drained(last: Long): Unit = ()
-      override def stopped(next: Long, how: Ending): Unit = tell(door, "drained", "batch" -> last)
-    })).isEmpty
-  }
-
   private def begin(door: StreamDoor, zeroInput: Boolean): Unit = synchronized {
     if (!under.containsKey(door.runId))
-      for (reason <- begun(door, DrainValve.beginAtStart(door, Ending.Drained, zeroInput, new Told(door))))
+      for (reason <- begun(door, DrainValve.beginAtStart(door, zeroInput, new Told(door))))
         refusals.put(door.checkpoint, s"it is to be drained at its start, and can not be: $reason")
   }
 
@@ -162,8 +107,6 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
     private var rows, stateLeft = 0L
     private var flushes = 0
     private var frozenAt, caughtUpAt = 0L // milliseconds since 1970
-
-    def asked(before: Map[String, String]): Unit = mark(DrainingFile, first - 1, "phase" -> "asked", "after" -> before)
 
     override def frozen(next: Long, ending: Ending): Unit = {
       frozenAt = System.currentTimeMillis()
@@ -205,8 +148,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
     private def mark(file: String, last: Long, more: (String, Any)*): Unit = {
       Driver.checkLeads(file)
       markers.write(file, Map[String, Any]("at" -> System.currentTimeMillis(), "deployment" -> application(), "query" -> door.id,
-        "name" -> door.name, "batch" -> last, "offsets" -> door.offsets(last),
-        "with" -> (together.asScala.toSeq :+ door.checkpoint).distinct.sorted) ++ more)
+        "name" -> door.name, "batch" -> last, "offsets" -> door.offsets(last)) ++ more)
     }
   }
 }

@@ -78,8 +78,6 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
     override def end(query: String, how: Ending): Unit = drains.begin(query, how)
 
-    override def owe(after: Map[String, Seq[String]]): Unit = drains.owe(after)
-
     override def agentIsNew(): Unit = standbys.foreach(_.tellAgain())
   }
 
