@@ -70,7 +70,7 @@ class Case:
     rounds: int = 1
     rows: int = 40_000
     keys: int = 400_000
-    left_out: int = 100  # until some 80 the batches of either side get shorter, as its code is compiled
+    left_out: int = 100  # until some 80 to 110 the batches of either side get shorter, as its code is compiled
     sides: tuple[Callable[[], Side], ...] = (stock, mooring)
 
 
