@@ -2,7 +2,8 @@
 
 Stock RocksDB and Mooring's both log each opening with the same words (`Loading 9 with ...`, `Loaded 9 with ...`), since
 one is a subclass of the other. The lines are `<ms since the epoch>|<level>|<thread>|<logger>|<message>`, see
-LOG_PATTERN; the logger's name carries the store.
+LOG_PATTERN; the logger's name carries the store. An instance that was an open copy before it was taken over keeps the
+copy's logger, so the thread tells what is done for a copy from what a task does.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ LOG_PATTERN = "%d{UNIX_MILLIS}|%p|%t|%c|%m%n"
 
 _LINE = re.compile(r"(\d{13})\|(\w+)\|([^|]*)\|([^|]*)\|(.*)", re.DOTALL)
 _STORE = re.compile(r"operatorId=(\d+), partitionId=(\d+), storeName=([^ \]]+)")
+_COPY = re.compile(r"standby of \S*/state/(\d+)/(\d+)(?:/(\S+))?$")
+_COPIES_THREAD = "mooring-standby-copy"
 _LOADING = re.compile(r"Loading (\d+) with stateStoreCkptId")
 _LOADED = re.compile(r"Loaded (?:\d+|empty store)\b")
 _COPIED = re.compile(r"Copied (\d+) files \((\d+) bytes\) from DFS to local")
@@ -156,7 +159,7 @@ def parse(text: str) -> ExecutorLog:
             log.upload_ms.append(int(found[1]))
         elif found := _KEPT.search(line.message):
             log.kept = (int(found[1]), int(found[2]))
-        elif store := _store_in(line.logger):
+        elif store := _store_in(line):
             _note_opening(log, running, store, line)
     return log
 
@@ -200,9 +203,12 @@ def lines_of(text: str) -> Iterator[Line]:
             yield Line(int(found[1]), found[3], found[4], found[5])
 
 
-def _store_in(logger: str) -> Store | None:
-    found = _STORE.search(logger)
-    return (int(found[1]), int(found[2]), found[3]) if found else None
+def _store_in(line: Line) -> Store | None:
+    """The store that the line is about, unless it is about a copy of it."""
+    found = _STORE.search(line.logger)
+    if not found and line.thread != _COPIES_THREAD:
+        found = _COPY.search(line.logger)
+    return (int(found[1]), int(found[2]), found[3] or "default") if found else None
 
 
 def _kind_of(path: str) -> str:

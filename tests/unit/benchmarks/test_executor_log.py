@@ -61,6 +61,15 @@ def test_the_second_opening_of_a_store_in_a_batch_is_not_counted():
     assert [one.seconds for one in log.first_openings()] == [0.7]
 
 
+def test_a_copy_counts_from_when_a_task_has_taken_it_over():
+    copy = "org.apache.spark.sql.execution.streaming.state.mooring.RocksDBDoor standby of slow:/ck/state/0/3"
+    words = "Loading 9 with stateStoreCkptId: a3f9", "Loaded 9 with uniqueId Some(a3f9)"
+    made = [line(ms, text, logger=copy, thread="mooring-standby-copy") for ms, text in enumerate(words)]
+    taken = [line(ms, text, logger=copy + "/left-keys") for ms, text in zip((1000, 1004), words, strict=True)]
+    (found,) = parse("\n".join(made + taken)).openings
+    assert (found.store, found.seconds) == ((0, 3, "left-keys"), 0.004)
+
+
 def test_openings_that_run_side_by_side_are_told_apart():
     lines = sorted(opening(1000, 3) + opening(1050, 5, copied=7), key=lambda text: int(text[:13]))
     found = {one.store[1]: one for one in parse("\n".join(lines)).first_openings()}
