@@ -127,7 +127,7 @@ class Working:
         goal = max(self.commits()) + batches
         job.wait_until(lambda: max(self.commits()) >= goal, f"{batches} more batches", timeout=120 + 12 * batches)
         if self._side.keeps_copies:
-            job.wait_until(lambda: are_caught_up(self.status()), "the copies to catch up", timeout=180)
+            job.wait_until(lambda: is_settled(self.status()), "an even plan whose copies are caught up", timeout=180)
 
     def wait_for_commits(self, count: int) -> None:
         """Return at once when so many more are there."""
@@ -183,9 +183,16 @@ def tell_to_go(executor: ExecutorProcess) -> None:
     wait_until(lambda: not executor.is_alive, "the executor to leave", timeout=120, interval=0.01)
 
 
-def are_caught_up(status: Mapping[str, Any]) -> bool:
-    """Whether every partition has a copy that is at most one version behind: the next batch is always under way."""
+def is_settled(status: Mapping[str, Any]) -> bool:
+    """Whether the processors have even shares, and every partition a copy that is at most one version behind.
+
+    The next batch is always under way, so one version is no lag. A plan that is not even is about to change.
+    """
+    shares = [len(processor["tasks"]) for processor in status.get("processors", ())]
     copies = [task for task in status.get("tasks", ()) if task["mode"] == "Standby"]
-    return len(copies) == PARTITIONS and all(
-        copy["local-bytes"] and (copy["lag-versions"] or 0) <= 1 for copy in copies
+    is_even = len(shares) == HOSTS and max(shares) - min(shares) <= 1
+    return (
+        is_even
+        and len(copies) == PARTITIONS
+        and all(copy["local-bytes"] and (copy["lag-versions"] or 0) <= 1 for copy in copies)
     )

@@ -5,6 +5,8 @@ import java.lang.reflect.InvocationTargetException
 import java.nio.channels.ClosedByInterruptException
 import java.util.concurrent.locks.ReentrantLock
 
+import scala.util.control.NonFatal
+
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileSystem, Path}
 
@@ -134,13 +136,13 @@ private class RocksDBDoor(
       readOnly: Boolean,
       loadEmpty: Boolean): RocksDB = exclusively {
     val start = System.nanoTime()
-    // A copy of any other version is thrown away, its files with it; what is asked for is opened as if it had not been.
-    if (isFresh && (loadEmpty || !standsAt(version, stateStoreCkptId))) throwAway()
-    isFresh = false
     watcher.opening()
     val before = doubts.now
     val result =
       try {
+        // A copy of another version that can not go on is thrown away, its files with it; the store is opened as without it.
+        if (isFresh && (loadEmpty || !(standsAt(version, stateStoreCkptId) || catchesUp(version, stateStoreCkptId)))) throwAway()
+        isFresh = false
         if (before.failedLoads > 1) watcher.distrusting()
         super.load(version, stateStoreCkptId, readOnly, loadEmpty)
       } catch {
@@ -170,6 +172,31 @@ private class RocksDBDoor(
     loadedVersion = -1
     files.beginAnew()
   }
+
+  /**
+   * A copy that has missed the last commits goes on by their changelogs, where it builds on no older snapshot than who
+   * wrote them did: what that one needs the checkpoint still has.
+   */
+  private def catchesUp(version: Long, id: Option[String]): Boolean = loadedVersion > 0 && loadedVersion < version && id.exists { last =>
+    try {
+      val lineage = lineageOf(version, last)
+      val hasBase = beganWith.fold(lineage.head._1 == 1)(lineage.contains)
+      hasBase && !hasSnapshotSince(loadedVersion, lineage) && goOn(lineage)
+    } catch {
+      case NonFatal(_) if !RocksDBDoor.taskIsKilled => false // its files are read in another way, which tells what is wrong
+    }
+  }
+
+  private def lineageOf(version: Long, id: String): Seq[(Long, String)] = {
+    val changelog = files.getChangelogReader(version, Some(id))
+    try changelog.lineage.toSeq.map(one => one.version -> one.checkpointUniqueId).sorted :+ (version -> id)
+    finally changelog.closeIfNeeded()
+  }
+
+  /** A version that made a column family has a snapshot besides its changelog, which alone tells of that. */
+  private def hasSnapshotSince(version: Long, lineage: Seq[(Long, String)]): Boolean = useColumnFamilies &&
+    files.getSnapshotVersionsAndUniqueIdsFromLineage(lineage.map { case (one, itsId) => LineageItem(one, itsId) }.toArray)
+      .exists(_._1 > version)
 
   private def standsAt(version: Long, id: Option[String]): Boolean =
     id.isDefined && loadedVersion == version && loadedStateStoreCkptId == id

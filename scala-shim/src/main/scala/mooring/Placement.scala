@@ -143,4 +143,7 @@ object PlacedStages {
   def find(rdds: Seq[Int]): Option[Wanted] = rdds.iterator.flatMap(id => Option(byRdd.get(id))).nextOption()
 
   def forget(rdds: Seq[Int]): Unit = rdds.foreach(byRdd.remove(_))
+
+  /** The query has ended, and with it stages that failed. */
+  def forget(query: String): Unit = { byRdd.values.removeIf(_.query == query); () }
 }

@@ -122,8 +122,9 @@ final class ClusterWatch(
       }
     }
 
+  /** Of one that failed the next attempt may have its places already. */
   override def onStageCompleted(completed: SparkListenerStageCompleted): Unit =
-    stages.remove(completed.stageInfo.stageId).foreach(PlacedStages.forget)
+    for (rdds <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty) PlacedStages.forget(rdds)
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case e: QueryProgressEvent if e.progress.durationMs.containsKey("addBatch") =>
@@ -131,6 +132,7 @@ final class ClusterWatch(
       if (queries.isStateful(query)) batchEnded(query, e)
     case e: QueryTerminatedEvent =>
       batches.remove(e.id.toString)
+      PlacedStages.forget(e.id.toString)
       queries.ended(e.id.toString, e.runId.toString, e.exception)
     case _ =>
   }

@@ -6,7 +6,7 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, OperatorFacts, Replica, ReplicaSession}
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, OperatorFacts, Replica}
 
 /**
  * The replica queries of this driver: one for each running query of which the plan names copies. A thread of its own,
@@ -19,7 +19,6 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   // Of the tending thread alone
   private val replicas = mutable.Map[String, Replica]() // query id -> its replica query
   private val startAfter = mutable.Map[String, Long]() // query id -> the next attempt, by System.nanoTime
-  private lazy val session = new ReplicaSession(Standbys.StopMs)
 
   private var thread = Option.empty[ScheduledExecutorService]
   private var isStopped = false
@@ -45,7 +44,11 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   /** A batch is committed: its state is what the copies are to hold. */
   def committed(query: String, batch: Long): Unit = Option(watched.get(query)).foreach(_.committed(batch + 1))
 
-  def ended(query: String, run: String): Unit = Option(watched.get(query)).filter(_.run == run).foreach(_.isOver = true)
+  /** Whoever tends ends its replica query first. */
+  def ended(query: String, run: String): Unit = for (of <- Option(watched.get(query)) if of.run == run) {
+    of.isOver = true
+    if (synchronized(thread.isEmpty)) watched.remove(query, of)
+  }
 
   def copyMade(executor: String, query: String, copy: CopyState, fetched: Long): Unit =
     Option(watched.get(query)).foreach(_.copyMade(executor, copy, fetched))
@@ -99,7 +102,10 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     if (of.isOver || !table.wantsStandbys(query)) stopReplica(query)
     else if (of.isDue) startReplica(query, of)
     of.news().foreach(bridge.tell(_))
-    if (of.isOver) watched.remove(query, of)
+    if (of.isOver) {
+      watched.remove(query, of)
+      startAfter.remove(query)
+    }
   }}
 
   private def startReplica(query: String, of: Watched): Unit = {
@@ -111,7 +117,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     val now = System.nanoTime()
     if (!replicas.contains(query) && startAfter.get(query).forall(_ - now <= 0)) {
       startAfter(query) = now + Standbys.RestartNanos
-      replicas(query) = session.replicate(of.query, of.name, StandbySource.Name, StandbySource.Query)
+      replicas(query) = Replica.of(of.query, of.name, StandbySource.Name, StandbySource.Query, Standbys.StopMs)
     }
   }
 
