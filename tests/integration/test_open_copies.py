@@ -1,0 +1,130 @@
+"""An open copy of a state store, taken over by who runs its task now: in one JVM, on a real checkpoint directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STATE = "org.apache.spark.sql.execution.streaming.state"
+DOORS = f"{STATE}.mooring"
+CONF = {
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+}
+
+
+@pytest.fixture(scope="module")
+def session(jvm: Any) -> Iterator[Any]:
+    conf = (
+        jvm.org.apache.spark.SparkConf(True).setMaster("local[1]").setAppName("copies").set("spark.ui.enabled", "false")
+    )
+    context = jvm.org.apache.spark.api.java.JavaSparkContext(conf)
+    yield jvm.org.apache.spark.sql.classic.SparkSession(context.sc(), CONF)
+    context.stop()
+
+
+def scala_object(jvm: Any, name: str) -> Any:
+    return jvm.java.lang.Class.forName(f"{name}$").getField("MODULE$").get(None)
+
+
+class Store:
+    """A state store with one key, whose value each commit changes; and an open copy of it."""
+
+    def __init__(self, jvm: Any, session: Any, directory: Path) -> None:
+        self._jvm, self._state = jvm, jvm.org.apache.spark.sql.execution.streaming.state
+        self._none = jvm.scala.Option.apply(None)
+        self.checkpoint = directory / "state" / "0" / "0"
+        self._path = jvm.org.apache.hadoop.fs.Path(self.checkpoint.as_uri())
+        self._access = scala_object(jvm, f"{DOORS}.CheckpointAccess").of(session)
+        self._conf = scala_object(jvm, f"{STATE}.RocksDBConf").apply(self._access.stores())
+        working, hadoop = jvm.java.io.File(str(directory / "owner")), self._access.hadoopConf()
+        self._owner = self._state.RocksDB(
+            self._path.toString(), self._conf, working, hadoop, "owner", False, True, 0, self._none, self._none
+        )
+        self._copy = jvm.io.mooring.OpenCopy(self._path, 0, self._access, jvm.java.util.concurrent.Semaphore(1))
+        self.ids: list[str | None] = [None]
+        self.values = [b""]
+        self._commits = 0
+
+    def commit(self, with_snapshot: bool = False) -> None:
+        """The next version, as its owner writes it."""
+        self._load(self._owner, len(self.ids) - 1)
+        self._commits += 1
+        self.values.append(f"commit {self._commits}".encode())
+        self._owner.put(b"key", self.values[-1], "default", False, False, False)
+        self.ids.append(self._owner.commit(with_snapshot)._2().stateStoreCkptId().get())
+
+    def give_up(self, version: int) -> None:
+        """What was committed from that version on does not count."""
+        del self.ids[version:], self.values[version:]
+
+    def copy(self, version: int) -> None:
+        """Open a copy at that version, which its successor's changelog tells of."""
+        files = self._jvm.io.mooring.MooringCheckpointFileManager(self._path, self._access.hadoopConf())
+        later = self._jvm.org.apache.hadoop.fs.Path(self._path, self.changelog(version + 1).name)
+        lineage = scala_object(self._jvm, f"{DOORS}.StateFiles").lineage(files, later, self._access.codec())
+        copied = self._state.mooring.CopiedVersion(lineage.versions(), self._none, False)
+        assert self._copy.bringTo(copied)
+
+    def taken_over(self, version: int) -> bytes:
+        """The value of the key, once a provider has taken the copy and loaded that version."""
+        stores = scala_object(self._jvm, f"{DOORS}.OpenStores")
+        taken = stores.take(self._path.toString(), self._conf, False, True, 0, self._none).get()
+        try:
+            self._load(taken, version)
+            return bytes(taken.get(b"key", "default"))
+        finally:
+            taken.close()
+
+    def changelog(self, version: int) -> Path:
+        return self.checkpoint / f"{version}_{self.ids[version]}.changelog"
+
+    def close(self) -> None:
+        self._copy.close()
+        self._owner.close()
+
+    def _load(self, store: Any, version: int) -> None:
+        store.load(version, self._jvm.scala.Option.apply(self.ids[version]), False, False)
+
+
+@pytest.fixture
+def store(jvm: Any, session: Any, tmp_path: Path) -> Iterator[Store]:
+    """With four versions, and an open copy of the third."""
+    store = Store(jvm, session, tmp_path)
+    for _ in range(4):
+        store.commit()
+    store.copy(3)
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("version", [3, 4, 6])
+def test_a_copy_goes_on_by_the_changelogs_that_it_has_missed(store: Store, version: int) -> None:
+    store.commit()
+    store.commit()
+    for copied in (1, 2, 3):
+        store.changelog(copied).unlink()  # to be opened anew takes these as well
+    assert store.taken_over(version) == store.values[version]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_copy_of_a_later_version_is_of_no_use(store: Store, version: int) -> None:
+    assert store.taken_over(version) == store.values[version]
+
+
+def test_a_copy_that_builds_on_an_older_snapshot_than_its_owner_is_of_no_use(store: Store) -> None:
+    store.commit(with_snapshot=True)
+    store.commit()
+    store.changelog(4).unlink()  # to go on would take this
+    assert store.taken_over(6) == store.values[6]
+
+
+def test_of_another_attempt_at_a_version_nothing_is_used(store: Store) -> None:
+    """The copy stands at a version that its owner has written again, as after a failed batch."""
+    store.give_up(3)
+    store.commit()
+    store.commit()
+    assert store.taken_over(4) == store.values[4] == b"commit 6"
