@@ -1,7 +1,7 @@
 """An application that works on while something is done to it: state that was built before, batches of one size.
 
 For benchmarks that kill, end or move what works. Each side works on a copy of the same checkpoint; there are three
-hosts, and on each one executor with one core.
+hosts, and on each one executor, with one core unless a benchmark asks for more.
 """
 
 from __future__ import annotations
@@ -45,12 +45,17 @@ Seen = tuple[str, Mapping[str, float]]
 
 
 @contextmanager
-def three_hosts(name: str, keep: Path | None = None) -> Iterator[tuple[SparkCluster, Path]]:
-    """A cluster for the benchmark of this name, and a directory for its checkpoints: `keep`, else a temporary one."""
+def three_hosts(name: str, keep: Path | None = None, cores: int = 1) -> Iterator[tuple[SparkCluster, Path]]:
+    """A cluster for the benchmark of this name, and a directory for its checkpoints: `keep`, else a temporary one.
+
+    `cores` is how many tasks an executor runs at once, and each host has one.
+    """
     directory = keep or Path(tempfile.mkdtemp(prefix=f"mooring-{name}-"))
     try:
         work = directory / "cluster"
-        with SparkCluster(HOSTS, cores_per_host=1, executor_memory="1g", work_dir=work, host_memory="2g") as cluster:
+        with SparkCluster(
+            HOSTS, cores_per_host=cores, executor_memory="1g", work_dir=work, host_memory="2g"
+        ) as cluster:
             yield cluster, directory
     finally:
         if keep is None:

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.batches import Batch, longest
-from benchmarks.failover import Notice
+from benchmarks.failover import QUIET_BATCHES, Notice
 
 
 def batch(start, seconds):
@@ -11,9 +11,11 @@ def batch(start, seconds):
 
 
 def test_of_a_notice_the_longest_batch_before_and_after_the_executor_is_gone_counts():
-    batches = [batch(0, 9), batch(9, 1), batch(10, 3), batch(13, 1), batch(14, 2), batch(16, 8)]
+    early = [batch(number - 20, 1) for number in range(QUIET_BATCHES - 1)]
+    batches = [batch(-90, 50), *early, batch(0, 9), batch(9, 1), batch(10, 3), batch(13, 1), batch(14, 2), batch(16, 8)]
     assert Notice(9.5, 13.5, 15.5).figures(batches, median=2) == {
         "worst-over-median": 1.5,
+        "quiet-worst-over-median": 4.5,
         "return-worst-over-median": 1.0,
     }
 
