@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,24 @@ def test_copies_beyond_the_limit_are_files(tmp_path: Path) -> None:
         assert len(taken_over) >= lost
         assert all(opening["local-changelogs"] for opening in taken_over), "changelogs are replayed"
         assert not any(opening["remote-files"] for opening in taken_over)
+
+
+@pytest.mark.heavy
+def test_an_executor_that_joins_has_compiled_what_the_others_have_before_its_first_task(tmp_path: Path) -> None:
+    with warm(tmp_path, files=24) as here:
+        before = here.cluster.executors()
+        while here.load.committed() < 12:  # executors are asked what they have loaded after ten
+            here.load.feed(here.job)
+        here.cluster.kill_executor(HOSTS[1])
+        here.job.wait_until(lambda: len(here.job.executors()) == len(HOSTS), "another executor in its place", 120)
+        (joined,) = {one.id for one in here.cluster.executors()} - {one.id for one in before}
+        log = next(here.cluster.work_dir.rglob(f"*/{joined}/stderr"))
+        here.load.feed(here.job, 2)
+        here.job.wait_until(lambda: "Running task" in log.read_text(errors="replace"), "it to have tasks", 60)
+        said, _, _ = log.read_text(errors="replace").partition("Running task")
+    print(re.findall("Mooring: .* classes are loaded.*", said))
+    assert "classes are loaded" in said
+    assert said.count("Code generated in") >= 10
 
 
 @pytest.mark.heavy

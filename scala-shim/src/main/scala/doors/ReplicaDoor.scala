@@ -29,12 +29,36 @@ object CheckpointAccess {
   }
 }
 
+/**
+ * The session of all replica queries of the application; `stopMs` is how long one may take to stop. Of listeners it
+ * has the one of Spark's streaming tab: the user's are not told of queries that are not the user's.
+ */
+final class ReplicaSession(stopMs: Long) {
+  private val session = {
+    val own = SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession)
+      .getOrElse(throw new IllegalStateException("there is no session yet")).newSession()
+    own.sessionState.conf.setConf(SQLConf.STREAMING_STOP_TIMEOUT, stopMs)
+    own.streams.listListeners().filterNot(_.isInstanceOf[StreamingQueryStatusListener]).foreach(own.streams.removeListener)
+    own
+  }
+
+  /**
+   * Starts a query that reads `source`, which learns by `option` of the query that it follows. In a session names are
+   * unique; two sessions of the user's may have queries of one name.
+   */
+  def replicate(query: String, name: String, source: String, option: String): Replica = {
+    val plain = s"standby of $name"
+    val isTaken = session.streams.active.exists(_.name == plain)
+    new Replica(session, query, if (isTaken) s"$plain (${query.take(8)})" else plain, source, option)
+  }
+}
+
 /** The replica query of one watched query, as Spark runs it; its own checkpoint ends with it. */
-final class Replica private (session: SparkSession, query: String, name: String, source: String, option: String) {
+final class Replica private[mooring] (session: SparkSession, query: String, name: String, source: String, option: String) {
   private val scratch = Utils.createTempDir(namePrefix = "mooring-standby")
   private val running =
     try session.readStream.format(source).option(option, query).load()
-      .writeStream.format("noop").queryName(s"standby of $name").option("checkpointLocation", scratch.toURI.toString).start()
+      .writeStream.format("noop").queryName(name).option("checkpointLocation", scratch.toURI.toString).start()
     catch {
       case e: Throwable =>
         Utils.deleteRecursively(scratch)
@@ -50,24 +74,5 @@ final class Replica private (session: SparkSession, query: String, name: String,
   def stop(): Unit = if (!session.sparkContext.isStopped) {
     try running.stop()
     finally Utils.deleteRecursively(scratch)
-  }
-}
-
-object Replica {
-
-  /** Starts a query that reads `source`, which learns by `option` of the query that it follows; it may take `stopMs` to stop. */
-  def of(query: String, name: String, source: String, option: String, stopMs: Long): Replica =
-    new Replica(session(stopMs), query, name, source, option)
-
-  /**
-   * One for each: in a session names are unique, and two sessions of the user's may have a query of one name. Of
-   * listeners it has the one of Spark's streaming tab: the user's are not told of queries that are not the user's.
-   */
-  private def session(stopMs: Long): SparkSession = {
-    val own = SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession)
-      .getOrElse(throw new IllegalStateException("there is no session yet")).newSession()
-    own.sessionState.conf.setConf(SQLConf.STREAMING_STOP_TIMEOUT, stopMs)
-    own.streams.listListeners().filterNot(_.isInstanceOf[StreamingQueryStatusListener]).foreach(own.streams.removeListener)
-    own
   }
 }

@@ -181,7 +181,7 @@ private class RocksDBDoor(
     try {
       val lineage = lineageOf(version, last)
       val hasBase = beganWith.fold(lineage.head._1 == 1)(lineage.contains)
-      hasBase && !hasSnapshotSince(loadedVersion, lineage) && goOn(lineage)
+      hasBase && !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && goOn(lineage)
     } catch {
       case NonFatal(_) if !RocksDBDoor.taskIsKilled => false // its files are read in another way, which tells what is wrong
     }
@@ -194,9 +194,8 @@ private class RocksDBDoor(
   }
 
   /** A version that made a column family has a snapshot besides its changelog, which alone tells of that. */
-  private def hasSnapshotSince(version: Long, lineage: Seq[(Long, String)]): Boolean = useColumnFamilies &&
-    files.getSnapshotVersionsAndUniqueIdsFromLineage(lineage.map { case (one, itsId) => LineageItem(one, itsId) }.toArray)
-      .exists(_._1 > version)
+  private def hasSnapshotOf(versions: Seq[(Long, String)]): Boolean =
+    useColumnFamilies && versions.exists { case (version, id) => files.hasSnapshot(version, id) }
 
   private def standsAt(version: Long, id: Option[String]): Boolean =
     id.isDefined && loadedVersion == version && loadedStateStoreCkptId == id
@@ -393,6 +392,9 @@ private class FileManagerDoor(
       case Some(id) if !doubts.any && watcher.keeps(s"${version}_$id.changelog") => false
       case _ => super.existsSnapshotFile(version, checkpointUniqueId)
     }
+
+  /** Whether the checkpoint has it, whatever the host keeps. */
+  def hasSnapshot(version: Long, id: String): Boolean = super.existsSnapshotFile(version, Some(id))
 
   override def getSnapshotVersionsAndUniqueIdsFromLineage(lineage: Array[LineageItem]): Seq[(Long, String)] = {
     val kept = if (doubts.any) Array.empty[LineageItem]

@@ -2,11 +2,16 @@ package io.mooring
 
 import scala.jdk.CollectionConverters._
 
+import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.Path
 import org.apache.spark.api.plugin.PluginContext
+import org.apache.spark.sql.execution.streaming.state.mooring.Rehearsal
 
-/** The newest version of the job model, when to ask again, and the queries of which this executor is to keep copies. */
-final case class DriverWord(version: Long, againInMs: Long, copied: Set[String])
+/**
+ * The newest version of the job model, when to ask again, the queries of which this executor is to keep copies, and
+ * whether it is to tell what others that join should rehearse.
+ */
+final case class DriverWord(version: Long, againInMs: Long, copied: Set[String], rehearsalIsAsked: Boolean)
 
 /**
  * What an executor tells the driver, as JSON strings: class loaders differ, strings do not. Its host it need not tell
@@ -40,9 +45,22 @@ object ExecutorReports {
     Option(ctx.ask(Json.write(Map("report" -> "version", "executor" -> ctx.executorID(), "version" -> known)))).map { answer =>
       val said = Json.read(answer.toString)
       DriverWord(said.get("version").asLong(), said.get("again-in-ms").asLong(),
-        said.get("copied").elements().asScala.map(_.asText()).toSet)
+        texts(said, "copied").toSet, said.path("rehearsal-is-asked").asBoolean())
     }
   }
+
+  /** What the queries that run now have the executors load and compile. */
+  def rehearsal(): Rehearsal = context.flatMap { ctx =>
+    Option(ctx.ask(Json.write(Map("report" -> "joins", "executor" -> ctx.executorID())))).map { answer =>
+      val said = Json.read(answer.toString)
+      Rehearsal(texts(said, "classes"), texts(said, "sources"))
+    }
+  }.getOrElse(Rehearsal.Nothing)
+
+  def rehearsal(mine: Rehearsal): Unit =
+    send(Map("report" -> "rehearsal", "classes" -> mine.classes, "sources" -> mine.sources))
+
+  private[mooring] def texts(said: JsonNode, name: String): Seq[String] = said.path(name).elements().asScala.map(_.asText()).toSeq
 
   private def send(report: Map[String, Any]): Unit = context.foreach { ctx =>
     try ctx.send(Json.write(report + ("executor" -> ctx.executorID())))

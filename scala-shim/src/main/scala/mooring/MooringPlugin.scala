@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
-import org.apache.spark.sql.execution.streaming.state.mooring.{ExecutorDoor, ListenerDoor, OpenStores, StreamDoors, WarmUp}
+import org.apache.spark.sql.execution.streaming.state.mooring.{ExecutorDoor, ListenerDoor, OpenStores, Rehearsal, StreamDoors, WarmUp}
 
 /** The one switch: `spark.plugins=io.mooring.MooringPlugin`. */
 final class MooringPlugin extends SparkPlugin {
@@ -25,19 +25,20 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
   val table = new PlacementTable
   val bridge = new Bridge(table, leadership, operations)
-  private val census = new Census(bridge, Location.isHost(settings.text(Location.Key)))
+  private val census = new Census(bridge)
+  private val rehearsals = new Rehearsals
 
   /** Where every task is kept once, copies are made of those that are to move. */
   val standbys: Option[Standbys] = Option.when(placing)(new Standbys(table, bridge))
   private val takesOver = placing && settings.copies > 0
   private val stuckTasks = Option.when(takesOver)(new StuckTasks(context))
   private val liveness = Option.when(takesOver)(new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
-  val reports = new ReportDesk(bridge, table, standbys, liveness, census, () => mayBeTold)
+  val reports = new ReportDesk(bridge, table, standbys, liveness, census, rehearsals, () => mayBeTold)
 
   val queries = new QueryWatch(bridge, table, standbys, settings.milliseconds("spark.mooring.host.affinity.wait"),
     () => mayBeTold)
 
-  private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, takesOver, census, reports)
+  private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, takesOver, census, reports, rehearsals)
   ListenerDoor.add(context, cluster)
   stuckTasks.foreach(ListenerDoor.add(context, _))
   Bridge.current = bridge
@@ -134,6 +135,7 @@ private final class MooringDriverPlugin extends DriverPlugin {
       val driver = new Driver(conf, settings, context)
       Driver.set(Some(driver))
       TakeOver.amend(conf)
+      if (settings.copies > 0) TakeOver.askSooner(conf)
       Metrics.register(pluginContext.metricRegistry())
       try driver.awaitTurn()
       catch {
@@ -177,9 +179,10 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       val store = HostStore.open(directory)
       HostStores.use(store)
       val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()))
+      Aside.otherwise("warm-up", ())(warmUp(context.conf()))
+      // From now on the plan counts on this executor.
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
-      warmUp(context.conf())
       Copies.use(store.map(new Copies(_, settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue),
         settings.count("spark.mooring.standby.open.stores"))))
       KeepingTime.begin()
@@ -189,10 +192,27 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
     }
   }
 
-  /** On a thread of its own, which ends by itself: the executor is ready for tasks meanwhile. */
+  /**
+   * On threads of their own, which end by themselves. Where the application begins the executor is ready for tasks
+   * meanwhile; where queries run already Spark gives it none before this returns, and others have them.
+   */
   private def warmUp(conf: SparkConf): Unit = if (conf.get(StreamDoors.ProviderKey, "") == Names.Provider) {
-    Daemon.start("mooring-warm-up")(Aside.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)))
-    ()
+    val began = System.nanoTime()
+    val store = Daemon.start("mooring-warm-up")(Aside.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)))
+    @volatile var rehearsed = Rehearsal.Nothing
+    val rehearsal = Daemon.start("mooring-rehearsal")(Aside.otherwise("rehearsal", ()) {
+      try {
+        rehearsed = ExecutorReports.rehearsal()
+        rehearsed.attend(conf)
+      } catch { case _: InterruptedException => } // it takes too long: what is missing comes with the first task
+    })
+    rehearsal.join(MooringExecutorPlugin.LongestWarmUpMs)
+    rehearsal.interrupt()
+    if (rehearsed != Rehearsal.Nothing) {
+      store.join(MooringExecutorPlugin.LongestWarmUpMs)
+      Say.info(s"${rehearsed.classes.size} classes are loaded, ${rehearsed.sources.size} pieces of code compiled, as the queries that " +
+        s"run use them, after ${(System.nanoTime() - began) / 1000000} ms")
+    }
   }
 
   override def shutdown(): Unit = {
@@ -202,6 +222,10 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
     HostStores.use(None)
     ExecutorReports.through(None)
   }
+}
+
+private object MooringExecutorPlugin {
+  val LongestWarmUpMs = 10000L
 }
 
 /** The last resort: whatever part of Mooring fails stays out of the way, and says so once. */

@@ -10,7 +10,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler._
 import org.apache.spark.scheduler.mooring.PendingTasks
-import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, Rehearsal, StreamDoors}
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 
@@ -54,6 +54,7 @@ final class QueryWatch(
     repeated.remove(run)
     standbys.foreach(_.ended(query, run))
     if (runs.remove(query, run)) {
+      PlacedStages.forget(query)
       bridge.over(s"query $query")
       bridge.tell(Map("event" -> "QueryEnded", "query" -> query, "run" -> run, "error" -> error.getOrElse("")))
     }
@@ -65,7 +66,7 @@ final class QueryWatch(
  */
 final class ClusterWatch(
     context: SparkContext, bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys],
-    takesOver: Boolean, census: Census, reports: ReportDesk)
+    takesOver: Boolean, census: Census, reports: ReportDesk, rehearsals: Rehearsals)
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0
@@ -132,7 +133,7 @@ final class ClusterWatch(
       if (queries.isStateful(query)) batchEnded(query, e)
     case e: QueryTerminatedEvent =>
       batches.remove(e.id.toString)
-      PlacedStages.forget(e.id.toString)
+      rehearsals.ended(e.id.toString, e.runId.toString)
       queries.ended(e.id.toString, e.runId.toString, e.exception)
     case _ =>
   }
@@ -140,6 +141,7 @@ final class ClusterWatch(
   private def batchEnded(query: String, e: QueryProgressEvent): Unit = {
     standbys.foreach(_.committed(query, e.progress.batchId))
     val batch = batches.remove(query).getOrElse(new Batch)
+    rehearsals.batchEnded(query, e.progress.runId.toString, batch.placements.values.toSet)
     bridge.tell(Map("event" -> "BatchEnded", "query" -> query, "run" -> e.progress.runId.toString,
       "batch" -> e.progress.batchId, "milliseconds" -> e.progress.durationMs.get("triggerExecution"),
       "placements" -> batch.placements.toSeq.sorted.map { case (p, x) => Map("partition" -> p, "executor" -> x) },
@@ -155,47 +157,43 @@ final class ClusterWatch(
 }
 
 /**
- * Tells the agent of executors and their locations. Where executors say themselves where they are (`env:NAME`), an
- * executor is told of when both Spark and it have spoken, in whichever order.
+ * Tells the agent of executors and their locations, each when both Spark and the executor itself have spoken, in whichever
+ * order: one that is still warming up is not there yet.
  */
-final class Census(bridge: Bridge, locationIsHost: Boolean) {
+final class Census(bridge: Bridge) {
   private val added = scala.collection.mutable.Map[String, (String, Int)]()
-  private val located = scala.collection.mutable.Map[String, String]()
-  private val zones = scala.collection.mutable.Map[String, String]()
+  private val located = scala.collection.mutable.Map[String, (String, String)]() // executor -> location, zone
 
   def added(executor: String, host: String, cores: Int): Unit = synchronized {
     added(executor) = (host, cores)
-    if (locationIsHost) located(executor) = host
     tell(executor)
   }
 
   def located(executor: String, location: String, zone: String): Unit = synchronized {
-    if (zone.nonEmpty) zones(executor) = zone
-    if (!locationIsHost) located(executor) = location
-    if (!locationIsHost || zone.nonEmpty) tell(executor)
+    located(executor) = (location, zone)
+    tell(executor)
   }
 
   def removed(executor: String, reason: String): Unit = synchronized {
     added.remove(executor)
     located.remove(executor)
-    zones.remove(executor)
     bridge.over(s"executor $executor")
     bridge.over(s"version of $executor")
     bridge.tell(Map("event" -> "ExecutorLost", "executor" -> executor, "reason" -> reason))
   }
 
   private def tell(executor: String): Unit =
-    for ((host, cores) <- added.get(executor); location <- located.get(executor)) {
+    for ((host, cores) <- added.get(executor); (location, zone) <- located.get(executor)) {
       val place = if (location.isEmpty) host else location.replace(Location.Host, host)
       bridge.tell(Map("event" -> "ExecutorRegistered", "executor" -> executor, "host" -> host, "location" -> place,
-        "zone" -> zones.getOrElse(executor, ""), "cores" -> cores), about = Some(s"executor $executor"))
+        "zone" -> zone, "cores" -> cores), about = Some(s"executor $executor"))
     }
 }
 
 /** What executors report, added up for metrics and passed on to the agent. */
 final class ReportDesk(
     bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], liveness: Option[Liveness], census: Census,
-    agentIsComing: () => Boolean) {
+    rehearsals: Rehearsals, agentIsComing: () => Boolean) {
   private val localBytes, remoteBytes = new AtomicLong
   private val versions = new ConcurrentHashMap[String, Long]() // executor -> version that was told to the agent
 
@@ -203,6 +201,9 @@ final class ReportDesk(
   def receive(json: String): String = {
     val report = Json.read(json)
     report.get("report").asText() match {
+      case "joins" =>
+        val rehearsal = rehearsals.now
+        Json.write(Map("classes" -> rehearsal.classes, "sources" -> rehearsal.sources))
       case "version" => newestVersion(report.get("executor").asText(), report.get("version").asLong())
       case kind =>
         take(kind, report)
@@ -218,7 +219,8 @@ final class ReportDesk(
     if (known >= 0 && table.isAlive(executor) && versions.put(executor, known) != known) bridge.pickedUp(executor, known)
     val again = askAgainInMs(known)
     liveness.foreach(_.heard(executor, again))
-    Json.write(Map("version" -> bridge.newest, "again-in-ms" -> again, "copied" -> standbys.toSeq.flatMap(_.copiedBy(executor))))
+    Json.write(Map("version" -> bridge.newest, "again-in-ms" -> again, "copied" -> standbys.toSeq.flatMap(_.copiedBy(executor)),
+      "rehearsal-is-asked" -> rehearsals.isAsked(executor)))
   }
 
   private def askAgainInMs(known: Long): Int =
@@ -237,6 +239,8 @@ final class ReportDesk(
     kind match {
       case "hello" =>
         census.located(report.get("executor").asText(), report.get("location").asText(), report.get("zone").asText())
+      case "rehearsal" => rehearsals.told(report.get("executor").asText(),
+        Rehearsal(ExecutorReports.texts(report, "classes"), ExecutorReports.texts(report, "sources")))
       case "store-opened" => storeOpened(report)
       case "state-measured" => pass(report, "StateMeasured")
       case "copy-made" => standbys.foreach(_.copyMade(report.get("executor").asText(), report.get("query").asText(),

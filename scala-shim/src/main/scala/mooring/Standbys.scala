@@ -6,7 +6,7 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, OperatorFacts, Replica}
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, OperatorFacts, Replica, ReplicaSession}
 
 /**
  * The replica queries of this driver: one for each running query of which the plan names copies. A thread of its own,
@@ -19,6 +19,8 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   // Of the tending thread alone
   private val replicas = mutable.Map[String, Replica]() // query id -> its replica query
   private val startAfter = mutable.Map[String, Long]() // query id -> the next attempt, by System.nanoTime
+
+  private lazy val session = new ReplicaSession(Standbys.StopMs)
 
   private var thread = Option.empty[ScheduledExecutorService]
   private var isStopped = false
@@ -99,10 +101,11 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     Option(watched.get(query)).getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
 
   private def tend(): Unit = watched.asScala.foreach { case (query, of) => Aside.otherwise(s"standby of query $query", ()) {
-    if (of.isOver || !table.wantsStandbys(query)) stopReplica(query)
+    val isOver = of.isOver // once: what is started now is stopped at the next look
+    if (isOver || !table.wantsStandbys(query)) stopReplica(query)
     else if (of.isDue) startReplica(query, of)
     of.news().foreach(bridge.tell(_))
-    if (of.isOver) {
+    if (isOver) {
       watched.remove(query, of)
       startAfter.remove(query)
     }
@@ -117,7 +120,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     val now = System.nanoTime()
     if (!replicas.contains(query) && startAfter.get(query).forall(_ - now <= 0)) {
       startAfter(query) = now + Standbys.RestartNanos
-      replicas(query) = Replica.of(of.query, of.name, StandbySource.Name, StandbySource.Query, Standbys.StopMs)
+      replicas(query) = session.replicate(of.query, of.name, StandbySource.Name, StandbySource.Query)
     }
   }
 

@@ -10,8 +10,8 @@ import org.apache.spark.scheduler.mooring.PendingTasks
 
 /**
  * Frees tasks with state that wait for an executor that is gone. A task that had begun to read its shuffle files asks once more after
- * `spark.shuffle.io.retryWait` (5 s) when it was killed, and waits for `spark.network.timeout` (two minutes) when it fell
- * silent. Meanwhile it holds the slot that the tasks of the lost executor are to have. It is run again, and asks anew where
+ * `spark.shuffle.io.retryWait` when it was killed, and waits for `spark.network.timeout` (two minutes) when it fell
+ * silent, then for broadcasts as well, whether or not files are lost. Meanwhile it holds the slot that the tasks of the lost executor are to have. It is run again, and asks anew where
  * the files are; to be killed so does not count as a failure.
  *
  * Only tasks that began not long before the loss are meant: reading comes first, and what is killed is lost.
@@ -40,25 +40,25 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
 
   /** Once for each executor: Kubernetes has it removed again when its pod is deleted. */
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = if (gone.add(removed.executorId)) {
-    val since = removed.time - StuckTasks.ReadingMs - Option(silence.remove(removed.executorId)).getOrElse(0L)
-    look(since, removed.executorId, StuckTasks.PausesMs)
+    val silent = Option(silence.remove(removed.executorId))
+    look(removed.time - StuckTasks.ReadingMs - silent.getOrElse(0L), removed.executorId, silent.isDefined, StuckTasks.PausesMs)
   }
 
   /** Spark takes note of the lost files in its own time: in 0.2 s as a rule, later when its scheduler is busy. */
-  private def look(since: Long, executor: String, pauses: List[Long]): Unit =
+  private def look(since: Long, executor: String, wasSilent: Boolean, pauses: List[Long]): Unit =
     for (pause <- pauses.headOption if !later.isShutdown) { // the application ends
       val freeing: Runnable = () => Aside.otherwise("freeing of stuck tasks", ()) {
-        if (!free(since, executor)) look(since, executor, pauses.tail)
+        if (!free(since, executor, wasSilent)) look(since, executor, wasSilent = false, pauses.tail)
       }
       later.schedule(freeing, pause, TimeUnit.MILLISECONDS)
     }
 
-  /** Those as well that began after the loss and were still told of its files. Where no files are lost nobody waits. */
-  private def free(since: Long, executor: String): Boolean = {
+  /** Those as well that began after the loss and were still told of its files. */
+  private def free(since: Long, executor: String, wasSilent: Boolean): Boolean = {
     PendingTasks.askAnew(context)
     val lacking = running.values.asScala.map(_.stage).toSet.filter(PendingTasks.lackShuffleFiles(context, _))
-    val stuck = running.asScala.collect { case (id, task) if task.began >= since && lacking(task.stage) => id }.toSeq
-    if (stuck.nonEmpty) Say.info(s"tasks ${stuck.mkString(", ")} may wait for shuffle files of executor $executor: they are run again")
+    val stuck = running.asScala.collect { case (id, task) if task.began >= since && (wasSilent || lacking(task.stage)) => id }.toSeq
+    if (stuck.nonEmpty) Say.info(s"tasks ${stuck.mkString(", ")} may wait for files of executor $executor: they are run again")
     stuck.foreach(context.killTaskAttempt(_, interruptThread = true, s"may wait for executor $executor, which is gone"))
     lacking.nonEmpty
   }

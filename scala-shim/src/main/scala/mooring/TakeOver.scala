@@ -20,6 +20,20 @@ object TakeOver {
     }
   }
 
+  /**
+   * An executor that asks one that has just gone for a block, of a shuffle or of a broadcast, asks again after a second
+   * rather than after five, and gives up after the same time in all. Where the user has chosen, nothing is changed, nor
+   * where a service of the host answers for its executors, of which nobody knows whether it will come back.
+   */
+  def askSooner(conf: SparkConf): Unit = if (!Seq(RetryWait, MaxRetries).exists(conf.contains) && !conf.getBoolean(Service, defaultValue = false)) {
+    conf.set(RetryWait, "1s")
+    conf.set(MaxRetries, "15")
+  }
+
+  private val RetryWait = "spark.shuffle.io.retryWait"
+  private val MaxRetries = "spark.shuffle.io.maxRetries"
+  private val Service = "spark.shuffle.service.enabled"
+
   /** In the stream's own thread before its first batch: the job may have chosen in its session, or long ago. */
   def atStart(query: StreamDoor): Unit =
     try {

@@ -2,6 +2,8 @@ package io.mooring
 
 import scala.util.control.NonFatal
 
+import org.apache.spark.sql.execution.streaming.state.mooring.Rehearsal
+
 /**
  * Takes up each new version of the job model in an executor, and ends copies for which nobody asks any more, by asking the
  * driver again and again; the plugin's API has no way from the driver to an executor. A daemon thread, from its making
@@ -28,6 +30,8 @@ final class VersionWatch {
         val isNews = word.version > taken
         taken = math.max(word.version, taken)
         Aside.otherwise("letting go of copies", ())(Copies.ofThisExecutor.foreach(_.keepOnly(word.copied)))
+        if (word.rehearsalIsAsked) Daemon.start("mooring-rehearsal")(
+          Aside.otherwise("rehearsal", ())(ExecutorReports.rehearsal(Rehearsal.ofThisExecutor())))
         if (isNews) 0 else word.againInMs
       case None => VersionWatch.PauseMs
     } catch {
