@@ -99,8 +99,8 @@ class Plan:
     """Batches before the first kill: the first ones load classes and compile code."""
 
     def cores(self) -> list[int]:
-        """For each a cluster of its own."""
-        return sorted({case.cores for case in self.cases})
+        """For each a cluster of its own; those of most cores first."""
+        return sorted({case.cores for case in self.cases}, reverse=True)
 
     def cases_of(self, cores: int, size_gb: float) -> list[Case]:
         """What is done with state of this size, on a cluster whose executors have so many cores."""
