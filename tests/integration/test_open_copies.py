@@ -13,6 +13,8 @@ DOORS = f"{STATE}.mooring"
 CONF = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "4",
+    "spark.sql.streaming.minBatchesToRetain": "12",
 }
 
 
@@ -48,6 +50,8 @@ class Store:
         self.ids: list[str | None] = [None]
         self.values = [b""]
         self._commits = 0
+        self.began_with = -1
+        """The version of the snapshot that the instance which took over builds on, 0 for the empty store."""
 
     def commit(self, with_snapshot: bool = False) -> None:
         """The next version, as its owner writes it."""
@@ -66,18 +70,52 @@ class Store:
         files = self._jvm.io.mooring.MooringCheckpointFileManager(self._path, self._access.hadoopConf())
         later = self._jvm.org.apache.hadoop.fs.Path(self._path, self.changelog(version + 1).name)
         lineage = scala_object(self._jvm, f"{DOORS}.StateFiles").lineage(files, later, self._access.codec())
-        copied = self._state.mooring.CopiedVersion(lineage.versions(), self._none, False)
+        copied = self._state.mooring.CopiedVersion(lineage.versions(), False)
         assert self._copy.bringTo(copied)
+
+    def upload_snapshot(self) -> None:
+        """As the owner does every minute: later changelogs tell of no version before the snapshot."""
+        self._owner.doMaintenance()
 
     def taken_over(self, version: int) -> bytes:
         """The value of the key, once a provider has taken the copy and loaded that version."""
-        stores = scala_object(self._jvm, f"{DOORS}.OpenStores")
-        taken = stores.take(self._path.toString(), self._conf, False, True, 0, self._none).get()
+        taken = self._take()
         try:
             self._load(taken, version)
+            self.began_with = taken.beganWith().get()._1() if taken.beganWith().isDefined() else 0
             return bytes(taken.get(b"key", "default"))
         finally:
             taken.close()
+
+    def owner_is_the_copy(self) -> None:
+        """A provider has taken the copy, and commits from now on."""
+        self._owner.close()
+        self._owner = self._take()
+
+    def opened_from_the_checkpoint(self, version: int) -> bytes:
+        """The value of the key, as an instance of stock Spark finds it that has nothing here."""
+        working = self._jvm.java.io.File(str(self.checkpoint.parent / "anew"))
+        opened = self._state.RocksDB(
+            self._path.toString(),
+            self._conf,
+            working,
+            self._access.hadoopConf(),
+            "anew",
+            False,
+            True,
+            0,
+            self._none,
+            self._none,
+        )
+        try:
+            self._load(opened, version)
+            return bytes(opened.get(b"key", "default"))
+        finally:
+            opened.close()
+
+    def _take(self) -> Any:
+        stores = scala_object(self._jvm, f"{DOORS}.OpenStores")
+        return stores.take(self._path.toString(), self._conf, False, True, 0, self._none).get()
 
     def changelog(self, version: int) -> Path:
         return self.checkpoint / f"{version}_{self.ids[version]}.changelog"
@@ -120,6 +158,40 @@ def test_a_copy_that_builds_on_an_older_snapshot_than_its_owner_is_of_no_use(sto
     store.commit()
     store.changelog(4).unlink()  # to go on would take this
     assert store.taken_over(6) == store.values[6]
+
+
+@pytest.mark.parametrize(("version", "began_with"), [(10, 4), (11, 8)])
+def test_a_copy_outlives_snapshots_of_its_owner_until_half_of_the_versions_retained_are_newer(
+    store: Store, version: int, began_with: int
+) -> None:
+    store.upload_snapshot()  # of version 4
+    store.commit()
+    store.commit()
+    store.copy(5)  # opened anew from that snapshot
+    for _ in range(3):
+        store.commit()
+    store.copy(8)  # went on
+    store.upload_snapshot()  # of version 8
+    while len(store.ids) <= version:
+        store.commit()
+    assert store.taken_over(version) == store.values[version] and store.began_with == began_with
+
+
+def test_what_went_on_past_a_snapshot_of_its_owner_is_read_back_from_its_own_next_one(store: Store) -> None:
+    store.upload_snapshot()
+    store.commit()
+    store.commit()
+    store.copy(5)
+    for _ in range(3):
+        store.commit()
+    store.copy(8)
+    store.upload_snapshot()
+    store.commit()
+    store.commit()
+    store.owner_is_the_copy()
+    store.commit(with_snapshot=True)
+    store.commit()
+    assert store.opened_from_the_checkpoint(12) == store.values[12]
 
 
 def test_of_another_attempt_at_a_version_nothing_is_used(store: Store) -> None:

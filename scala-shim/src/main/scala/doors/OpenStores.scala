@@ -10,11 +10,10 @@ import org.apache.spark.sql.execution.streaming.state.{RocksDBConf, RocksDBEvent
 import org.apache.spark.util.Utils
 
 /**
- * A version of one state store whose files are all here: the versions since its `base`, oldest first, the version itself
- * last; the base is the snapshot that opening it begins with, None for the empty store that comes before any.
+ * A version of one state store whose files are all here: the versions since a snapshot, oldest first, the version itself
+ * last.
  */
-final case class CopiedVersion(
-    versions: Seq[(Long, String)], base: Option[(Long, String)], hasColumnFamilies: Boolean)
+final case class CopiedVersion(versions: Seq[(Long, String)], hasColumnFamilies: Boolean)
 
 /**
  * The open copies of state stores that run elsewhere: RocksDB instances at a committed version, each of which waits for
@@ -87,11 +86,11 @@ final class OpenStore private[mooring] (
 
   /**
    * Goes on to the version by the changelogs since the one it stands at; false when that can not be: it has ended, or
-   * began with another snapshot than an instance would that is opened now. What is thrown leaves it fit only to be dropped.
+   * began with a snapshot of which files may be gone soon. What is thrown leaves it fit only to be dropped.
    */
   def goOn(copied: CopiedVersion): Boolean =
     try door.exclusively {
-      state.get == Held && door.beganWith == copied.base && copied.hasColumnFamilies == hasColumnFamilies &&
+      state.get == Held && door.mayBuildOnItsBase(copied.versions) && copied.hasColumnFamilies == hasColumnFamilies &&
         door.goOn(copied.versions)
     } finally closeIfDropped()
 

@@ -172,15 +172,11 @@ private class RocksDBDoor(
     files.beginAnew()
   }
 
-  /**
-   * A copy that has missed the last commits goes on by their changelogs, where it builds on no older snapshot than who
-   * wrote them did: what that one needs the checkpoint still has.
-   */
+  /** A copy that has missed the last commits goes on by their changelogs, where it may. */
   private def catchesUp(version: Long, id: Option[String]): Boolean = loadedVersion > 0 && loadedVersion < version && id.exists { last =>
     try {
       val lineage = lineageOf(version, last)
-      val hasBase = beganWith.fold(lineage.head._1 == 1)(lineage.contains)
-      hasBase && !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && goOn(lineage)
+      mayBuildOnItsBase(lineage) && !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && goOn(lineage)
     } catch {
       case NonFatal(_) if !RocksDBDoor.taskIsKilled => false // its files are read in another way, which tells what is wrong
     }
@@ -207,6 +203,15 @@ private class RocksDBDoor(
 
   /** The snapshot that the loaded version builds on; None for the empty store. */
   def beganWith: Option[(Long, String)] = files.beganWith
+
+  /**
+   * Whether the checkpoint will still have the files of the snapshot that it began with when its own next snapshot names
+   * them, once it has come to the end of this lineage. Those of an older snapshot than the lineage's are removed with the
+   * versions that are not retained any more; half of their number is left for that.
+   */
+  def mayBuildOnItsBase(lineage: Seq[(Long, String)]): Boolean = beganWith.forall { base =>
+    lineage.contains(base) || lineage.lastOption.exists(_._1 - base._1 <= conf.minVersionsToRetain / 2)
+  }
 
   /**
    * Brings a copy from the version that it stands at to the last of these, which build on each other, by their changelogs;

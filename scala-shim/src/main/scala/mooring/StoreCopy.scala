@@ -76,13 +76,12 @@ private final class StoreCopy(
       val read = StateFiles.lineage(checkpoint, new Path(directory, s"$changelog.changelog"), access.codec)
       // A version that has made a column family has a snapshot besides, which alone tells of that.
       if (read.hasColumnFamilies && fetch(s"$changelog.zip").isDefined) {
-        opened = Some(CopiedVersion(Seq(version -> id), Some(version -> id), hasColumnFamilies = true))
+        opened = Some(CopiedVersion(Seq(version -> id), hasColumnFamilies = true))
         snapshot(changelog)
       } else {
         val versions = read.versions.map { case (version, id) => s"${version}_$id" }
         val (base, later) = baseOf(changelog, versions)
-        opened = Some(CopiedVersion(read.versions :+ (version -> id), base.map(name => read.versions(versions.indexOf(name))),
-          read.hasColumnFamilies))
+        opened = Some(CopiedVersion(read.versions :+ (version -> id), read.hasColumnFamilies))
         base.fold(Map.empty[String, Long])(snapshot) ++ later.flatMap { name =>
           fetch(s"$name.changelog").getOrElse(throw new FileNotFoundException(s"$directory has no $name.changelog any more"))
         }
