@@ -94,6 +94,9 @@ final class OpenStore private[mooring] (
         door.goOn(copied.versions)
     } finally closeIfDropped()
 
+  /** Whether one that is opened now would begin with a newer snapshot, and should, although this one can still go on. */
+  def isDated(copied: CopiedVersion): Boolean = door.isDated(copied.versions)
+
   /** Closes it, or has it closed by the thread that is at it. */
   def drop(): Unit = {
     giveUp()

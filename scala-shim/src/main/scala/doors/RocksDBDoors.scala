@@ -207,11 +207,16 @@ private class RocksDBDoor(
   /**
    * Whether the checkpoint will still have the files of the snapshot that it began with when its own next snapshot names
    * them, once it has come to the end of this lineage. Those of an older snapshot than the lineage's are removed with the
-   * versions that are not retained any more; half of their number is left for that.
+   * versions that are not retained any more; a quarter of their number is left until then.
    */
-  def mayBuildOnItsBase(lineage: Seq[(Long, String)]): Boolean = beganWith.forall { base =>
-    lineage.contains(base) || lineage.lastOption.exists(_._1 - base._1 <= conf.minVersionsToRetain / 2)
-  }
+  def mayBuildOnItsBase(lineage: Seq[(Long, String)]): Boolean = ageOfBase(lineage) * 4 <= conf.minVersionsToRetain * 3L
+
+  /** Whether it should rather begin with another snapshot, of which there is a newer one. */
+  def isDated(lineage: Seq[(Long, String)]): Boolean = ageOfBase(lineage) * 2 > conf.minVersionsToRetain
+
+  /** How many versions the end of the lineage is past the snapshot that it began with; 0 when the lineage has that. */
+  private def ageOfBase(lineage: Seq[(Long, String)]): Long =
+    beganWith.filterNot(lineage.contains).flatMap(base => lineage.lastOption.map(_._1 - base._1)).getOrElse(0L)
 
   /**
    * Brings a copy from the version that it stands at to the last of these, which build on each other, by their changelogs;

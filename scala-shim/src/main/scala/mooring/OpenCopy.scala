@@ -20,11 +20,28 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
   private var notBefore = System.nanoTime()
   private var hasFailed = false
 
+  /**
+   * By the changelogs alone, before any other file of the version is here; false when that can not be, or when it is time
+   * to begin with a newer snapshot.
+   */
+  def goOn(copied: CopiedVersion): Boolean =
+    try open.exists(copy => copy.goOn(copied) && !copy.isDated(copied))
+    catch {
+      case e @ (_: InterruptedException | _: ClosedByInterruptException) => // the executor ends
+        drop()
+        throw e
+      case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
+        drop() // it is opened anew when the files are here, which tells what is wrong
+        false
+    }
+
+  def isOpen: Boolean = open.nonEmpty
+
   /** False when the copied files did not do for it, for the first time in a row: one of them may be damaged. */
   def bringTo(copied: CopiedVersion): Boolean = !isPossible || isOver || {
     val done =
       try {
-        if (!open.exists(_.goOn(copied))) openAnew(copied)
+        if (!goOn(copied)) openAnew(copied)
         if (open.nonEmpty) hasFailed = false
         true
       } catch {
@@ -55,10 +72,11 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
     open = None
   }
 
+  /** Where there is room for both, it takes the place of one that is still there. */
   private def openAnew(copied: CopiedVersion): Unit = {
     if (open.exists(_.isTaken)) notBefore = System.nanoTime() + OpenCopy.PauseNanos // the order is from before that
-    drop()
-    if (notBefore - System.nanoTime() <= 0 && room.tryAcquire()) {
+    if (notBefore - System.nanoTime() > 0) drop()
+    else if (hasRoom) {
       val watcher = new StoreWatcher(directory, isOfCopy = true)
       val opened =
         try OpenStores.open(directory, partition, copied, access, watcher)(room.release())
@@ -69,6 +87,11 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
         }
       open = Some(opened)
     }
+  }
+
+  private def hasRoom: Boolean = room.tryAcquire() || {
+    drop()
+    room.tryAcquire()
   }
 }
 

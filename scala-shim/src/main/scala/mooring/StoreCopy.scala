@@ -70,7 +70,7 @@ private final class StoreCopy(
       }.nextOption().getOrElse(throw new FileNotFoundException(s"$directory has no version $base any more"))
     }
 
-    /** The newest snapshot that this host has or can get, and the changelogs after it. */
+    /** What an open copy goes on by; else the newest snapshot that this host has or can get, and the changelogs after it. */
     private def byLineage(version: Long, id: String): Map[String, Long] = {
       val changelog = s"${version}_$id"
       val read = StateFiles.lineage(checkpoint, new Path(directory, s"$changelog.changelog"), access.codec)
@@ -80,11 +80,19 @@ private final class StoreCopy(
         snapshot(changelog)
       } else {
         val versions = read.versions.map { case (version, id) => s"${version}_$id" }
-        val (base, later) = baseOf(changelog, versions)
-        opened = Some(CopiedVersion(read.versions :+ (version -> id), read.hasColumnFamilies))
-        base.fold(Map.empty[String, Long])(snapshot) ++ later.flatMap { name =>
-          fetch(s"$name.changelog").getOrElse(throw new FileNotFoundException(s"$directory has no $name.changelog any more"))
-        }
+        val copied = CopiedVersion(read.versions :+ (version -> id), read.hasColumnFamilies)
+        val missed = versions.reverse.takeWhile(name => !needed.contains(s"$name.changelog")).reverse
+        val isThere = open.isOpen && missed.size < versions.size // else it stands at none of them
+        val changelogs = if (isThere) missed.flatMap(name => fetch(s"$name.changelog")).flatten else Nil
+        if (isThere && open.goOn(copied)) needed ++ changelogs else fromSnapshot(changelog, versions, copied)
+      }
+    }
+
+    private def fromSnapshot(changelog: String, versions: Seq[String], copied: CopiedVersion): Map[String, Long] = {
+      val (base, later) = baseOf(changelog, versions)
+      opened = Some(copied)
+      base.fold(Map.empty[String, Long])(snapshot) ++ later.flatMap { name =>
+        fetch(s"$name.changelog").getOrElse(throw new FileNotFoundException(s"$directory has no $name.changelog any more"))
       }
     }
 
