@@ -180,6 +180,17 @@ def test_a_copy_outlives_snapshots_of_its_owner_while_what_it_builds_on_is_retai
     assert store.taken_over(version) == store.values[version] and store.began_with == began_with
 
 
+def test_a_copy_that_began_with_the_empty_store_is_opened_anew_from_a_snapshot_in_the_end(store: Store) -> None:
+    while len(store.ids) <= 9:
+        store.commit()
+    store.copy(8)  # went on
+    store.upload_snapshot()  # of version 8
+    store.commit()
+    store.commit()
+    store.copy(10)
+    assert store.taken_over(11) == store.values[11] and store.began_with == 8
+
+
 def test_what_went_on_past_a_snapshot_of_its_owner_is_read_back_from_its_own_next_one(store: Store) -> None:
     store.upload_snapshot()
     store.commit()

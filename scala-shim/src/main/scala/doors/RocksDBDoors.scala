@@ -207,16 +207,20 @@ private class RocksDBDoor(
   /**
    * Whether the checkpoint will still have the files of the snapshot that it began with when its own next snapshot names
    * them, once it has come to the end of this lineage. Those of an older snapshot than the lineage's are removed with the
-   * versions that are not retained any more; a quarter of their number is left until then.
+   * versions that are not retained any more; a quarter of their number, and two at least, are left until then.
    */
-  def mayBuildOnItsBase(lineage: Seq[(Long, String)]): Boolean = ageOfBase(lineage) * 4 <= conf.minVersionsToRetain * 3L
+  def mayBuildOnItsBase(lineage: Seq[(Long, String)]): Boolean = {
+    val (age, retained) = (ageOfBase(lineage), conf.minVersionsToRetain.toLong)
+    beganWith.isEmpty || age == 0 || age * 4 <= retained * 3 && age + 2 <= retained
+  }
 
   /** Whether it should rather begin with another snapshot, of which there is a newer one. */
   def isDated(lineage: Seq[(Long, String)]): Boolean = ageOfBase(lineage) * 2 > conf.minVersionsToRetain
 
-  /** How many versions the end of the lineage is past the snapshot that it began with; 0 when the lineage has that. */
+  /** How many versions the end of the lineage is past what it began with; 0 when the lineage begins with that as well. */
   private def ageOfBase(lineage: Seq[(Long, String)]): Long =
-    beganWith.filterNot(lineage.contains).flatMap(base => lineage.lastOption.map(_._1 - base._1)).getOrElse(0L)
+    if (beganWith.fold(lineage.headOption.exists(_._1 == 1))(lineage.contains)) 0L
+    else lineage.lastOption.fold(0L)(_._1 - beganWith.fold(0L)(_._1))
 
   /**
    * Brings a copy from the version that it stands at to the last of these, which build on each other, by their changelogs;

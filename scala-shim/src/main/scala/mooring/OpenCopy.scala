@@ -19,21 +19,22 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
   @volatile private var open = Option.empty[OpenStore]
   private var notBefore = System.nanoTime()
   private var hasFailed = false
+  private var failure = Option.empty[Throwable] // of going on, not dealt with yet
 
   /**
    * By the changelogs alone, before any other file of the version is here; false when that can not be, or when it is time
-   * to begin with a newer snapshot.
+   * to begin with a newer snapshot. `bringTo` deals with what goes wrong.
    */
   def goOn(copied: CopiedVersion): Boolean =
-    try open.exists(copy => copy.goOn(copied) && !copy.isDated(copied))
+    try hasGoneOn(copied)
     catch {
-      case e @ (_: InterruptedException | _: ClosedByInterruptException) => // the executor ends
-        drop()
-        throw e
       case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
-        drop() // it is opened anew when the files are here, which tells what is wrong
+        drop()
+        failure = Some(e)
         false
     }
+
+  private def hasGoneOn(copied: CopiedVersion): Boolean = open.exists(copy => copy.goOn(copied) && !copy.isDated(copied))
 
   def isOpen: Boolean = open.nonEmpty
 
@@ -41,7 +42,11 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
   def bringTo(copied: CopiedVersion): Boolean = !isPossible || isOver || {
     val done =
       try {
-        if (!goOn(copied)) openAnew(copied)
+        for (e <- failure) {
+          failure = None
+          throw e
+        }
+        if (!hasGoneOn(copied)) openAnew(copied)
         if (open.nonEmpty) hasFailed = false
         true
       } catch {
