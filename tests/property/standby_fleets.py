@@ -2,12 +2,12 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
-from mooring.model import ContainerModel, JobModel, LocationId, TaskMode, TaskModel, TaskName, named_place
-from mooring.standby import Standbys, assign_standbys, standby_name
+from mooring.model import ContainerModel, JobModel, LocationId, TaskMode, TaskModel, TaskName, named_place, standby_name
+from mooring.standby import Standbys, assign_standbys
 
 PROCESSORS = ("2", "10", "01", "b-7", "b-30", "b-1")
 PLACES = ("east", "west-1", "west-2", "north", "", "ANY_HOST")
@@ -27,6 +27,7 @@ class StandbyFleet:
     weights: Mapping[str, int] | None = None
     bound: frozenset[str] | None = None
     stopped: frozenset[str] = frozenset()
+    pinned: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
     @property
     def model(self) -> JobModel:
@@ -43,7 +44,9 @@ class StandbyFleet:
         return self._assign(found.model, found.model)
 
     def _assign(self, model: JobModel, previous: JobModel) -> Standbys:
-        return assign_standbys(model, self.factor, previous, self.zones, self.weights, self.bound, self.stopped)
+        return assign_standbys(
+            model, self.factor, previous, self.zones, self.weights, self.bound, self.stopped, self.pinned
+        )
 
     def kept_homes(self) -> dict[str, set[str]]:
         """For each task the processors that had a copy of it and are where they were."""
@@ -64,6 +67,7 @@ class StandbyFleet:
             copies={task: tuple(shuffled(list(had))) for task, had in shuffled(list(self.copies.items()))},
             old_places=dict(shuffled(list(self.old_places.items()))),
             zones=self.zones and dict(shuffled(list(self.zones.items()))),
+            pinned={task: dict(shuffled(list(at.items()))) for task, at in shuffled(list(self.pinned.items()))},
         )
 
 
@@ -105,13 +109,19 @@ def actives(model: JobModel) -> dict[str, str]:
 
 @st.composite
 def standby_fleets(
-    draw: st.DrawFn, most_tasks: int = 8, most_processors: int = 6, weighted: bool = False, stops: bool = False
+    draw: st.DrawFn,
+    most_tasks: int = 8,
+    most_processors: int = 6,
+    weighted: bool = False,
+    stops: bool = False,
+    pins: bool = False,
 ):
     """Fleets with and without zones, with copies where they may no longer be, and with unbound processors."""
     ids = PROCESSORS[: draw(st.integers(1, most_processors))]
     places = {id: draw(st.sampled_from(PLACES)) for id in ids}
     names = [f"q-{t}/Partition {t}" for t in range(draw(st.integers(0, most_tasks)))]
     old = {id: draw(st.sampled_from((places[id], places[id], "east"))) for id in ids} | {"gone": "west-2"}
+    wanted = st.dictionaries(st.integers(0, 3), st.sampled_from(PLACES), max_size=2)
     some = st.lists(st.sampled_from([*ids, "gone"]), max_size=3, unique=True).map(tuple)
     return StandbyFleet(
         active={name: draw(st.sampled_from(ids)) for name in names},
@@ -123,4 +133,5 @@ def standby_fleets(
         weights={name: draw(st.integers(0, 20)) for name in names} if weighted else None,
         bound=draw(st.none() | st.frozensets(st.sampled_from(ids))),
         stopped=draw(st.frozensets(st.sampled_from(ids))) if stops else frozenset(),
+        pinned={name: draw(wanted) for name in names} if pins else {},
     )

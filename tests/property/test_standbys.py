@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mooring.grouping import check_standbys
-from mooring.model import TaskMode, job_model_from_json, job_model_to_json, natural_order
-from mooring.standby import standby_name, take_over, take_over_order
+from mooring.model import TaskMode, job_model_from_json, job_model_to_json, natural_order, standby_name
+from mooring.standby import take_over, take_over_order
 from tests.property.standby_fleets import StandbyFleet, actives, holders, standby_fleets
 from tests.property.standby_reference import able, achieved, best, best_take_over, choices, location, zone
 
@@ -116,24 +116,24 @@ def test_a_standby_says_whose_it_is_in_a_field_and_survives_json(fleet):
 
 
 @on_many
-@given(standby_fleets(weighted=True), st.integers(0, 99))
+@given(standby_fleets(weighted=True) | standby_fleets(pins=True), st.integers(0, 99))
 def test_the_order_of_the_input_does_not_matter(fleet, seed):
     assert fleet.in_another_order(seed).assign() == fleet.assign()
 
 
 @on_many
-@given(standby_fleets() | standby_fleets(weighted=True) | standby_fleets(stops=True))
+@given(standby_fleets() | standby_fleets(weighted=True, pins=True) | standby_fleets(stops=True, pins=True))
 def test_run_on_its_own_output_it_changes_nothing(fleet):
     found = fleet.assign()
     assert fleet.again(found) == found
 
 
 @on_many
-@given(standby_fleets() | standby_fleets(weighted=True) | standby_fleets(stops=True))
+@given(standby_fleets() | standby_fleets(weighted=True, pins=True) | standby_fleets(stops=True, pins=True))
 def test_the_independent_checker_agrees(fleet):
     given = {task for container in fleet.model.containers.values() for task in container.tasks.values()}
     found = fleet.assign().model
-    check_standbys(found, given, fleet.zones, fleet.factor, fleet.weights, fleet.bound, fleet.stopped)
+    check_standbys(found, given, fleet.zones, fleet.factor, fleet.weights, fleet.bound, fleet.stopped, fleet.pinned)
 
 
 @on_many
@@ -146,6 +146,19 @@ def test_who_is_stopped_has_no_copies_and_the_others_have_as_many_as_ever(fleet)
     assert {lack.task_name for lack in found.unplaced} == {
         lack.task_name for lack in without_stops.unplaced if actives(fleet.model)[lack.task_name] not in fleet.stopped
     }
+
+
+@on_many
+@given(standby_fleets(pins=True) | standby_fleets(pins=True, weighted=True))
+def test_a_copy_is_where_somebody_wants_it_if_any_plan_has_it_there(fleet):
+    found = fleet.assign().model
+    for task, wanted in fleet.pinned.items():
+        places = [place for replica, place in wanted.items() if replica < fleet.factor - 1]
+        could = [{location(fleet, p) for p in chosen} for chosen in choices(fleet, task)]
+        if len(places) == len(wanted) == len(set(places)) and any(at.issuperset(places) for at in could):
+            for replica, place in wanted.items():
+                name = standby_name(task, replica)
+                assert [location(fleet, id) for id, c in found.containers.items() if name in c.tasks] == [place]
 
 
 lost_of = st.frozensets(st.sampled_from(("2", "10", "01", "b-7", "b-30", "b-1")), max_size=4)

@@ -21,6 +21,7 @@ def check_standbys(
     weights: Mapping[str, int] | None = None,
     bound: Collection[str] | None = None,
     stopped: Collection[str] = (),
+    pinned: Mapping[str, Mapping[int, str]] | None = None,
 ) -> None:
     """Raise `InvalidGroupingError` unless the standbys in the job model keep their promises; say which they break.
 
@@ -29,7 +30,8 @@ def check_standbys(
     standbys, and no task that is active on one of the `stopped` has any. With the replication `factor`: no task has
     more than `factor - 1`, nor fewer than locations allow, and no simple move would make the load more even; with
     `weights`, only processors heavier than the mean and the heaviest copy are looked at. With `zones`, location to
-    zone: no task is in fewer zones than it could be.
+    zone: no task is in fewer zones than it could be. With `pinned`, task name to replica to the location where somebody
+    wants it: it is there, when one of its other copies could leave for it and no rule above is in the way.
     """
     expected: dict[str, TaskModel] = {task.task_name: task for task in task_models}
     held = _Held.of(model)
@@ -44,9 +46,10 @@ def check_standbys(
     zone: dict[str | None, str] = dict.fromkeys(held.location.values(), "")
     zone.update(zones or {})
     _check_zones(held, able, zone)
+    _check_pinned(held, able, zone, pinned or {}, stopped)
     if factor is not None:
         _check_counts(held, able, expected, factor, stopped)
-        _check_even(held, able, zone, weights or {})
+        _check_even(held, able, zone, weights or {}, pinned or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +166,36 @@ def _check_counts(
             raise InvalidGroupingError(f'task "{name}" has {len(processors)} copies; there is a place for {could}')
 
 
-def _check_even(
-    held: _Held, able: Mapping[str, str], zone: Mapping[str | None, str], weights: Mapping[str, int]
+def _check_pinned(
+    held: _Held,
+    able: Mapping[str, str],
+    zone: Mapping[str | None, str],
+    pinned: Mapping[str, Mapping[int, str]],
+    stopped: Collection[str],
 ) -> None:
-    """No copy could go to a processor that is lighter by twice its weight or more."""
+    for name, wanted in pinned.items():
+        if name not in held.active or held.active[name] in stopped:
+            continue
+        own, there = held.active_location(name), held.locations(name)
+        for replica, location in wanted.items():
+            others = [place for place in there if place not in wanted.values()]
+            is_free = location in able.values() and own not in (None, location) and location not in there
+            for left in others if is_free else ():
+                after = [*(place for place in there if place != left), location]
+                if len({zone[place] for place in (own, *after)}) >= len({zone[place] for place in (own, *there)}):
+                    raise InvalidGroupingError(
+                        f'replica {replica} of task "{name}" is wanted at "{location}"; its copies are at {there}'
+                    )
+
+
+def _check_even(
+    held: _Held,
+    able: Mapping[str, str],
+    zone: Mapping[str | None, str],
+    weights: Mapping[str, int],
+    pinned: Mapping[str, Mapping[int, str]],
+) -> None:
+    """No copy that is not pinned could go to a processor that is lighter by twice its weight or more."""
     weight = _weigh(held, weights)
     load = Counter(dict.fromkeys(able, 0))
     on: dict[str, list[str]] = {id: [] for id in able}
@@ -182,7 +211,8 @@ def _check_even(
     if any(weights.values()) and carried:
         allowed = sum(load.values()) / len(able) + max(weight[name] for name in carried)
     for id in able:
-        for name in on[id] if load[id] > allowed else ():
+        free = [name for name in on[id] if able[id] not in pinned.get(name, {}).values()]
+        for name in free if load[id] > allowed else ():
             other = _better_place(held, zone, lightest, load, name, able[id], load[id] - 2 * weight[name])
             if other is not None:
                 raise InvalidGroupingError(

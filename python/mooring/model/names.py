@@ -25,6 +25,11 @@ class LocationId(str):
     __slots__ = ()
 
 
+def standby_name(task_name: str, replica: int) -> TaskName:
+    """What the standby of a task is called; replicas count from 0. Nothing is ever parsed from it."""
+    return TaskName(f"Standby-{task_name}-{replica}")
+
+
 ANY_HOST: Final = LocationId("ANY_HOST")
 """The location that means: no preference."""
 

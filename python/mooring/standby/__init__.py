@@ -1,7 +1,7 @@
 """Pure planning of warm copies: who holds the copies of which task, and who takes over when processors are lost."""
 
 from mooring.standby.assign import MOST_REPLICAS, assign_standbys
-from mooring.standby.result import SharedZone, Standbys, Unplaced, standby_name
+from mooring.standby.result import SharedZone, Standbys, Unplaced
 from mooring.standby.takeover import TakeOver, take_over, take_over_order
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "TakeOver",
     "Unplaced",
     "assign_standbys",
-    "standby_name",
     "take_over",
     "take_over_order",
 ]

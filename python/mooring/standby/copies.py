@@ -73,10 +73,18 @@ class Copies:
         """Whether p had this copy before."""
         return p in self.question.homes[task]
 
+    def is_pinned(self, task: int, p: int) -> bool:
+        """Whether somebody wants this copy where p is: then it stays there."""
+        return self.question.place[p] in self.question.pinned[task]
+
     def vacant_homes(self, task: int) -> list[int]:
         """Processors that had a copy of the task and have none now."""
         return [home for home in self.question.homes[task] if task not in self.held[home]]
 
     def movers(self, p: int) -> list[int]:
         """The copies of p that were elsewhere and could be there."""
-        return [task for task in self.held[p] if not self.is_at_home(task, p) and self.vacant_homes(task)]
+        return [
+            task
+            for task in self.held[p]
+            if not self.is_at_home(task, p) and not self.is_pinned(task, p) and self.vacant_homes(task)
+        ]

@@ -1,10 +1,11 @@
 """Copies of equal count: exact evenness, by chains of moves.
 
-As long as a processor can be relieved of one copy so that, down a chain of moves, another that has at least two fewer
-gets one more, that is done. When there is no such chain, no plan that keeps the rules is more even: the copies are a
-flow from tasks through zones and locations to processors, and a flow whose cost rises ever faster with each
-processor's load is the cheapest exactly when no path lowers it. So the heaviest is as light as can be, and among all
-such plans the lightest is as heavy as can be. Without rules in the way that is floor or ceil of copies / processors.
+As long as a processor can be relieved of one copy that is not pinned so that, down a chain of moves, another that has
+at least two fewer gets one more, that is done. When there is no such chain, no plan that keeps the rules is more even:
+the copies are a flow from tasks through zones and locations to processors, and a flow whose cost rises ever faster with
+each processor's load is the cheapest exactly when no path lowers it. So the heaviest is as light as can be, and among
+all such plans the lightest is as heavy as can be. Without rules in the way that is floor or ceil of copies /
+processors.
 
 Chains that cost no move are taken first: they take along copies that move anyway, or lead a copy to where one of its
 task was. Then what moved without need is brought home. That keeps moves few, but not always the fewest: a pair of
@@ -51,7 +52,7 @@ class _Gifts:
 
     def __call__(self, p: int) -> Iterator[tuple[int, int]]:
         copies, place = self._copies, self._copies.question.place[p]
-        for task in list(copies.held[p]):
+        for task in [task for task in copies.held[p] if not copies.is_pinned(task, p)]:
             if self._only_free and copies.is_at_home(task, p):
                 for home in copies.question.homes[task]:
                     if home not in self._named and task not in copies.held[home] and copies.admits(task, home, place):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mooring.errors import InvalidGroupingError
-from mooring.model import JobModel, LocationId, TaskModel, TaskName, named_place, natural_order
+from mooring.model import JobModel, LocationId, TaskModel, TaskName, named_place, natural_order, standby_name
 
 NOWHERE: Final = -1
 """Stands for the location of a processor that has none."""
@@ -26,9 +26,10 @@ class Question:
     with a processor that may hold copies, `open_places` the locations.
 
     For task t: `active_place[t]` is where it is active or NOWHERE, `is_alone[t]` whether nobody wants copies of it,
-    `weight[t]` is at least 1. `homes[t]` are the
-    processors that had a copy of it and are where they were; `warm[t]` are locations where its state was last, on
-    other processors.
+    `weight[t]` is at least 1. `homes[t]` are the processors that had a copy of it and are where they were; `warm[t]`
+    are locations where its state was last, on other processors. `pinned[t]` maps the open locations where somebody
+    wants a copy of it to the number of its replica; those of its homes are in `leaves[t]` whose replica is wanted
+    elsewhere.
     """
 
     tasks: Sequence[TaskModel]
@@ -44,6 +45,8 @@ class Question:
     weight: Sequence[int]
     homes: Sequence[Sequence[int]]
     warm: Sequence[Sequence[int]]
+    pinned: Sequence[Mapping[int, int]]
+    leaves: Sequence[Collection[int]]
 
     def locations_for(self, task: int) -> int:
         """How many locations may hold a copy of the task: all but that of its active, none when nobody wants one."""
@@ -68,10 +71,11 @@ def pose(
     previous: JobModel | None,
     bound: Collection[str] | None,
     stopped: Collection[str],
+    pinned: Mapping[str, Mapping[int, str]],
 ) -> Question:
     """Translate names into numbers; the actives of `stopped` processors get no copies.
 
-    A task without a weight weighs as the mean of the others.
+    A task without a weight weighs as the mean of the others. `pinned` maps task name to replica to location.
     """
     owner = _owner_of_each_active(model)
     location = {id: named_place(container.location_id) for id, container in model.containers.items()}
@@ -85,7 +89,8 @@ def pose(
     )
     place_of = [number[located] for located in map(location.__getitem__, processors) if located]
     open_places = frozenset(place_of)
-    homes, warm = _where_state_is(tasks, processors, place_of, number, previous)
+    wanted = [_pinned(pinned.get(task.task_name, {}), number, open_places) for task in tasks]
+    homes, warm, leaves = _where_state_is(tasks, processors, place_of, number, wanted, previous)
     return Question(
         tasks=tasks,
         processors=processors,
@@ -100,7 +105,21 @@ def pose(
         weight=_weigh(tasks, weights),
         homes=homes,
         warm=warm,
+        pinned=wanted,
+        leaves=leaves,
     )
+
+
+def _pinned(
+    wanted: Mapping[int, str], number: Mapping[LocationId, int], open_places: Collection[int]
+) -> dict[int, int]:
+    """Location to replica, of those that can be had; of two that want one location, the first."""
+    found: dict[int, int] = {}
+    for replica, location in sorted(wanted.items()):
+        place = number.get(LocationId(location), NOWHERE)
+        if place in open_places:
+            found.setdefault(place, replica)
+    return found
 
 
 def _owner_of_each_active(model: JobModel) -> dict[TaskName, tuple[TaskModel, str]]:
@@ -130,12 +149,14 @@ def _where_state_is(
     processors: Sequence[str],
     place_of: Sequence[int],
     number: Mapping[LocationId, int],
+    pinned: Sequence[Mapping[int, int]],
     previous: JobModel | None,
-) -> tuple[list[list[int]], list[list[int]]]:
-    """`homes` and `warm` of each task. First the locations of its copies are warm, then that of its active."""
+) -> tuple[list[list[int]], list[list[int]], list[set[int]]]:
+    """`homes`, `warm` and `leaves` of each task. First places of its copies are warm, then that of its active."""
     number_of = {id: p for p, id in enumerate(processors)}
     number_of_task = {task.task_name: t for t, task in enumerate(tasks)}
     homes: list[list[int]] = [[] for _ in tasks]
+    leaves: list[set[int]] = [set() for _ in tasks]
     of_copies: list[list[int]] = [[] for _ in tasks]
     of_actives: list[list[int]] = [[] for _ in tasks]
     for id in sorted(previous.containers if previous else (), key=natural_order):
@@ -150,7 +171,12 @@ def _where_state_is(
                 of_actives[t].append(place)
             elif p != NOWHERE and place_of[p] == place:
                 homes[t].append(p)
+                if any(
+                    task.task_name == standby_name(task.standby_of, replica) and wanted_at != place
+                    for wanted_at, replica in pinned[t].items()
+                ):
+                    leaves[t].add(p)
             else:
                 of_copies[t].append(place)
     warm = [copies + actives for copies, actives in zip(of_copies, of_actives, strict=True)]
-    return [sorted(set(found)) for found in homes], warm
+    return [sorted(set(found)) for found in homes], warm, leaves

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mooring.model import ContainerModel, JobModel, TaskMode, TaskModel, TaskName, natural_order
+from mooring.model import ContainerModel, JobModel, TaskMode, TaskModel, TaskName, natural_order, standby_name
 from mooring.standby.copies import Copies
 from mooring.standby.question import NOWHERE, Question
 
@@ -39,11 +39,6 @@ class Standbys:
     sharing_zone: tuple[SharedZone, ...] = ()
 
 
-def standby_name(task_name: str, replica: int) -> TaskName:
-    """What the standby of a task is called; replicas count from 0. Nothing is ever parsed from it."""
-    return TaskName(f"Standby-{task_name}-{replica}")
-
-
 def free_replicas(question: Question, factor: int) -> list[list[int]]:
     """For each task the numbers of its replicas whose names no active task has."""
     names = {task.task_name for task in question.tasks}
@@ -73,14 +68,18 @@ def in_names(
 def _numbered(
     copies: Copies, replicas: Sequence[Sequence[int]], previous: JobModel | None
 ) -> list[list[tuple[int, int]]]:
-    """For each task its (replica, processor): a copy that stays keeps its number if that is still there."""
+    """For each task its (replica, processor): pinned copies first; one that stays keeps its number if that is there."""
     before = previous.containers if previous else {}
     numbered = []
     for task, at in enumerate(copies.at):
         name = copies.question.tasks[task].task_name
         free, left = list(replicas[task]), []
         found: list[tuple[int, int]] = []
-        for p in sorted(at.values()):
+        for place, replica in copies.question.pinned[task].items():
+            if place in at and replica in free:
+                free.remove(replica)
+                found.append((replica, at[place]))
+        for p in sorted(set(at.values()) - {p for _, p in found}):
             processor = copies.question.processors[p]
             held: Mapping[TaskName, TaskModel] = before[processor].tasks if processor in before else {}
             known = [

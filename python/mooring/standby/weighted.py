@@ -37,7 +37,7 @@ def _gives_away(copies: Copies, p: int) -> bool:
     """Move one copy of p, one that is not at home or else the heaviest, to the lightest that may have it."""
     weight = copies.question.weight
     by_load = sorted(range(len(copies.load)), key=lambda q: (copies.load[q], q))
-    for task in sorted(copies.held[p], key=lambda t: (copies.is_at_home(t, p), -weight[t], t)):
+    for task in _what_may_leave(copies, p):
         for q in by_load:
             if copies.load[p] - copies.load[q] < 2 * weight[task]:
                 break
@@ -53,8 +53,17 @@ def _receives(copies: Copies, q: int) -> bool:
     for p in sorted(range(len(copies.load)), key=lambda p: (-copies.load[p], p)):
         if copies.load[p] - copies.load[q] < 2:
             return False
-        for task in sorted(copies.held[p], key=lambda t: (copies.is_at_home(t, p), -weight[t], t)):
+        for task in _what_may_leave(copies, p):
             if copies.load[p] - copies.load[q] >= 2 * weight[task] and copies.admits(task, q, copies.question.place[p]):
                 copies.move(task, p, q)
                 return True
     return False
+
+
+def _what_may_leave(copies: Copies, p: int) -> list[int]:
+    """The copies of p that are not pinned: those that are not at home first, then the heaviest."""
+    weight = copies.question.weight
+    return sorted(
+        (task for task in copies.held[p] if not copies.is_pinned(task, p)),
+        key=lambda task: (copies.is_at_home(task, p), -weight[task], task),
+    )
