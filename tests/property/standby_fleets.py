@@ -121,14 +121,14 @@ def standby_fleets(
     places = {id: draw(st.sampled_from(PLACES)) for id in ids}
     names = [f"q-{t}/Partition {t}" for t in range(draw(st.integers(0, most_tasks)))]
     old = {id: draw(st.sampled_from((places[id], places[id], "east"))) for id in ids} | {"gone": "west-2"}
-    wanted = st.dictionaries(st.integers(0, 3), st.sampled_from(PLACES), max_size=2)
+    wanted = st.dictionaries(st.integers(0, 1), st.sampled_from([*places.values(), "north"]), max_size=2)
     some = st.lists(st.sampled_from([*ids, "gone"]), max_size=3, unique=True).map(tuple)
     return StandbyFleet(
         active={name: draw(st.sampled_from(ids)) for name in names},
         places=places,
         copies={name: draw(some) for name in names} | {"ended": draw(some)},
         old_places=old,
-        factor=draw(st.integers(1, 4)),
+        factor=draw(st.integers(2 if pins else 1, 4)),
         zones=draw(st.none() | st.dictionaries(st.sampled_from(PLACES[:4]), st.sampled_from(ZONES), max_size=4)),
         weights={name: draw(st.integers(0, 20)) for name in names} if weighted else None,
         bound=draw(st.none() | st.frozensets(st.sampled_from(ids))),

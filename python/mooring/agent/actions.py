@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from mooring.agent import host_control, moves, standby_control
+from mooring.agent import host_control, moves, standby_control, standby_moves
 from mooring.agent.fleet import Fleet
 from mooring.agent.moves import PATIENCE, Patience, Seen
 from mooring.agent.refusals import refusal
@@ -66,8 +66,10 @@ def _possible(desk: Desk, fleet: Fleet, view: View, may_plan: bool) -> Iterator[
 def _seen(desk: Desk, fleet: Fleet, action: Action, others: list[Action], view: View) -> Seen | None:
     """What has happened to an action, None while it has to wait; `others` come before it."""
     id = action.request.processor_id
-    if action.request.host_action is None and id not in fleet.processors:
+    if action.request.host_action is None and fleet.base_of(id) not in fleet.processors:
         return Happening.NOT_POSSIBLE_ANY_MORE, f"processor {id} is gone: its host did not come back", ""
+    if action.is_under_way and _is_of_a_standby(fleet, action):
+        return _seen_of_a_standby(fleet, action, view)
     match action.phase:
         case Phase.WAITING:
             return _turn_of(fleet, action, others)
@@ -87,6 +89,23 @@ def _seen(desk: Desk, fleet: Fleet, action: Action, others: list[Action], view: 
             return None if found is None else (*found, "")
 
 
+def _is_of_a_standby(fleet: Fleet, action: Action) -> bool:
+    """Whether it moves or restarts a standby of a processor, as 4-0."""
+    return action.request.processor_id in fleet.standby_ids() and action.request.standby is None
+
+
+def _seen_of_a_standby(fleet: Fleet, action: Action, view: View) -> Seen | None:
+    match action.phase:
+        case Phase.RESERVING:
+            return standby_moves.reserved(fleet, action, view.patience, view.now_ms)
+        case Phase.WARMING_UP:
+            return standby_moves.warmed_up(fleet, action, view.patience, view.now_ms)
+        case Phase.LETTING_GO:
+            return standby_moves.are_let_go(action, view.now_ms)
+        case _:
+            return standby_moves.outcome(fleet, action, view.patience, view.obeyed, view.now_ms)
+
+
 def _turn_of(fleet: Fleet, action: Action, others: list[Action]) -> Seen | None:
     if not all(query.is_released for query in fleet.queries.values()):
         return None
@@ -99,6 +118,8 @@ def _turn_of(fleet: Fleet, action: Action, others: list[Action]) -> Seen | None:
         return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
     if action.request.host_action is not None:
         return (*host_control.turn(action), "")
+    if _is_of_a_standby(fleet, action):
+        return standby_moves.turn(fleet, action)
     now = fleet.processors[action.request.processor_id].executor or ""
     ended = fleet.restarts.get(str(action.request.uuid))  # by an agent before this one
     if ended is not None or (action.begun is None and moves.is_where_it_is(fleet, action)):
@@ -122,7 +143,7 @@ def _meet(fleet: Fleet, one: Action, other: Action) -> bool:
         is_same = is_same and one.request.destination_host == other.request.destination_host
         ends_it = one.request.host_action is HostAction.OPEN and other.phase is Phase.EMPTYING
         return is_same and not ends_it
-    a, b = one.request.processor_id, other.request.processor_id
+    a, b = fleet.base_of(one.request.processor_id), fleet.base_of(other.request.processor_id)
     if a == b:
         return True
     if one.request.standby is not None and other.request.standby is not None:
@@ -172,6 +193,11 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
                 action = action if now in (None, action.executor) else replace(action, source=str(now))
                 fleet, told = moves.switch(fleet, action)
                 action = replace(action, version=fleet.model.version)
+            case Phase.LETTING_GO:
+                fleet = standby_moves.let_go(fleet, action)
+            case Phase.RENEWING_COPIES if _is_of_a_standby(fleet, action):
+                fleet, told = standby_moves.made(fleet, action)
+                action = replace(action, version=fleet.model.version)
             case Phase.RENEWING_COPIES:
                 fleet, told = standby_control.controlled(fleet, action)
                 action = replace(action, version=fleet.model.version)
@@ -181,10 +207,10 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
                 fleet, told, where = moves.gone_back(fleet, action)
                 message = f"{message}: {where}"
             case _:
-                fleet = moves.arrived(fleet, action)
+                fleet = standby_moves.arrived(fleet, action)
     except InvalidGroupingError as refused:
         # No plan that breaks a promise is put in force: all stays as it is, and the next regrouping looks again.
-        fleet = moves.arrived(fleet, action)
+        fleet = standby_moves.arrived(fleet, action)
         action, message = replace(action, phase=Phase.FAILED), f"no plan for it: {refused}"
     says: list[Order] = [Say(text) for text in told]
     if action.phase in _OVER:

@@ -46,7 +46,7 @@ def drop_expired(fleet: Fleet, now_ms: int) -> Fleet:
     if not expired:
         return fleet
     kept = {id: processor for id, processor in fleet.processors.items() if id not in expired}
-    return replace(fleet, processors=kept, regroup_at_ms=now_ms, stopped_standbys=fleet.stopped_standbys & kept.keys())
+    return replace(fleet, processors=kept, regroup_at_ms=now_ms).without_wishes_of_the_gone()
 
 
 def rebind_deadline_ms(fleet: Fleet, processor: Processor) -> float:

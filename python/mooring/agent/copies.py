@@ -5,12 +5,12 @@ Pure. Which processors hold standbys is in the job model; here they become execu
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
 from mooring.agent.fleet import Fleet, SeenCopy
-from mooring.model import JobModel, TaskModel, TaskName, events, natural_order
+from mooring.model import JobModel, TaskModel, TaskName, events, natural_order, standby_name
 from mooring.model.orders import Copies, Rows
 
 MOST_LAG_VERSIONS: Final = 1
@@ -86,8 +86,30 @@ def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
         for name, task in container.tasks.items()
         if task.standby_of is not None and task.standby_of in partition_of and id in executor_of
     ]
-    planned = [copy for _, copy in sorted(named, key=lambda entry: natural_order(entry[0]))]
+    let_go = {standby_name(task, replica) for _, task, replica in replicas(fleet, model, fleet.let_go)}
+    planned = [copy for name, copy in sorted(named, key=lambda entry: natural_order(entry[0])) if name not in let_go]
     return [*planned, *_warming_up(fleet, model, planned)]
+
+
+def copies_of(fleet: Fleet, standby: str) -> dict[str, str]:
+    """Of a standby of a processor, as 4-0: each active task of that processor to the processor with the copy."""
+    named = {standby_name(task, replica): task for _, task, replica in replicas(fleet, fleet.model, [standby])}
+    return {
+        named[name]: id
+        for id, container in fleet.model.containers.items()
+        if id in fleet.processors
+        for name in container.tasks
+        if name in named
+    }
+
+
+def replicas(fleet: Fleet, model: JobModel, standbys: Collection[str]) -> Iterator[tuple[str, str, int]]:
+    """Each of these standbys of processors (as 4-0) with the active tasks of that processor, and its replica."""
+    known = fleet.standby_ids() if standbys else {}
+    for standby in standbys:
+        id, replica = known.get(standby, ("", 0))
+        for name in model.containers[id].actives if id in model.containers else ():
+            yield standby, name, replica
 
 
 def _warming_up(fleet: Fleet, model: JobModel, planned: list[CopyId]) -> list[CopyId]:
@@ -102,8 +124,8 @@ def _warming_up(fleet: Fleet, model: JobModel, planned: list[CopyId]) -> list[Co
     coming: list[tuple[str, str]] = [
         (name, move.executor)
         for id, move in fleet.moves.items()
-        if not move.is_switched and id in model.containers
-        for name in model.containers[id].actives
+        if not move.is_switched and fleet.base_of(id) in model.containers
+        for name in model.containers[fleet.base_of(id)].actives
     ]
     coming += [(name, executor_of.get(id, "")) for name, id in fleet.arrivals.items()]
     return [

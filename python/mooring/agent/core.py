@@ -100,6 +100,7 @@ def _word_kept(mind: Mind) -> tuple[Mind, list[Order]]:
         },
         done=mind.desk.done_with,
         drained=fleet.drained,
+        pinned=fleet.pinned_standbys,
     )
     if word == mind.saved_word or not (word.says_anything or mind.saved_word.says_anything):
         return mind, []

@@ -150,6 +150,8 @@ class Fleet:
     are evened out: then they go without.
 
     The tasks of the processors in `stopped_standbys` get no copies, as an operator asked; one that is given up leaves.
+    `pinned_standbys` maps standbys of processors (4-0 is replica 0 of the tasks of processor 4) to the location where
+    an operator wants them. Those in `let_go` are in the plan, and no executor has them for a while.
     `moves` are the processors that are on their way. Where every task is kept once, `arrivals` maps tasks to the
     processor that is to get them when they are warm there. `restarts` maps requests to the executors that the JVM ends
     for them.
@@ -178,6 +180,8 @@ class Fleet:
     even_out_by_ms: int | None = None
     standby_counts: StandbyCounts = StandbyCounts()
     stopped_standbys: frozenset[str] = frozenset()
+    pinned_standbys: Mapping[str, str] = field(default_factory=dict)
+    let_go: frozenset[str] = frozenset()
     moves: Mapping[str, Move] = field(default_factory=dict)
     arrivals: Mapping[str, str] = field(default_factory=dict)
     restarts: Mapping[str, str] = field(default_factory=dict)
@@ -234,6 +238,28 @@ class Fleet:
         """Whether the processor is spare and has no active."""
         container = self.model.containers.get(id)
         return self.processors[id].is_spare and not (container and container.actives)
+
+    def standby_ids(self) -> dict[str, tuple[str, int]]:
+        """What standbys of processors are called, to the processor and the number of the replica."""
+        return {
+            name: (id, replica)
+            for id in self.processors
+            for replica in range(self.replication_factor - 1)
+            if (name := f"{id}-{replica}") not in self.processors
+        }
+
+    def base_of(self, id: str) -> str:
+        """The processor whose standby this is; any other id as it is."""
+        return self.standby_ids().get(id, (id, 0))[0]
+
+    def without_wishes_of_the_gone(self) -> Fleet:
+        """With what operators said of standbys of processors that are there."""
+        known = self.standby_ids()
+        return replace(
+            self,
+            stopped_standbys=self.stopped_standbys & self.processors.keys(),
+            pinned_standbys={id: place for id, place in self.pinned_standbys.items() if id in known},
+        )
 
     def with_executor(self, executor: Executor) -> Fleet:
         """With one executor more, or known better."""

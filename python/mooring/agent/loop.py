@@ -155,8 +155,8 @@ class Agent:
         start = binding.remember(
             known.fleet, found.model, found.task_locality, self._now_ms(), word, found.word.carriers
         )
-        stopped = word.stopped & start.processors.keys()
-        start = replace(start, remembered_bytes=found.state_bytes, stopped_standbys=stopped)
+        start = replace(start, remembered_bytes=found.state_bytes)
+        start = replace(start, stopped_standbys=word.stopped, pinned_standbys=word.pinned).without_wishes_of_the_gone()
         if start.wanted_by_jvm:  # who is not there was lost while no agent was: the JVM has its tasks at their copies
             start = taken_over(start, self._mind.published, self._now_ms())
         saved = found.model.version if found.model else -1
@@ -178,16 +178,17 @@ class Agent:
             places = {**found.task_locality, **fleet.task_locality}
             model = replace(fleet.model, version=version)
             word = self._word_that_holds(found)
-            stopped = word.stopped & fleet.processors.keys()
             fleet = replace(
                 fleet,
                 model=model,
                 task_locality=places,
                 remembered_bytes=found.state_bytes,
-                stopped_standbys=stopped,
+                stopped_standbys=word.stopped,
+                pinned_standbys=word.pinned,
                 drained=word.drained,
-                regroup_at_ms=self._now_ms() if stopped or word.drained else fleet.regroup_at_ms,
-            )
+            ).without_wishes_of_the_gone()
+            if fleet.stopped_standbys or fleet.pinned_standbys or fleet.drained:
+                fleet = replace(fleet, regroup_at_ms=self._now_ms())
             self._mind = replace(
                 self._mind,
                 fleet=fleet,
@@ -200,15 +201,16 @@ class Agent:
     def _word_that_holds(self, found: Remembered) -> OperatorsWord:
         """What operators said in this application, and what holds of what they said in one before it.
 
-        Of that the drained hosts, and the spare processors, so that a restart on the same hosts undoes no move; when
-        this driver has taken over from another one also which standbys are stopped. Its executors are gone, and so are
-        requests for it.
+        Of that the drained hosts, and where standbys and spare processors are, so that a restart on the same hosts
+        undoes no move; when this driver has taken over from another one also which standbys are stopped. Its executors
+        are gone, and so are requests for it.
         """
         if found.word.application == self._mind.fleet.application:
             return found.word
         takes_over = self._memory is not None and self._memory.takes_over
         stopped = found.word.stopped if takes_over else frozenset()
-        return OperatorsWord(stopped=stopped, spare=found.word.spare, drained=found.word.drained)
+        word = found.word
+        return OperatorsWord(stopped=stopped, spare=word.spare, drained=word.drained, pinned=word.pinned)
 
     def _read_requests(self) -> None:
         messages = self._memory.messages() if self._memory is not None else None

@@ -84,7 +84,7 @@ def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
     if fleet.processors[id].executor is None:
         return Happening.SOURCE_LOST, f"the source was lost: the tasks run on executor {destination.id} now", ""
     may_lag = now_ms >= action.since_ms + CATCH_UP_MS
-    cold = _cold_tasks(fleet, id, destination, MOST_LAG_VERSIONS if may_lag else 0)
+    cold = cold_tasks(fleet, id, destination, MOST_LAG_VERSIONS if may_lag else 0)
     if not cold:
         return Happening.WARM, f"the tasks run on executor {destination.id} at {destination.location} now", ""
     if now_ms >= action.since_ms + patience.warm_up_ms:
@@ -98,8 +98,9 @@ def progress(fleet: Fleet, action: Action) -> str:
     destination = fleet.executors.get(action.executor)
     if action.phase is not Phase.WARMING_UP or destination is None:
         return action.phase.label
-    all_of_them = len(list(_tasks(fleet, action.request.processor_id)))
-    cold = len(_cold_tasks(fleet, action.request.processor_id, destination))
+    id = fleet.base_of(action.request.processor_id)
+    all_of_them = len(list(_tasks(fleet, id)))
+    cold = len(cold_tasks(fleet, id, destination))
     return f"{action.phase.label}: {all_of_them - cold} of {all_of_them} tasks' state is on executor {destination.id}"
 
 
@@ -135,6 +136,19 @@ def restarted(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
     if now is not None:
         return Happening.EXPIRED, f"executor {now} did not end within {wait} ms: it runs on", ""
     return Happening.EXPIRED, f"no executor has come for processor {id} within {wait} ms; its tasks run elsewhere", ""
+
+
+def cold_tasks(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) -> list[str]:
+    """The processor's tasks whose copy has not caught up there, in natural order; one host's executors share files."""
+    if destination.location == fleet.processors[id].location:
+        return []
+    warm = warm_at(fleet, destination.location, most_lag)
+    cold = [
+        name
+        for name, query, partition in _tasks(fleet, id)
+        if fleet.queries[query].has_rocksdb and (query, partition) not in warm
+    ]
+    return sorted(cold, key=natural_order)
 
 
 def on_its_way(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet:
@@ -188,7 +202,7 @@ def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[
     if left is not None and left.id not in fleet.executor_of.values():
         spare = spares[0].id if spares else unused_id(fleet)
         fleet = fleet.with_processor(Processor(spare, left.location, left.id, is_spare=True))
-    return bound_anew(replace(fleet, stopped_standbys=fleet.stopped_standbys & fleet.processors.keys()))
+    return bound_anew(fleet.without_wishes_of_the_gone())
 
 
 def _executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
@@ -233,19 +247,6 @@ def _tasks(fleet: Fleet, id: str) -> Iterator[tuple[str, str, int]]:
     for name in container.actives if container else ():
         if name in partition_of:
             yield (name, *partition_of[name])
-
-
-def _cold_tasks(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) -> list[str]:
-    """The tasks whose copy has not caught up there, in natural order; one host's executors share their files."""
-    if destination.location == fleet.processors[id].location:
-        return []
-    warm = warm_at(fleet, destination.location, most_lag)
-    cold = [
-        name
-        for name, query, partition in _tasks(fleet, id)
-        if fleet.queries[query].has_rocksdb and (query, partition) not in warm
-    ]
-    return sorted(cold, key=natural_order)
 
 
 def _has_run_there(fleet: Fleet, action: Action, now_ms: int) -> dict[str, bool]:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from mooring.agent.copies import are_caught_up, cold_arrivals, without_gone_copies
+from mooring.agent.copies import are_caught_up, cold_arrivals, replicas, without_gone_copies
 from mooring.agent.fleet import Fleet
 from mooring.agent.steps import Step, begun, next_step
 from mooring.errors import InvalidGroupingError
@@ -235,7 +235,16 @@ def _with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> Stan
         _weights(fleet, choice),
         fleet.may_hold_copies,
         fleet.stopped_standbys,
+        _pinned(fleet, model),
     )
+
+
+def _pinned(fleet: Fleet, model: JobModel) -> dict[str, dict[int, str]]:
+    """Active task's name to replica to the location where an operator wants it."""
+    wanted: dict[str, dict[int, str]] = {}
+    for standby, name, replica in replicas(fleet, model, fleet.pinned_standbys):
+        wanted.setdefault(name, {})[replica] = fleet.pinned_standbys[standby]
+    return wanted
 
 
 def _standing(
@@ -256,7 +265,8 @@ def _standing(
     model, factor = planned.model, fleet.replication_factor
     _check_each_is_active_once(model, tasks)
     weights, bound = _weights(fleet, choice), fleet.may_hold_copies
-    check_standbys(model, tasks, _zones(fleet), factor, weights, bound, fleet.stopped_standbys)
+    stopped, pinned = fleet.stopped_standbys, _pinned(fleet, model)
+    check_standbys(model, tasks, _zones(fleet), factor, weights, bound, stopped, pinned)
     told = []
     if planned.unplaced and not fleet.unplaced:
         first = planned.unplaced[0]

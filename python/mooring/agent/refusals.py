@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 
+from mooring.agent.copies import copies_of
 from mooring.agent.fleet import Fleet
 from mooring.model import natural_order
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, ContainerPlacementRequestMessage, HostAction
@@ -17,6 +18,8 @@ def refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | No
     """Why it can not be done now; None when it can."""
     if request.host_action is not None:
         return _refused_host(fleet, request.destination_host, request.host_action)
+    if request.processor_id in fleet.standby_ids() and request.standby is None:
+        return _refused_standby(fleet, request.processor_id, request.destination_host)
     if request.processor_id not in fleet.processors:
         return _unknown_processor(fleet, request.processor_id)
     if request.standby is not None:
@@ -39,6 +42,56 @@ def places_of_copies(fleet: Fleet, processor_id: str) -> dict[str, list[str]]:
     return {place: sorted(tasks, key=natural_order) for place, tasks in found.items()}
 
 
+def places_of_replicas(fleet: Fleet, standby: str, others: bool = False) -> dict[str, list[str]]:
+    """Location to the tasks whose copies of a standby of a processor (as 4-0) are there; or of the `others` of it."""
+    known = fleet.standby_ids()
+    mine = known[standby]
+    ids = [standby] if not others else [name for name, of in known.items() if of[0] == mine[0] and of != mine]
+    found: dict[str, list[str]] = {}
+    for name in ids:
+        for task, holder in copies_of(fleet, name).items():
+            found.setdefault(fleet.places[holder], []).append(task)
+    return {place: sorted(tasks, key=natural_order) for place, tasks in found.items()}
+
+
+def _refused_standby(fleet: Fleet, standby: str, destination: str) -> str | None:
+    id, _ = fleet.standby_ids()[standby]
+    if id in fleet.stopped_standbys:
+        start = f"mooring control-standby --processor-id {id} start"
+        return f"the standbys of processor {id} are stopped: expected {start} first"
+    if fleet.processors[id].executor is None:
+        return f"processor {id} has no executor: its tasks run where their copies are"
+    if destination in (ANY_HOST, LAST_SEEN):
+        return None
+    if destination == STANDBY:
+        return f"{standby} is a standby and has none: expected a host, {ANY_HOST} or {LAST_SEEN}"
+    if not _HOST.fullmatch(destination):
+        return _no_host(fleet, destination, f"a host, {ANY_HOST} or {LAST_SEEN}")
+    if destination in fleet.drained:
+        expected = f"a host that is open, or mooring open-host {destination} first"
+        return f"host {destination} is drained: expected {expected}{_nearest_open(fleet, destination)}"
+    if destination == fleet.processors[id].location:
+        return f"processor {id} itself is at {destination}: no two copies of a task at one location"
+    others = places_of_replicas(fleet, standby, others=True)
+    if destination in others:
+        return f"another copy of {others[destination][0]} is at {destination}: no two copies of a task at one location"
+    return _refused_zone(fleet, id, [fleet.processors[id].location, *others], destination)
+
+
+def _refused_zone(fleet: Fleet, id: str, taken: list[str], destination: str) -> str | None:
+    """Why no copy of the tasks of this processor goes to this zone, when there is one that has none."""
+    zones = {executor.location: executor.zone for executor in fleet.executors.values()}
+    of_others = {zones.get(place, "") for place in taken}
+    free = {zones.get(fleet.places[holder], "") for holder in fleet.may_hold_copies} - of_others
+    if not any(zones.values()) or zones.get(destination, "") not in of_others or not free:
+        return None
+    zone = zones.get(destination) or "without a name"
+    return (
+        f"{destination} is in zone {zone}, as another copy of the tasks of processor {id} is: expected a host of zone"
+        f" {min(free) or 'without a name'}, as copies are in as many zones as there are"
+    )
+
+
 def _refused_destination(fleet: Fleet, processor_id: str, destination: str) -> str | None:
     if destination == ANY_HOST:
         return None
@@ -55,10 +108,7 @@ def _refused_destination(fleet: Fleet, processor_id: str, destination: str) -> s
         where = " at a host that is open" if copies else ""
         return f"processor {processor_id} has no standby: no task of it has a copy{where}"
     if not _HOST.fullmatch(destination):
-        known = sorted(set(fleet.places.values()), key=natural_order)
-        near = get_close_matches(destination, known, n=1, cutoff=0)
-        expected = f"a host, {ANY_HOST}, {STANDBY} or {LAST_SEEN}"
-        return f"destinationHost is {destination!r}: expected {expected}; nearest: {near[0] if near else ANY_HOST}"
+        return _no_host(fleet, destination, f"a host, {ANY_HOST}, {STANDBY} or {LAST_SEEN}")
     if destination in copies:
         return (
             f"the standby of {copies[destination][0]} is at {destination}: no two copies of a task at one location;"
@@ -80,6 +130,12 @@ def _refused_host(fleet: Fleet, host: str, action: HostAction) -> str | None:
         first = f"{hint} first" if hint else "another host first"
         return f"host {host} is the last one that is open and lives: its state has no place to go; expected {first}"
     return None
+
+
+def _no_host(fleet: Fleet, destination: str, expected: str) -> str:
+    known = sorted(set(fleet.places.values()), key=natural_order)
+    near = get_close_matches(destination, known, n=1, cutoff=0)
+    return f"destinationHost is {destination!r}: expected {expected}; nearest: {near[0] if near else ANY_HOST}"
 
 
 def _nearest_open(fleet: Fleet, host: str) -> str:

@@ -214,8 +214,15 @@ def _processor(fleet: Fleet, processor: Processor, standbys: Standbys) -> Mappin
         "tasks": _names(fleet, processor),
         "standby-tasks": [task.task_name for task, _ in _in_order(standbys.get(processor.id, {}))],
         **({"standby-stopped": True} if processor.id in fleet.stopped_standbys else {}),
+        **_wanted(fleet, processor),
         **({"spare": True} if fleet.is_empty_spare(processor.id) else {}),
     }
+
+
+def _wanted(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
+    """Where an operator wants standbys of the processor."""
+    places = {id: place for id, place in fleet.pinned_standbys.items() if fleet.base_of(id) == processor.id}
+    return {"standbys-wanted-at": dict(sorted(places.items()))} if places else {}
 
 
 def _sizes(fleet: Fleet) -> dict[str, int]:

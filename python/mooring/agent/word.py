@@ -35,7 +35,8 @@ class OperatorsWord:
 
     `stopped` are the processors whose standbys are stopped, `spare` those that moves have left behind. `carriers` maps
     processors to their executor where that has several, `under_way` requests, by uuid, to how far they are, `done`
-    those whose answer may not be written yet to what it is. `drained` are the hosts that are to be empty.
+    those whose answer may not be written yet to what it is. `drained` are the hosts that are to be empty, `pinned` maps
+    standbys of processors (as 4-0) to the location where they are wanted.
     """
 
     application: str = ""
@@ -45,11 +46,12 @@ class OperatorsWord:
     under_way: Mapping[str, Begun] = field(default_factory=dict)
     done: Mapping[str, Verdict] = field(default_factory=dict)
     drained: frozenset[str] = frozenset()
+    pinned: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def says_anything(self) -> bool:
         """Whether there is anything to keep."""
-        return bool(self.stopped or self.spare or self.carriers or self.under_way or self.done or self.drained)
+        return self != OperatorsWord(self.application)
 
     def to_json(self) -> str:
         """The JSON text."""
@@ -65,6 +67,7 @@ class OperatorsWord:
                 },
                 "done": {uuid: {"status": said.status, "message": said.message} for uuid, said in self.done.items()},
                 "drained-hosts": sorted(self.drained, key=natural_order),
+                "pinned-standbys": dict(self.pinned),
             }
         )
 
@@ -87,6 +90,7 @@ class OperatorsWord:
                     for uuid, said in form.get("done", {}).items()
                 },
                 frozenset(map(_text, _list(form.get("drained-hosts", [])))),
+                {_text(id): _text(place) for id, place in form.get("pinned-standbys", {}).items()},
             )
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as damage:
             raise ValueError(f"{damage!r}") from damage

@@ -88,7 +88,8 @@ def _hosts(status: dict[str, Any]) -> str:
             processor["id"],
             processor["state"]
             + (", spare" if processor.get("spare") else "")
-            + (", standby stopped" if processor.get("standby-stopped") else ""),
+            + (", standby stopped" if processor.get("standby-stopped") else "")
+            + "".join(f", standby {id} at {place}" for id, place in processor.get("standbys-wanted-at", {}).items()),
             len(processor["tasks"]),
             len(processor["standby-tasks"]),
         )

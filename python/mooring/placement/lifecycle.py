@@ -22,6 +22,7 @@ class Phase(Enum):
     RESERVING = "reserving", StatusCode.IN_PROGRESS
     WARMING_UP = "warming up", StatusCode.IN_PROGRESS
     SWITCHING = "switching", StatusCode.IN_PROGRESS
+    LETTING_GO = "letting go of copies", StatusCode.IN_PROGRESS
     RESTARTING = "restarting", StatusCode.IN_PROGRESS
     RENEWING_COPIES = "renewing copies", StatusCode.IN_PROGRESS
     EMPTYING = "emptying", StatusCode.IN_PROGRESS
@@ -41,6 +42,7 @@ class Happening(Enum):
     CAN_BE_DONE = "it can be done"
     TURN_TO_MOVE = "its turn has come, and the destination is another place"
     TURN_TO_RESTART = "its turn has come, and the destination is where the processor is"
+    TURN_TO_RESTART_COPIES = "its turn has come, and the destination is where the standby is"
     TURN_TO_CONTROL_STANDBYS = "its turn has come, and it is about standbys"
     TURN_TO_DRAIN = "its turn has come, and a host is to be empty"
     TURN_TO_OPEN = "its turn has come, and a host is to be open again"
@@ -49,6 +51,8 @@ class Happening(Enum):
     EXECUTOR_FOUND = "an executor is at the destination"
     EXPIRED = "the time is over"
     WARM = "the copies there have caught up"
+    COPIES_WARM = "the copies of a standby have caught up there"
+    COPIES_GONE = "its executors have let go of the copies"
     SOURCE_LOST = "the source is lost"
     DESTINATION_LOST = "the destination is lost"
     RAN_THERE = "a batch of each query has run there, or none runs"
@@ -74,6 +78,7 @@ TABLE: Final = (
     Row(P.CREATED, H.CAN_BE_DONE, P.WAITING, "it waits for its turn"),
     Row(P.WAITING, H.TURN_TO_MOVE, P.RESERVING, "an executor at the destination is looked for"),
     Row(P.WAITING, H.TURN_TO_RESTART, P.RESTARTING, "the executor ends when no task runs on it"),
+    Row(P.WAITING, H.TURN_TO_RESTART_COPIES, P.LETTING_GO, "the copies are let go of"),
     Row(P.WAITING, H.TURN_TO_CONTROL_STANDBYS, P.RENEWING_COPIES, "the copies are planned anew"),
     Row(P.WAITING, H.TURN_TO_DRAIN, P.EMPTYING, "tasks and copies leave the host, warm, and none come"),
     Row(P.WAITING, H.TURN_TO_OPEN, P.OPENING, "tasks and copies may come to the host"),
@@ -83,6 +88,7 @@ TABLE: Final = (
     Row(P.RESERVING, H.EXPIRED, P.FAILED, "nothing: the source was not touched"),
     Row(P.RESERVING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
     Row(P.WARMING_UP, H.WARM, P.SWITCHING, "the tasks run there from the next batch on"),
+    Row(P.WARMING_UP, H.COPIES_WARM, P.RENEWING_COPIES, "the standby is there; the copies at the source are let go of"),
     Row(P.WARMING_UP, H.SOURCE_LOST, P.SWITCHING, "the tasks run there at once"),
     Row(P.WARMING_UP, H.DESTINATION_LOST, P.FAILED, "the copies are let go of; the source was not touched"),
     Row(P.WARMING_UP, H.EXPIRED, P.FAILED, "the copies are let go of; the source was not touched"),
@@ -94,8 +100,11 @@ TABLE: Final = (
     Row(P.RESTARTING, H.CAME_BACK, P.DONE, "nothing"),
     Row(P.RESTARTING, H.EXPIRED, P.FAILED, "nothing: it runs on, or its tasks run elsewhere"),
     Row(P.RESTARTING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the tasks are on other processors"),
+    Row(P.LETTING_GO, H.COPIES_GONE, P.RENEWING_COPIES, "the copies are made again where they were"),
+    Row(P.LETTING_GO, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the copies are made again"),
     Row(P.RENEWING_COPIES, H.IN_FORCE, P.DONE, "nothing"),
     Row(P.RENEWING_COPIES, H.NO_PLAN, P.FAILED, "the last plan stays in force"),
+    Row(P.RENEWING_COPIES, H.EXPIRED, P.FAILED, "the copies are made all the same"),
     Row(P.RENEWING_COPIES, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
     Row(P.EMPTYING, H.EMPTY, P.DONE, "the host stays empty until it is opened"),
     Row(P.EMPTYING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing: the host is open again"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID, uuid4
 
-from mooring.agent.copies import standbys_of
+from mooring.agent.copies import replicas, standbys_of
 from mooring.agent.requests import Answer, RemoveMessages, RequestsRead
 from mooring.grouping import check_standbys
 from mooring.model import events
@@ -108,6 +108,8 @@ class Desks:
     def check(self) -> None:
         fleet = self.story.mind.fleet
         tasks = [task for query in fleet.queries.values() for task in query.tasks]
-        check_standbys(
-            fleet.model, tasks, None, fleet.replication_factor, None, fleet.executor_of, fleet.stopped_standbys
-        )
+        pinned: dict[str, dict[int, str]] = {}
+        for standby, name, replica in replicas(fleet, fleet.model, fleet.pinned_standbys):
+            pinned.setdefault(name, {})[replica] = fleet.pinned_standbys[standby]
+        stopped = fleet.stopped_standbys
+        check_standbys(fleet.model, tasks, None, fleet.replication_factor, None, fleet.executor_of, stopped, pinned)

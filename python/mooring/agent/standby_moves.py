@@ -1,0 +1,151 @@
+"""Moving the standby of a processor to another host, and restarting it where it is.
+
+Pure. Standby 4-0 is replica 0 of each task of processor 4. A move makes copies at the destination beside those that
+there are; when they have caught up, the plan has them there, and so have the plans after it as far as rules allow. A
+restart lets go of the copies for a moment: the executors close them, and open them again from the files that they have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from mooring.agent import moves
+from mooring.agent.copies import MOST_LAG_VERSIONS, copies_of, standbys_of, without_gone_copies
+from mooring.agent.fleet import Executor, Fleet
+from mooring.agent.moves import CATCH_UP_MS, Patience, Seen, cold_tasks
+from mooring.agent.planning import with_copies_renewed
+from mooring.agent.refusals import places_of_replicas, refusal
+from mooring.agent.requests import Action
+from mooring.model import natural_order
+from mooring.placement import ANY_HOST, LAST_SEEN
+from mooring.placement.lifecycle import Happening
+
+LET_GO_MS: Final = 3_000
+"""For how long copies are let go of: several times the second in which a living executor hears of that."""
+
+
+def turn(fleet: Fleet, action: Action) -> Seen:
+    """What its turn means: whether the standby goes elsewhere, or is restarted."""
+    standby, destination = action.request.processor_id, action.request.destination_host
+    places = places_of_replicas(fleet, standby)
+    if destination == LAST_SEEN or places.keys() == {destination}:
+        where = ", ".join(sorted(places, key=natural_order)) or "nowhere"
+        return Happening.TURN_TO_RESTART_COPIES, f"standby {standby} at {where} is let go of and made again", ""
+    return Happening.TURN_TO_MOVE, f"looking for an executor for {destination}", ""
+
+
+def reserved(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
+    """What has come of looking for an executor."""
+    refused = None if action.begun else refusal(fleet, action.request)
+    if refused is not None:
+        return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
+    begun = fleet.executors.get(action.begun.executor) if action.begun else None  # it may be warm
+    found = begun or _executor_for(fleet, action)
+    if found is not None:
+        return Happening.EXECUTOR_FOUND, f"executor {found.id} at {found.location} warms up", found.id
+    wait = action.request.request_expiry_ms
+    wait = patience.reserve_ms if wait is None else wait
+    if now_ms >= action.since_ms + wait:
+        where = action.request.destination_host
+        return Happening.EXPIRED, f"no executor was there for {where} within {wait} ms: nothing was changed", ""
+    return None
+
+
+def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
+    """What has come of making copies at the destination."""
+    standby, destination = action.request.processor_id, fleet.executors.get(action.executor)
+    if destination is None:
+        return Happening.DESTINATION_LOST, f"executor {action.executor} was lost: no copy has moved", ""
+    refused = refusal(fleet, replace(action.request, destination_host=destination.location))
+    if refused is not None:
+        return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
+    may_lag = now_ms >= action.since_ms + CATCH_UP_MS
+    cold = cold_tasks(fleet, fleet.base_of(standby), destination, MOST_LAG_VERSIONS if may_lag else 0)
+    if not cold:
+        return Happening.COPIES_WARM, f"standby {standby} is at {destination.location} now", ""
+    if now_ms >= action.since_ms + patience.warm_up_ms:
+        what = f"{len(cold)} copies were not there after {patience.warm_up_ms} ms, as that of {cold[0]}"
+        return Happening.EXPIRED, f"{what}: no copy has moved", ""
+    return None
+
+
+def are_let_go(action: Action, now_ms: int) -> Seen | None:
+    """Whether the executors have heard that they are to have no such copies."""
+    if now_ms < action.since_ms + LET_GO_MS:
+        return None
+    return Happening.COPIES_GONE, f"standby {action.request.processor_id} is made again", ""
+
+
+def let_go(fleet: Fleet, action: Action) -> Fleet:
+    """Without the copies, for a while."""
+    return without_gone_copies(replace(fleet, let_go=fleet.let_go | {action.request.processor_id}))
+
+
+def made(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
+    """With the copies where the request wants them, planned at once, and what the user must hear.
+
+    InvalidGroupingError when that plan breaks a promise.
+    """
+    standby, destination = action.request.processor_id, fleet.executors.get(action.executor)
+    pins = dict(fleet.pinned_standbys)
+    if destination is not None:
+        pins[standby] = destination.location
+    here = arrived(fleet, action)
+    return with_copies_renewed(replace(here, pinned_standbys=pins))
+
+
+def arrived(fleet: Fleet, action: Action) -> Fleet:
+    """With the standby neither on its way nor let go of."""
+    standby = action.request.processor_id
+    return replace(moves.arrived(fleet, action), let_go=fleet.let_go - {standby})
+
+
+def outcome(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_ms: int) -> Seen | None:
+    """What has come of the plan that has the copies where they are wanted."""
+    if fleet.queries and obeyed < action.version:
+        return None
+    standby, destination = action.request.processor_id, fleet.executors.get(action.executor)
+    held = copies_of(fleet, standby)
+    place = destination.location if destination else ""
+    elsewhere = sorted((name for name, id in held.items() if place not in ("", fleet.places[id])), key=natural_order)
+    if elsewhere:
+        count = f"{len(elsewhere)} of {len(held)} copies can not be at {place}, as that of {elsewhere[0]}"
+        return Happening.NO_PLAN, f"{count}: another one, or its zone, is in the way", ""
+    may_lag = now_ms >= action.since_ms + CATCH_UP_MS
+    cold = [name for name in held if not _has_caught_up(fleet, standby, name, MOST_LAG_VERSIONS if may_lag else 0)]
+    if not cold:
+        where = ", ".join(sorted({fleet.places[id] for id in held.values()}, key=natural_order)) or "nowhere"
+        return Happening.IN_FORCE, f"the {len(held)} copies of standby {standby} are at {where}", ""
+    if now_ms >= action.since_ms + patience.warm_up_ms:
+        return Happening.EXPIRED, f"{len(cold)} of {len(held)} copies have not caught up, as that of {cold[0]}", ""
+    return None
+
+
+def _has_caught_up(fleet: Fleet, standby: str, task: str, most_lag: int) -> bool:
+    query, _ = fleet.partition_of_task().get(task, ("", -1))
+    if query not in fleet.queries or not fleet.queries[query].has_rocksdb:
+        return True
+    holder = copies_of(fleet, standby)[task]
+    copies = standbys_of(fleet, fleet.model)[holder]
+    return any(
+        copy is not None and copy.lag_versions <= most_lag for model, copy in copies.items() if model.standby_of == task
+    )
+
+
+def _executor_for(fleet: Fleet, action: Action) -> Executor | None:
+    """An executor at the destination that may hold copies, the one with the fewest."""
+    standby, destination = action.request.processor_id, action.request.destination_host
+    able = {id: fleet.executor_of[id] for id in fleet.may_hold_copies}
+    closed = {fleet.places[fleet.base_of(standby)], *places_of_replicas(fleet, standby, others=True)}
+    if destination == ANY_HOST:
+        closed |= places_of_replicas(fleet, standby).keys()
+    held = {
+        id: sum(task.standby_of is not None for task in container.tasks.values())
+        for id, container in fleet.model.containers.items()
+    }
+    fit = [id for id in able if fleet.places[id] not in closed and destination in (ANY_HOST, fleet.places[id])]
+    if destination == ANY_HOST:
+        fit = [id for id in fit if refusal(fleet, replace(action.request, destination_host=fleet.places[id])) is None]
+    chosen = min(fit, key=lambda id: (held.get(id, 0), natural_order(id)), default=None)
+    return None if chosen is None else fleet.executors[able[chosen]]
