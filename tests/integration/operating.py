@@ -1,0 +1,142 @@
+"""An operator beside a job that runs: asks it to move processors, feeds it, and looks at what its status shows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+from mooring.client import MooringClient
+from mooring.placement import ContainerPlacementResponseMessage, StatusCode
+from mooring.testing.cluster import SparkCluster
+from mooring.testing.submission import Submission
+from tests.integration.load import Load
+from tests.integration.warm import CHANGELOG
+
+HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
+
+
+class Operator:
+    """Asks a job, and feeds it until it has answered."""
+
+    def __init__(self, cluster: SparkCluster, load: Load, job: Submission) -> None:
+        self.cluster, self.load, self.job = cluster, load, job
+        self.client = MooringClient.open(load.metadata)
+
+    def places(self, processor: str, destination: str, expiry_ms: int | None = None) -> UUID:
+        return self.client.place_container(processor, destination, self.load.status()["application"], expiry_ms)
+
+    def answer(self, uuid: UUID, feeds: bool = True) -> ContainerPlacementResponseMessage:
+        """The last word on a request; meanwhile some batches run."""
+        last = None
+        for turn in range(16):
+            if feeds and turn < 4:
+                self.load.feed(self.job)
+            last = self.client.wait(uuid, 4, lambda news: None)
+            assert last is not None
+            if last.status_code.is_final:
+                break
+        assert last is not None and last.status_code.is_final, (last, self.load.status().get("requests"))
+        return last
+
+    def succeeds(self, uuid: UUID) -> None:
+        answer = self.answer(uuid)
+        assert answer.status_code is StatusCode.SUCCEEDED, answer.response_message
+
+    def processor_at(self, host: str) -> str:
+        """The one with the most tasks there."""
+        found = [one for one in self.load.status()["processors"] if one["location"] == host]
+        return str(max(found, key=lambda one: len(one["tasks"]))["id"])
+
+    def location_of(self, processor: str) -> str:
+        return str(next(one["location"] for one in self.load.status()["processors"] if one["id"] == processor))
+
+    def executor_of(self, processor: str) -> str:
+        return str(next(one["executor"] for one in self.load.status()["processors"] if one["id"] == processor))
+
+    def tasks_of(self, processor: str) -> list[str]:
+        return list(next(one["tasks"] for one in self.load.status()["processors"] if one["id"] == processor))
+
+    def ran_at(self, processor: str) -> set[str]:
+        """Where the processor's tasks ran last."""
+        tasks = self.load.status()["tasks"]
+        return {one["location"] for one in tasks if one["processor"] == processor and one["mode"] == "Active"}
+
+    def copied_at(self, processor: str) -> set[str]:
+        """Where the copies of the processor's tasks are."""
+        copies = [one for one in self.load.status()["tasks"] if one["mode"] == "Standby"]
+        own = self.tasks_of(processor)
+        return {one["location"] for one in copies if any(f"-{task}-" in one["name"] for task in own)}
+
+    def begins(self, uuid: UUID, phase: str) -> None:
+        """Wait until the status shows that a request is in this phase."""
+
+        def has_begun() -> bool:
+            shown = {one["uuid"]: one["message"] for one in self.load.status().get("requests", [])}
+            return shown.get(str(uuid), "").startswith(phase)
+
+        self.job.wait_until(has_begun, f"request {uuid} to be {phase}", 60)
+
+    def standby_threads(self) -> set[str]:
+        """The names, as far as Linux keeps them, of the driver's and the executors' threads that standbys need."""
+        driver, executors = (
+            threads_of_group(self.job.process.pid),
+            threads_of(*(e.pid for e in self.cluster.executors())),
+        )
+        assert "mooring-agent-watch"[:15] in driver and any(name.startswith("mooring-") for name in executors), driver
+        return {
+            name
+            for name in driver | executors
+            if name.startswith(("mooring-standby", "mooring-liven", "mooring-stuck"))
+        }
+
+    def waits_for(self, processor: str, host: str) -> None:
+        """The status shows what was answered a moment later."""
+        self.job.wait_until(lambda: self.location_of(processor) == host, f"processor {processor} at {host}", 30)
+        self.job.wait_until(lambda: self.ran_at(processor) == {host}, f"tasks of {processor} at {host}", 30)
+
+
+def threads_of(*pids: int) -> set[str]:
+    return {name_of(task) for pid in pids for task in Path(f"/proc/{pid}/task").glob("*/comm")}
+
+
+def name_of(thread: Path) -> str:
+    """Empty for one that has just ended."""
+    try:
+        return thread.read_text().strip()
+    except OSError:
+        return ""
+
+
+def threads_of_group(leader: int) -> set[str]:
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+    return threads_of(*(pid for pid in pids if group_of(pid) == leader))
+
+
+def group_of(pid: int) -> int | None:
+    """None for a process that has just ended."""
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+@contextmanager
+def operated(
+    directory: Path, changelog: str, files: int = 18, conf: Mapping[str, str] | None = None
+) -> Iterator[Operator]:
+    """A job on three hosts, each task kept once."""
+    load = Load(directory, files=files)
+    with SparkCluster(hosts=3, executor_memory="768m", work_dir=directory / "cluster") as cluster:
+        load.offer(2)
+        own = {CHANGELOG: changelog, "spark.mooring.processor.rebind.timeout": "60s"}
+        job = load.submit(cluster, {**own, **(conf or {})})
+        job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 120)
+        load.feed(job)
+        operator = Operator(cluster, load, job)
+        yield operator
+        operator.client.close()
+        load.offer_the_rest_and_finish(job)
+    load.assert_right()
