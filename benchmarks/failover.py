@@ -48,7 +48,7 @@ from benchmarks.machine import this_machine
 from benchmarks.sides import CHANGELOG, Side, mooring, mooring_standby, stock
 from benchmarks.storage.kinds import storage
 from benchmarks.takeover import Kill, figures_of, losses
-from benchmarks.working import DECOMMISSION, Seen, Working, built_states, compared, tell_to_go, three_hosts
+from benchmarks.working import DECOMMISSION, Seen, Working, built_states, compared, hosts_for, tell_to_go
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
 
@@ -130,7 +130,7 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
     rows: list[Row] = []
     for cores in plan.cores():
         sizes = [size for size in plan.sizes_gb if plan.cases_of(cores, size)]
-        with three_hosts("failover", keep, cores) as (cluster, directory):
+        with hosts_for("failover", keep, cores) as (cluster, directory):
             for size, built in built_states(cluster, directory, sizes):
                 for case in plan.cases_of(cores, size):
                     observe = partial(_faults, cluster, case=case, plan=plan)

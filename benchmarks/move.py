@@ -32,7 +32,7 @@ from benchmarks.figures import Row, percentile
 from benchmarks.machine import this_machine
 from benchmarks.sides import CHANGELOG, Side, mooring, stock
 from benchmarks.storage.kinds import storage
-from benchmarks.working import DECOMMISSION, HOSTS, Seen, Working, built_states, compared, tell_to_go, three_hosts
+from benchmarks.working import DECOMMISSION, HOSTS, Seen, Working, built_states, compared, hosts_for, tell_to_go
 from mooring.errors import ClusterError
 from mooring.placement import StatusCode
 from mooring.testing.cluster import SparkCluster
@@ -100,7 +100,7 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
     machine = this_machine()
     rows: list[Row] = []
     orders = [sides if number % 2 == 0 else sides[::-1] for number in range(plan.rounds)]
-    with three_hosts("move", keep) as (cluster, directory):
+    with hosts_for("move", keep) as (cluster, directory):
         for size, built in built_states(cluster, directory, plan.sizes_gb):
             for case in plan.cases:
                 observe = partial(_changes, cluster, case=case, plan=plan)

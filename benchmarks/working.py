@@ -1,7 +1,7 @@
 """An application that works on while something is done to it: state that was built before, batches of one size.
 
 For benchmarks that kill, end or move what works. Each side works on a copy of the same checkpoint; there are three
-hosts, and on each one executor, with one core unless a benchmark asks for more.
+hosts unless a benchmark asks for others, and on each one executor, with one core unless it asks for more.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ Seen = tuple[str, Mapping[str, float]]
 
 
 @contextmanager
-def three_hosts(name: str, keep: Path | None = None, cores: int = 1) -> Iterator[tuple[SparkCluster, Path]]:
+def hosts_for(
+    name: str, keep: Path | None = None, cores: int = 1, hosts: int = HOSTS
+) -> Iterator[tuple[SparkCluster, Path]]:
     """A cluster for the benchmark of this name, and a directory for its checkpoints: `keep`, else a temporary one.
 
     `cores` is how many tasks an executor runs at once, and each host has one.
@@ -54,7 +56,7 @@ def three_hosts(name: str, keep: Path | None = None, cores: int = 1) -> Iterator
     try:
         work = directory / "cluster"
         with SparkCluster(
-            HOSTS, cores_per_host=cores, executor_memory="1g", work_dir=work, host_memory="2g"
+            hosts, cores_per_host=cores, executor_memory="1g", work_dir=work, host_memory="2g"
         ) as cluster:
             yield cluster, directory
     finally:
@@ -112,9 +114,17 @@ class Working:
     """One side's application under way, on a checkpoint of its own."""
 
     def __init__(
-        self, cluster: SparkCluster, side: Side, where: Storage, checkpoint: Path, rows: int, conf: Mapping[str, str]
+        self,
+        cluster: SparkCluster,
+        side: Side,
+        where: Storage,
+        checkpoint: Path,
+        rows: int,
+        conf: Mapping[str, str],
+        hosts: int = HOSTS,
     ) -> None:
-        """Start it; each batch has so many `rows`."""
+        """Start it; each batch has so many `rows`, and `hosts` of the cluster are up."""
+        self.hosts = hosts
         self._cluster, self._side, self._checkpoint = cluster, side, checkpoint
         self._stop = checkpoint.with_name("stop")
         args = [where.uri(checkpoint), str(rows), str(self._stop)]
@@ -128,11 +138,13 @@ class Working:
     def wait_until_steady(self, batches: int) -> None:
         """All executors are there, so many batches have passed since, and the copies, if any, have caught up."""
         job = self.submission
-        job.wait_for_executors(HOSTS, timeout=120)
+        job.wait_for_executors(self.hosts, timeout=120)
         goal = max(self.commits()) + batches
         job.wait_until(lambda: max(self.commits()) >= goal, f"{batches} more batches", timeout=120 + 12 * batches)
         if self._side.keeps_copies:
-            job.wait_until(lambda: is_settled(self.status()), "an even plan whose copies are caught up", timeout=180)
+            job.wait_until(
+                lambda: is_settled(self.status(), self.hosts), "an even plan whose copies are caught up", timeout=180
+            )
 
     def wait_for_commits(self, count: int) -> None:
         """Return at once when so many more are there."""
@@ -188,16 +200,20 @@ def tell_to_go(executor: ExecutorProcess) -> None:
     wait_until(lambda: not executor.is_alive, "the executor to leave", timeout=120, interval=0.01)
 
 
-def is_settled(status: Mapping[str, Any]) -> bool:
+def is_even(status: Mapping[str, Any], hosts: int = HOSTS) -> bool:
+    """Whether so many processors have even shares."""
+    shares = [len(processor["tasks"]) for processor in status.get("processors", ())]
+    return len(shares) == hosts and max(shares) - min(shares) <= 1
+
+
+def is_settled(status: Mapping[str, Any], hosts: int = HOSTS) -> bool:
     """Whether the processors have even shares, and every partition a copy that is at most one version behind.
 
     The next batch is always under way, so one version is no lag. A plan that is not even is about to change.
     """
-    shares = [len(processor["tasks"]) for processor in status.get("processors", ())]
     copies = [task for task in status.get("tasks", ()) if task["mode"] == "Standby"]
-    is_even = len(shares) == HOSTS and max(shares) - min(shares) <= 1
     return (
-        is_even
+        is_even(status, hosts)
         and len(copies) == PARTITIONS
         and all(copy["local-bytes"] and (copy["lag-versions"] or 0) <= 1 for copy in copies)
     )

@@ -1,0 +1,108 @@
+"""Two hosts become four while a query works: how long is the longest batch until all four share the partitions.
+
+For each size of state the state is built once, by stock Spark, and each side works on a copy of that checkpoint, on
+`slow` storage with changelog checkpointing on: batches of a fixed number of rows, one after the other, that open and
+commit all partitions. Two of four hosts are down when the application starts, and come up at the same time, amid a
+batch, after a stretch of quiet batches; the application takes an executor on each. With Mooring it is over when its
+plan is even on four; with stock Spark, which has no plan, when both executors are there. Ten batches more count.
+
+    worst-over-median        the longest batch from when the hosts come up until ten commits after it was over, to the
+                             median of the quiet batches before
+    worst-batch-seconds      that longest batch
+    quiet-p50                that median
+    quiet-worst-over-median  the longest of the quiet batches, to that median: how far they scatter by themselves
+    change-seconds           from when the hosts come up until it was over
+    moves                    partitions that the plan gave to another processor; four is the least for eight
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import Row
+from benchmarks.machine import this_machine
+from benchmarks.move import Change
+from benchmarks.sides import CHANGELOG, Side, mooring, stock
+from benchmarks.storage.kinds import storage
+from benchmarks.working import Seen, Working, built_states, compared, hosts_for, is_even
+from mooring.testing.cluster import SparkCluster
+
+BEFORE, AFTER = 2, 4
+STORAGE = "slow"
+BATCHES_AFTER = 10
+ASKED_AFTER = 0.5
+"""Seconds from a commit until the hosts come up: a batch takes about two."""
+
+MOST_SECONDS = 300.0
+SIDES = (stock, mooring)
+UNITS = {"worst-over-median": "x", "quiet-worst-over-median": "x", "moves": "partitions"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one call of the benchmark goes through."""
+
+    sizes_gb: tuple[float, ...]
+    rounds: int
+    """How often each side runs, every time with a new application."""
+    rows: int
+    batches_first: int
+    batches_quiet: int
+
+
+QUICK = Plan((0.1,), rounds=1, rows=400, batches_first=10, batches_quiet=5)
+FULL = Plan((0.5,), rounds=3, rows=400, batches_first=20, batches_quiet=15)
+
+
+def run(quick: bool) -> dict[str, Any]:
+    """What the command line calls."""
+    return measure(QUICK if quick else FULL)
+
+
+def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path | None = None) -> dict[str, Any]:
+    """Run the plan on a cluster of four hosts; `keep` is a directory for its files, else a temporary one."""
+    machine = this_machine()
+    rows: list[Row] = []
+    orders = [sides if number % 2 == 0 else sides[::-1] for number in range(plan.rounds)]
+    with hosts_for("scale", keep, hosts=AFTER) as (cluster, directory):
+        for size, built in built_states(cluster, directory, plan.sizes_gb):
+            varied = {"storage": STORAGE, "state_gb": size, "changelog": True, "rows": plan.rows}
+            in_turn = [make() for order in orders for make in order]
+            rows += compared(cluster, in_turn, built, partial(_grown, cluster, plan=plan), UNITS, **varied)
+    return {"name": "scale", "machine": machine, "rows": rows}
+
+
+def _grown(cluster: SparkCluster, side: Side, checkpoint: Path, plan: Plan) -> Iterator[Seen]:
+    """The figures of one application."""
+    later = sorted(cluster.hosts)[BEFORE:]
+    for host in later:
+        cluster.kill_host(host)
+    working = Working(cluster, side, storage(STORAGE), checkpoint, plan.rows, {CHANGELOG: "true"}, hosts=BEFORE)
+    working.wait_until_steady(plan.batches_first)
+    moves = _moves(working)
+    quiet_from = time.time()
+    working.wait_for_commits(1 + plan.batches_quiet)  # the one that is under way is not among them
+    time.sleep(ASKED_AFTER)
+    at = time.time()
+    for host in later:
+        cluster.revive_host(host)
+    working.hosts = AFTER
+    job = working.submission
+    job.wait_for_executors(AFTER, timeout=120)
+    if side.name != "stock":
+        job.wait_until(lambda: is_even(working.status(), AFTER), "an even plan on four hosts", MOST_SECONDS)
+    over_at = time.time()
+    working.wait_for_commits(BATCHES_AFTER)
+    end = time.time()
+    moved = _moves(working) - moves
+    figures = Change(quiet_from, at, over_at, end).figures(working.finish())
+    yield "two hosts to four", figures if side.name == "stock" else {**figures, "moves": moved}
+
+
+def _moves(working: Working) -> int:
+    return int(working.status().get("counters", {}).get("moves", 0))
