@@ -87,6 +87,7 @@ FULL = (
     # Both place tasks evenly, so that commits meet the same contention: what do the copies cost?
     Case("raw", False, batches=200, rounds=2, sides=(mooring_without_copies, mooring)),
     Case("raw", False, batches=200, sides=(stock, mooring_standby)),
+    Case("raw", True, batches=200, sides=(stock, mooring_standby)),
 )
 
 
