@@ -74,7 +74,9 @@ def _seen(desk: Desk, fleet: Fleet, action: Action, others: list[Action], view: 
         case Phase.WAITING:
             return _turn_of(fleet, action, others)
         case Phase.RESERVING:
-            return moves.reserved(desk, fleet, action, view.patience, view.now_ms)
+            return moves.reserved(
+                fleet, action, view.patience, view.now_ms, lambda: moves.executor_for(desk, fleet, action)
+            )
         case Phase.WARMING_UP:
             return moves.warmed_up(fleet, action, view.patience, view.now_ms)
         case Phase.SWITCHING:
@@ -97,7 +99,9 @@ def _is_of_a_standby(fleet: Fleet, action: Action) -> bool:
 def _seen_of_a_standby(fleet: Fleet, action: Action, view: View) -> Seen | None:
     match action.phase:
         case Phase.RESERVING:
-            return standby_moves.reserved(fleet, action, view.patience, view.now_ms)
+            return moves.reserved(
+                fleet, action, view.patience, view.now_ms, lambda: standby_moves.executor_for(fleet, action)
+            )
         case Phase.WARMING_UP:
             return standby_moves.warmed_up(fleet, action, view.patience, view.now_ms)
         case Phase.LETTING_GO:

@@ -8,7 +8,7 @@ copies, and actives only when somebody asks or nobody else can have them, so tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -56,13 +56,15 @@ def is_where_it_is(fleet: Fleet, action: Action) -> bool:
     return destination in (LAST_SEEN, fleet.processors[action.request.processor_id].location)
 
 
-def reserved(desk: Desk, fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
-    """What has come of looking for an executor."""
+def reserved(
+    fleet: Fleet, action: Action, patience: Patience, now_ms: int, find: Callable[[], Executor | None]
+) -> Seen | None:
+    """What has come of looking for an executor, which `find` does."""
     refused = None if action.begun else refusal(fleet, action.request)
     if refused is not None:
         return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
     begun = fleet.executors.get(action.begun.executor) if action.begun else None  # it may be warm
-    found = begun or _executor_for(desk, fleet, action)
+    found = begun or find()
     if found is not None:
         return Happening.EXECUTOR_FOUND, f"executor {found.id} at {found.location} warms up", found.id
     wait = action.request.request_expiry_ms
@@ -205,7 +207,7 @@ def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[
     return bound_anew(fleet.without_wishes_of_the_gone())
 
 
-def _executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
+def executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
     """An executor at the destination, the one with the fewest tasks, now and with what is on its way there."""
     id, destination = action.request.processor_id, action.request.destination_host
     copies = places_of_copies(fleet, id)

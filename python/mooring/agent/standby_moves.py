@@ -35,23 +35,6 @@ def turn(fleet: Fleet, action: Action) -> Seen:
     return Happening.TURN_TO_MOVE, f"looking for an executor for {destination}", ""
 
 
-def reserved(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
-    """What has come of looking for an executor."""
-    refused = None if action.begun else refusal(fleet, action.request)
-    if refused is not None:
-        return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
-    begun = fleet.executors.get(action.begun.executor) if action.begun else None  # it may be warm
-    found = begun or _executor_for(fleet, action)
-    if found is not None:
-        return Happening.EXECUTOR_FOUND, f"executor {found.id} at {found.location} warms up", found.id
-    wait = action.request.request_expiry_ms
-    wait = patience.reserve_ms if wait is None else wait
-    if now_ms >= action.since_ms + wait:
-        where = action.request.destination_host
-        return Happening.EXPIRED, f"no executor was there for {where} within {wait} ms: nothing was changed", ""
-    return None
-
-
 def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
     """What has come of making copies at the destination."""
     standby, destination = action.request.processor_id, fleet.executors.get(action.executor)
@@ -133,7 +116,7 @@ def _has_caught_up(fleet: Fleet, standby: str, task: str, most_lag: int) -> bool
     )
 
 
-def _executor_for(fleet: Fleet, action: Action) -> Executor | None:
+def executor_for(fleet: Fleet, action: Action) -> Executor | None:
     """An executor at the destination that may hold copies, the one with the fewest."""
     standby, destination = action.request.processor_id, action.request.destination_host
     able = {id: fleet.executor_of[id] for id in fleet.may_hold_copies}
