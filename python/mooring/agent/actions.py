@@ -93,7 +93,8 @@ def _seen(desk: Desk, fleet: Fleet, action: Action, others: list[Action], view: 
 
 def _is_of_a_standby(fleet: Fleet, action: Action) -> bool:
     """Whether it moves or restarts a standby of a processor, as 4-0."""
-    return action.request.processor_id in fleet.standby_ids() and action.request.standby is None
+    id = action.request.processor_id
+    return fleet.base_of(id) != id and action.request.standby is None
 
 
 def _seen_of_a_standby(fleet: Fleet, action: Action, view: View) -> Seen | None:

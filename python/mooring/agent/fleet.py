@@ -250,7 +250,7 @@ class Fleet:
 
     def base_of(self, id: str) -> str:
         """The processor whose standby this is; any other id as it is."""
-        return self.standby_ids().get(id, (id, 0))[0]
+        return id if id in self.processors else self.standby_ids().get(id, (id, 0))[0]
 
     def without_wishes_of_the_gone(self) -> Fleet:
         """With what operators said of standbys of processors that are there."""

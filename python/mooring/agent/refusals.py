@@ -18,7 +18,7 @@ def refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | No
     """Why it can not be done now; None when it can."""
     if request.host_action is not None:
         return _refused_host(fleet, request.destination_host, request.host_action)
-    if request.processor_id in fleet.standby_ids() and request.standby is None:
+    if fleet.base_of(request.processor_id) != request.processor_id and request.standby is None:
         return _refused_standby(fleet, request.processor_id, request.destination_host)
     if request.processor_id not in fleet.processors:
         return _unknown_processor(fleet, request.processor_id)
