@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,42 +36,88 @@ def scala_object(jvm: Any, name: str) -> Any:
 class Store:
     """A state store with one key, whose value each commit changes; and an open copy of it."""
 
-    def __init__(self, jvm: Any, session: Any, directory: Path) -> None:
+    def __init__(self, jvm: Any, session: Any, directory: Path, has_column_families: bool = False) -> None:
         self._jvm, self._state = jvm, jvm.org.apache.spark.sql.execution.streaming.state
         self._none = jvm.scala.Option.apply(None)
+        self._has_column_families = has_column_families
         self.checkpoint = directory / "state" / "0" / "0"
         self._path = jvm.org.apache.hadoop.fs.Path(self.checkpoint.as_uri())
         self._access = scala_object(jvm, f"{DOORS}.CheckpointAccess").of(session)
         self._conf = scala_object(jvm, f"{STATE}.RocksDBConf").apply(self._access.stores())
         working, hadoop = jvm.java.io.File(str(directory / "owner")), self._access.hadoopConf()
         self._owner = self._state.RocksDB(
-            self._path.toString(), self._conf, working, hadoop, "owner", False, True, 0, self._none, self._none
+            self._path.toString(),
+            self._conf,
+            working,
+            hadoop,
+            "owner",
+            has_column_families,
+            True,
+            0,
+            self._none,
+            self._none,
         )
         self._copy = jvm.io.mooring.OpenCopy(self._path, 0, self._access, jvm.java.util.concurrent.Semaphore(1))
         self.ids: list[str | None] = [None]
         self.values = [b""]
         self._commits = 0
+        self.pairs: list[dict[bytes, bytes]] = [{}]
+        """All keys and values, of each version."""
+        self.counts: list[Any] = [None]
+        """How many keys the owner says that there are."""
         self.began_with = -1
         """The version of the snapshot that the instance which took over builds on, 0 for the empty store."""
 
-    def commit(self, with_snapshot: bool = False) -> None:
-        """The next version, as its owner writes it."""
+    def commit(self, with_snapshot: bool = False, draw: random.Random | None = None) -> None:
+        """The next version, as its owner writes it; with some changes of other keys, if they are to be drawn."""
         self._load(self._owner, len(self.ids) - 1)
+        if self._has_column_families:
+            self._owner.createColFamilyIfAbsent("default", False)
         self._commits += 1
         self.values.append(f"commit {self._commits}".encode())
         self._owner.put(b"key", self.values[-1], "default", False, False, False)
+        pairs = dict(self.pairs[-1])
+        for _ in range(80 if draw else 0):
+            self._change(pairs, draw)
+        self.pairs.append(pairs | {b"key": self.values[-1]})
         self.ids.append(self._owner.commit(with_snapshot)._2().stateStoreCkptId().get())
+        metrics = self._owner.metricsOpt().get()
+        self.counts.append(self._state.mooring.KeyCounts(metrics.numCommittedKeys(), metrics.numInternalKeys()))
+
+    def _change(self, pairs: dict[bytes, bytes], draw: random.Random) -> None:
+        """One change, of the kinds that a changelog knows; some values are long, so that there are several batches."""
+        key, value = b"%03d" % draw.randrange(60), draw.randbytes(draw.choice([8, 40_000]))
+        kinds = ["put", "remove", "merge", "delete range"] if self._has_column_families else ["put", "remove"]
+        kind = draw.choices(kinds, [10, 6, 4, 1][: len(kinds)])[0]
+        if kind == "put":
+            self._owner.put(key, value, "default", False, False, False)
+            pairs[key] = value
+        elif kind == "remove":
+            self._owner.remove(key, "default", False, False, False)
+            pairs.pop(key, None)
+        elif kind == "merge":
+            self._owner.merge(key, value, "default", False, False, False)
+            pairs[key] = pairs.get(key, b"") + value  # without a delimiter, by default
+        else:
+            end = b"%03d" % (int(key) + draw.randrange(1, 6))
+            self._owner.deleteRange(key, end, "default", False, False)
+            for gone in [each for each in pairs if key <= each < end]:
+                del pairs[gone]
 
     def give_up(self, version: int) -> None:
         """What was committed from that version on does not count."""
-        del self.ids[version:], self.values[version:]
+        del self.ids[version:], self.values[version:], self.pairs[version:], self.counts[version:]
 
-    def copy(self, version: int) -> None:
-        """Open a copy at that version, which its successor's changelog tells of."""
+    def copy(self, version: int, is_counted: bool = False) -> None:
+        """Open a copy at that version, which its successor's changelog tells of; its owner may have told the number of keys."""
         files = self._jvm.io.mooring.MooringCheckpointFileManager(self._path, self._access.hadoopConf())
         later = self._jvm.org.apache.hadoop.fs.Path(self._path, self.changelog(version + 1).name)
         lineage = scala_object(self._jvm, f"{DOORS}.StateFiles").lineage(files, later, self._access.codec())
-        copied = self._state.mooring.CopiedVersion(lineage.versions(), False)
+        copied = self._state.mooring.CopiedVersion(
+            lineage.versions(),
+            self._has_column_families,
+            self._jvm.scala.Option.apply(self.counts[version] if is_counted else None),
+        )
         assert self._copy.bringTo(copied)
 
     def upload_snapshot(self) -> None:
@@ -84,6 +131,23 @@ class Store:
             self._load(taken, version)
             self.began_with = taken.beganWith().get()._1() if taken.beganWith().isDefined() else 0
             return bytes(taken.get(b"key", "default"))
+        finally:
+            taken.close()
+
+    def pairs_taken_over(self, version: int) -> tuple[dict[bytes, bytes], int]:
+        """All keys and values of that version in a copy that was taken over, and how many it counts after a roll-back."""
+        taken = self._take()
+        try:
+            self._load(taken, version)
+            taken.put(b"of a task that fails", b"", "default", False, False, False)
+            taken.rollback()
+            self._load(taken, version)
+            found, pairs = {}, taken.iterator()
+            while pairs.hasNext():
+                pair = pairs.next()
+                found[bytes(pair.key())] = bytes(pair.value())
+            taken.commit(False)
+            return found, taken.metricsOpt().get().numCommittedKeys()
         finally:
             taken.close()
 
@@ -101,7 +165,7 @@ class Store:
             working,
             self._access.hadoopConf(),
             "anew",
-            False,
+            self._has_column_families,
             True,
             0,
             self._none,
@@ -115,7 +179,7 @@ class Store:
 
     def _take(self) -> Any:
         stores = scala_object(self._jvm, f"{DOORS}.OpenStores")
-        return stores.take(self._path.toString(), self._conf, False, True, 0, self._none).get()
+        return stores.take(self._path.toString(), self._conf, self._has_column_families, True, 0, self._none).get()
 
     def changelog(self, version: int) -> Path:
         return self.checkpoint / f"{version}_{self.ids[version]}.changelog"
@@ -214,3 +278,36 @@ def test_of_another_attempt_at_a_version_nothing_is_used(store: Store) -> None:
     store.commit()
     store.commit()
     assert store.taken_over(4) == store.values[4] == b"commit 6"
+
+
+@pytest.fixture(params=[False, True], ids=["one family", "column families"])
+def large(jvm: Any, session: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Store]:
+    """With ten versions of many keys, and an open copy of the third."""
+    store, draw = Store(jvm, session, tmp_path, has_column_families=request.param), random.Random(4)
+    for _ in range(10):
+        store.commit(draw=draw)
+    store.copy(3)
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+@pytest.mark.parametrize("copied", [(4,), (9,), (5, 8), (4, 5, 6, 7, 8, 9)])
+def test_a_copy_has_all_keys_and_their_number(large: Store, copied: tuple[int, ...], is_counted: bool) -> None:
+    for version in copied:
+        large.copy(version, is_counted)
+    assert large.pairs_taken_over(copied[-1]) == (large.pairs[copied[-1]], large.counts[copied[-1]].keys())
+
+
+def test_what_a_copy_has_missed_is_counted(large: Store) -> None:
+    large.copy(6, is_counted=True)
+    assert large.pairs_taken_over(9) == (large.pairs[9], large.counts[9].keys())
+
+
+def test_a_copy_that_is_opened_anew_counts_no_keys_either(large: Store) -> None:
+    """From the fourth version on it is to begin with the newest snapshot, which is three commits old."""
+    large.upload_snapshot()
+    large.commit()
+    large.commit()
+    large.copy(11, is_counted=True)
+    assert large.pairs_taken_over(11) == (large.pairs[11], large.counts[11].keys())

@@ -11,9 +11,9 @@ import org.apache.spark.util.Utils
 
 /**
  * A version of one state store whose files are all here: the versions since a snapshot, oldest first, the version itself
- * last.
+ * last; and how many keys that one has, if its owner has told.
  */
-final case class CopiedVersion(versions: Seq[(Long, String)], hasColumnFamilies: Boolean)
+final case class CopiedVersion(versions: Seq[(Long, String)], hasColumnFamilies: Boolean, counts: Option[KeyCounts])
 
 /**
  * The open copies of state stores that run elsewhere: RocksDB instances at a committed version, each of which waits for
@@ -44,8 +44,11 @@ object OpenStores {
           throw e
       }
     try {
-      val (version, id) = copied.versions.last
+      // Up to the snapshot first: what came after it need not be counted.
+      val (version, id) = door.newestSnapshotHere(copied.versions).getOrElse(copied.versions.last)
       door.load(version, Some(id), readOnly = true, loadEmpty = false)
+      if (!door.goOn(copied.versions, copied.counts))
+        throw new IllegalStateException(s"from version $version the changelogs do not lead to ${copied.versions.last._1}")
     } catch {
       case e: Throwable =>
         door.close()
@@ -91,7 +94,7 @@ final class OpenStore private[mooring] (
   def goOn(copied: CopiedVersion): Boolean =
     try door.exclusively {
       state.get == Held && door.mayBuildOnItsBase(copied.versions) && copied.hasColumnFamilies == hasColumnFamilies &&
-        door.goOn(copied.versions)
+        door.goOn(copied.versions, copied.counts)
     } finally closeIfDropped()
 
   /** Whether one that is opened now would begin with a newer snapshot, and should, although this one can still go on. */

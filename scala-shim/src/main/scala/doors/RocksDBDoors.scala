@@ -1,7 +1,6 @@
 package org.apache.spark.sql.execution.streaming.state.mooring
 
 import java.io.File
-import java.lang.reflect.InvocationTargetException
 import java.util.concurrent.locks.ReentrantLock
 
 import scala.util.control.NonFatal
@@ -86,8 +85,11 @@ trait SnapshotLoadWatcher {
   /** The store is a provider's from now on; it was a copy. The provider has not asked for a version yet. */
   def takenOver(): Unit
 
-  /** A version was committed; the store's SST files weigh `bytes`, by the figures that RocksDB takes at each commit. */
-  def committed(bytes: Long): Unit
+  /**
+   * A version was committed, with its unique id where the format has one; the store's SST files weigh `bytes`, by the
+   * figures that RocksDB takes at each commit.
+   */
+  def committed(version: Long, id: Option[String], keys: KeyCounts, bytes: Long): Unit
 }
 
 private class RocksDBDoor(
@@ -176,7 +178,7 @@ private class RocksDBDoor(
   private def catchesUp(version: Long, id: Option[String]): Boolean = loadedVersion > 0 && loadedVersion < version && id.exists { last =>
     try {
       val lineage = lineageOf(version, last)
-      mayBuildOnItsBase(lineage) && !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && goOn(lineage)
+      mayBuildOnItsBase(lineage) && !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && goOn(lineage, None)
     } catch {
       case NonFatal(_) if !RocksDBDoor.taskIsKilled => false // its files are read in another way, which tells what is wrong
     }
@@ -214,8 +216,18 @@ private class RocksDBDoor(
     beganWith.isEmpty || age == 0 || age * 4 <= retained * 3 && age + 2 <= retained
   }
 
-  /** Whether it should rather begin with another snapshot, of which there is a newer one. */
-  def isDated(lineage: Seq[(Long, String)]): Boolean = ageOfBase(lineage) * 2 > conf.minVersionsToRetain
+  /**
+   * Whether it should rather begin with the newest snapshot: from a quarter of the versions that are retained when there
+   * is little to be replayed on top of that, as when it has just been uploaded; from half of them in any case.
+   */
+  def isDated(lineage: Seq[(Long, String)]): Boolean = {
+    val (age, retained) = (ageOfBase(lineage), conf.minVersionsToRetain)
+    age * 2 > retained || age * 4 > retained && (lineage.size - 1) * 4 <= age
+  }
+
+  /** The newest of these versions of which the host keeps the snapshot. */
+  def newestSnapshotHere(versions: Seq[(Long, String)]): Option[(Long, String)] =
+    versions.reverseIterator.find { case (version, id) => watcher.keeps(s"${version}_$id.zip") }
 
   /** How many versions the end of the lineage is past what it began with; 0 when the lineage begins with that as well. */
   private def ageOfBase(lineage: Seq[(Long, String)]): Long =
@@ -225,15 +237,15 @@ private class RocksDBDoor(
   /**
    * Brings a copy from the version that it stands at to the last of these, which build on each other, by their changelogs;
    * false when it stands at none of them, or one is missing. Whatever fails leaves an instance that any load opens anew.
+   * `counts` are those of the last, where they are known.
    */
-  def goOn(lineage: Seq[(Long, String)]): Boolean = {
+  def goOn(lineage: Seq[(Long, String)], counts: Option[KeyCounts]): Boolean = {
     val later = lineage.dropWhile { case (version, id) => !standsAt(version, Some(id)) }.drop(1)
     val isThere = lineage.lastOption.exists { case (version, id) => standsAt(version, Some(id)) }
     if (later.nonEmpty && later.map(_._1) == (loadedVersion + 1 to later.last._1)) {
       val (version, id) = later.last
-      val replayable = later.map { case (one, itsId) => (one, Option(itsId)) }.toArray
       loadedStateStoreCkptId = None // a half-replayed instance is no version at all
-      try replay(replayable)
+      try replay(later, if (conf.trackTotalNumberOfRows) counts else Some(KeyCounts.NotCounted))
       catch {
         case e: Throwable =>
           loadedVersion = -1
@@ -246,10 +258,20 @@ private class RocksDBDoor(
     } else isThere
   }
 
-  /** As stock replays on top of a snapshot: nothing is written elsewhere, as a copy is loaded for reading only. */
-  private def replay(versions: Array[(Long, Option[String])]): Unit =
-    try { RocksDBDoor.replayChangelog.invoke(this, versions); () }
-    catch { case e: InvocationTargetException => throw e.getCause }
+  /** Nothing is written elsewhere, as a copy is loaded for reading only. Stock's replay alone verifies checksums of rows. */
+  private def replay(versions: Seq[(Long, String)], counts: Option[KeyCounts]): Unit = {
+    val replay = new Replay(this)
+    counts.filterNot(_ => conf.rowChecksumEnabled) match {
+      case None => replay.counting(versions)
+      case Some(told) =>
+        for ((version, id) <- versions) {
+          val changelog = files.getChangelogReader(version, Some(id))
+          try replay.uncounted(changelog)
+          finally changelog.closeIfNeeded()
+        }
+        replay.told(told)
+    }
+  }
 
   /** Spark's own `close` may be called by any thread, and any number of times. */
   override def close(): Unit = {
@@ -271,7 +293,8 @@ private class RocksDBDoor(
       try super.commit(forceSnapshot)
       finally watcher.written()
     doubts.settled()
-    metricsOpt.foreach(metrics => watcher.committed(metrics.totalSSTFilesBytes))
+    for (metrics <- metricsOpt) watcher.committed(committed._1, committed._2.stateStoreCkptId,
+      KeyCounts(metrics.numUncommittedKeys, metrics.numInternalKeys), metrics.totalSSTFilesBytes)
     committed
   }
 
@@ -286,11 +309,4 @@ private class RocksDBDoor(
 
 private object RocksDBDoor {
   def taskIsKilled: Boolean = Option(TaskContext.get()).exists(_.isInterrupted())
-
-  /** Private in Spark 4.2, where only a load calls it. */
-  private lazy val replayChangelog = {
-    val method = classOf[RocksDB].getDeclaredMethod("replayChangelog", classOf[Array[(Long, Option[String])]])
-    method.setAccessible(true)
-    method
-  }
 }

@@ -7,6 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
@@ -107,6 +108,9 @@ object StreamDoors {
     SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession)
       .flatMap(s => Option(s.sharedState.activeStreamingQueries.get(UUID.fromString(id))))
       .map(new StreamDoor(_))
+
+  /** The id of the query that this thread runs a task of, if any. */
+  def queryOfTask: Option[String] = Option(TaskContext.get()).flatMap(task => Option(task.getLocalProperty(StreamExecution.QUERY_ID_KEY)))
 
   /** Every query of the application that runs. */
   def running: Seq[StreamDoor] = SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession).toSeq

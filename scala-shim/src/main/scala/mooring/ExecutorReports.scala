@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.Path
 import org.apache.spark.api.plugin.PluginContext
-import org.apache.spark.sql.execution.streaming.state.mooring.Rehearsal
+import org.apache.spark.sql.execution.streaming.state.mooring.{KeyCounts, Rehearsal, StreamDoors}
 
 /**
  * The newest version of the job model, when to ask again, the queries of which this executor is to keep copies, and
@@ -19,8 +19,12 @@ final case class DriverWord(version: Long, againInMs: Long, copied: Set[String],
  */
 object ExecutorReports {
   @volatile private var context: Option[PluginContext] = None
+  @volatile private var areCopiesKept = false
 
-  private[mooring] def through(pluginContext: Option[PluginContext]): Unit = context = pluginContext
+  private[mooring] def through(pluginContext: Option[PluginContext], withCopies: Boolean = false): Unit = {
+    context = pluginContext
+    areCopiesKept = withCopies
+  }
 
   def hello(location: String, zone: String): Unit =
     send(Map("report" -> "hello", "location" -> location, "zone" -> zone))
@@ -35,6 +39,12 @@ object ExecutorReports {
       "remote-files" -> counts.remoteFiles, "remote-bytes" -> counts.remoteBytes,
       "local-changelogs" -> counts.localChangelogs, "remote-changelogs" -> counts.remoteChangelogs))
   }
+
+  /** By a task of a query that has just committed a store: who has a copy need not count then. */
+  def keysCounted(version: Long, id: String, counts: KeyCounts): Unit =
+    if (areCopiesKept) for (query <- StreamDoors.queryOfTask)
+      send(Map("report" -> "keys-counted", "query" -> query, "version" -> version, "id" -> id, "keys" -> counts.keys,
+        "internal-keys" -> counts.internal))
 
   def copyMade(query: String, partition: Int, version: Long, bytes: Long, fetched: Long): Unit =
     send(Map("report" -> "copy-made", "query" -> query, "partition" -> partition, "version" -> version, "bytes" -> bytes,

@@ -3,7 +3,7 @@ package io.mooring
 import java.util.concurrent.atomic.AtomicBoolean
 
 import org.apache.hadoop.fs.{FileSystem, Path}
-import org.apache.spark.sql.execution.streaming.state.mooring.{RestoreMetrics, RocksDBProviderDoor, SnapshotLoadWatcher}
+import org.apache.spark.sql.execution.streaming.state.mooring.{KeyCounts, RestoreMetrics, RocksDBProviderDoor, SnapshotLoadWatcher}
 
 /**
  * Stock RocksDB's provider, whose files the host keeps. Its checkpoints are those of the stock provider to the byte.
@@ -74,8 +74,10 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
     Say.info(s"the open copy of $storeDir is taken over")
   }
 
-  override def committed(bytes: Long): Unit =
+  override def committed(version: Long, id: Option[String], keys: KeyCounts, bytes: Long): Unit = {
     if (size.isNews(bytes, System.nanoTime())) ExecutorReports.stateMeasured(storeDir, bytes)
+    id.foreach(ExecutorReports.keysCounted(version, _, keys))
+  }
 }
 
 /** How large a store was said to be, and when: what is worth saying anew. */

@@ -174,7 +174,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = Aside.otherwise("executor part", ()) {
     val settings = SettingsTable.read(context.conf().getAll.toMap)
     if (settings.isOn("spark.mooring.enabled")) {
-      ExecutorReports.through(Some(context))
+      ExecutorReports.through(Some(context), withCopies = settings.copies > 0)
       val directory = HostStores.directory(settings.text("spark.mooring.local.store.dir"), System.getenv().asScala.get)
       val store = HostStore.open(directory)
       HostStores.use(store)

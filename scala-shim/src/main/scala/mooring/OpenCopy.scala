@@ -34,7 +34,8 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
         false
     }
 
-  private def hasGoneOn(copied: CopiedVersion): Boolean = open.exists(copy => copy.goOn(copied) && !copy.isDated(copied))
+  private def hasGoneOn(copied: CopiedVersion): Boolean = stands(copied) && !open.exists(_.isDated(copied))
+  private def stands(copied: CopiedVersion): Boolean = open.exists(_.goOn(copied))
 
   def isOpen: Boolean = open.nonEmpty
 
@@ -46,7 +47,8 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
           failure = None
           throw e
         }
-        if (!hasGoneOn(copied)) openAnew(copied)
+        if (!stands(copied)) openAnew(copied)
+        else if (open.exists(_.isDated(copied))) openInTurn(copied)
         if (open.nonEmpty) hasFailed = false
         true
       } catch {
@@ -77,21 +79,27 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
     open = None
   }
 
-  /** Where there is room for both, it takes the place of one that is still there. */
   private def openAnew(copied: CopiedVersion): Unit = {
     if (open.exists(_.isTaken)) notBefore = System.nanoTime() + OpenCopy.PauseNanos // the order is from before that
-    if (notBefore - System.nanoTime() > 0) drop()
-    else if (hasRoom) {
-      val watcher = new StoreWatcher(directory, isOfCopy = true)
-      val opened =
-        try OpenStores.open(directory, partition, copied, access, watcher)(room.release())
-        catch {
-          case e: Throwable =>
-            room.release()
-            throw e
-        }
-      open = Some(opened)
-    }
+    if (notBefore - System.nanoTime() > 0) drop() else openNow(copied)
+  }
+
+  /** Until it is its turn the one that is open goes on. */
+  private def openInTurn(copied: CopiedVersion): Unit = if (OpenCopy.turn.tryAcquire())
+    try openNow(copied)
+    finally OpenCopy.turn.release()
+
+  /** Where there is room for both, it takes the place of one that is still there. */
+  private def openNow(copied: CopiedVersion): Unit = if (hasRoom) {
+    val watcher = new StoreWatcher(directory, isOfCopy = true)
+    val opened =
+      try OpenStores.open(directory, partition, copied, access, watcher)(room.release())
+      catch {
+        case e: Throwable =>
+          room.release()
+          throw e
+      }
+    open = Some(opened)
   }
 
   private def hasRoom: Boolean = room.tryAcquire() || {
@@ -101,5 +109,7 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
 }
 
 private object OpenCopy {
+  // Copies become dated together, and opening them takes processor time that the tasks of the executor need.
+  private val turn = new Semaphore(1)
   private val PauseNanos = TimeUnit.MINUTES.toNanos(1)
 }

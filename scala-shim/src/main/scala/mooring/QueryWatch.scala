@@ -10,7 +10,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler._
 import org.apache.spark.scheduler.mooring.PendingTasks
-import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, Rehearsal, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.mooring.{KeyCounts, OperatorFacts, Rehearsal, StreamDoors}
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 
@@ -246,6 +246,8 @@ final class ReportDesk(
       case "copy-made" => standbys.foreach(_.copyMade(report.get("executor").asText(), report.get("query").asText(),
         CopyState(report.get("partition").asInt(), report.get("version").asLong(), report.get("bytes").asLong()),
         report.get("fetched-bytes").asLong()))
+      case "keys-counted" => standbys.foreach(_.keysCounted(report.get("query").asText(), report.get("version").asLong(),
+        report.get("id").asText(), KeyCounts(report.get("keys").asLong(), report.get("internal-keys").asLong())))
       case other => Say.once(s"report-$other", s"an executor sent a report of an unknown kind, $other: ignored")
     }
   }

@@ -6,7 +6,7 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, OperatorFacts, Replica, ReplicaSession}
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, KeyCounts, OperatorFacts, Replica, ReplicaSession}
 
 /**
  * The replica queries of this driver: one for each running query of which the plan names copies. A thread of its own,
@@ -54,6 +54,10 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   def copyMade(executor: String, query: String, copy: CopyState, fetched: Long): Unit =
     Option(watched.get(query)).foreach(_.copyMade(executor, copy, fetched))
+
+  /** What the owner of a store says of a version that it has just committed, and that may come to nothing. */
+  def keysCounted(query: String, version: Long, id: String, counts: KeyCounts): Unit =
+    Option(watched.get(query)).foreach(_.keysCounted(version, id, counts))
 
   /** The newest round that there is, once it is another than `last`; `last` after a second. */
   def awaitRound(query: String, last: Round): Round = {

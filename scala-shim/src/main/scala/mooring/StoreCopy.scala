@@ -5,10 +5,13 @@ import java.io.{FileNotFoundException, IOException}
 import scala.util.Using
 
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
-import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, CopiedVersion, StateFiles}
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, CopiedVersion, KeyCounts, StateFiles}
 
-/** A version of one state store that was committed; its unique id, where the checkpoint's format has one. */
-final case class StoreVersion(directory: String, version: Long, id: Option[String])
+/**
+ * A version of one state store that was committed; its unique id, where the checkpoint's format has one; how many keys it
+ * has, where its owner's word of that has come.
+ */
+final case class StoreVersion(directory: String, version: Long, id: Option[String], counts: Option[KeyCounts])
 
 /**
  * This host's copy of one state store: the very files that a provider opening its newest version would ask for, kept in
@@ -37,7 +40,7 @@ private final class StoreCopy(
     val round = new Round
     val now = wanted.id match {
       case _ if wanted.version == 0 => Map.empty[String, Long]
-      case Some(id) => round.uniquelyNamed(wanted.version, id)
+      case Some(id) => round.uniquelyNamed(wanted.version, id, wanted.counts)
       case None => round.snapshotBefore(wanted.version)
     }
     // Of what was here when the round began: what came meanwhile is an active's.
@@ -61,26 +64,26 @@ private final class StoreCopy(
     var opened = Option.empty[CopiedVersion]
 
     /** Of format v2: the version's own snapshot, else its changelog and all it builds on. */
-    def uniquelyNamed(version: Long, id: String): Map[String, Long] = {
+    def uniquelyNamed(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
       val base = s"${version}_$id"
       if (present.contains(s"$base.zip")) snapshot(base)
       else Seq(byChangelog, !byChangelog).iterator.flatMap { changelogFirst =>
-        if (changelogFirst) fetch(s"$base.changelog").map { own => byChangelog = true; own ++ byLineage(version, id) }
+        if (changelogFirst) fetch(s"$base.changelog").map { own => byChangelog = true; own ++ byLineage(version, id, counts) }
         else fetch(s"$base.zip").map { _ => byChangelog = false; snapshot(base) }
       }.nextOption().getOrElse(throw new FileNotFoundException(s"$directory has no version $base any more"))
     }
 
     /** What an open copy goes on by; else the newest snapshot that this host has or can get, and the changelogs after it. */
-    private def byLineage(version: Long, id: String): Map[String, Long] = {
+    private def byLineage(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
       val changelog = s"${version}_$id"
       val read = StateFiles.lineage(checkpoint, new Path(directory, s"$changelog.changelog"), access.codec)
       // A version that has made a column family has a snapshot besides, which alone tells of that.
       if (read.hasColumnFamilies && fetch(s"$changelog.zip").isDefined) {
-        opened = Some(CopiedVersion(Seq(version -> id), hasColumnFamilies = true))
+        opened = Some(CopiedVersion(Seq(version -> id), hasColumnFamilies = true, counts))
         snapshot(changelog)
       } else {
         val versions = read.versions.map { case (version, id) => s"${version}_$id" }
-        val copied = CopiedVersion(read.versions :+ (version -> id), read.hasColumnFamilies)
+        val copied = CopiedVersion(read.versions :+ (version -> id), read.hasColumnFamilies, counts)
         val missed = versions.reverse.takeWhile(name => !needed.contains(s"$name.changelog")).reverse
         val isThere = open.isOpen && missed.size < versions.size // else it stands at none of them
         val changelogs = if (isThere) missed.flatMap(name => fetch(s"$name.changelog")).flatten else Nil

@@ -3,7 +3,7 @@ package io.mooring
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicLong
 
-import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, OperatorFacts, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, KeyCounts, OperatorFacts, StreamDoors}
 
 /** One run of a query that has standbys: which versions it has committed, and how the copies of them stand. */
 private final class Watched(val query: String, val run: String, operators: Seq[OperatorFacts]) {
@@ -18,6 +18,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   private var copies = Map.empty[(Int, String), CopyState] // by partition and executor
   private var fetched = Map.empty[(Int, String), Long] // bytes since the last news
   private var isNews = false
+  private var counted = Map.empty[String, (Long, KeyCounts)] // unique id of a store's version -> the version, and its keys
 
   // Of the round that was offered last
   private var placed = Map.empty[Int, Seq[Executor]] // partition -> holders of its copies
@@ -39,9 +40,15 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
     commits.put(newest, System.currentTimeMillis())
     if (commits.size > Watched.MostCommits) commits.pollFirstEntry()
     version = newest
+    counted = counted.filter { case (_, (of, _)) => of >= newest }
     isNews ||= copies.nonEmpty
     notifyAll()
   }
+
+  /** Told before the commit of which it is; if there is none it goes with the next one. */
+  def keysCounted(of: Long, id: String, counts: KeyCounts): Unit = synchronized { if (of >= version) counted += id -> (of, counts) }
+
+  private def countsOf(id: String): Option[KeyCounts] = synchronized { counted.get(id).map(_._2) }
 
   /**
    * The newest round, when its copies are to be held by these: another than the last one after a commit, when the holders
@@ -78,7 +85,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
       operator <- operators if partition < operator.partitions
       (store, index) <- operator.stores.zipWithIndex
       id <- idOf(operator, index)
-    } yield StoreVersion(operator.directory(partition, store), newest, id)
+    } yield StoreVersion(operator.directory(partition, store), newest, id, id.flatMap(countsOf))
     Option.when(newest > 0 && (ids._2.nonEmpty || !running.hasUniqueIds))(CopyOrder(partition, newest, stores))
   }
 

@@ -1,0 +1,112 @@
+package org.apache.spark.sql.execution.streaming.state.mooring
+
+import java.lang.reflect.{InvocationTargetException, Method}
+import java.util.{Arrays, Comparator}
+
+import scala.collection.mutable.ArrayBuffer
+
+import org.rocksdb.{WriteBatch, WriteOptions, RocksDB => NativeRocksDB}
+
+import org.apache.spark.sql.execution.streaming.state.{RecordType, RocksDB, StateStoreChangelogReader}
+
+/** How many keys a version of a store has, and how many that Spark keeps beside the user's; -1 where they are not counted. */
+final case class KeyCounts(keys: Long, internal: Long)
+
+object KeyCounts {
+  val NotCounted: KeyCounts = KeyCounts(-1, -1)
+}
+
+/**
+ * Brings an open instance on by the changes of later versions. Stock's replay looks every key up before it writes it, to
+ * know how many there are, which is the larger part of its time; where the owner has told their number the changes are
+ * written many at once instead, in the order of their keys.
+ */
+private final class Replay(store: RocksDB) {
+  import Replay._
+
+  /** As stock replays on top of a snapshot. */
+  def counting(versions: Seq[(Long, String)]): Unit = {
+    call(inside.replayChangelog, versions.map { case (version, id) => (version, Option(id)) }.toArray)
+    told(KeyCounts(call[Long](inside.keys), call[Long](inside.internalKeys)))
+  }
+
+  /** The changes of one version, which may have any number of them. */
+  def uncounted(changes: StateStoreChangelogReader): Unit = {
+    store.updateMemoryUsageIfNeeded()
+    val batch = new Batch(call[NativeRocksDB](inside.db), call[WriteOptions](inside.writeOptions))
+    changes.foreach { case (kind, key, value) => batch.add(kind, key, value) }
+    batch.write()
+  }
+
+  /** How many keys there are in the version to which it was brought. */
+  def told(counts: KeyCounts): Unit = {
+    inside.setKeys.foreach(call[Any](_, Long.box(counts.keys)))
+    inside.setInternalKeys.foreach(call[Any](_, Long.box(counts.internal)))
+  }
+
+  private def call[T](method: Method, arguments: AnyRef*): T =
+    try method.invoke(store, arguments: _*).asInstanceOf[T]
+    catch { case e: InvocationTargetException => throw e.getCause }
+}
+
+private object Replay {
+  private val MostBytes = 1 << 20
+  private type Change = (RecordType.Value, Array[Byte], Array[Byte])
+
+  private val byKey: Comparator[Change] = (one, other) => Arrays.compareUnsigned(one._2, other._2)
+
+  /** Private in Spark 4.2. Looked up together, so that all of it is found to be as expected, or none of it is used. */
+  private lazy val inside = new Inside
+
+  private final class Inside {
+    private def method(name: String, parameters: Class[_]*): Method = {
+      val found = classOf[RocksDB].getDeclaredMethod(name, parameters: _*)
+      found.setAccessible(true)
+      found
+    }
+
+    val replayChangelog: Method = method("replayChangelog", classOf[Array[(Long, Option[String])]])
+    val db: Method = method("db")
+    val writeOptions: Method = method("writeOptions")
+    val keys: Method = method("numKeysOnWritingVersion")
+    val internalKeys: Method = method("numInternalKeysOnWritingVersion")
+    val setKeys: Seq[Method] = both("numKeys")
+    val setInternalKeys: Seq[Method] = both("numInternalKeys")
+
+    /** What a roll-back returns to, and what the next version begins with. */
+    private def both(name: String): Seq[Method] =
+      Seq("OnLoadedVersion", "OnWritingVersion").map(which => method(s"$name${which}_$$eq", classOf[Long]))
+  }
+
+  /** Neighbours in a sorted batch are neighbours in memory, too; the last of several changes of one key stays the last. */
+  private final class Batch(db: NativeRocksDB, options: WriteOptions) {
+    private val changes = ArrayBuffer.empty[Change]
+    private var bytes = 0L
+
+    def add(kind: RecordType.Value, key: Array[Byte], value: Array[Byte]): Unit = {
+      val isOfMany = kind == RecordType.DELETE_RANGE_RECORD
+      if (isOfMany || bytes >= MostBytes) write()
+      changes += ((kind, key, value))
+      bytes += key.length + (if (value == null) 0 else value.length)
+      if (isOfMany) write()
+    }
+
+    def write(): Unit = if (changes.nonEmpty) {
+      val sorted = changes.toArray
+      Arrays.sort(sorted, byKey) // which keeps the order of equal ones
+      val batch = new WriteBatch()
+      try {
+        sorted.foreach {
+          case (RecordType.PUT_RECORD, key, value) => batch.put(key, value)
+          case (RecordType.DELETE_RECORD, key, _) => batch.delete(key)
+          case (RecordType.MERGE_RECORD, key, value) => batch.merge(key, value)
+          case (RecordType.DELETE_RANGE_RECORD, first, end) => batch.deleteRange(first, end)
+          case (other, _, _) => throw new IllegalStateException(s"a changelog has a record of the kind $other")
+        }
+        db.write(options, batch)
+      } finally batch.close()
+      changes.clear()
+      bytes = 0
+    }
+  }
+}
