@@ -4,6 +4,7 @@ import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state.StateStoreConf
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.ui.StreamingQueryStatusListener
@@ -38,6 +39,8 @@ final class ReplicaSession(stopMs: Long) {
     val own = SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession)
       .getOrElse(throw new IllegalStateException("there is no session yet")).newSession()
     own.sessionState.conf.setConf(SQLConf.STREAMING_STOP_TIMEOUT, stopMs)
+    // Their logs are on the driver's own disk, where Spark's usual file manager begins some forty processes a batch.
+    own.sessionState.conf.setConfString(StreamDoors.FileManagerKey, classOf[FileSystemBasedCheckpointFileManager].getName)
     own.streams.listListeners().filterNot(_.isInstanceOf[StreamingQueryStatusListener]).foreach(own.streams.removeListener)
     own
   }
