@@ -1,13 +1,13 @@
 package org.apache.spark.sql.execution.streaming.state.mooring
 
 import java.lang.reflect.{InvocationTargetException, Method}
-import java.util.{Arrays, Comparator}
+import java.util.{Arrays, Comparator, Map => JMap}
 
 import scala.collection.mutable.ArrayBuffer
 
 import org.rocksdb.{WriteBatch, WriteOptions, RocksDB => NativeRocksDB}
 
-import org.apache.spark.sql.execution.streaming.state.{RecordType, RocksDB, StateStoreChangelogReader}
+import org.apache.spark.sql.execution.streaming.state.{RecordType, RocksDB, RocksDBStateStoreProvider, StateStoreChangelogReader}
 
 /** How many keys a version of a store has, and how many that Spark keeps beside the user's; -1 where they are not counted. */
 final case class KeyCounts(keys: Long, internal: Long)
@@ -21,7 +21,7 @@ object KeyCounts {
  * know how many there are, which is the larger part of its time; where the owner has told their number the changes are
  * written many at once instead, in the order of their keys.
  */
-private final class Replay(store: RocksDB) {
+private final class Replay(store: RocksDB, hasColumnFamilies: Boolean) {
   import Replay._
 
   /** As stock replays on top of a snapshot. */
@@ -34,8 +34,18 @@ private final class Replay(store: RocksDB) {
   def uncounted(changes: StateStoreChangelogReader): Unit = {
     store.updateMemoryUsageIfNeeded()
     val batch = new Batch(call[NativeRocksDB](inside.db), call[WriteOptions](inside.writeOptions))
-    changes.foreach { case (kind, key, value) => batch.add(kind, key, value) }
+    val families = if (hasColumnFamilies) Some(call[JMap[Short, String]](inside.families)) else None
+    changes.foreach { case (kind, key, value) =>
+      families.foreach(checkFamily(key, _))
+      batch.add(kind, key, value)
+    }
     batch.write()
+  }
+
+  /** As Spark's replay does by looking it up: a family that is not known would be numbered anew later. */
+  private def checkFamily(key: Array[Byte], families: JMap[Short, String]): Unit = {
+    val id = RocksDBStateStoreProvider.getColumnFamilyBytesAsId(key)
+    if (!families.containsKey(id)) throw new IllegalStateException(s"a changelog has a key of column family $id, which is not known here")
   }
 
   /** How many keys there are in the version to which it was brought. */
@@ -68,6 +78,7 @@ private object Replay {
     val replayChangelog: Method = method("replayChangelog", classOf[Array[(Long, Option[String])]])
     val db: Method = method("db")
     val writeOptions: Method = method("writeOptions")
+    val families: Method = method("colFamilyIdToNameMap")
     val keys: Method = method("numKeysOnWritingVersion")
     val internalKeys: Method = method("numInternalKeysOnWritingVersion")
     val setKeys: Seq[Method] = both("numKeys")

@@ -85,11 +85,11 @@ trait SnapshotLoadWatcher {
   /** The store is a provider's from now on; it was a copy. The provider has not asked for a version yet. */
   def takenOver(): Unit
 
-  /**
-   * A version was committed, with its unique id where the format has one; the store's SST files weigh `bytes`, by the
-   * figures that RocksDB takes at each commit.
-   */
-  def committed(version: Long, id: Option[String], keys: KeyCounts, bytes: Long): Unit
+  /** A version was committed; the store's SST files weigh `bytes`, by the figures that RocksDB takes at each commit. */
+  def committed(bytes: Long): Unit
+
+  /** How many keys the version has that was committed under this unique id. */
+  def counted(version: Long, id: String, keys: KeyCounts): Unit
 }
 
 private class RocksDBDoor(
@@ -245,7 +245,7 @@ private class RocksDBDoor(
     if (later.nonEmpty && later.map(_._1) == (loadedVersion + 1 to later.last._1)) {
       val (version, id) = later.last
       loadedStateStoreCkptId = None // a half-replayed instance is no version at all
-      try replay(later, if (conf.trackTotalNumberOfRows) counts else Some(KeyCounts.NotCounted))
+      try replay(later, if (conf.trackTotalNumberOfRows) counts.filter(_.keys >= 0) else Some(KeyCounts.NotCounted))
       catch {
         case e: Throwable =>
           loadedVersion = -1
@@ -260,7 +260,7 @@ private class RocksDBDoor(
 
   /** Nothing is written elsewhere, as a copy is loaded for reading only. Stock's replay alone verifies checksums of rows. */
   private def replay(versions: Seq[(Long, String)], counts: Option[KeyCounts]): Unit = {
-    val replay = new Replay(this)
+    val replay = new Replay(this, useColumnFamilies)
     counts.filterNot(_ => conf.rowChecksumEnabled) match {
       case None => replay.counting(versions)
       case Some(told) =>
@@ -293,10 +293,16 @@ private class RocksDBDoor(
       try super.commit(forceSnapshot)
       finally watcher.written()
     doubts.settled()
-    for (metrics <- metricsOpt) watcher.committed(committed._1, committed._2.stateStoreCkptId,
-      KeyCounts(metrics.numUncommittedKeys, metrics.numInternalKeys), metrics.totalSSTFilesBytes)
+    for (metrics <- metricsOpt) {
+      watcher.committed(metrics.totalSSTFilesBytes)
+      for (id <- committed._2.stateStoreCkptId if isWorthCounting)
+        watcher.counted(committed._1, id, KeyCounts(metrics.numUncommittedKeys, metrics.numInternalKeys))
+    }
     committed
   }
+
+  /** Whether an open copy could do with the number of keys. */
+  private def isWorthCounting: Boolean = conf.enableChangelogCheckpointing && conf.trackTotalNumberOfRows && !conf.rowChecksumEnabled
 
   override def rollback(): Unit = {
     // A failed task may have met a damaged file, which would fail its retry as well. A killed one has met none, nor has

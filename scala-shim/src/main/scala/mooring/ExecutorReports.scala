@@ -19,11 +19,11 @@ final case class DriverWord(version: Long, againInMs: Long, copied: Set[String],
  */
 object ExecutorReports {
   @volatile private var context: Option[PluginContext] = None
-  @volatile private var areCopiesKept = false
+  @volatile private var areCopiesOpen = false
 
-  private[mooring] def through(pluginContext: Option[PluginContext], withCopies: Boolean = false): Unit = {
+  private[mooring] def through(pluginContext: Option[PluginContext], withOpenCopies: Boolean = false): Unit = {
     context = pluginContext
-    areCopiesKept = withCopies
+    areCopiesOpen = withOpenCopies
   }
 
   def hello(location: String, zone: String): Unit =
@@ -40,9 +40,9 @@ object ExecutorReports {
       "local-changelogs" -> counts.localChangelogs, "remote-changelogs" -> counts.remoteChangelogs))
   }
 
-  /** By a task of a query that has just committed a store: who has a copy need not count then. */
+  /** By a task of a query that has just committed a store: who has an open copy need not count then. */
   def keysCounted(version: Long, id: String, counts: KeyCounts): Unit =
-    if (areCopiesKept) for (query <- StreamDoors.queryOfTask)
+    if (areCopiesOpen) for (query <- StreamDoors.queryOfTask)
       send(Map("report" -> "keys-counted", "query" -> query, "version" -> version, "id" -> id, "keys" -> counts.keys,
         "internal-keys" -> counts.internal))
 

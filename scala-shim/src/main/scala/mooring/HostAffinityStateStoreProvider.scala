@@ -74,10 +74,10 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
     Say.info(s"the open copy of $storeDir is taken over")
   }
 
-  override def committed(version: Long, id: Option[String], keys: KeyCounts, bytes: Long): Unit = {
+  override def committed(bytes: Long): Unit =
     if (size.isNews(bytes, System.nanoTime())) ExecutorReports.stateMeasured(storeDir, bytes)
-    id.foreach(ExecutorReports.keysCounted(version, _, keys))
-  }
+
+  override def counted(version: Long, id: String, keys: KeyCounts): Unit = ExecutorReports.keysCounted(version, id, keys)
 }
 
 /** How large a store was said to be, and when: what is worth saying anew. */

@@ -174,7 +174,8 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = Aside.otherwise("executor part", ()) {
     val settings = SettingsTable.read(context.conf().getAll.toMap)
     if (settings.isOn("spark.mooring.enabled")) {
-      ExecutorReports.through(Some(context), withCopies = settings.copies > 0)
+      val mostOpen = settings.count("spark.mooring.standby.open.stores")
+      ExecutorReports.through(Some(context), withOpenCopies = settings.copies > 0 && mostOpen > 0)
       val directory = HostStores.directory(settings.text("spark.mooring.local.store.dir"), System.getenv().asScala.get)
       val store = HostStore.open(directory)
       HostStores.use(store)
@@ -184,7 +185,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
       Copies.use(store.map(new Copies(_, settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue),
-        settings.count("spark.mooring.standby.open.stores"))))
+        mostOpen)))
       KeepingTime.begin()
       Metrics.register(context.metricRegistry(), "keeping-ms", () => KeepingTime.milliseconds.toDouble)
       Metrics.register(context.metricRegistry(), "standby-open-stores", () => OpenStores.count.toDouble)

@@ -19,6 +19,7 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
   @volatile private var open = Option.empty[OpenStore]
   private var notBefore = System.nanoTime()
   private var hasFailed = false
+  private var hasTurn = false
   private var failure = Option.empty[Throwable] // of going on, not dealt with yet
 
   /**
@@ -34,7 +35,21 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
         false
     }
 
-  private def hasGoneOn(copied: CopiedVersion): Boolean = stands(copied) && !open.exists(_.isDated(copied))
+  private def hasGoneOn(copied: CopiedVersion): Boolean = stands(copied) && !isDue(copied)
+
+  /** Whether it is to be opened anew now, though it could go on: until it is its turn it does. */
+  private def isDue(copied: CopiedVersion): Boolean =
+    System.nanoTime() - notBefore >= 0 && open.exists(copy => !copy.isTaken && copy.isDated(copied)) && (hasTurn || {
+      hasTurn = OpenCopy.turn.tryAcquire()
+      hasTurn
+    })
+
+  /** Whatever came of the round in which it had the turn to be opened anew. */
+  def endTurn(): Unit = if (hasTurn) {
+    hasTurn = false
+    OpenCopy.turn.release()
+  }
+
   private def stands(copied: CopiedVersion): Boolean = open.exists(_.goOn(copied))
 
   def isOpen: Boolean = open.nonEmpty
@@ -48,7 +63,7 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
           throw e
         }
         if (!stands(copied)) openAnew(copied)
-        else if (open.exists(_.isDated(copied))) openInTurn(copied)
+        else if (isDue(copied)) exchange(copied)
         if (open.nonEmpty) hasFailed = false
         true
       } catch {
@@ -64,6 +79,7 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
           hasFailed = true
           !isFirst
       }
+    endTurn()
     if (isOver) drop()
     done
   }
@@ -84,10 +100,16 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
     if (notBefore - System.nanoTime() > 0) drop() else openNow(copied)
   }
 
-  /** Until it is its turn the one that is open goes on. */
-  private def openInTurn(copied: CopiedVersion): Unit = if (OpenCopy.turn.tryAcquire())
+  /** If that fails the one that is open goes on for another minute. */
+  private def exchange(copied: CopiedVersion): Unit =
     try openNow(copied)
-    finally OpenCopy.turn.release()
+    catch {
+      case e: ClosedByInterruptException => throw e
+      case NonFatal(e) if open.nonEmpty =>
+        notBefore = System.nanoTime() + OpenCopy.PauseNanos
+        Say.once(s"open-copy-anew-${e.getClass.getName}", s"the copy of $directory could not be opened anew ($e): it goes on " +
+          "from the version that it has, and that is tried again in a minute")
+    }
 
   /** Where there is room for both, it takes the place of one that is still there. */
   private def openNow(copied: CopiedVersion): Unit = if (hasRoom) {
@@ -109,7 +131,7 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
 }
 
 private object OpenCopy {
-  // Copies become dated together, and opening them takes processor time that the tasks of the executor need.
+  // Copies become dated together; opening them takes processor time that the tasks of the executor need, and a snapshot each.
   private val turn = new Semaphore(1)
   private val PauseNanos = TimeUnit.MINUTES.toNanos(1)
 }

@@ -36,7 +36,11 @@ private final class StoreCopy(
    * Fetches what is missing, and answers how many bytes that were. FileNotFoundException when the version can not be had.
    * `isHeld` tells whether the copy is still this executor's: else somebody else may use the files by now.
    */
-  def bringTo(wanted: StoreVersion, isHeld: => Boolean): Long = {
+  def bringTo(wanted: StoreVersion, isHeld: => Boolean): Long =
+    try fetched(wanted, isHeld)
+    finally open.endTurn()
+
+  private def fetched(wanted: StoreVersion, isHeld: => Boolean): Long = {
     val round = new Round
     val now = wanted.id match {
       case _ if wanted.version == 0 => Map.empty[String, Long]

@@ -40,7 +40,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
     commits.put(newest, System.currentTimeMillis())
     if (commits.size > Watched.MostCommits) commits.pollFirstEntry()
     version = newest
-    counted = counted.filter { case (_, (of, _)) => of >= newest }
+    counted = counted.filter { case (_, (of, _)) => of >= newest - Watched.VersionsInWork }
     isNews ||= copies.nonEmpty
     notifyAll()
   }
@@ -136,6 +136,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
 private object Watched {
   private val rounds = new AtomicLong
   private val MostCommits = 1000
+  private val VersionsInWork = 3L // since a round has begun for one of them
   // A round costs the driver about as much as a small batch; one that waits leaves a batch's changelog to the take-over.
   private val PauseNanos = TimeUnit.MILLISECONDS.toNanos(500)
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
