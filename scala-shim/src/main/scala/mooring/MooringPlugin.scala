@@ -184,8 +184,8 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       // From now on the plan counts on this executor.
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
-      Copies.use(store.map(new Copies(_, settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue),
-        mostOpen)))
+      val fetchedASecond = settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue)
+      Copies.use(store.map(new Copies(_, fetchedASecond, mostOpen)))
       KeepingTime.begin()
       Metrics.register(context.metricRegistry(), "keeping-ms", () => KeepingTime.milliseconds.toDouble)
       Metrics.register(context.metricRegistry(), "standby-open-stores", () => OpenStores.count.toDouble)
