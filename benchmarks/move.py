@@ -30,7 +30,7 @@ from typing import Any, Protocol
 from benchmarks.batches import Batch, longest
 from benchmarks.figures import Row, percentile
 from benchmarks.machine import this_machine
-from benchmarks.sides import CHANGELOG, Side, mooring, stock
+from benchmarks.sides import CHANGELOG, Side, in_turn, mooring, stock
 from benchmarks.storage.kinds import storage
 from benchmarks.working import DECOMMISSION, HOSTS, Seen, Working, built_states, compared, hosts_for, tell_to_go
 from mooring.errors import ClusterError
@@ -99,14 +99,12 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
     """Run the plan on a cluster of three hosts; `keep` is a directory for its files, else a temporary one."""
     machine = this_machine()
     rows: list[Row] = []
-    orders = [sides if number % 2 == 0 else sides[::-1] for number in range(plan.rounds)]
     with hosts_for("move", keep) as (cluster, directory):
         for size, built in built_states(cluster, directory, plan.sizes_gb):
             for case in plan.cases:
                 observe = partial(_changes, cluster, case=case, plan=plan)
                 varied = {"storage": case.storage, "state_gb": size, "changelog": case.changelog, "rows": case.rows}
-                in_turn = [make() for order in orders for make in order]
-                rows += compared(cluster, in_turn, built, observe, UNITS, **varied)
+                rows += compared(cluster, in_turn(sides, plan.rounds), built, observe, UNITS, **varied)
     return {"name": "move", "machine": machine, "rows": rows}
 
 

@@ -27,7 +27,7 @@ from typing import Any
 from benchmarks.figures import Row
 from benchmarks.machine import this_machine
 from benchmarks.move import Change
-from benchmarks.sides import CHANGELOG, Side, mooring, stock
+from benchmarks.sides import CHANGELOG, Side, in_turn, mooring, stock
 from benchmarks.storage.kinds import storage
 from benchmarks.working import Seen, Working, built_states, compared, hosts_for, is_even
 from mooring.testing.cluster import SparkCluster
@@ -68,12 +68,12 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
     """Run the plan on a cluster of four hosts; `keep` is a directory for its files, else a temporary one."""
     machine = this_machine()
     rows: list[Row] = []
-    orders = [sides if number % 2 == 0 else sides[::-1] for number in range(plan.rounds)]
     with hosts_for("scale", keep, hosts=AFTER) as (cluster, directory):
         for size, built in built_states(cluster, directory, plan.sizes_gb):
             varied = {"storage": STORAGE, "state_gb": size, "changelog": True, "rows": plan.rows}
-            in_turn = [make() for order in orders for make in order]
-            rows += compared(cluster, in_turn, built, partial(_grown, cluster, plan=plan), UNITS, **varied)
+            rows += compared(
+                cluster, in_turn(sides, plan.rounds), built, partial(_grown, cluster, plan=plan), UNITS, **varied
+            )
     return {"name": "scale", "machine": machine, "rows": rows}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,12 @@ def mooring_without_copies() -> Side:
 def mooring_standby() -> Side:
     """The plugin, and a warm copy of each task."""
     return Side("mooring-standby", {**mooring().conf, _COPIES: "2"}, mooring().jars)
+
+
+def in_turn(sides: Sequence[Callable[[], Side]], rounds: int) -> list[Side]:
+    """Each side once a round, in the other order every second time."""
+    orders = [sides if number % 2 == 0 else sides[::-1] for number in range(rounds)]
+    return [make() for order in orders for make in order]
 
 
 @dataclass(frozen=True)
