@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
 import time
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from mooring.testing.network import HostNetwork, why_there_are_no_links
-from tests.integration import answers
-from tests.integration.load import JOB, Load
+from tests.integration.held import Held
 from tests.integration.warm import CHANGELOG, Warm, warm
 
 LIVENESS_SECONDS = 5
@@ -107,53 +102,3 @@ def _mend(here: Warm, network: HostNetwork, cut: str) -> None:
     )
     here.job.wait_until(lambda: cut in here.job.executors().values(), "another one in its place", 120)
     here.load.feed(here.job)
-
-
-class Held(Load):
-    """The job with a gate on each host, and what is in its checkpoint."""
-
-    job = JOB.with_name("held.py")
-    query = "results"
-    answer = staticmethod(answers.auction_results)
-
-    def shut_gate(self, host: str) -> None:
-        gate = self.events / "gates" / host
-        gate.parent.mkdir(exist_ok=True)
-        gate.touch()
-
-    def open_gate(self, host: str) -> None:
-        (self.events / "gates" / host).unlink()
-
-    def held(self, host: str) -> int | None:
-        """The partition whose task waits there."""
-        mark = self.events / "gates" / f"{host}.held"
-        return int(mark.read_text()) if mark.exists() and mark.read_text() else None
-
-    def state_of(self, partition: int, version: int) -> list[Path]:
-        """The files that any task has written as this version of the partition's state."""
-        return self.files_of(partition, f"{version}_*")
-
-    def files_of(self, partition: int, stem: str) -> list[Path]:
-        directory = self.checkpoint / "state" / "0" / str(partition)
-        return [file for end in ("zip", "changelog") for file in directory.glob(f"{stem}.{end}")]
-
-    def committed_name(self, partition: int, batch: int) -> str:
-        """The version that a batch has left, and its unique id, as the commit log has them."""
-        entry = json.loads((self.checkpoint / "commits" / str(batch)).read_text().splitlines()[1])
-        (unique_id,) = entry["stateUniqueIds"]["0"][partition]
-        return f"{batch + 1}_{unique_id}"
-
-    def own_of(self, file: Path, other: Path) -> set[str]:
-        """What only who builds on this file, and not on the other, can name."""
-        return self.named_in(file) - self.named_in(other)
-
-    def named_in(self, file: Path) -> set[str]:
-        """What the file is and builds on: SST files of a snapshot, versions and unique ids of a changelog."""
-        if file.suffix == ".zip":
-            with zipfile.ZipFile(file) as archive:
-                built_on = re.findall(r'"dfsSstFileName":"([^"]+)"', archive.read("metadata").decode())
-        else:
-            with file.open("rb") as packed, zstandard.ZstdDecompressor().stream_reader(packed) as reader:
-                entries = re.findall(rb'{"version":(\d+),"checkpointUniqueId":"([^"]+)"}', reader.read())
-                built_on = [b"_".join(entry).decode() for entry in entries]
-        return {file.stem, *built_on}

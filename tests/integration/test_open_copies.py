@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from tests.integration.kept import Kept
 
@@ -185,6 +186,23 @@ class Store:
         finally:
             opened.close()
 
+    def opened_again(self, version: int, is_killed: bool, writes: bool = False) -> bytes:
+        """The value of the key when the owner's task has opened the version and failed, and the next one opens it."""
+        contexts = scala_object(self._jvm, "org.apache.spark.TaskContext")
+        task = contexts.empty()
+        contexts.setTaskContext(task)
+        try:
+            self._load(self._owner, version)
+            if writes:
+                self._owner.put(b"key", b"of no version", "default", False, False, False)
+            if is_killed:
+                task.markInterrupted("killed")
+            self._owner.rollback()
+        finally:
+            contexts.unset()
+        self._load(self._owner, version)
+        return bytes(self._owner.get(b"key", "default"))
+
     def _take(self) -> Any:
         stores = scala_object(self._jvm, f"{DOORS}.OpenStores")
         return stores.take(self.path.toString(), self._conf, self._has_column_families, True, 0, self._none).get()
@@ -286,6 +304,24 @@ def test_of_another_attempt_at_a_version_nothing_is_used(store: Store) -> None:
     store.commit()
     store.commit()
     assert store.taken_over(4) == store.values[4] == b"commit 6"
+
+
+def test_what_a_killed_task_has_not_written_to_stays_open(store: Store) -> None:
+    store.owner_is_the_copy()
+    assert store.opened_again(4, is_killed=True) == store.values[4]
+    store.commit()
+    assert store.opened_from_the_checkpoint(5) == store.values[5]
+    store.changelog(2).unlink()  # to be opened anew takes this
+    assert store.opened_again(5, is_killed=True) == store.values[5]
+
+
+@pytest.mark.parametrize(("is_killed", "writes"), [(True, True), (False, False)])
+def test_what_a_failed_task_has_left_is_opened_anew(store: Store, is_killed: bool, writes: bool) -> None:
+    store.owner_is_the_copy()
+    assert store.opened_again(4, is_killed, writes) == store.values[4]
+    store.changelog(2).unlink()
+    with pytest.raises(Py4JJavaError, match=store.changelog(2).name):
+        store.opened_again(4, is_killed, writes)
 
 
 @pytest.fixture(params=[False, True], ids=["one family", "column families"])

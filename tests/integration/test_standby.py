@@ -15,6 +15,7 @@ import pytest
 from mooring.cli.main import main
 from mooring.grouping.check_standbys import check_standbys
 from mooring.model import JobModel
+from tests.integration.held import Held
 from tests.integration.load import PARTITIONS
 from tests.integration.warm import CHANGELOG, warm
 
@@ -88,6 +89,34 @@ def test_an_executor_that_joins_has_compiled_what_the_others_have_before_its_fir
     print(re.findall("Mooring: .* classes are loaded.*", said))
     assert "classes are loaded" in said
     assert said.count("Code generated in") >= 10
+
+
+@pytest.mark.heavy
+def test_a_task_that_fails_where_its_copy_is_is_tried_again_there(tmp_path: Path) -> None:
+    load = Held(tmp_path)
+    with warm(tmp_path, {CHANGELOG: "true"}, load=load) as here:
+        batch = load.committed()
+        for host in HOSTS:
+            load.shut_gate(host)
+        load.offer(1)
+        here.job.wait_until(
+            lambda: all(load.held(host) is not None for host in HOSTS), "a task to wait on each host", 60
+        )
+        (reader,) = load.starts(here.job.log, batch)[0]  # of one file; where its shuffle files are
+        lost, *others = [host for host in HOSTS if host != reader.host] + [reader.host]
+        for host in others:
+            load.open_gate(host)
+        done = 1 + PARTITIONS - here.tasks_of(lost)
+        here.job.wait_until(lambda: load.finished(here.job.log, batch) == done, "the others to be done", 60)
+        for host in others:
+            load.fail_once(host)
+        here.cluster.kill_executor(lost)
+        load.open_gate(lost)
+        here.job.wait_until(lambda: load.committed() > batch, "the batch to be committed", 60)
+        again = [start for start in load.starts(here.job.log, batch)[1] if start.attempt]
+    print(again)
+    assert max(start.attempt for start in again) >= 2
+    assert all(start.host in others and start.locality == "PROCESS_LOCAL" for start in again)
 
 
 @pytest.mark.heavy

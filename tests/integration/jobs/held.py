@@ -1,7 +1,8 @@
 """Each auction's result when it closes; a task waits in its midst while there is a gate for its host.
 
 The gate is a file `gates/ADDRESS` beside the input; who waits at it writes its partition into `gates/ADDRESS.held`.
-The state of a partition is committed after its last call of the function.
+The state of a partition is committed after its last call of the function. Who finds `failures/ADDRESS` removes it, and
+fails.
 """
 
 import os
@@ -22,6 +23,10 @@ def result(key: tuple[int], frames: Iterator[pd.DataFrame], state: GroupState) -
         gate.with_name(f"{gate.name}.held").write_text(str(TaskContext.get().partitionId()))
     while gate.exists():
         time.sleep(0.05)
+    failure = Path(INPUT) / "failures" / os.environ["SPARK_LOCAL_IP"]
+    if failure.exists():
+        failure.unlink()
+        raise RuntimeError(f"{failure} was there")
     number, highest = state.getOption or (0, 0)
     if state.hasTimedOut:
         state.remove()

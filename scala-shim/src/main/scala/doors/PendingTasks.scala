@@ -2,38 +2,43 @@ package org.apache.spark.scheduler.mooring
 
 import scala.collection.mutable.ArrayBuffer
 
-import org.apache.spark.SparkContext
-import org.apache.spark.scheduler.{ShuffleMapStage, TaskSchedulerImpl}
+import org.apache.spark.{MapOutputTrackerMaster, SparkContext}
+import org.apache.spark.scheduler.{ShuffleMapStage, TaskSchedulerImpl, TaskSetManager}
 
 /** The tasks of running stages that Spark has not started yet, or will start again. */
 object PendingTasks {
 
   /**
-   * Has the tasks that wait for a lost executor wait for another one, which `instead` names for stage and partition. What
-   * a task prefers is fixed when its stage begins: else it waits until `spark.locality.wait` has passed, twice, and may
-   * then be the first task of the cold executor that comes in the place of the lost one.
+   * Has the tasks that wait for an executor that is gone wait for another one, which `instead` names for stage and partition.
+   * What a task prefers is fixed when its stage begins, for all its attempts: else it waits until `spark.locality.wait` has
+   * passed, twice, and may then be the first task of the cold executor that comes in the place of the lost one.
    */
-  def redirect(context: SparkContext, lost: String, host: String)(instead: (Int, Int) => Option[String]): Int =
+  def redirect(context: SparkContext, isGone: String => Boolean)(instead: (Int, Int) => Option[String]): Int =
     context.taskScheduler match {
       case scheduler: TaskSchedulerImpl =>
         val redirected = scheduler.synchronized {
-          scheduler.rootPool.getSortedTaskSetQueue.filterNot(_.isZombie).map { stage =>
-            val pending = stage.pendingTasks
-            val waiting = pending.forExecutor.get(lost).fold(Seq.empty[Int])(_.toSeq)
-            val found = for (task <- waiting; executor <- instead(stage.taskSet.stageId, stage.tasks(task).partitionId))
-              yield task -> executor
-            for ((task, executor) <- found) {
-              pending.forExecutor.getOrElseUpdate(executor, new ArrayBuffer) += task // one that is started is passed over
-              pending.forHost.get(host).foreach(_ -= task)
-            }
-            if (found.nonEmpty) stage.recomputeLocality()
-            found.size
-          }.sum
+          scheduler.rootPool.getSortedTaskSetQueue.filterNot(_.isZombie).map(redirect(_, isGone, instead)).sum
         }
         if (redirected > 0) scheduler.backend.reviveOffers()
         redirected
       case _ => 0 // somebody else's scheduler
     }
+
+  private def redirect(stage: TaskSetManager, isGone: String => Boolean, instead: (Int, Int) => Option[String]): Int = {
+    val pending = stage.pendingTasks
+    val found = for {
+      (lost, waiting) <- pending.forExecutor.toSeq if isGone(lost)
+      task <- waiting.toSeq
+      executor <- instead(stage.taskSet.stageId, stage.tasks(task).partitionId)
+    } yield (lost, task, executor)
+    for ((lost, task, executor) <- found) {
+      pending.forExecutor(lost) -= task
+      pending.forExecutor.getOrElseUpdate(executor, new ArrayBuffer) += task // one that is started is passed over
+      for (preferred <- stage.tasks(task).preferredLocations; onHost <- pending.forHost.get(preferred.host)) onHost -= task
+    }
+    if (found.nonEmpty) stage.recomputeLocality()
+    found.size
+  }
 
   /**
    * Has tasks that start from now on ask where their shuffle files are. An executor remembers that until a task of a newer
@@ -49,9 +54,18 @@ object PendingTasks {
   }
 
   /** Whether shuffle files that the stage reads are to be made again. */
-  def lackShuffleFiles(context: SparkContext, stage: Int): Boolean =
-    context.dagScheduler.stageIdToStage.get(stage).exists(_.parents.exists {
-      case writer: ShuffleMapStage => !writer.isAvailable
-      case _ => false
-    })
+  def lackShuffleFiles(context: SparkContext, stage: Int): Boolean = writersFor(context, stage).exists(!_.isAvailable)
+
+  /** Whether tasks of running stages would still be told to read shuffle files from this executor. */
+  def areSentTo(context: SparkContext, executor: String): Boolean = context.taskScheduler match {
+    case scheduler: TaskSchedulerImpl =>
+      val running = scheduler.synchronized(scheduler.rootPool.getSortedTaskSetQueue.map(_.taskSet.stageId).toSeq)
+      val known = scheduler.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster].shuffleStatuses
+      running.flatMap(writersFor(context, _)).flatMap(writer => known.get(writer.shuffleDep.shuffleId))
+        .exists(_.withMapStatuses(_.exists(status => status != null && status.location.executorId == executor)))
+    case _ => false // somebody else's scheduler
+  }
+
+  private def writersFor(context: SparkContext, stage: Int): Seq[ShuffleMapStage] =
+    context.dagScheduler.stageIdToStage.get(stage).toSeq.flatMap(_.parents).collect { case writer: ShuffleMapStage => writer }
 }

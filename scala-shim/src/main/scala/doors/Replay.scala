@@ -1,6 +1,5 @@
 package org.apache.spark.sql.execution.streaming.state.mooring
 
-import java.lang.reflect.{InvocationTargetException, Method}
 import java.util.{Arrays, Comparator, Map => JMap}
 
 import scala.collection.mutable.ArrayBuffer
@@ -24,17 +23,19 @@ object KeyCounts {
 private final class Replay(store: RocksDB, hasColumnFamilies: Boolean) {
   import Replay._
 
+  private val inside = new InsideRocksDB(store)
+
   /** As stock replays on top of a snapshot. */
   def counting(versions: Seq[(Long, String)]): Unit = {
-    call(inside.replayChangelog, versions.map { case (version, id) => (version, Option(id)) }.toArray)
-    told(KeyCounts(call[Long](inside.keys), call[Long](inside.internalKeys)))
+    inside.replayChangelog(versions)
+    told(inside.counts)
   }
 
   /** The changes of one version, which may have any number of them. */
   def uncounted(changes: StateStoreChangelogReader): Unit = {
     store.updateMemoryUsageIfNeeded()
-    val batch = new Batch(call[NativeRocksDB](inside.db), call[WriteOptions](inside.writeOptions))
-    val families = if (hasColumnFamilies) Some(call[JMap[Short, String]](inside.families)) else None
+    val batch = new Batch(inside.db, inside.writeOptions)
+    val families = if (hasColumnFamilies) Some(inside.families) else None
     changes.foreach { case (kind, key, value) =>
       families.foreach(checkFamily(key, _))
       batch.add(kind, key, value)
@@ -49,14 +50,7 @@ private final class Replay(store: RocksDB, hasColumnFamilies: Boolean) {
   }
 
   /** How many keys there are in the version to which it was brought. */
-  def told(counts: KeyCounts): Unit = {
-    inside.setKeys.foreach(call[Any](_, Long.box(counts.keys)))
-    inside.setInternalKeys.foreach(call[Any](_, Long.box(counts.internal)))
-  }
-
-  private def call[T](method: Method, arguments: AnyRef*): T =
-    try method.invoke(store, arguments: _*).asInstanceOf[T]
-    catch { case e: InvocationTargetException => throw e.getCause }
+  def told(counts: KeyCounts): Unit = inside.setCounts(counts)
 }
 
 private object Replay {
@@ -64,30 +58,6 @@ private object Replay {
   private type Change = (RecordType.Value, Array[Byte], Array[Byte])
 
   private val byKey: Comparator[Change] = (one, other) => Arrays.compareUnsigned(one._2, other._2)
-
-  /** Private in Spark 4.2. Looked up together, so that all of it is found to be as expected, or none of it is used. */
-  private lazy val inside = new Inside
-
-  private final class Inside {
-    private def method(name: String, parameters: Class[_]*): Method = {
-      val found = classOf[RocksDB].getDeclaredMethod(name, parameters: _*)
-      found.setAccessible(true)
-      found
-    }
-
-    val replayChangelog: Method = method("replayChangelog", classOf[Array[(Long, Option[String])]])
-    val db: Method = method("db")
-    val writeOptions: Method = method("writeOptions")
-    val families: Method = method("colFamilyIdToNameMap")
-    val keys: Method = method("numKeysOnWritingVersion")
-    val internalKeys: Method = method("numInternalKeysOnWritingVersion")
-    val setKeys: Seq[Method] = both("numKeys")
-    val setInternalKeys: Seq[Method] = both("numInternalKeys")
-
-    /** What a roll-back returns to, and what the next version begins with. */
-    private def both(name: String): Seq[Method] =
-      Seq("OnLoadedVersion", "OnWritingVersion").map(which => method(s"$name${which}_$$eq", classOf[Long]))
-  }
 
   /** Neighbours in a sorted batch are neighbours in memory, too; the last of several changes of one key stays the last. */
   private final class Batch(db: NativeRocksDB, options: WriteOptions) {

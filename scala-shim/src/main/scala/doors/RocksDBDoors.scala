@@ -10,7 +10,7 @@ import org.apache.hadoop.fs.{FileSystem, Path}
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.streaming.state._
-import org.apache.spark.util.Utils
+import org.apache.spark.sql.types.StructType
 
 /**
  * Stock RocksDB's provider with the three doors that Spark 4.2 leaves open (`createRocksDB`,
@@ -26,6 +26,27 @@ abstract class RocksDBProviderDoor extends RocksDBStateStoreProvider {
   override def supportedCustomMetrics: Seq[StateStoreCustomMetric] =
     super.supportedCustomMetrics ++ RestoreMetrics.supported
 
+  private var taken = Option.empty[RocksDBDoor]
+
+  /** A provider that could not be made, as when its task is killed just then, is never closed: an open copy would stay for ever. */
+  override def init(
+      stateStoreId: StateStoreId,
+      keySchema: StructType,
+      valueSchema: StructType,
+      keyStateEncoderSpec: KeyStateEncoderSpec,
+      useColumnFamilies: Boolean,
+      storeConf: StateStoreConf,
+      hadoopConf: Configuration,
+      useMultipleValuesPerKey: Boolean,
+      stateSchemaProvider: Option[StateSchemaProvider]): Unit =
+    try super.init(stateStoreId, keySchema, valueSchema, keyStateEncoderSpec, useColumnFamilies, storeConf, hadoopConf,
+      useMultipleValuesPerKey, stateSchemaProvider)
+    catch {
+      case e: Throwable =>
+        taken.foreach(_.close())
+        throw e
+    }
+
   override protected def createRocksDB(
       dfsRootDir: String,
       conf: RocksDBConf,
@@ -39,7 +60,8 @@ abstract class RocksDBProviderDoor extends RocksDBStateStoreProvider {
       uniqueId: Option[String]): RocksDB =
     OpenStores.take(dfsRootDir, conf, useColumnFamilies, enableStateStoreCheckpointIds, partitionId, eventForwarder) match {
       case Some(open) =>
-        Utils.tryLogNonFatalError(Utils.deleteRecursively(localRootDir)) // it has one of its own
+        taken = Some(open)
+        localRootDir.delete() // it has one of its own
         open
       case None => new RocksDBDoor(watch(new Path(dfsRootDir)), dfsRootDir, conf, localRootDir, hadoopConf, loggingId,
         useColumnFamilies, enableStateStoreCheckpointIds, partitionId, eventForwarder, uniqueId)
@@ -124,6 +146,8 @@ private class RocksDBDoor(
   private val lock = new ReentrantLock
   private var isClosed = false
   @volatile private var isFresh = false // taken over, and not yet asked for a version
+  private lazy val inside = new InsideRocksDB(this)
+  @volatile private var asLoaded = Option.empty[Position]
 
   def exclusively[T](body: => T): T = {
     lock.lockInterruptibly()
@@ -137,6 +161,7 @@ private class RocksDBDoor(
       readOnly: Boolean,
       loadEmpty: Boolean): RocksDB = exclusively {
     val start = System.nanoTime()
+    asLoaded = None
     watcher.opening()
     val before = doubts.now
     val result =
@@ -154,6 +179,7 @@ private class RocksDBDoor(
           throw e
       } finally watcher.closing()
     doubts.loadSucceeded()
+    asLoaded = position
     watcher.loaded(version, (System.nanoTime() - start) / 1000000)
     result
   }
@@ -304,14 +330,38 @@ private class RocksDBDoor(
   /** Whether an open copy could do with the number of keys. */
   private def isWorthCounting: Boolean = conf.enableChangelogCheckpointing && conf.trackTotalNumberOfRows && !conf.rowChecksumEnabled
 
+  /**
+   * Stock opens the version anew for the next attempt. A task that was killed, or could not fetch its input from an
+   * executor that is lost, had written nothing as a rule: then the instance still stands at the version.
+   */
   override def rollback(): Unit = {
-    // A failed task may have met a damaged file, which would fail its retry as well. A killed one has met none, nor has
-    // one that could not fetch its input from an executor that is lost.
-    val task = TaskContext.get()
-    if (task != null && task.isFailed() && !task.isInterrupted() && task.fetchFailed.isEmpty) doubts.taskFailed()
+    val task = Option(TaskContext.get())
+    val isInnocent = task.exists(context => context.isInterrupted() || context.fetchFailed.nonEmpty)
+    if (!isInnocent && task.exists(_.isFailed())) doubts.taskFailed() // a damaged file would fail its retry as well
+    val unchanged = asLoaded.filter(loaded => isInnocent && loaded.id.nonEmpty && position.contains(loaded))
+    val lineage = lineageManager.getLineageForCurrVersion()
+    asLoaded = None
     super.rollback()
+    for (kept <- unchanged) {
+      lineageManager.resetLineage(lineage)
+      loadedVersion = kept.version
+      loadedStateStoreCkptId = kept.id
+    }
+  }
+
+  /** None where it can not be told. */
+  private def position: Option[Position] = {
+    lock.lock() // a closed instance must not be asked
+    try Option.when(!isClosed)(inside.db).flatMap(Option(_)).map { db =>
+      Position(loadedVersion, loadedStateStoreCkptId, db.getLatestSequenceNumber, allColumnFamilyNames)
+    } catch {
+      case NonFatal(_) => None // another Spark's instance: what failed is opened anew, as stock does
+    } finally lock.unlock()
   }
 }
+
+/** What an instance has in it: RocksDB numbers all changes, so one that is still there has the same content. */
+private final case class Position(version: Long, id: Option[String], changes: Long, families: Set[String])
 
 private object RocksDBDoor {
   def taskIsKilled: Boolean = Option(TaskContext.get()).exists(_.isInterrupted())

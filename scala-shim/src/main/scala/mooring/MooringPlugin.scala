@@ -81,14 +81,14 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
     override def leaves(executor: String): Unit = if (table.isAlive(executor)) {
       table.executorLost(executor)
-      cluster.redirect(executor)
+      cluster.redirect()
       census.removed(executor, "it is to be removed")
     }
 
     override def isSilent(executor: String, forMs: Long): Unit = {
       Say.warn(s"executor $executor has been silent for $forMs ms: it counts as lost")
       table.executorLost(executor)
-      cluster.redirect(executor) // before Spark knows: it would start what waits wherever a slot is free
+      cluster.redirect() // before Spark knows: it would start what waits wherever a slot is free
       stuckTasks.foreach(_.isSilent(executor, forMs))
       ExecutorDoor.giveUp(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
     }

@@ -1,6 +1,6 @@
 package io.mooring
 
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
@@ -73,27 +73,35 @@ final class ClusterWatch(
     val placements = scala.collection.mutable.Map[Int, String]()
   }
   private val stages = scala.collection.concurrent.TrieMap[Int, Seq[Int]]() // stage -> its RDDs
-  private val hosts = scala.collection.concurrent.TrieMap[String, String]() // executor -> its host
   private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch
   private val preferred, anywhere, matched = new AtomicLong
 
   override def onExecutorAdded(added: SparkListenerExecutorAdded): Unit = {
     table.executorAdded(added.executorId, added.executorInfo.executorHost)
-    hosts(added.executorId) = added.executorInfo.executorHost
     census.added(added.executorId, added.executorInfo.executorHost, added.executorInfo.totalCores)
   }
 
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
     table.executorLost(removed.executorId)
-    redirect(removed.executorId)
-    hosts.remove(removed.executorId)
+    if (takesOver) awaitNoteOf(removed.executorId)
+    redirect()
     reports.removed(removed.executorId)
     census.removed(removed.executorId, removed.reason)
   }
 
-  /** The tasks that wait in running stages for an executor that is lost go where the plan wants them now: to their copies. */
-  def redirect(lost: String): Unit = for (host <- hosts.get(lost) if takesOver) Aside.otherwise("redirection of tasks", ()) {
-    PendingTasks.redirect(context, lost, host) { (stage, partition) =>
+  /**
+   * What is redirected before Spark has taken note that shuffle files are lost would wait for them at the lost executor.
+   * That takes Spark milliseconds; where the files are not lost with their executor nothing comes of the wait.
+   */
+  private def awaitNoteOf(lost: String): Unit = Aside.otherwise("redirection of tasks", ()) {
+    val end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ClusterWatch.NoteMs)
+    while (PendingTasks.areSentTo(context, lost) && System.nanoTime() - end < 0) TimeUnit.MILLISECONDS.sleep(2)
+  }
+
+  /** The tasks that wait in running stages for executors that are gone go where the plan wants them now: to their copies. */
+  def redirect(): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
+    PendingTasks.askAnew(context)
+    PendingTasks.redirect(context, !table.isAlive(_)) { (stage, partition) =>
       for {
         rdds <- stages.get(stage)
         wanted <- PlacedStages.find(rdds)
@@ -110,7 +118,8 @@ final class ClusterWatch(
     if (PlacedStages.isPlaced(submitted.stageInfo)) stages(submitted.stageInfo.stageId) = rdds.map(_.id).toSeq
   }
 
-  override def onTaskEnd(end: SparkListenerTaskEnd): Unit =
+  override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
+    if (!end.taskInfo.successful && stages.contains(end.stageId)) redirect() // its next attempt prefers what the first one did
     for (rdds <- stages.get(end.stageId); stage <- PlacedStages.find(rdds) if end.taskInfo.successful) {
       val batch = batches.getOrElseUpdate(stage.query, new Batch)
       batch.placements(end.taskInfo.partitionId) = end.taskInfo.executorId
@@ -122,6 +131,7 @@ final class ClusterWatch(
         case None => anywhere.incrementAndGet()
       }
     }
+  }
 
   /** Of one that failed the next attempt may have its places already. */
   override def onStageCompleted(completed: SparkListenerStageCompleted): Unit =
@@ -154,6 +164,10 @@ final class ClusterWatch(
   /** The size of the whole query's state as RocksDB counts it, over all operators and partitions. */
   private def stateBytes(e: QueryProgressEvent): Long =
     e.progress.stateOperators.map(_.customMetrics.getOrDefault("rocksdbSstFileSize", 0L).longValue).sum
+}
+
+private object ClusterWatch {
+  private val NoteMs = 100L
 }
 
 /**

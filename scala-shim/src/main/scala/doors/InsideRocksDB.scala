@@ -1,0 +1,60 @@
+package org.apache.spark.sql.execution.streaming.state.mooring
+
+import java.lang.reflect.{InvocationTargetException, Method}
+import java.util.{Map => JMap}
+
+import org.rocksdb.{WriteOptions, RocksDB => NativeRocksDB}
+
+import org.apache.spark.sql.execution.streaming.state.RocksDB
+
+/** What is private in an instance of Spark 4.2's. It may throw what reflection throws, at its making. */
+private final class InsideRocksDB(store: RocksDB) {
+  private val methods = InsideRocksDB.methods
+
+  def db: NativeRocksDB = call(methods.db)
+  def writeOptions: WriteOptions = call(methods.writeOptions)
+  def families: JMap[Short, String] = call(methods.families)
+
+  /** With all that stock does on the way: it looks every key up to count them. */
+  def replayChangelog(versions: Seq[(Long, String)]): Unit = {
+    call[Any](methods.replayChangelog, versions.map { case (version, id) => (version, Option(id)) }.toArray)
+    ()
+  }
+
+  def counts: KeyCounts = KeyCounts(call[Long](methods.keys), call[Long](methods.internalKeys))
+
+  def setCounts(counts: KeyCounts): Unit = {
+    methods.setKeys.foreach(call[Any](_, Long.box(counts.keys)))
+    methods.setInternalKeys.foreach(call[Any](_, Long.box(counts.internal)))
+  }
+
+  private def call[T](method: Method, arguments: AnyRef*): T =
+    try method.invoke(store, arguments: _*).asInstanceOf[T]
+    catch { case e: InvocationTargetException => throw e.getCause }
+}
+
+private object InsideRocksDB {
+  /** Looked up together, so that all of it is found to be as expected, or none of it is used. */
+  private lazy val methods = new Methods
+
+  private final class Methods {
+    private def method(name: String, parameters: Class[_]*): Method = {
+      val found = classOf[RocksDB].getDeclaredMethod(name, parameters: _*)
+      found.setAccessible(true)
+      found
+    }
+
+    val replayChangelog: Method = method("replayChangelog", classOf[Array[(Long, Option[String])]])
+    val db: Method = method("db")
+    val writeOptions: Method = method("writeOptions")
+    val families: Method = method("colFamilyIdToNameMap")
+    val keys: Method = method("numKeysOnWritingVersion")
+    val internalKeys: Method = method("numInternalKeysOnWritingVersion")
+    val setKeys: Seq[Method] = both("numKeys")
+    val setInternalKeys: Seq[Method] = both("numInternalKeys")
+
+    /** What a roll-back returns to, and what the next version begins with. */
+    private def both(name: String): Seq[Method] =
+      Seq("OnLoadedVersion", "OnWritingVersion").map(which => method(s"$name${which}_$$eq", classOf[Long]))
+  }
+}

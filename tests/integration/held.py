@@ -1,0 +1,97 @@
+"""A job whose tasks wait where and while a test wants them to, and what is in its checkpoint."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+from tests.integration import answers
+from tests.integration.load import JOB, Load
+
+
+@dataclass(frozen=True)
+class Start:
+    """The start of a task, as the driver's log has it."""
+
+    stage: int
+    attempt: int
+    host: str
+    locality: str
+
+
+class Held(Load):
+    """The job with a gate on each host, and what is in its checkpoint."""
+
+    job = JOB.with_name("held.py")
+    query = "results"
+    answer = staticmethod(answers.auction_results)
+
+    def shut_gate(self, host: str) -> None:
+        gate = self.events / "gates" / host
+        gate.parent.mkdir(exist_ok=True)
+        gate.touch()
+
+    def open_gate(self, host: str) -> None:
+        (self.events / "gates" / host).unlink()
+
+    def fail_once(self, host: str) -> None:
+        """The next task there raises an error."""
+        mark = self.events / "failures" / host
+        mark.parent.mkdir(exist_ok=True)
+        mark.touch()
+
+    def held(self, host: str) -> int | None:
+        """The partition whose task waits there."""
+        mark = self.events / "gates" / f"{host}.held"
+        return int(mark.read_text()) if mark.exists() and mark.read_text() else None
+
+    def starts(self, driver_log: str, batch: int) -> list[list[Start]]:
+        """Those of the query's batch, stage by stage, in order of time."""
+        task = (
+            r"Starting task \d+\.(\d+) in stage (\d+)\.\d+ \(TID \d+\) \(([\d.]+),executor \d+, partition \d+, (\w+),"
+        )
+        found = re.findall(self._said_of(batch) + task, driver_log)
+        starts = [Start(int(stage), int(attempt), host, locality) for attempt, stage, host, locality in found]
+        return [[one for one in starts if one.stage == stage] for stage in sorted({one.stage for one in starts})]
+
+    def finished(self, driver_log: str, batch: int) -> int:
+        """How many tasks of the query's batch have succeeded, of all its stages."""
+        return len(re.findall(self._said_of(batch) + "Finished task", driver_log))
+
+    def _said_of(self, batch: int) -> str:
+        query = json.loads((self.checkpoint / "metadata").read_text())["id"]
+        return rf"\[queryId = {query[:5]}\] \[batchId = {batch}\] "
+
+    def state_of(self, partition: int, version: int) -> list[Path]:
+        """The files that any task has written as this version of the partition's state."""
+        return self.files_of(partition, f"{version}_*")
+
+    def files_of(self, partition: int, stem: str) -> list[Path]:
+        directory = self.checkpoint / "state" / "0" / str(partition)
+        return [file for end in ("zip", "changelog") for file in directory.glob(f"{stem}.{end}")]
+
+    def committed_name(self, partition: int, batch: int) -> str:
+        """The version that a batch has left, and its unique id, as the commit log has them."""
+        entry = json.loads((self.checkpoint / "commits" / str(batch)).read_text().splitlines()[1])
+        (unique_id,) = entry["stateUniqueIds"]["0"][partition]
+        return f"{batch + 1}_{unique_id}"
+
+    def own_of(self, file: Path, other: Path) -> set[str]:
+        """What only who builds on this file, and not on the other, can name."""
+        return self.named_in(file) - self.named_in(other)
+
+    def named_in(self, file: Path) -> set[str]:
+        """What the file is and builds on: SST files of a snapshot, versions and unique ids of a changelog."""
+        if file.suffix == ".zip":
+            with zipfile.ZipFile(file) as archive:
+                built_on = re.findall(r'"dfsSstFileName":"([^"]+)"', archive.read("metadata").decode())
+        else:
+            with file.open("rb") as packed, zstandard.ZstdDecompressor().stream_reader(packed) as reader:
+                entries = re.findall(rb'{"version":(\d+),"checkpointUniqueId":"([^"]+)"}', reader.read())
+                built_on = [b"_".join(entry).decode() for entry in entries]
+        return {file.stem, *built_on}
