@@ -75,18 +75,20 @@ class Case:
     storage: str
     changelog: bool
     faults: tuple[str, ...]
-    """Each `executor`, `host` (the Worker and its executor), or `notice` (a host whose executor is told to go first).
-    Twice as often with standbys: how flat the time is over sizes is asked of them, and single ones scatter."""
+    """Each `executor`, `host` (the Worker and its executor), or `notice` (a host whose executor is told to go first)."""
     sizes_gb: tuple[float, ...] = ()
     """Those of the plan's for which it is done; all when empty."""
     batches_between: int = 5
     """Batches after the executor has come back and has its share, before the next fault."""
+    times_with_standbys: int = 2
+    """How often all of them are done with standbys: how flat the time is over sizes is asked of these, and single ones
+    scatter, by when in a batch they come too."""
     cores: int = 1
     """Of each executor. With two, two executors have as many turns for the eight partitions as three have."""
 
     def faults_of(self, side: Side) -> tuple[str, ...]:
         """What is done to an application of this side."""
-        return self.faults * 2 if side.keeps_copies else self.faults
+        return self.faults * (self.times_with_standbys if side.keeps_copies else 1)
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,8 @@ QUICK = Plan((0.1,), (Case("raw", False, ("executor",) * 2),), batches_first=10)
 FULL = Plan(
     (0.1, 0.5, 1.0),
     (
-        Case("raw", True, ("executor",) * 2 + ("host",)),
-        Case("slow", True, ("executor",) * 2 + ("host",) * 2),
+        Case("raw", True, ("executor", "host") * 2),
+        Case("slow", True, ("executor", "host") * 2, times_with_standbys=3),
         Case("slow", True, ("notice",) * 3, sizes_gb=(0.5,), batches_between=60, cores=2),
     ),
     batches_first=20,

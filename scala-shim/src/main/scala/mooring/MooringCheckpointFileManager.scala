@@ -31,6 +31,7 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
   private val shelf = HostStores.ofThisExecutor.flatMap(_.shelf(path))
   private lazy val reads = StoreReads.of(path)
   private lazy val localFiles = FileSystem.getLocal(conf).getRaw
+  @volatile private var hasFiles = false // the directory is there
 
   override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
     if (!overwriteIfPossible && isLogEntry(file)) Driver.checkLeads(file.toString)
@@ -39,12 +40,17 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
     else keptOnHost(file).fold(out)(s => new KeptStream(out, new LocalCopy(s, file.getName)))
   }
 
-  override def open(file: Path): FSDataInputStream =
-    if (isOffsets(file) && StreamDoors.onStreamThread) withOurName(stock.open(file))
-    else keptOnHost(file).flatMap(s => openLocally(s, file).orElse(keptFirst(s, file)))
-      .getOrElse(reads.counted(file.getName, stock.open(file)))
+  override def open(file: Path): FSDataInputStream = {
+    val opened =
+      if (isOffsets(file) && StreamDoors.onStreamThread) withOurName(stock.open(file))
+      else keptOnHost(file).flatMap(s => openLocally(s, file).orElse(keptFirst(s, file)))
+        .getOrElse(reads.counted(file.getName, stock.open(file)))
+    hasFiles ||= file.getParent == path
+    opened
+  }
 
-  override def exists(file: Path): Boolean = keptOnHost(file).exists(_.has(file.getName)) || stock.exists(file)
+  override def exists(file: Path): Boolean =
+    hasFiles && file == path || keptOnHost(file).exists(_.has(file.getName)) || stock.exists(file)
 
   override def delete(file: Path): Unit = {
     stock.delete(file)

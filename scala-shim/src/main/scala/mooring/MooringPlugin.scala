@@ -80,7 +80,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     override def isLeaving(executor: String): Boolean = ExecutorDoor.isLeaving(context, executor)
 
     override def leaves(executor: String): Unit = if (table.isAlive(executor)) {
-      table.executorLost(executor)
+      table.executorLeaves(executor)
       cluster.redirect()
       census.removed(executor, "it is to be removed")
     }

@@ -40,6 +40,7 @@ object Plan {
 final class PlacementTable {
   @volatile private var plan = Plan.Empty
   private val living = new ConcurrentHashMap[String, String]() // executor id -> host
+  private val leaving = ConcurrentHashMap.newKeySet[String]() // executors that get no tasks any more, and end those they have
   private val lock = new ReentrantLock
   private val changed = lock.newCondition()
 
@@ -52,7 +53,19 @@ final class PlacementTable {
   }
 
   def executorAdded(id: String, host: String): Unit = { living.put(id, host); () }
-  def executorLost(id: String): Unit = { living.remove(id); () }
+
+  /** It is to go, and still ends the tasks that it has. */
+  def executorLeaves(id: String): Unit = {
+    leaving.add(id)
+    living.remove(id)
+    ()
+  }
+
+  def executorLost(id: String): Unit = {
+    living.remove(id)
+    leaving.remove(id)
+    ()
+  }
 
   def isAlive(id: String): Boolean = living.containsKey(id)
   def aliveCount: Int = living.size
@@ -63,11 +76,15 @@ final class PlacementTable {
       row.iterator.flatMap(id => Option(living.get(id)).map(id -> _)).nextOption()
     }
 
-  /** For each partition of the query the living executors, as (id, host), that hold a copy and do not run it. */
+  /**
+   * For each partition of the query the living executors, as (id, host), that hold a copy and do not run it. One that will
+   * take over from an executor that leaves still needs what that commits with its last tasks.
+   */
   def standbys(query: String): Map[Int, Seq[(String, String)]] = {
     val now = plan
     now.standbys.getOrElse(query, Map.empty).map { case (partition, executors) =>
-      val active = preferred(query, partition).map(_._1)
+      val row = now.rows.get(query).flatMap(_.get(partition)).getOrElse(Nil)
+      val active = row.find(id => living.containsKey(id) || leaving.contains(id))
       partition -> executors.filterNot(active.contains).flatMap(id => Option(living.get(id)).map(id -> _))
     }
   }
