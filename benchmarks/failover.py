@@ -75,7 +75,7 @@ class Case:
     storage: str
     changelog: bool
     faults: tuple[str, ...]
-    """Each `executor`, `host` (the Worker and its executor), or `notice` (a host whose executor is told to go first)."""
+    """Each `executor`, `host` (Worker and executor), or `notice` (a host whose executor is told to go first)."""
     sizes_gb: tuple[float, ...] = ()
     """Those of the plan's for which it is done; all when empty."""
     batches_between: int = 5
