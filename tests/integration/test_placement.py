@@ -19,8 +19,8 @@ def test_a_processor_goes_to_another_host_and_fetches_nothing_when_it_is_there(t
     with operated(tmp_path, changelog) as here:
         assert not here.standby_threads() and "standby of counts" not in here.job.log, "factor 1 costs nothing"
         processor = here.processor_at(HOSTS[1])
-        fetched, tasks = here.load.counter("restore-bytes-remote"), here.tasks_of(processor)
         here.job.wait_until(here.load.is_idle, "the batches to be over", 60)
+        fetched, tasks = here.load.counter("restore-bytes-remote"), here.tasks_of(processor)
         moves = here.places(processor, HOSTS[2])
         here.job.wait_until(lambda: here.location_of(processor) == HOSTS[2], "the switch, between two batches", 60)
         here.succeeds(moves)
