@@ -6,8 +6,10 @@ the watermark stands at the last event time less the delay; the flush event has 
 """
 
 import json
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar, copy_context
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,20 @@ from mooring.testing.events import AUCTION_MS, LATENESS_MS, LONGEST_WINDOW_MS, W
 Row = dict[str, Any]
 Answer = dict[str, list[Row]]
 
+_is_drained: ContextVar[bool] = ContextVar("_is_drained", default=False)
+
 FILES_IN_A_BATCH = 3  # at the most: one as the job says, more after a crash between the source's log and the offset log
+
+
+def drained(answer: Callable[[Path], Answer]) -> Callable[[Path], Answer]:
+    """The same of a job whose queries are drained at the end: everything has come out."""
+
+    def of_all(events: Path) -> Answer:
+        context = copy_context()
+        context.run(_is_drained.set, True)
+        return context.run(answer, events)
+
+    return of_all
 
 
 def windowed_aggregation(events: Path) -> Answer:
@@ -28,6 +43,27 @@ def windowed_aggregation(events: Path) -> Answer:
         if start + 20_000 <= _last_watermark(events)
     ]
     return {"counts": rows}
+
+
+def chained_until_drained(events: Path) -> Answer:
+    """The windowed aggregation, and its sums over each minute."""
+    answer = windowed_aggregation(events)
+    return {**answer, "totals": _sums(answer["counts"], 60_000)}
+
+
+def three_until_drained(events: Path) -> Answer:
+    """The windowed aggregation, its sums over each minute, and the sums of these over three."""
+    answer = windowed_aggregation(events)
+    minutes = _sums(answer["counts"], 60_000)
+    return {**answer, "minutes": minutes, "totals": _sums(minutes, 180_000)}
+
+
+def _sums(rows: Iterable[Row], length_ms: int) -> list[Row]:
+    windows = _group(rows, lambda row: _window(_milliseconds(row["start"]), length_ms))
+    return [
+        {"start": utc(start), "bids": sum(row["bids"] for row in rows), "groups": len(rows)}
+        for start, rows in windows.items()
+    ]
 
 
 def drop_duplicates(events: Path) -> Answer:
@@ -174,7 +210,9 @@ def _in_time(events: Path) -> list[Row]:
 
 
 def _last_watermark(events: Path, *also: str) -> int:
-    """Where the watermark stands at the end: with several inputs, that of the slowest."""
+    """Where the watermark stands at the end: with several inputs, that of the slowest; far ahead after a drain."""
+    if _is_drained.get():
+        return sys.maxsize
     times = {"bids": "time", "auctions": "opens"}
     return min(max(row[times[kind]] for row in _read(events / kind)) for kind in ("bids", *also)) - WATERMARK_DELAY_MS
 

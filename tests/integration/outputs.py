@@ -3,8 +3,12 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
+
+from pyarrow import parquet
 
 Row = dict[str, Any]
 
@@ -23,6 +27,21 @@ def read_sink(directory: Path) -> list[Row]:
             paths.clear()
         paths += [entry["path"] for entry in map(json.loads, log.read_text().splitlines()[1:])]
     return [row for path in paths for row in _rows(Path(path.removeprefix("file:")))]
+
+
+def read_delta(table: Path) -> list[Row]:
+    """The rows of a Delta table to which rows were only ever added, of the files that its log names."""
+    logs = sorted((table / "_delta_log").glob("*.json"))
+    actions = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+    assert not any("remove" in action for action in actions), f"{table} had rows removed"
+    files = [table / unquote(action["add"]["path"]) for action in actions if "add" in action]
+    rows = [row for file in files for row in parquet.read_table(file).to_pylist()]
+    return [{name: _as_json(value) for name, value in row.items()} for row in rows]
+
+
+def _as_json(value: Any) -> Any:
+    """As a file sink writes it."""
+    return f"{value:%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03}Z" if isinstance(value, datetime) else value
 
 
 def read_batches(directory: Path, key: str) -> list[Row]:

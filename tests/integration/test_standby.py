@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import re
 import time
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 from mooring.cli.main import main
 from mooring.grouping.check_standbys import check_standbys
 from mooring.model import JobModel
+from tests.integration.chance import seeded
 from tests.integration.held import Held
 from tests.integration.load import PARTITIONS
 from tests.integration.warm import CHANGELOG, warm
@@ -35,13 +34,6 @@ TWO_ARE_ENOUGH = {
     "spark.dynamicAllocation.minExecutors": "2",
     "spark.dynamicAllocation.maxExecutors": "3",
 }
-
-
-def seeded() -> random.Random:
-    """Chance by MOORING_SEED, else by one that is printed."""
-    seed = int(os.environ.get("MOORING_SEED", "0")) or random.randrange(1, 10**6)
-    print(f"MOORING_SEED={seed}")
-    return random.Random(seed)
 
 
 @pytest.mark.parametrize("changelog", [pytest.param("false", marks=pytest.mark.heavy), "true"])

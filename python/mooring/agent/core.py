@@ -14,6 +14,8 @@ from mooring.agent.actions import View, advanced, may_advance
 from mooring.agent.barrier import Gate
 from mooring.agent.binding import ask_for_regrouping, bind, drop_expired, rebind_deadline_ms, unbind
 from mooring.agent.copies import wanted_copies, with_seen_copies, without_gone_copies
+from mooring.agent.drains import Drainage, is_about_drains
+from mooring.agent.drains import advanced as drains_advanced
 from mooring.agent.fleet import Executor, Fleet, Query
 from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
 from mooring.agent.requests import Desk, RequestsRead, taken_in
@@ -53,6 +55,7 @@ class Mind:
     saved_locality: Mapping[str, str] = field(default_factory=dict)
     saved_word: OperatorsWord = NOTHING_SAID
     desk: Desk = field(default_factory=Desk)
+    drainage: Drainage = field(default_factory=Drainage)
 
 
 def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
@@ -60,6 +63,9 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
 
     The orders are to be carried out in their order.
     """
+    if is_about_drains(event):
+        drainage, told = drains_advanced(mind.drainage, event)
+        return replace(mind, drainage=drainage), told
     before = mind.fleet
     mind = absorb(mind, event)
     if _is_no_reason_for_a_plan(mind.fleet, event):
@@ -109,6 +115,8 @@ def _word_kept(mind: Mind) -> tuple[Mind, list[Order]]:
 
 def absorb(mind: Mind, event: events.Event) -> Mind:
     """Know of an event without deciding anything: for what a new agent is told first, which may be long ago."""
+    if is_about_drains(event):
+        return replace(mind, drainage=drains_advanced(mind.drainage, event)[0])
     if isinstance(event, events.StateMeasured):
         return replace(mind, fleet=mind.fleet.with_measure(event.store, event.state_bytes))
     mind = replace(mind, fleet=_react(mind.fleet, event, mind.published), gate=_at_the_gate(mind.gate, event))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from queue import SimpleQueue
 from typing import Protocol
 
 from mooring.agent import binding
 from mooring.agent.core import Mind, absorb, decide, next_deadline_ms
+from mooring.agent.drains import DrainsAsked, EndQuery, OweDrains, QueriesSeen, RemoveNotifications
 from mooring.agent.fleet import Timing
 from mooring.agent.memory import Memory
 from mooring.agent.records import Remembered
@@ -21,6 +23,7 @@ from mooring.agent.requests import Answer, RemoveMessages, RequestsRead
 from mooring.agent.status import Tally, metrics_of, status_of
 from mooring.agent.takeover import taken_over
 from mooring.agent.word import OperatorsWord, SaveWord
+from mooring.drain import DrainMonitor, DrainNotification, RunningQuery, parse_order
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
 from mooring.model import events, orders
@@ -49,6 +52,15 @@ class Bridge(Protocol):
 
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
         """End an executor once no task runs on it, if that is in time; for one request once."""
+
+    def owe_drains(self, after: Mapping[str, frozenset[str]]) -> None:
+        """Write into the queries' checkpoints that they are to be drained, each after those named, by ids."""
+
+    def end_query(self, query: str, how: str) -> None:
+        """Have a query drained (DRAIN) or stopped (a StopMode's value); told again, it does nothing."""
+
+    def queries(self) -> tuple[RunningQuery, ...]:
+        """The queries that run."""
 
     def say(self, message: str) -> None:
         """Write a line into the driver's log."""
@@ -81,6 +93,7 @@ class Agent:
         self._memory: Memory | None = None
         self._status_at_ms = -math.inf
         self._changed = False
+        self._asked: SimpleQueue[tuple[DrainNotification, ...]] = SimpleQueue()
 
     def run(self) -> None:
         """Go on until the driver is gone (AgentError)."""
@@ -90,6 +103,7 @@ class Agent:
             self._take_all(self._bridge.poll(self._patience_ms()), self._take)
             self._recall_late()
             self._read_requests()
+            self._see_to_drains()
             self._take(events.ClockTicked(self._now_ms()))
             self._show_status()
 
@@ -108,6 +122,8 @@ class Agent:
             self._tally.take(event)
             take(event)
             self._changed = True
+            if isinstance(event, events.DrainProgressed):
+                self._status_at_ms = -math.inf  # the application may end a moment later
 
     def _absorb(self, event: events.Event) -> None:
         self._mind = absorb(self._mind, event)
@@ -132,7 +148,13 @@ class Agent:
             replication_factor=settings.standby_replication_factor,
             most_receivers=settings.moves_max_concurrent,
         )
-        self._mind = replace(self._mind, fleet=fleet)
+        self._mind = replace(
+            self._mind,
+            fleet=fleet,
+            drainage=replace(
+                self._mind.drainage, order=self._read_order(settings), timeout_ms=settings.drain_timeout_ms
+            ),
+        )
 
     def _choose_grouper(self, settings: Settings) -> GrouperChoice:
         try:
@@ -142,6 +164,13 @@ class Agent:
             self._bridge.say(f"spark.mooring.{fault}; {default.name} is used instead")
             return default
 
+    def _read_order(self, settings: Settings) -> tuple[tuple[str, ...], ...]:
+        try:
+            return parse_order(settings.drain_order)
+        except InvalidSettingError as fault:
+            self._bridge.say(f"spark.mooring.{fault}; queries are drained in the order of their sources and sinks")
+            return ()
+
     def _remember(self, query: events.QueryPlanned) -> None:
         """Open the store, whose default place is known with the first query, and start from what is in it."""
         if self._application is None:  # it was told before any query; without it there are no settings
@@ -150,6 +179,7 @@ class Agent:
         place = settings.metadata or default_place(self._application, query)
         self._memory = self._open_memory(settings, place, self._bridge.say)
         found = self._memory.recall(settings.host_affinity_wait_ms / 2 / 1000) or Remembered()
+        self._watch_for_drains(settings, self._memory, self._application.application)
         known = absorb(self._mind, query)  # its name is needed to read the JVM's plan by
         word = self._word_that_holds(found)
         start = binding.remember(
@@ -217,6 +247,21 @@ class Agent:
         if messages is not None:
             self._take(RequestsRead(self._now_ms(), messages))
 
+    def _see_to_drains(self) -> None:
+        """Hear of those that are asked for, and while there are any look which queries run."""
+        while not self._asked.empty():
+            self._take(DrainsAsked(self._now_ms(), self._asked.get_nowait()))
+        if self._mind.drainage.is_under_way:
+            self._take(QueriesSeen(self._now_ms(), self._bridge.queries()))
+
+    def _watch_for_drains(self, settings: Settings, memory: Memory, application: str) -> None:
+        """On a thread of the monitor's, as long as this process lives."""
+        monitor = DrainMonitor(
+            memory.store, application, settings.drain_poll_interval_ms / 1000, report=self._bridge.say
+        )
+        monitor.init(lambda found: self._asked.put(tuple(found)))
+        monitor.start()
+
     def _carry_out(self, order: orders.Order) -> None:
         match order:
             case orders.OfferPlan():
@@ -236,6 +281,12 @@ class Agent:
                 self._memory.save_word(order.word)
             case orders.RestartExecutor():
                 self._bridge.restart(order.request, order.executor, order.wait_ms)
+            case OweDrains():
+                self._bridge.owe_drains(order.after)
+            case EndQuery():
+                self._bridge.end_query(order.query, order.how)
+            case RemoveNotifications() if self._memory is not None:
+                self._memory.remove_notifications(order.uuids)
             case Answer() if self._memory is not None:
                 self._memory.answer(order.response)
             case RemoveMessages() if self._memory is not None:
@@ -247,7 +298,9 @@ class Agent:
         age = now - self._status_at_ms
         is_due = age >= (STATUS_EVERY_MS if self._changed else STATUS_AT_LEAST_EVERY_MS)
         if is_due and self._memory is not None:
-            self._memory.save_status(status_of(self._mind.fleet, self._tally, now, self._mind.gate, self._mind.desk))
+            self._memory.save_status(
+                status_of(self._mind.fleet, self._tally, now, self._mind.gate, self._mind.desk, self._mind.drainage)
+            )
             self._bridge.metrics(metrics_of(self._mind.fleet, self._tally, self._mind.desk))
             self._status_at_ms, self._changed = now, False
 

@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -21,6 +21,7 @@ from mooring.agent.records import Records, Remembered
 from mooring.agent.word import OperatorsWord
 from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import LeadershipLost, MetadataStoreUnavailable, WriterReplaced
+from mooring.metadata import MetadataStore
 from mooring.model import JobModel
 from mooring.placement import ContainerPlacementResponseMessage, StoredMessages
 
@@ -143,6 +144,15 @@ class Memory:
                 self._say_once(f"can not remove a request that is answered ({error}): it stays, and is not acted on")
 
         self._send(remove)
+
+    @property
+    def store(self) -> MetadataStore:
+        """The store that the records are in; it is closed with them."""
+        return self._records.store()
+
+    def remove_notifications(self, uuids: Collection[UUID]) -> None:
+        """Remove drain notifications that are done."""
+        self._send(lambda: self._records.remove_notifications(uuids))
 
     def messages(self) -> StoredMessages | None:
         """What clients ask and what was answered, when that has changed since it was given last; else None."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from mooring.agent.word import NOTHING_SAID, OperatorsWord
 from mooring.coordination.job_models import to_remove
+from mooring.drain import remove_notifications
 from mooring.errors import InvalidJobModelError
 from mooring.metadata import MetadataStore, NamespacedMetadataStore
 from mooring.model import JobModel, job_model_from_json, job_model_to_json
@@ -170,6 +171,11 @@ class Records(ReadRecords):
         """Remove a request that is done with, and its response too when that is asked for."""
         self.check_writer()
         (self._placement.delete_both if response_too else self._placement.delete_request)(uuid)
+
+    def remove_notifications(self, uuids: Collection[UUID]) -> None:
+        """Remove drain notifications that are done."""
+        self.check_writer()
+        remove_notifications(self._store, uuids)
 
     def close(self) -> None:
         """Let go of the store."""

@@ -10,13 +10,14 @@ from typing import Any
 from mooring.agent import host_control, moves
 from mooring.agent.barrier import Gate
 from mooring.agent.copies import standbys_of
+from mooring.agent.drains import Drainage
 from mooring.agent.fleet import Fleet, Processor, SeenCopy
 from mooring.agent.host_control import left_on
 from mooring.agent.requests import Action, Desk
 from mooring.model import TaskModel, events, natural_order
 from mooring.placement import ContainerPlacementRequestMessage
 
-_NO_GATE, _NO_DESK = Gate(), Desk()
+_NO_GATE, _NO_DESK, _NO_DRAINS = Gate(), Desk(), Drainage()
 
 Standbys = Mapping[str, Mapping[TaskModel, SeenCopy | None]]
 """Processor id to its standbys, and what was seen of them."""
@@ -107,7 +108,14 @@ def metrics_of(fleet: Fleet, tally: Tally, desk: Desk = _NO_DESK) -> dict[str, f
     return gauges
 
 
-def status_of(fleet: Fleet, tally: Tally, at_ms: int, gate: Gate = _NO_GATE, desk: Desk = _NO_DESK) -> dict[str, Any]:
+def status_of(
+    fleet: Fleet,
+    tally: Tally,
+    at_ms: int,
+    gate: Gate = _NO_GATE,
+    desk: Desk = _NO_DESK,
+    drainage: Drainage = _NO_DRAINS,
+) -> dict[str, Any]:
     """The status as JSON, in the form of the command line's contract; every list in natural order."""
     processors = sorted(fleet.processors.values(), key=lambda processor: natural_order(processor.id))
     standbys = standbys_of(fleet, fleet.model)
@@ -134,6 +142,7 @@ def status_of(fleet: Fleet, tally: Tally, at_ms: int, gate: Gate = _NO_GATE, des
         "tasks": [*_actives(fleet, processors, tally), *_standbys(processors, standbys)],
         "counters": {**tally.counters(fleet), "failed-container-placement-actions": desk.failed},
         **_requests(fleet, desk),
+        **({"drains": drainage.as_json()} if drainage.heard else {}),
         **_shortages(fleet),
     }
 

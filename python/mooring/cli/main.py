@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import mooring
-from mooring.cli import conf, demo, gc, jar, placement, plan, states, status
+from mooring.cli import conf, demo, drain, gc, jar, placement, plan, states, status
 from mooring.cli.exits import BadUsage, Exit, exit_of, nearest
 from mooring.errors import MooringError
 
@@ -135,6 +135,26 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one.set_defaults(run=placement.run_open_host)
 
     one = commands.add_parser(
+        "drain", help="stop the intake of queries, let out what they hold, and end them", allow_abbrev=False
+    )
+    _add_metadata(one)
+    one.add_argument("--query", metavar="NAME", help="the name or the id of the one that is meant (default: all)")
+    _add_waiting(one, "10m")
+    one.set_defaults(run=drain.run)
+
+    one = commands.add_parser("stop", help="end queries that keep their state for the next start", allow_abbrev=False)
+    _add_metadata(one)
+    one.add_argument(
+        "--mode",
+        choices=list(drain.STOP_MODES),
+        required=True,
+        help="after the batch that runs, after all that has come in, or now, in the middle of a batch",
+    )
+    one.add_argument("--query", metavar="NAME", help="the name or the id of the one that is meant (default: all)")
+    _add_waiting(one, "10m")
+    one.set_defaults(run=drain.run_stop)
+
+    one = commands.add_parser(
         "control-standby", help="start or stop the standbys of one processor's tasks", allow_abbrev=False
     )
     _add_metadata(one)
@@ -174,6 +194,8 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
         "place-container",
         "drain-host",
         "open-host",
+        "drain",
+        "stop",
         "control-standby",
         "container-status",
         "conf",

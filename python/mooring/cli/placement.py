@@ -35,7 +35,7 @@ def run_place_container(arguments: argparse.Namespace) -> None:
     """
     id, destination = arguments.processor_id, arguments.destination_host
     expiry = arguments.request_expiry
-    expiry_ms = None if expiry is None else _duration_ms("--request-expiry", expiry, "10s")
+    expiry_ms = None if expiry is None else duration_ms("--request-expiry", expiry, "10s")
     _ask(
         arguments,
         f"place processor {id} on {destination}",
@@ -57,10 +57,10 @@ def run_open_host(arguments: argparse.Namespace) -> None:
 
 def _ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient, str], UUID]) -> None:
     """Write a request for a deployment, and show how far it is; `what` is it in words."""
-    timeout_ms = _duration_ms("--timeout", arguments.timeout, "60s")
+    timeout_ms = duration_ms("--timeout", arguments.timeout, "60s")
     records = Records(arguments.metadata, arguments.metadata_conf)
     status = records.status()
-    deployment = arguments.deployment_id or _application(records, status)
+    deployment = arguments.deployment_id or application_of(records, status)
     client = records.client()
     try:
         uuid = write(client, deployment)
@@ -115,7 +115,8 @@ def _refuse_unless_done(
         raise CommandFailed(f"request {uuid} is {answer.status_code.value}: {answer.response_message}")
 
 
-def _application(records: Records, status: dict[str, Any]) -> str:
+def application_of(records: Records, status: dict[str, Any]) -> str:
+    """The application that a status is of. CommandFailed when it names none."""
     application = status.get("application")
     if not isinstance(application, str) or not application:
         raise CommandFailed(f"the status in {records.place} names no application: give --deployment-id")
@@ -129,7 +130,8 @@ def _age(status: dict[str, Any]) -> str:
     return " (its status is old: the application may have ended)" if is_old else ""
 
 
-def _duration_ms(option: str, text: str, nearest: str) -> int:
+def duration_ms(option: str, text: str, nearest: str) -> int:
+    """A duration given to an option, in milliseconds. BadUsage when it is none."""
     try:
         return parse_duration_ms(text)
     except ValueError:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from uuid import UUID, uuid4
 
+from mooring.drain import DrainNotification, StopMode, read_drain_notifications, write_drain_notification
 from mooring.metadata import MetadataStore, open_metadata_store
 from mooring.metadata.store import Report, report_to_log
 from mooring.placement import (
@@ -37,6 +38,7 @@ class MooringClient:
         now: Callable[[], float] = time.time,
     ) -> None:
         """`store` is the one that the agent's records are in, and stays the caller's; `now` is seconds since 1970."""
+        self._store = store
         self._messages = ContainerPlacementMetadataStore(store)
         self._own = ExitStack()
         self._now = now
@@ -90,6 +92,22 @@ class MooringClient:
     def open_host(self, host: str, deployment_id: str) -> UUID:
         """Ask to let tasks and copies come to a host again that was drained. As `control_standby` for the rest."""
         return self._ask(deployment_id, ANY_PROCESSOR, host, host_action=HostAction.OPEN)
+
+    def drain(self, deployment_id: str, query: str | None = None) -> UUID:
+        """Ask to drain one query, by its name or id, or all: intake stops, what is buffered comes out, then it ends.
+
+        `deployment_id` is the id of the Spark application: another one does not
+        act on it.
+        """
+        return write_drain_notification(self._store, DrainNotification.create(deployment_id, query))
+
+    def stop(self, deployment_id: str, mode: StopMode, query: str | None = None) -> UUID:
+        """Ask to stop one query, by its name or id, or all: they keep their state for the next start."""
+        return write_drain_notification(self._store, DrainNotification.create(deployment_id, query, mode))
+
+    def is_drain_open(self, uuid: UUID) -> bool:
+        """Whether what was asked is not done yet, by what the agent has left in the store."""
+        return uuid in read_drain_notifications(self._store).notifications
 
     def _ask(
         self,

@@ -8,7 +8,7 @@ from enum import Enum
 
 from mooring.drain.notification import DrainNotification
 from mooring.drain.store import read_drain_notifications, remove_malformed
-from mooring.errors import MetadataStoreError, MooringError
+from mooring.errors import MooringError
 from mooring.metadata import MetadataStore
 from mooring.metadata.store import Report, report_to_log
 
@@ -87,7 +87,7 @@ class DrainMonitor:
                 self._report(f"the drain notification {key} can not be read and was removed: {reason}")
             asked = [one for one in found.of(self._run_id) if one not in self._told]
             self._is_cut_off = False
-        except MetadataStoreError as fault:
+        except MooringError as fault:  # out of reach, or this driver does not lead
             if not self._is_cut_off:
                 self._report(f"whether a drain is asked for can not be read now ({fault}): tried again")
             self._is_cut_off = True

@@ -17,27 +17,44 @@ class DrainMode(Enum):
     DEFAULT = "DEFAULT"
 
 
+class StopMode(Enum):
+    """How to stop without a drain: state is kept for the next start. The later ones are sooner over."""
+
+    AFTER_AVAILABLE = "AFTER_AVAILABLE"
+    """What has come in is processed."""
+
+    AFTER_BATCH = "AFTER_BATCH"
+    """The batch that runs is the last."""
+
+    NOW = "NOW"
+    """The batch that runs is cut, and repeated at the next start, as by Spark's own stop."""
+
+
 @dataclass(frozen=True, slots=True)
 class DrainNotification:
     """Asks one deployment to drain: `run_id` is its id, so that the next one is not drained by a message of old.
 
-    `query` is the name, or the id, of the one query that is meant; None for all of them.
+    `query` is the name, or the id, of the one query that is meant; None for all of them. With `stop` it is not to be
+    drained but stopped.
     """
 
     uuid: UUID
     run_id: str
     drain_mode: DrainMode = DrainMode.DEFAULT
     query: str | None = None
+    stop: StopMode | None = None
 
     @classmethod
-    def create(cls, run_id: str, query: str | None = None) -> DrainNotification:
+    def create(cls, run_id: str, query: str | None = None, stop: StopMode | None = None) -> DrainNotification:
         """A new one."""
-        return cls(uuid4(), run_id, query=query)
+        return cls(uuid4(), run_id, query=query, stop=stop)
 
     def to_json(self) -> str:
         """The JSON text."""
         form = {"uuid": str(self.uuid), "runId": self.run_id, "drainMode": self.drain_mode.value}
-        return json.dumps(form if self.query is None else {**form, "query": self.query})
+        of_one = {} if self.query is None else {"query": self.query}
+        how = {} if self.stop is None else {"stop": self.stop.value}
+        return json.dumps({**form, **of_one, **how})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> DrainNotification:
@@ -48,6 +65,7 @@ class DrainNotification:
             fields.text("runId", "the id of the application"),
             _mode(fields),
             fields.text("query", "the name or the id of a query") if fields.has("query") else None,
+            fields.choice("stop", StopMode) if fields.has("stop") else None,
         )
 
 

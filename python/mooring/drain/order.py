@@ -39,6 +39,25 @@ def drain_order(
     return groups
 
 
+def parse_order(text: str | None) -> tuple[tuple[str, ...], ...]:
+    """The user's order as it is set: names, `,` between those that are drained side by side, `>` before what they feed.
+
+    Empty when nothing is set. InvalidSettingError when a name is empty.
+    """
+    if text is None or not text.strip():
+        return ()
+    groups = tuple(tuple(name.strip() for name in group.split(",")) for group in text.split(">"))
+    if any(not name for group in groups for name in group):
+        raise InvalidSettingError(
+            f'{ORDER_KEY} is "{text}": a name is empty; expected names, as in "orders, users > sums > report"'
+        )
+    names = [name for group in groups for name in group]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidSettingError(f'{ORDER_KEY} is "{text}": it names {name} twice: expected each query once')
+    return groups
+
+
 def _first_circle(rest: set[str], feeds: Mapping[str, set[str]]) -> set[str]:
     """Queries that feed each other, and are fed by nobody else of the rest."""
     upstream = {query: _all_upstream(query, rest, feeds) for query in rest}

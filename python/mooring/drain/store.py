@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -50,6 +50,11 @@ def read_drain_notifications(store: MetadataStore) -> StoredNotifications:
         except (InvalidMessageError, RecursionError) as fault:
             malformed[key] = str(fault)
     return StoredNotifications(found, malformed)
+
+
+def remove_notifications(store: MetadataStore, uuids: Collection[UUID]) -> None:
+    """Remove these; one that is gone already does no harm."""
+    _remove(store, map(str, uuids))
 
 
 def remove_malformed(store: MetadataStore, found: StoredNotifications) -> None:

@@ -141,6 +141,43 @@ class QueryEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TerminationAsked(Event):
+    """The driver was told to end (SIGTERM), and its queries are to be drained first."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainOwed(Event):
+    """A query has started from a checkpoint whose drain is not over: it is to be drained once those of `after` are.
+
+    They are queries, by their ids, that were to be drained before it.
+    """
+
+    query: str
+    after: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DrainProgressed(Event):
+    """How far the drain of a query's run is: frozen, caught-up, flushed, drained; or refused, with the reason.
+
+    Or it is stopped with its state. `batch` is the last one that has ended, `batches` how many there were since it was
+    asked for, with `rows` of input; `flushes` counts those that flushed, in which `flushed` rows of state went; `left`
+    are left.
+    """
+
+    query: str
+    run: str
+    phase: str
+    batch: int = -1
+    batches: int = 0
+    rows: int = 0
+    flushes: int = 0
+    flushed: int = 0
+    left: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class StoreOpened(Event):
     """An executor brought up a state store from files; bytes and files as they were read."""
 
@@ -250,6 +287,14 @@ def _batch_ended(form: Mapping[str, Any]) -> Event:
     )
 
 
+def _drain_progressed(form: Mapping[str, Any]) -> Event:
+    counted = ("batch", "batches", "rows", "flushes", "flushed", "left")
+    counts = {field: form[field] for field in counted if field in form}
+    return DrainProgressed(
+        form["at"], form["query"], form["run"], form["phase"], **counts, reason=form.get("reason", "")
+    )
+
+
 def _store_opened(form: Mapping[str, Any]) -> Event:
     counts = ("local-files", "local-bytes", "remote-files", "remote-bytes", "local-changelogs", "remote-changelogs")
     return StoreOpened(
@@ -281,6 +326,9 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
     "QueryPlanned": _query_planned,
     "BatchEnded": _batch_ended,
     "QueryEnded": lambda form: QueryEnded(form["at"], form["query"], form["run"], form["error"]),
+    "DrainProgressed": _drain_progressed,
+    "DrainOwed": lambda form: DrainOwed(form["at"], form["query"], frozenset(form["after"])),
+    "TerminationAsked": lambda form: TerminationAsked(form["at"]),
     "StoreOpened": _store_opened,
     "StateMeasured": lambda form: StateMeasured(form["at"], form["executor"], form["store"], form["bytes"]),
     "CopiesSeen": _copies_seen,

@@ -38,6 +38,12 @@ class Settings:
     debounce_ms: int
     placement_poll_interval_ms: int
     moves_max_concurrent: int
+    drain_timeout_ms: int | None
+    drain_poll_interval_ms: int
+    drain_on_start: bool
+    drain_on_sigterm: bool
+    drain_order: str | None
+    resume_drained: str
     agent_python: str | None
     agent_liveness_timeout_ms: int
     metadata_options: Mapping[str, str] = field(repr=False)

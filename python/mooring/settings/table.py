@@ -223,9 +223,8 @@ TABLE: tuple[Setting, ...] = (
         "drain.timeout",
         "duration",
         None,
-        "Longest time that a drain may take; no limit by default.",
+        "After how long a drain is ended after its running batch, to go on at the next start; no limit by default.",
         minimum="1s",
-        since=LATER,
     ),
     Setting(
         "drain.poll.interval",
@@ -234,22 +233,24 @@ TABLE: tuple[Setting, ...] = (
         "How often the agent looks for a drain notification.",
         minimum="100ms",
         maximum="1h",
-        since=LATER,
     ),
-    Setting(
-        "drain.on.sigterm", "boolean", "false", "Whether SIGTERM to the driver drains its queries first.", since=LATER
-    ),
-    Setting(
-        "drain.on.start", "boolean", "false", "Whether queries that start are flushed without new input.", since=LATER
-    ),
+    Setting("drain.on.sigterm", "boolean", "false", "Whether SIGTERM to the driver drains its queries first."),
+    Setting("drain.on.start", "boolean", "false", "Whether queries that start are flushed without new input."),
     Setting(
         "drain.order",
         "string",
         None,
         "Which query feeds which, where that cannot be seen from their sinks.",
-        since=LATER,
+        pattern=r"[^,>]*[^,> ][^,>]*([,>][^,>]*[^,> ][^,>]*)*",
+        values=("names of queries, those that feed others first, as in orders, users > sums > report",),
     ),
-    Setting("resume.drained", "boolean", "false", "Whether a drained checkpoint may be started from.", since=LATER),
+    Setting(
+        "resume.drained",
+        "enum",
+        "false",
+        "Whether a drained checkpoint may be started from: not at all, as it is, or with a fresh watermark (reset).",
+        values=("false", "true", "reset"),
+    ),
     Setting(
         "placement.poll.interval",
         "duration",

@@ -11,6 +11,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
+from mooring.drain import RunningQuery, places
 from mooring.errors import AgentError
 from mooring.model.events import Event, read_event
 from mooring.model.orders import PublishPlan
@@ -57,6 +58,27 @@ class JvmBridge:
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
         """End an executor once no task runs on it, if that is in time; for one request once."""
         self._call("restart", request, executor, wait_ms)
+
+    def owe_drains(self, after: Mapping[str, frozenset[str]]) -> None:
+        """Write into the queries' checkpoints that they are to be drained, each after those named, by ids.
+
+        Their next start goes on with it, if it comes before the drain is over.
+        """
+        self._call("owe", json.dumps({query: sorted(others) for query, others in after.items()}))
+
+    def end_query(self, query: str, how: str) -> None:
+        """Have a query drained (DRAIN) or stopped (a StopMode's value); how that goes comes as news.
+
+        Told again, it does nothing.
+        """
+        self._call("end", query, how)
+
+    def queries(self) -> tuple[RunningQuery, ...]:
+        """The queries that run, those without state too."""
+        return tuple(
+            RunningQuery(form["query"], form["run"], form["name"], places(form["reads"]), places(form["writes"]))
+            for form in json.loads(self._call("queries"))
+        )
 
     def say(self, message: str) -> None:
         """Write a line into the driver's log."""

@@ -1,4 +1,7 @@
-"""What the jobs share: where bids and auctions come from, where rows go. `job.py INPUT CHECKPOINTS OUTPUTS`."""
+"""What the jobs share: where bids and auctions come from, where rows go.
+
+`job.py INPUT CHECKPOINTS OUTPUTS [goes-on]`: until the input is read, or until somebody ends the queries.
+"""
 
 import sys
 import time
@@ -8,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 INPUT, CHECKPOINTS, OUTPUTS = sys.argv[1:4]
+GOES_ON = "goes-on" in sys.argv[4:]
 
 BIDS = "bid LONG, auction LONG, bidder LONG, price LONG, channel STRING, time TIMESTAMP, closes TIMESTAMP"
 AUCTIONS = "auction LONG, seller LONG, category STRING, opens TIMESTAMP"
@@ -27,8 +31,9 @@ def auctions(spark: SparkSession) -> DataFrame:
 
 
 def write(rows: DataFrame, name: str) -> StreamingQuery:
-    """To files, each row exactly once, until the input is read."""
-    return _writer(rows, name).trigger(availableNow=True).start()
+    """To files, each row exactly once."""
+    writer = _writer(rows, name)
+    return (writer if GOES_ON else writer.trigger(availableNow=True)).start()
 
 
 def write_until_told(rows: DataFrame, name: str) -> None:

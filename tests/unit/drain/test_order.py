@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.drain import drain_order
+from mooring.drain import drain_order, parse_order
 from mooring.errors import InvalidSettingError
 
 
@@ -81,3 +81,27 @@ def _reaches(start: str, end: str, feeds: set[tuple[str, str]]) -> bool:
                 seen.add(down)
                 to_do.append(down)
     return end in seen
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, ()),
+        ("", ()),
+        ("one", (("one",),)),
+        ("orders, users > sums>report", (("orders", "users"), ("sums",), ("report",))),
+    ],
+)
+def test_the_users_order_is_read(text, expected):
+    assert parse_order(text) == expected
+
+
+@pytest.mark.parametrize("text", ["a >", "> a", "a,,b", ","])
+def test_an_order_with_an_empty_name_is_refused(text):
+    with pytest.raises(InvalidSettingError, match=r"drain\.order is .* a name is empty"):
+        parse_order(text)
+
+
+def test_an_order_that_names_one_twice_is_refused():
+    with pytest.raises(InvalidSettingError, match="names a twice"):
+        parse_order("a > b > a")

@@ -35,6 +35,12 @@ def test_defaults():
         debounce_ms=3_000,
         placement_poll_interval_ms=1_000,
         moves_max_concurrent=1,
+        drain_timeout_ms=None,
+        drain_poll_interval_ms=5_000,
+        drain_on_start=False,
+        drain_on_sigterm=False,
+        drain_order=None,
+        resume_drained="false",
         agent_python=None,
         agent_liveness_timeout_ms=30_000,
         metadata_options={},
@@ -162,9 +168,8 @@ def test_a_relative_local_store_is_refused():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("drain.timeout", "10m"),
-        ("drain.on.sigterm", "true"),
-        ("resume.drained", "nonsense"),
+        ("checkpoint.catalog.enabled", "true"),
+        ("checkpoint.catalog.interval", "20s"),
     ],
 )
 def test_a_setting_of_a_later_version_says_so(name, value):
@@ -173,7 +178,9 @@ def test_a_setting_of_a_later_version_says_so(name, value):
     assert "this version of Mooring does not have this yet" in problem
 
 
-@pytest.mark.parametrize(("name", "value"), [("drain.on.start", "false"), ("drain.poll.interval", "5000")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("checkpoint.catalog.retain.batches", "100"), ("checkpoint.catalog.interval", "10000")]
+)
 def test_a_setting_of_a_later_version_may_be_set_to_its_default(name, value):
     assert Settings.from_conf({f"spark.mooring.{name}": value}) == Settings.from_conf({})
 

@@ -9,23 +9,28 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.read.streaming.SparkDataStream
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
+import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetMap, OffsetSeq}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperator, StateStoreWriter}
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExecBase
-import org.apache.spark.sql.execution.streaming.runtime.{QueryExecutionThread, StreamExecution}
+import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, QueryExecutionThread, StreamExecution}
 import org.apache.spark.sql.execution.streaming.state.{RocksDBStateStoreProvider, StateStoreId}
 import org.apache.spark.sql.internal.SQLConf
 
 /** A query as far as Mooring has to know it; its logs as they are at the first look. */
-final class StreamDoor private[mooring] (execution: StreamExecution) {
+final class StreamDoor private[mooring] (private[mooring] val execution: StreamExecution) {
   private val session = execution.sparkSessionForStream // protected[sql]
 
   def id: String = execution.id.toString
   def runId: String = execution.runId.toString
   def name: String = Option(execution.name).getOrElse("")
   def checkpoint: String = execution.resolvedCheckpointRoot
+
+  /** How people know it: its name, else its id. */
+  def label: String = if (name.isEmpty) id else name
 
   /** The stream's own copy of the session's settings; a batch reads them when it is planned. */
   def setting(key: String): Option[String] = session.conf.getOption(key)
@@ -54,6 +59,44 @@ final class StreamDoor private[mooring] (execution: StreamExecution) {
 
   /** Whether each version of its state has an id of its own: checkpoint format v2. */
   def hasUniqueIds: Boolean = session.sessionState.conf.stateStoreCheckpointFormatVersion >= 2
+
+  /** As Spark describes them in the query's progress; none before they are made. */
+  def sourcesAsDescribed: Seq[String] = execution match {
+    case micro: MicroBatchExecution => StreamDoors.sources.get(micro).asInstanceOf[Seq[SparkDataStream]].map(_.toString)
+    case _ => Nil
+  }
+
+  /** The same of its sink, but with a whole path, or with the topic, by which a source is told to read it. */
+  def sinkAsDescribed: String = execution.sink.toString match {
+    case StreamDoors.SinkOfFiles(kind, path) => s"$kind[${qualified(new Path(path))}]"
+    case other => StreamDoors.topicOf(execution).fold(other)(topic => s"KafkaSink[Subscribe[$topic]]")
+  }
+
+  private def qualified(path: Path): Path = path.getFileSystem(session.sessionState.newHadoopConf()).makeQualified(path)
+
+  /** Whether it reads a source that was named by this format. */
+  def reads(format: String): Boolean = execution.analyzedPlan.exists {
+    case relation: StreamingRelationV2 => relation.sourceName == format
+    case _ => false
+  }
+
+  /** Rows that came in with the batches from `first` on, of those whose progress is kept. */
+  def rowsSince(first: Long): Long = execution.recentProgress.filter(_.batchId >= first).map(_.numInputRows).sum
+
+  /** Rows of state after the last batch of which there is progress. */
+  def stateRows: Long = Option(execution.lastProgress).fold(0L)(_.stateOperators.map(_.numRowsTotal).sum)
+
+  /** The newest batch that was committed, at the first look. */
+  def lastCommitted: Option[Long] = committed.map(_._1)
+
+  /** The offsets that a batch has reached, a JSON text for each source; null for one that had nothing yet. */
+  def offsets(batch: Long): Seq[String] =
+    execution.offsetLog.get(batch).toSeq.flatMap { entry =>
+      entry match {
+        case positions: OffsetSeq => positions.offsets.map(_.map(_.json).orNull)
+        case named: OffsetMap => named.offsetsMap.toSeq.sortBy(_._1).map(_._2.map(_.json).orNull)
+      }
+    }
 
   /** The unique ids of the state that a committed batch has left: operator, partition, store; none in format v1. */
   def stateIds(batch: Long): Map[Long, Array[Array[String]]] =
@@ -97,6 +140,19 @@ object StreamDoors {
   private[mooring] val commitLogVersion = classOf[CommitLog].getDeclaredField("defaultVersion")
   commitLogVersion.setAccessible(true)
 
+  private[mooring] val SinkOfFiles = """((?:File|Delta)Sink)\[(.*)\]""".r
+
+  /** The topic that a query's writer names in its options. */
+  private[mooring] def topicOf(execution: StreamExecution): Option[String] = execution match {
+    case micro: MicroBatchExecution => extraOptions.get(micro).asInstanceOf[Map[String, String]].get("topic")
+    case _ => None
+  }
+
+  private val extraOptions = classOf[MicroBatchExecution].getDeclaredField("extraOptions")
+  extraOptions.setAccessible(true)
+  private[mooring] val sources = classOf[MicroBatchExecution].getDeclaredField("sources")
+  sources.setAccessible(true)
+
   val ProviderKey: String = SQLConf.STATE_STORE_PROVIDER_CLASS.key
   val FormatKey: String = SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key
   val FileManagerKey: String = SQLConf.STREAMING_CHECKPOINT_FILE_MANAGER_CLASS.parent.key
@@ -118,6 +174,13 @@ object StreamDoors {
 
   /** Whether the caller is a running stream's own thread (as opposed to a batch reader of its logs). */
   def onStreamThread: Boolean = Thread.currentThread().isInstanceOf[QueryExecutionThread]
+
+  /** The query on whose thread the caller runs, as in `foreachBatch`. */
+  def ofThisThread: Option[StreamDoor] = for {
+    session <- SparkSession.getActiveSession
+    id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
+    door <- query(id)
+  } yield door
 
   /** The stateful operators below `plan` as (operator id, state store names, partitions, checkpoint/state, run, batch). */
   def statefulOperator(plan: SparkPlan): Option[OperatorFacts] = plan match {

@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.execution.streaming.state.mooring.StreamDoors
+import org.apache.spark.sql.execution.streaming.state.mooring.{Ending, StreamDoor, StreamDoors}
 
 /** What the agent may have done to the application, besides placing its tasks. */
 trait Operations {
@@ -15,6 +15,12 @@ trait Operations {
 
   /** Ends an executor once no task runs on it, if that is within `waitMs`. Does not wait for that. */
   def restart(executor: String, waitMs: Long): Unit
+
+  /** Has a query end as it is said, such as `drain`: its intake stops, what is buffered comes out, and it ends. Returns at once. */
+  def end(query: String, how: Ending): Unit
+
+  /** Notes in their checkpoints that these queries are to be drained, each once some others are. */
+  def owe(after: Map[String, Seq[String]]): Unit
 
   /** An agent begins anew, and is to hear how the copies stand. */
   def agentIsNew(): Unit
@@ -96,6 +102,20 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     tell(Map("event" -> "ExecutorRestarting", "request" -> request, "executor" -> executor), about = Some(s"restart $request"))
     operations.restart(executor, waitMs)
   }
+
+  /** Has a query end, for however many times it is told; `how` is one of Ending's names. How that goes comes as events. */
+  def end(query: String, how: String): Unit = operations.end(query, Ending.named(how))
+
+  /** Notes in their checkpoints that queries are to be drained; `json` is query to those that come before it, all by ids. */
+  def owe(json: String): Unit = operations.owe(
+    Json.read(json).properties().asScala.map(e => e.getKey -> e.getValue.asScala.map(_.asText).toSeq).toMap)
+
+  /** The user's queries that run. */
+  private[mooring] def running: Seq[StreamDoor] = StreamDoors.running.filterNot(_.reads(StandbySource.Name))
+
+  /** The same as a JSON array, with what their sources and sinks say of themselves. */
+  def queries(): String = Json.write(running.map(query => Map("query" -> query.id, "run" -> query.runId, "name" -> query.name,
+    "reads" -> query.sourcesAsDescribed, "writes" -> Seq(query.sinkAsDescribed))))
 
   /** Hears what the agent knows of the election among the drivers of this job; false when this driver has lost it. */
   def lead(json: String): Boolean = leadership.forall { election =>

@@ -42,7 +42,7 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
 
   override def open(file: Path): FSDataInputStream = {
     val opened =
-      if (isOffsets(file) && StreamDoors.onStreamThread) withOurName(stock.open(file))
+      if (isLog(file) && StreamDoors.onStreamThread) asThisStreamReads(file)
       else keptOnHost(file).flatMap(s => openLocally(s, file).orElse(keptFirst(s, file)))
         .getOrElse(reads.counted(file.getName, stock.open(file)))
     hasFiles ||= file.getParent == path
@@ -57,7 +57,10 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
     keptOnHost(file).foreach(_.forget(file.getName))
   }
 
-  override def list(dir: Path, filter: PathFilter): Array[FileStatus] = stock.list(dir, filter)
+  override def list(dir: Path, filter: PathFilter): Array[FileStatus] = {
+    if (isLog(dir, "offsets") && StreamDoors.onStreamThread) Drains.checkMayStart(dir.getParent.toString)
+    stock.list(dir, filter)
+  }
   override def mkdirs(dir: Path): Unit = stock.mkdirs(dir)
   override def isLocal: Boolean = stock.isLocal
   override def createCheckpointDirectory(): Path = stock.createCheckpointDirectory()
@@ -65,6 +68,9 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
 
   /** Of the offsets, the commits, a source or a file sink: what makes a batch count, written once and for all. */
   private def isLogEntry(file: Path) = file.getName.stripSuffix(".compact").forall(_.isDigit)
+
+  private def isLog(file: Path) = isOffsets(file) || file.getParent != null && file.getParent.getName == "commits"
+  private def isLog(dir: Path, name: String) = dir.getName == name && dir.getParent != null
 
   private def isOffsets(file: Path) = file.getParent != null && file.getParent.getName == "offsets"
 
@@ -94,9 +100,12 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
         .flatMap(_ => openLocally(shelf, file))
     }
 
-  private def withOurName(in: FSDataInputStream): FSDataInputStream = Using.resource(in) { stream =>
-    val bytes = MooringCheckpointFileManager.replace(stream.readAllBytes(), StreamDoors.StockRocksDB, Names.Provider)
-    new FSDataInputStream(new InMemoryFile(bytes))
+  /** With our provider's name, and with another watermark where that of a drain is to be forgotten. */
+  private def asThisStreamReads(file: Path): FSDataInputStream = Using.resource(stock.open(file)) { stream =>
+    val read = stream.readAllBytes()
+    val named = if (isOffsets(file)) MooringCheckpointFileManager.replace(read, StreamDoors.StockRocksDB, Names.Provider) else read
+    val instead = Drains.watermarkInstead(file.getParent.getParent.toString, file.getName)
+    new FSDataInputStream(new InMemoryFile(instead.fold(named)(MooringCheckpointFileManager.withWatermark(named, _))))
   }
 }
 
@@ -114,6 +123,10 @@ object MooringCheckpointFileManager {
     }
     copy
   }
+
+  /** An entry of the offset or the commit log with another watermark. */
+  def withWatermark(entry: Array[Byte], ms: Long): Array[Byte] =
+    new String(entry, UTF_8).replaceAll(""""(batchWatermarkMs|nextBatchWatermarkMs)":\d+""", s""""$$1":$ms""").getBytes(UTF_8)
 
   /** Exchanges one quoted JSON string for another. */
   def replace(bytes: Array[Byte], from: String, to: String): Array[Byte] =

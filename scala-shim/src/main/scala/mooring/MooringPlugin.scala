@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
-import org.apache.spark.sql.execution.streaming.state.mooring.{ExecutorDoor, ListenerDoor, OpenStores, Rehearsal, StreamDoors, WarmUp}
+import org.apache.spark.sql.execution.streaming.state.mooring.{Ending, ExecutorDoor, ListenerDoor, OpenStores, Rehearsal, StreamDoors, WarmUp}
 
 /** The one switch: `spark.plugins=io.mooring.MooringPlugin`. */
 final class MooringPlugin extends SparkPlugin {
@@ -38,6 +38,9 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val queries = new QueryWatch(bridge, table, standbys, settings.milliseconds("spark.mooring.host.affinity.wait"),
     () => mayBeTold)
 
+  val drains = new Drains(bridge, () => context.applicationId, settings.text("spark.mooring.resume.drained").getOrElse("false"),
+    settings.isOn("spark.mooring.drain.on.start"))
+
   private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, takesOver, census, reports, rehearsals)
   ListenerDoor.add(context, cluster)
   stuckTasks.foreach(ListenerDoor.add(context, _))
@@ -45,6 +48,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private val agent: Option[AgentProcess] = if (placing) Some(new AgentProcess(conf, bridge,
     settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000))
   else None
+
+  if (placing && settings.isOn("spark.mooring.drain.on.sigterm")) new DrainOnTerm(bridge, () => mayBeTold, () => bridge.running.size)
 
   /** A standby waits here, before any executor is asked for. The answer is what is wrong with a setting, if anything. */
   def awaitTurn(): Option[String] = leadership.flatMap { election =>
@@ -71,6 +76,10 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
         Aside.otherwise("restart of an executor", ())(ExecutorDoor.restartWhenIdle(context, executor, waitMs)))
       ()
     }
+
+    override def end(query: String, how: Ending): Unit = drains.begin(query, how)
+
+    override def owe(after: Map[String, Seq[String]]): Unit = drains.owe(after)
 
     override def agentIsNew(): Unit = standbys.foreach(_.tellAgain())
   }

@@ -17,9 +17,12 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
 /** Registered by name in every session; Spark calls `onQueryStarted` in the stream's thread, before its first batch. */
 final class QueryStartWatch extends StreamingQueryListener {
   override def onQueryStarted(event: QueryStartedEvent): Unit =
-    Driver.current.foreach(_ => StreamDoors.query(event.id.toString).foreach(TakeOver.atStart))
+    for (driver <- Driver.current; query <- StreamDoors.query(event.id.toString)) {
+      Aside.otherwise("look at an earlier drain", ())(driver.drains.atStart(query))
+      if (Drains.whyNotToStart(query.checkpoint).isEmpty) TakeOver.atStart(query)
+    }
   override def onQueryProgress(event: QueryProgressEvent): Unit = ()
-  override def onQueryTerminated(event: QueryTerminatedEvent): Unit = ()
+  override def onQueryTerminated(event: QueryTerminatedEvent): Unit = Driver.current.foreach(_.drains.ended(event.runId.toString))
 }
 
 /** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch. */

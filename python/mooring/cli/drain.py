@@ -1,0 +1,99 @@
+"""`mooring drain` and `mooring stop`: a running application's queries end, without their state or with it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from mooring.agent.drains import OVER
+from mooring.cli.exits import CommandFailed, CommandTimedOut
+from mooring.cli.output import ProgressLine, print_json
+from mooring.cli.placement import application_of, duration_ms
+from mooring.cli.records import Records
+from mooring.client import MooringClient
+from mooring.drain import StopMode
+from mooring.settings.notation import format_duration
+
+_LOOK_EVERY_SECONDS = 0.5
+
+
+STOP_MODES: Final = {mode.value.lower().replace("_", "-"): mode for mode in StopMode}
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Ask for a drain, and wait for the end when that is asked for.
+
+    CommandFailed when a query can not be drained or there is none of that name, CommandTimedOut when it takes longer.
+    """
+    _ask(arguments, "drain", lambda client, deployment: client.drain(deployment, arguments.query), ("drained",))
+
+
+def run_stop(arguments: argparse.Namespace) -> None:
+    """The same for a stop. One that is drained just then is as well."""
+    mode = STOP_MODES[arguments.mode]
+    _ask(arguments, "stop", lambda client, deployment: client.stop(deployment, mode, arguments.query), OVER)
+
+
+def _ask(
+    arguments: argparse.Namespace, what: str, ask: Callable[[MooringClient, str], UUID], wanted: Sequence[str]
+) -> None:
+    timeout_ms = duration_ms("--timeout", arguments.timeout, "10m")
+    records = Records(arguments.metadata, arguments.metadata_conf)
+    status = records.status()
+    deployment = arguments.deployment_id or application_of(records, status)
+    client = records.client()
+    uuid = ask(client, deployment)
+    progress = ProgressLine(time.monotonic)
+    if not arguments.json:
+        progress.say(f"{what} {uuid}: {arguments.query or 'all queries'} of {deployment}")
+    deadline = time.monotonic() + timeout_ms / 1000
+    told: dict[str, str] = {}
+    while arguments.wait and client.is_drain_open(uuid) and not _is_over(arguments.query, status):
+        if time.monotonic() > deadline:
+            raise CommandTimedOut(f"{what} {uuid} is not over after {format_duration(timeout_ms)}; it goes on")
+        time.sleep(_LOOK_EVERY_SECONDS)
+        status = records.status_if_any() or status
+        for row in _rows(arguments.query, status):
+            if told.get(row["id"]) != row["phase"] and not arguments.json:
+                progress.say(_in_words(row))
+            told[row["id"]] = row["phase"]
+    rows = _rows(arguments.query, records.status_if_any() or status)
+    if arguments.json:
+        print_json({"uuid": str(uuid), "drains": rows})
+    if arguments.wait:
+        _refuse_unless(wanted, arguments.query, rows)
+
+
+def _refuse_unless(wanted: Sequence[str], query: str | None, rows: Sequence[dict[str, Any]]) -> None:
+    if not rows:
+        raise CommandFailed(
+            f"nothing was {wanted[-1]}: no query{f' {query}' if query else ''} ran; the driver's log says more"
+        )
+    for row in rows:
+        if row["phase"] not in wanted:
+            why = f": {row['reason']}" if row.get("reason") else "; the driver's log says why it ended"
+            raise CommandFailed(f"query {row['query']} is not {wanted[-1]} but {row['phase']}{why}")
+
+
+def _is_over(query: str | None, status: dict[str, Any]) -> bool:
+    """Whether all that run are at their end: the application may be gone before it has tidied up."""
+    rows = {row["id"]: row for row in _rows(query, status)}
+    running = [one["id"] for one in status.get("queries", []) if query in (None, one["id"], one["name"])]
+    return bool(running) and all(rows.get(id, {}).get("phase") in (*OVER, "refused") for id in running)
+
+
+def _rows(query: str | None, status: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in status.get("drains", []) if query in (None, row["id"], row["query"])]
+
+
+def _in_words(row: dict[str, Any]) -> str:
+    if row["phase"] == "refused":
+        return f"{row['query']}: refused: {row['reason']}"
+    return (
+        f"{row['query']}: {row['phase']} at batch {row['batch']},"
+        f" after {row['batches']} batches with {row['rows']} rows;"
+        f" {row['state-rows-flushed']} rows of state went, {row['state-rows-left']} are left"
+    )

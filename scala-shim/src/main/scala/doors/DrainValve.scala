@@ -1,0 +1,338 @@
+package org.apache.spark.sql.execution.streaming.state.mooring
+
+import java.lang.reflect.Field
+import java.util.concurrent.{CountDownLatch, Semaphore}
+
+import scala.collection.immutable.ListMap
+
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
+import org.apache.spark.sql.connector.read.streaming.{CompositeReadLimit, MicroBatchStream, Offset, ReadLimit, ReadMinRows, SparkDataStream}
+import org.apache.spark.sql.connector.read.streaming.{SupportsAdmissionControl, SupportsTriggerAvailableNow}
+import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger, RealTimeTrigger, Source}
+import org.apache.spark.sql.execution.streaming.runtime._
+import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryException, Trigger}
+import org.apache.spark.util.{Clock, SystemClock, Utils}
+
+/** Follows a drain; called on the stream's own thread, between two batches. What it throws ends the query with an error. */
+trait DrainLog {
+
+  /** Nothing more is taken in from now on; `next` is the batch after those that were begun before. */
+  def frozen(next: Long, ending: Ending): Unit
+
+  /** All that had come in was processed, up to this watermark: from batch `next` on state is flushed. */
+  def caughtUp(next: Long, watermarkMs: Long): Unit
+
+  /** A batch that flushed has ended: so many rows of state went, and so many are left. */
+  def flushed(batch: Long, removed: Long, stateLeft: Long): Unit
+
+  /** Nothing more comes out; the query is about to stop. */
+  def drained(last: Long): Unit
+
+  /** The query is about to stop, as was asked, with state that it keeps. */
+  def stopped(last: Long, how: Ending): Unit
+}
+
+/** How a query is to end; what comes later is sooner over, and may still be asked for when an earlier one is under way. */
+sealed abstract class Ending(val name: String, private[mooring] val haste: Int)
+
+object Ending {
+  /** All that has come in is processed, and all state comes out. */
+  case object Drained extends Ending("DRAIN", 0)
+  /** All that has come in is processed. */
+  case object AfterAvailable extends Ending("AFTER_AVAILABLE", 1)
+  /** The batch that runs is the last. */
+  case object AfterBatch extends Ending("AFTER_BATCH", 2)
+  /** As by Spark's own stop: the batch that runs is cut, and repeated at the next start. */
+  case object Now extends Ending("NOW", 3)
+
+  private val all = Seq(Drained, AfterAvailable, AfterBatch, Now)
+  def named(name: String): Ending = all.find(_.name == name)
+    .getOrElse(throw new IllegalArgumentException(s"$name: expected one of ${all.map(_.name).mkString(", ")}"))
+}
+
+/**
+ * Stops the intake of a running query at the edge of a batch, lets it catch up, and flushes its state.
+ *
+ * All of it happens where Spark itself decides on the next batch, on the stream's thread and under its progress lock:
+ * the valve is one more source of the query, without data, that is asked last; and what it puts in the place of the
+ * batch's end offsets tells Spark to run a batch although there is nothing new. No batch is cut, none is made by us.
+ *
+ *  1. Freeze: the sources are prepared as for Trigger.AvailableNow, each in its own way.
+ *  2. Catch up: the query goes on, under its own limits, until there is nothing new.
+ *  3. Flush: the watermark, and where timers go by it the time, is far ahead; a batch runs for it, and more of them,
+ *     each further ahead, while a batch has changed anything.
+ *  4. Stop, idle.
+ *
+ * @param zeroInput nothing at all is read any more, also what lies ready
+ */
+final class DrainValve private (private val execution: MicroBatchExecution, zeroInput: Boolean, log: DrainLog, begun: Ending) {
+  import DrainValve._
+
+  private var phase: Phase = Open // the stream's thread's
+  private var idleBefore = -1L // the batch that there was nothing for at the last look
+  @volatile private var ending = begun
+
+  /** Has the query end sooner than was asked before. */
+  def hasten(sooner: Ending): Unit = synchronized {
+    if (sooner.haste > ending.haste) {
+      ending = sooner
+      if (sooner == Ending.Now) stopNow()
+    }
+  }
+
+  private def stopNow(): Unit = {
+    log.stopped(execution.commitLog.getLatestBatchId().getOrElse(-1L), Ending.Now)
+    stop()
+  }
+  private var notAsked = Seq.empty[SparkDataStream] // sources of which nothing is read, to be stopped with the query
+
+  /** Asked by Spark after all other sources, each time that it looks for a next batch. */
+  private object gate extends MicroBatchStream with SupportsAdmissionControl {
+    override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
+      val context = execution.getLatestExecutionContext()
+      if (ending == Ending.AfterBatch) end(context.batchId)
+      val sawLiveSources = phase == Open && !isFrozenByItself
+      if (phase == Open) freeze(context.batchId)
+      context.endOffsets =
+        if (sawLiveSources) new StreamProgress(context.endOffsets.baseMap)
+        else new Question(context.endOffsets.baseMap, found => isFlushWanted(context, found))
+      null // no data of its own
+    }
+    override def latestOffset(): Offset = null
+    override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = Array.empty
+    override def createReaderFactory(): PartitionReaderFactory = throw new UnsupportedOperationException(toString)
+    override def initialOffset(): Offset = null
+    override def deserializeOffset(json: String): Offset = throw new UnsupportedOperationException(json)
+    override def commit(end: Offset): Unit = ()
+    override def stop(): Unit = notAsked.foreach(source => Utils.tryLogNonFatalError(source.stop()))
+    override def toString: String = "Mooring's drain"
+  }
+
+  private def isFrozenByItself = zeroInput || execution.trigger == AvailableNowTrigger
+
+  /** Under the progress lock. */
+  private def install(): Unit = {
+    if (zeroInput) notAsked = live.keys.toSeq
+    uniqueSources.set(execution, ListMap.from((if (zeroInput) Nil else live.toSeq) :+ (gate -> ReadLimit.allAvailable())))
+    execution.triggerClock match {
+      case waking: WakingClock => waking.wake()
+      case _ => // waits for its next trigger
+    }
+  }
+
+  private def live = uniqueSources.get(execution).asInstanceOf[Map[SparkDataStream, ReadLimit]]
+
+  private def freeze(next: Long): Unit = {
+    if (!isFrozenByItself) {
+      val frozen = live.toSeq.map {
+        case (`gate`, limit) => gate -> limit
+        case (source, limit) =>
+          val prepared = source match {
+            case able: SupportsTriggerAvailableNow => able
+            case old: Source => new AvailableNowSourceWrapper(old)
+            case other: MicroBatchStream => new AvailableNowMicroBatchStreamWrapper(other)
+          }
+          prepared.prepareForTriggerAvailableNow()
+          prepared -> (if (prepared eq source) withoutLeast(limit) else prepared.getDefaultReadLimit)
+      }
+      uniqueSources.set(execution, ListMap.from(frozen))
+    }
+    phase = Frozen
+    log.frozen(next, ending)
+  }
+
+  /** Whether a batch is to run although nothing new has come in. Does not return when the drain is over. */
+  private def isFlushWanted(context: StreamExecutionContext, found: StreamProgress): Boolean = {
+    val next = context.batchId
+    val isNew = found.exists { case (source, offset) => !context.startOffsets.get(source).contains(offset) }
+    phase match {
+      case Frozen if isNew => false // Spark sees for itself that there is a batch to run
+      case Frozen if ending == Ending.AfterAvailable =>
+        if (idleBefore == next) end(next)
+        idleBefore = next // Spark may owe a batch without data; if it does not, it looks again for this one
+        false
+      case Frozen if next == 0 || !hasState => end(next)
+      case Frozen =>
+        log.caughtUp(next, watermarks.currentWatermark)
+        flush(next, flushes = 1)
+      case Flushing(flushes) =>
+        val operators = progressOfLast(context)
+        val left = operators.map(_.numRowsTotal).sum
+        log.flushed(next - 1, operators.map(_.numRowsRemoved).sum, left)
+        if (left == 0 && !operators.exists(setsTimers)) end(next)
+        else if (flushes < MostFlushes && operators.exists(hasChanged)) flush(next, flushes + 1)
+        else if (watermarks.currentWatermark < LastMs && left > 0) flush(next, MostFlushes) // what lies beyond all steps
+        else end(next)
+      case Open => false
+    }
+  }
+
+  private def flush(next: Long, flushes: Int): Boolean = {
+    val ahead = if (flushes == MostFlushes) LastMs else math.max(FirstMs + (flushes - 1) * StepMs, watermarks.currentWatermark)
+    phase = Flushing(flushes)
+    // What a look without a batch has noted of the next one's watermarks is of the old watermark.
+    propagator.get(execution).asInstanceOf[WatermarkPropagator].purge(next)
+    watermarks.setWatermark(ahead)
+    if (usesProcessingTime) clock.set(execution, new FarAhead(realClock, ahead))
+    true
+  }
+
+  private def watermarks = tracker.get(execution).asInstanceOf[WatermarkTracker]
+  private lazy val realClock = execution.triggerClock
+
+  private def stop(): Unit = {
+    val stopping = new Thread(() => execution.stop(), "mooring-drain-stop")
+    stopping.setDaemon(true)
+    stopping.start()
+  }
+
+  private def end(next: Long): Nothing = {
+    if (ending == Ending.Drained) log.drained(next - 1) else log.stopped(next - 1, ending)
+    stop()
+    new CountDownLatch(1).await() // until it is interrupted, as by every stop
+    throw new IllegalStateException("not reached")
+  }
+
+  /** What the operators of the last batch say of it; the query's own progress may be kept for no batch. */
+  private def progressOfLast(context: StreamExecutionContext): Seq[StateOperatorProgress] =
+    context.executionPlan.executedPlan.collect { case writer: StateStoreWriter => writer.getProgress() }
+
+  private lazy val hasState = new StreamDoor(execution).isStateful
+
+  private def usesProcessingTime = execution.analyzedPlan.exists {
+    case groups: FlatMapGroupsWithState => groups.timeout == ProcessingTimeTimeout
+    case groups: FlatMapGroupsInPandasWithState => groups.timeout == ProcessingTimeTimeout
+    case transform: TransformWithState => transform.timeMode == ProcessingTime
+    case transform: TransformWithStateInPySpark => transform.timeMode == ProcessingTime
+    case _ => false
+  }
+}
+
+object DrainValve {
+
+  /**
+   * The watermark of the first flush, in the year 5000; of the last one, at the end of 9999; and the step between two:
+   * fifty years, so that a timer that a timer sets is due in the next flush. Spark adds to watermarks, in floating point
+   * and in microseconds, and shows them to Python: what is greater overflows somewhere.
+   */
+  val FirstMs: Long = 95617584000000L
+  val LastMs: Long = 253402300799000L
+  val StepMs: Long = 1577880000000L
+
+  private sealed trait Phase
+  private case object Open extends Phase
+  private case object Frozen extends Phase
+  private final case class Flushing(flushes: Int) extends Phase
+
+  /** A query whose timers set new timers for ever is ended after so many batches. */
+  val MostFlushes = 90
+
+  /** Before a query's triggers are made, on its own thread: a drain will not have to wait for the next one. */
+  def prepare(query: StreamDoor): Unit = query.execution match {
+    case micro: MicroBatchExecution if micro.triggerClock.getClass == classOf[SystemClock] => clock.set(micro, new WakingClock)
+    case _ => // a test's clock, or no batches
+  }
+
+  /** Ends a query that runs; returns at once. Left says why it can not be ended so, if it can not. */
+  def begin(query: StreamDoor, ending: Ending, log: DrainLog): Either[String, DrainValve] =
+    for (execution <- endable(query, ending)) yield {
+      val valve = new DrainValve(execution, zeroInput = false, log, ending)
+      if (ending == Ending.Now) valve.stopNow() else holdAndInstall(valve)
+      valve
+    }
+
+  /**
+   * Ends a query that is starting, as by a drain; on the stream's own thread, before its sources are made: it begins no batch before
+   * the valve is there.
+   *
+   * @param zeroInput nothing is read but what a batch that was begun before is to read
+   */
+  def beginAtStart(query: StreamDoor, ending: Ending, zeroInput: Boolean, log: DrainLog): Either[String, DrainValve] =
+    for (execution <- endable(query, ending)) yield {
+      val valve = new DrainValve(execution, zeroInput, log, ending)
+      holdAndInstall(valve).acquire()
+      valve
+    }
+
+  /** Installs a valve once the query's sources are made, and keeps it from its next batch until then; it is kept when there is a permit. */
+  private def holdAndInstall(valve: DrainValve): Semaphore = {
+    val held = new Semaphore(0)
+    val holder = new Thread(() => valve.execution.withProgressLocked {
+      held.release()
+      if (comesUp(valve.execution)) valve.install()
+    }, "mooring-drain-start")
+    holder.setDaemon(true)
+    holder.start()
+    held
+  }
+
+  /** Waits until the query's sources are made; false when it fails before. */
+  private def comesUp(execution: MicroBatchExecution): Boolean =
+    try {
+      execution.awaitInitialization(Long.MaxValue)
+      execution.isActive
+    } catch { case _: StreamingQueryException => false }
+
+  private def endable(query: StreamDoor, ending: Ending): Either[String, MicroBatchExecution] = query.execution match {
+    case micro: MicroBatchExecution => refused(micro.trigger, ending).toLeft(micro)
+    case _ => Left("it runs in continuous mode: only queries that run in batches can be ended so; it can be stopped (now)")
+  }
+
+  private def refused(trigger: Trigger, ending: Ending): Option[String] = (trigger, ending) match {
+    case (_, Ending.Now) => None
+    case (_: RealTimeTrigger, _) => Some("it runs in real-time mode: only queries that run in batches can be ended so; it can be stopped (now)")
+    case (OneTimeTrigger, _) => Some("its trigger is once: it ends after its batch by itself; use availableNow to drain it")
+    case (AvailableNowTrigger, Ending.AfterAvailable) => Some("its trigger is availableNow: it ends after what is available by itself")
+    case _ => None
+  }
+
+  /** Whether a flush has done anything; an aggregation without a key updates its row in every batch. */
+  private def hasChanged(operator: StateOperatorProgress): Boolean = operator.numRowsRemoved > 0 || setsTimers(operator) ||
+    (operator.numRowsUpdated > 0 && operator.operatorName != "stateStoreSave")
+
+  /** Timers are not rows of state, and one that fires may set another. */
+  private def setsTimers(operator: StateOperatorProgress): Boolean =
+    Seq("numExpiredTimers", "numRegisteredTimers").exists(operator.customMetrics.getOrDefault(_, 0L) > 0)
+
+  /** A source that waits for a least number of rows would look as if it had none. */
+  private def withoutLeast(limit: ReadLimit): ReadLimit = limit match {
+    case _: ReadMinRows => ReadLimit.allAvailable()
+    case all: CompositeReadLimit => ReadLimit.compositeLimit(all.getReadLimits.filterNot(_.isInstanceOf[ReadMinRows]))
+    case other => other
+  }
+
+  private val uniqueSources = field(classOf[StreamExecution], "uniqueSources")
+  private val clock = field(classOf[StreamExecution], "triggerClock")
+  private val tracker = field(classOf[MicroBatchExecution], "watermarkTracker")
+  private val propagator = field(classOf[MicroBatchExecution], "watermarkPropagator")
+
+  private def field(of: Class[_], name: String): Field = {
+    val found = of.getDeclaredFields.find(f => f.getName == name || f.getName.endsWith(s"$$$name"))
+      .getOrElse(throw new NoSuchFieldException(s"${of.getName}.$name"))
+    found.setAccessible(true)
+    found
+  }
+
+  /** In the place of a batch's end offsets: hears what the sources have found, once, and may ask for a batch all the same. */
+  private final class Question(known: Map[SparkDataStream, Offset], isBatchWanted: StreamProgress => Boolean)
+    extends StreamProgress(known) {
+    override def ++(found: IterableOnce[(SparkDataStream, Offset)]): StreamProgress = {
+      val all = super.++(found)
+      if (isBatchWanted(all)) new SomethingNew(all.baseMap) else all
+    }
+  }
+
+  /** Offsets that Spark takes for new: it asks by `exists`. */
+  private final class SomethingNew(offsets: Map[SparkDataStream, Offset]) extends StreamProgress(offsets) {
+    override def exists(p: ((SparkDataStream, Offset)) => Boolean): Boolean = true
+  }
+
+  /** What timers and timeouts go by: all of them are due. */
+  private final class FarAhead(real: Clock, ms: Long) extends Clock {
+    override def getTimeMillis(): Long = ms
+    override def nanoTime(): Long = real.nanoTime()
+    override def waitTillTime(targetTime: Long): Long = real.waitTillTime(targetTime)
+  }
+}

@@ -1,0 +1,10 @@
+package org.apache.spark.sql.execution.streaming.state.mooring
+
+import org.apache.spark.util.SignalUtils
+
+/** What the operating system asks of this process. */
+object Signals {
+
+  /** `heard` is called for each SIGTERM; where it says false, what would have been done without us is done. */
+  def onTerm(heard: () => Boolean): Unit = SignalUtils.register("TERM")(heard())
+}

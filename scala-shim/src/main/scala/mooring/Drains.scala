@@ -1,0 +1,251 @@
+package io.mooring
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.execution.streaming.state.mooring.{DrainLog, DrainValve, Ending, StreamDoor, StreamDoors}
+
+/**
+ * The drains of this application's queries. A checkpoint says how far one has come, in files of `_mooring`, so that it
+ * goes on at the next start, and so that nobody starts from a drained checkpoint without knowing:
+ *
+ *     draining.json   a drain is under way; `phase` is asked, frozen or flushing; `after`, when it is asked, are the
+ *                     checkpoints, by query, that are to be drained before
+ *     drained.json    it is over, with the last batch; `with` are the checkpoints that are drained with it: until all are,
+ *                     a start of this one ends at once, so that the application can be started to go on with theirs
+ *     reset.json      the watermark is forgotten that the log's entries of the batches from `from` to `to` name;
+ *                     `watermark` (ms) is to be read instead
+ */
+final class Drains(bridge: Bridge, application: () => String, resume: String, onStart: Boolean) {
+  import Drains._
+
+  private val under = new ConcurrentHashMap[String, Option[DrainValve]]() // the runs that are ended; None: it was refused
+  private val checkpoints = new ConcurrentHashMap[String, String]() // by query, of all that this application has started
+  private val together = ConcurrentHashMap.newKeySet[String]() // the checkpoints that this application was to drain
+  private val flushesFrom = new ConcurrentHashMap[String, Long]() // run -> its first batch that flushes
+
+  /**
+   * Has a running query end; heard twice, it is done once, and sooner when it is asked for sooner. One that has ended is
+   * left to whoever looks which run.
+   */
+  def begin(query: String, how: Ending): Unit = for (door <- StreamDoors.query(query)) synchronized {
+    under.get(door.runId) match {
+      case Some(valve) => valve.hasten(how)
+      case _ => if (begun(door, DrainValve.begin(door, how, new Told(door))).isDefined) notOwed(door)
+    }
+  }
+
+  /** What was noted when it was asked for is given up. */
+  private def notOwed(door: StreamDoor): Unit = new Markers(door.checkpoint).delete(DrainingFile)
+
+  /** Notes what is to be drained, each query once those are that it names: as long as that is not over, their starts go on. */
+  def owe(after: Map[String, Seq[String]]): Unit = synchronized {
+    val doors = after.keys.toSeq.flatMap(StreamDoors.query(_))
+    doors.foreach(door => together.add(door.checkpoint))
+    for (door <- doors if !under.containsKey(door.runId)) Aside.otherwise("note what is to be drained", ()) {
+      new Told(door).asked(after(door.id).flatMap(id => Option(checkpoints.get(id)).map(id -> _)).toMap)
+    }
+  }
+
+  /** Why it was refused, if it was. */
+  private def begun(door: StreamDoor, valve: Either[String, DrainValve]): Option[String] = {
+    under.put(door.runId, valve.toOption)
+    valve.left.toOption.map { reason =>
+      Say.warn(s"query ${door.label} can not be ended so: $reason")
+      tell(door, "refused", "reason" -> reason)
+      reason
+    }
+  }
+
+  /** On the thread of a stream that starts: what its checkpoint says of a drain. */
+  def atStart(door: StreamDoor): Unit = {
+    resets.remove(door.checkpoint)
+    refusals.remove(door.checkpoint)
+    checkpoints.put(door.id, door.checkpoint)
+    DrainValve.prepare(door)
+    try goOn(door, new Markers(door.checkpoint))
+    catch {
+      case NonFatal(e) => refusals.put(door.checkpoint, s"what ${door.checkpoint}/$Directory says of a drain can not be read ($e): " +
+        "a drained checkpoint would count every new event as late. Try again, or remove the file")
+    }
+  }
+
+  def ended(run: String): Unit = {
+    bridge.over(s"drain owed to $run")
+    under.remove(run)
+    flushesFrom.remove(run)
+    ()
+  }
+
+  private def goOn(door: StreamDoor, markers: Markers): Unit = {
+    def isOfNow(marker: JsonNode) = door.lastCommitted.exists(_ <= marker.get("batch").asLong())
+    markers.read(DrainedFile).filter(isOfNow) match {
+      case Some(drained) =>
+        markers.delete(DrainingFile) // left behind when it ended just then
+        val last = drained.get("batch").asLong()
+        val isUnderWay = onStart || checkpointsWith(drained).exists(new Markers(_).read(DrainingFile).isDefined)
+        if (resume == "reset") markers.write(ResetFile, Map("from" -> last, "to" -> last, "watermark" -> 0))
+        else if (resume != "true" && !(isUnderWay && endsAgain(door, last)))
+          refusals.put(door.checkpoint, s"the checkpoint ${door.checkpoint} was drained: its state " +
+            "is flushed, and its watermark so far ahead that every new event would count as late. Start with a new checkpoint, " +
+            "or set spark.mooring.resume.drained to reset (go on from its offsets with a fresh watermark) or to true")
+      case None => markers.read(DrainingFile) match {
+        case Some(draining) if draining.get("phase").asText() == "asked" =>
+          if (resume == "reset") notOwed(door) else owed(door, draining)
+        case Some(draining) if resume == "reset" =>
+          val begun = draining.get("batch").asLong() + 1
+          markers.write(ResetFile, Map("from" -> begun, "to" -> (begun + DrainValve.MostFlushes), "watermark" -> draining.get("watermark").asLong()))
+          markers.delete(DrainingFile)
+        case Some(draining) =>
+          val flushes = draining.get("phase").asText() == "flushing"
+          if (flushes) flushesFrom.put(door.runId, draining.get("batch").asLong() + 1)
+          checkpointsWith(draining).foreach(together.add)
+          tellOwed(door, Nil)
+          begin(door, zeroInput = flushes)
+        case None => if (onStart) begin(door, zeroInput = true)
+      }
+    }
+    for (reset <- markers.read(ResetFile))
+      resets.put(door.checkpoint, Reset(reset.get("from").asLong(), reset.get("to").asLong(), reset.get("watermark").asLong()))
+  }
+
+  /** It was to be drained, and was not told so any more: it waits for those that come before it, as it would have. */
+  private def owed(door: StreamDoor, draining: JsonNode): Unit = synchronized {
+    checkpointsWith(draining).foreach(together.add)
+    val missing = draining.get("after").properties().asScala.filter(e => new Markers(e.getValue.asText).read(DrainedFile).isEmpty)
+    Say.info(s"query ${door.label} was to be drained when it ended" + (if (missing.isEmpty) "" else ": it waits for those that feed it"))
+    tellOwed(door, missing.map(_.getKey).toSeq)
+    if (missing.isEmpty)
+      for (reason <- begun(door, DrainValve.beginAtStart(door, Ending.Drained, zeroInput = false, new Told(door)))) {
+        notOwed(door)
+        Say.warn(s"query ${door.label} goes on without the drain that was asked for: $reason")
+      }
+  }
+
+  private def checkpointsWith(marker: JsonNode): Seq[String] = Option(marker.get("with")).toSeq.flatMap(_.asScala.map(_.asText))
+
+  private def tellOwed(door: StreamDoor, after: Seq[String]): Unit = bridge.tell(
+    Map("event" -> "DrainOwed", "query" -> door.id, "after" -> after), about = Some(s"drain owed to ${door.runId}"))
+
+  /** It is drained: has it end before its first batch, if that can be. */
+  private def endsAgain(door: StreamDoor, last: Long): Boolean = synchronized {
+    Say.info(s"query ${door.label} was drained before: it ends at once")
+    begun(door, DrainValve.beginAtStart(door, Ending.AfterBatch, zeroInput = true, new DrainLog {
+      override def frozen(next: Long, ending: Ending): Unit = ()
+      override def caughtUp(next: Long, watermarkMs: Long): Unit = ()
+      override def flushed(batch: Long, removed: Long, left: Long): Unit = ()
+      override def drained(last: Long): Unit = ()
+      override def stopped(next: Long, how: Ending): Unit = tell(door, "drained", "batch" -> last)
+    })).isEmpty
+  }
+
+  private def begin(door: StreamDoor, zeroInput: Boolean): Unit = synchronized {
+    if (!under.containsKey(door.runId))
+      for (reason <- begun(door, DrainValve.beginAtStart(door, Ending.Drained, zeroInput, new Told(door))))
+        refusals.put(door.checkpoint, s"it is to be drained at its start, and can not be: $reason")
+  }
+
+  private def tell(door: StreamDoor, phase: String, more: (String, Any)*): Unit = bridge.tell(Map[String, Any](
+    "event" -> "DrainProgressed", "query" -> door.id, "run" -> door.runId, "phase" -> phase) ++ more, about = Some(s"drain ${door.id}"))
+
+  /** Whether a batch of the query on whose thread this is asked lets out what was held back, such as windows that are not full. */
+  def letsOut(batch: Long): Boolean = StreamDoors.ofThisThread.exists(door => flushesFrom.getOrDefault(door.runId, Long.MaxValue) <= batch)
+
+  private final class Told(door: StreamDoor) extends DrainLog {
+    private lazy val markers = new Markers(door.checkpoint)
+    private val first = door.lastCommitted.fold(0L)(_ + 1) // the first batch that is counted
+    private var rows, stateLeft = 0L
+    private var flushes = 0
+    private var frozenAt, caughtUpAt = 0L // milliseconds since 1970
+
+    def asked(before: Map[String, String]): Unit = mark(DrainingFile, first - 1, "phase" -> "asked", "after" -> before)
+
+    override def frozen(next: Long, ending: Ending): Unit = {
+      frozenAt = System.currentTimeMillis()
+      if (ending == Ending.Drained) mark(DrainingFile, next - 1, "phase" -> "frozen")
+      say("frozen", next - 1, "its intake is stopped")
+    }
+
+    override def caughtUp(next: Long, watermarkMs: Long): Unit = {
+      caughtUpAt = System.currentTimeMillis()
+      mark(DrainingFile, next - 1, "phase" -> "flushing", "watermark" -> watermarkMs)
+      flushesFrom.put(door.runId, next)
+      say("caught-up", next - 1, "all that had come in was processed")
+    }
+
+    override def flushed(batch: Long, removed: Long, left: Long): Unit = {
+      rows += removed
+      stateLeft = left
+      flushes += 1
+      say("flushed", batch, s"$removed rows of state went, $left are left")
+    }
+
+    override def drained(last: Long): Unit = {
+      mark(DrainedFile, last, "frozen-at" -> frozenAt, "caught-up-at" -> caughtUpAt, "flush-batches" -> flushes, "state-rows-flushed" -> rows, "state-rows-left" -> stateLeft)
+      markers.delete(DrainingFile)
+      say("drained", last, s"it stops after $flushes batches in which $rows rows of state went; $stateLeft are left")
+    }
+
+    override def stopped(last: Long, how: Ending): Unit = {
+      stateLeft = door.stateRows
+      say("stopped", last, s"it stops (${how.name}); $stateLeft rows of state are kept")
+    }
+
+    private def say(phase: String, batch: Long, what: String): Unit = {
+      Say.info(s"drain of query ${door.label}, batch $batch: $what")
+      tell(door, phase, "batch" -> batch, "batches" -> math.max(0, batch + 1 - first), "rows" -> door.rowsSince(first),
+        "flushed" -> rows, "left" -> stateLeft, "flushes" -> flushes)
+    }
+
+    private def mark(file: String, last: Long, more: (String, Any)*): Unit = {
+      Driver.checkLeads(file)
+      markers.write(file, Map[String, Any]("at" -> System.currentTimeMillis(), "deployment" -> application(), "query" -> door.id,
+        "name" -> door.name, "batch" -> last, "offsets" -> door.offsets(last),
+        "with" -> (together.asScala.toSeq :+ door.checkpoint).distinct.sorted) ++ more)
+    }
+  }
+}
+
+object Drains {
+
+  /** As `letsOut` of this application; false where Mooring is switched off. For `mooring.drain.is_draining`. */
+  def isFlush(batch: Long): Boolean = Driver.current.exists(_.drains.letsOut(batch))
+
+  val Directory = "_mooring"
+  val DrainingFile = "draining.json"
+  val DrainedFile = "drained.json"
+  val ResetFile = "reset.json"
+
+  /** What the log's entries of some batches are to be read as. */
+  private final case class Reset(from: Long, to: Long, watermarkMs: Long)
+
+  private val refusals = new ConcurrentHashMap[String, String]() // checkpoint -> why no query may start from it
+  private val resets = new ConcurrentHashMap[String, Reset]()
+
+  /** On a stream's thread, before it reads its logs: throws where it may not start. */
+  def checkMayStart(checkpoint: String): Unit =
+    whyNotToStart(checkpoint).foreach(reason => throw new IllegalStateException(reason))
+
+  def whyNotToStart(checkpoint: String): Option[String] = Option(refusals.get(checkpoint))
+
+  /** The watermark that the logs' entry of a batch is to be read with, where it is another than it says. */
+  def watermarkInstead(checkpoint: String, batch: String): Option[Long] =
+    for (reset <- Option(resets.get(checkpoint)); number <- batch.toLongOption if reset.from <= number && number <= reset.to)
+      yield reset.watermarkMs
+
+  private final class Markers(checkpoint: String) {
+    private val files = new DriverFiles(s"$checkpoint/$Directory")
+
+    /** None when there is no such file. */
+    def read(name: String): Option[JsonNode] = Option(files.read(name, MostBytes)).map(bytes => Json.read(new String(bytes, UTF_8)))
+    def write(name: String, content: Map[String, Any]): Unit = files.writeAtomic(name, Json.write(content).getBytes(UTF_8))
+    def delete(name: String): Unit = files.delete(name)
+  }
+
+  private val MostBytes = 1 << 20
+}

@@ -1,0 +1,279 @@
+"""Queries that are drained: what they hold comes out, all of it, and no state is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from mooring.cli.main import main
+from mooring.jar import jar_path
+from mooring.testing.cluster import SparkCluster
+from mooring.testing.events import START_MS, AuctionHouse, utc, write_events
+from mooring.testing.kafka import KafkaBroker
+from mooring.testing.submission import Submission
+from tests.integration import answers
+from tests.integration.chance import seeded
+from tests.integration.job_runs import FILES, HEAVY_JOBS, JOB_CONF, JOBS, QUICK_JOBS, Job, JobRun
+from tests.integration.outputs import counted, read_delta, read_sink
+
+CHAINED = Job("chained_until_drained", answers.chained_until_drained)
+OTHERS = [job for job in (*QUICK_JOBS, *HEAVY_JOBS) if job.name != "foreach_batch"]  # which ends by itself
+
+
+@pytest.fixture(scope="module")
+def spark_hosts_options() -> dict[str, Any]:
+    return {"executor_memory": "768m", "conf": JOB_CONF}
+
+
+class OpenInput:
+    """The jobs' input without an end: nothing in it moves the watermark past all windows."""
+
+    def __init__(self, directory: Path) -> None:
+        house = AuctionHouse(seed=5, files=FILES, flush=False)
+        self.directory = directory
+        self._files = {"bids": list(house.bid_files()), "auctions": list(house.auction_files())}
+        self._written = 0
+
+    def offer(self, files: int) -> None:
+        """So many files more of each kind."""
+        for number in range(self._written, self._written + files):
+            for kind, of_kind in self._files.items():
+                write_events(of_kind[number], self.directory / kind, number, modified=START_MS / 1000 + number)
+        self._written += files
+
+
+@pytest.mark.parametrize(
+    "job", [CHAINED, *(pytest.param(job, marks=pytest.mark.heavy) for job in OTHERS)], ids=lambda job: job.name
+)
+def test_a_drained_job_has_let_out_everything(
+    job: Job, spark_hosts: SparkCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = Started(job, spark_hosts, tmp_path)
+    started.events.offer(FILES - 4)  # one file a batch: most of it lies there when the drain begins
+    exit_code = started.command("drain", "--wait", "--timeout", "180s")
+    started.submission.finish(120)
+    said = capsys.readouterr().out
+    assert exit_code == 0, said
+    started.assert_drained()
+
+
+class Started:
+    """A job that has committed two batches of each of its queries, and goes on."""
+
+    def __init__(self, job: Job, cluster: SparkCluster, directory: Path, until: str | None = None, **conf: str) -> None:
+        """Start it; `until`: the query of which two batches are enough."""
+        self.events = OpenInput(directory / "events")
+        self.events.offer(4)
+        self._job, self._cluster, self._directory = job, cluster, directory
+        self._metadata = directory / "metadata"
+        self._conf = {
+            "spark.plugins": "io.mooring.MooringPlugin",
+            "spark.jars": str(jar_path()),
+            "spark.mooring.metadata": str(self._metadata),
+            **conf,
+        }
+        self.queries = job.answer(self.events.directory).keys()
+        self.submission = self.submit()
+        self.submission.wait_until(lambda: self.committed(until) >= 2, "two batches of each query", 180)
+
+    def submit(self) -> Submission:
+        directories = [self.events.directory, self._directory / "checkpoints", self._directory / "outputs"]
+        arguments = [*directories, "goes-on"]
+        return self._cluster.submit(JOBS / f"{self._job.name}.py", arguments, conf=self._conf)
+
+    def committed(self, query: str | None = None) -> int:
+        """The batches that this query, else the slowest of them, has committed."""
+        commits = [self._directory / "checkpoints" / one / "commits" for one in self.queries if query in (None, one)]
+        return min(sum(name.name.isdigit() for name in each.glob("*")) for each in commits)
+
+    def is_at(self, phase: str) -> bool:
+        """Whether the query that feeds the others is so far, or farther."""
+        return KILLED_AT.index(self.marker("counts") or "asked") >= KILLED_AT.index(phase) and any(
+            self.marker(query) for query in self.queries
+        )
+
+    def marker(self, query: str) -> str | None:
+        """How far its drain is, by what its checkpoint says; None when there is none."""
+        marked = self._directory / "checkpoints" / query / "_mooring"
+        if (marked / "drained.json").exists():
+            return "drained"
+        try:
+            return str(json.loads((marked / "draining.json").read_text())["phase"])
+        except FileNotFoundError:
+            return None
+
+    def command(self, *words: str) -> int:
+        return main([words[0], "--metadata", str(self._metadata), *words[1:]])
+
+    def assert_drained(self) -> None:
+        """Row for row the offline answer over all input, no state, and said so."""
+        run = JobRun(
+            replace(self._job, answer=answers.drained(self._job.answer)), self.events.directory, self._directory
+        )
+        run.assert_right()
+        for query in self.queries:
+            marked = self._directory / "checkpoints" / query / "_mooring"
+            assert json.loads((marked / "drained.json").read_text())["state-rows-left"] == 0, query
+            assert not (marked / "draining.json").exists()
+
+
+WINDOWS = Job("windowed_aggregation", answers.windowed_aggregation)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("mode", ["after-batch", "after-available", "now"])
+def test_a_query_that_is_stopped_goes_on_at_its_next_start(
+    mode: str, spark_hosts: SparkCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = Started(WINDOWS, spark_hosts, tmp_path)
+    started.events.offer(3)
+    assert started.command("stop", "--mode", mode, "--wait", "--timeout", "120s", "--json") == 0
+    started.submission.finish(60)
+    (report,) = json.loads(capsys.readouterr().out)["drains"]
+    assert report["phase"] == "stopped" and report["state-rows-left"] > 0
+    if mode == "after-available":
+        assert started.committed() >= 7, "each file is a batch"
+    assert report["batch"] + 1 == started.committed() if mode != "now" else report["batch"] < started.committed()
+    started.events.offer(FILES - 7)
+    again = started.submit()
+    again.wait_until(lambda: started.committed() >= FILES, "a batch of each file", 180)
+    assert started.command("drain", "--wait", "--timeout", "120s") == 0
+    again.finish(60)
+    started.assert_drained()
+
+
+@pytest.mark.heavy
+def test_sigterm_drains_first(spark_hosts: SparkCluster, tmp_path: Path) -> None:
+    started = Started(CHAINED, spark_hosts, tmp_path, **{"spark.mooring.drain.on.sigterm": "true"})
+    os.kill(started.submission.process.pid, signal.SIGTERM)
+    started.submission.wait(180)
+    started.assert_drained()
+
+
+THREE = Job("three_until_drained", answers.three_until_drained, read=read_delta)
+DELTA = {
+    "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
+
+@pytest.mark.heavy
+def test_queries_that_feed_each_other_by_delta_tables_are_drained_in_order(
+    spark_hosts: SparkCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = Started(THREE, spark_hosts, tmp_path, until="counts", **DELTA)
+    started.events.offer(FILES - 4)
+    assert started.command("drain", "--wait", "--timeout", "300s") == 0, capsys.readouterr().out
+    started.submission.finish(120)
+    started.assert_drained()
+
+
+KILLED_AT = ["asked", "frozen", "flushing", "drained"]
+"""How far the query that is drained first is, by the markers in its checkpoint, when the driver is killed."""
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("number", range(12))
+def test_a_drain_goes_on_after_its_driver_was_killed(number: int, spark_hosts: SparkCluster, tmp_path: Path) -> None:
+    """Twelve drawn moments, three after each stage: what comes out is the same, each row once."""
+    chance = seeded()
+    phase, pause = KILLED_AT[number % len(KILLED_AT)], chance.uniform(0, 1.5)
+    started = Started(CHAINED, spark_hosts, tmp_path)
+    started.events.offer(FILES - 4)
+    assert started.command("drain") == 0
+    started.submission.wait_until(lambda: started.is_at(phase), f"the drain to be at {phase}", 120)
+    time.sleep(pause)
+    started.submission.process.kill()
+    left = {query: started.marker(query) for query in started.queries}
+    print(f"killed {pause:.2f} s after {phase}: {left}")
+    again = started.submit()
+    if again.process.wait(240) != 0:  # which it refuses when all was drained before
+        assert "spark.mooring.resume.drained" in again.log, again.process.story()
+        assert all(marker == "drained" for marker in left.values()), again.process.story()
+    started.assert_drained()
+
+
+START, STEP_MS, KEYS, PARTS = 1_767_607_200_000, 2, 50, 4
+
+
+@pytest.mark.heavy
+def test_of_a_topic_that_is_written_to_all_the_while_everything_before_the_mark_comes_out_and_nothing_else(
+    spark_hosts: SparkCluster, tmp_path: Path
+) -> None:
+    """Five thousand records a second, before the drain, during it, and after it."""
+    conf = {
+        "spark.plugins": "io.mooring.MooringPlugin",
+        "spark.jars": str(jar_path()),
+        "spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "spark.mooring.metadata": str(tmp_path / "metadata"),
+    }
+    checkpoint = tmp_path / "checkpoints" / "counts"
+    with KafkaBroker(tmp_path / "kafka", {"num.partitions": str(PARTS)}) as broker, Writing(broker) as written:
+        arguments = [f"{broker.servers}/bids", tmp_path / "checkpoints", tmp_path / "outputs", "goes-on"]
+        job = spark_hosts.submit(JOBS / "kafka_until_drained.py", arguments, conf=conf)
+        job.wait_until(lambda: len(list((checkpoint / "commits").glob("[0-9]*"))) >= 5, "five batches", 180)
+        assert main(["drain", "--metadata", str(tmp_path / "metadata"), "--wait", "--timeout", "120s"]) == 0
+        job.finish(60)
+        after = written.count
+        job_ended_with = json.loads((checkpoint / "_mooring" / "drained.json").read_text())
+        offsets = {int(part): end for part, end in mark_of(job_ended_with)["bids"].items()}
+        consumed = [record for part, end in offsets.items() for record in written.of(part, end)]
+    assert 0 < len(consumed) < after, "it was written to meanwhile"
+    print(f"{len(consumed)} records consumed of {after} that were written when the drain was over: {offsets}")
+    counts = Counter((ms - ms % 10_000, key) for key, ms in consumed)
+    answer = [{"start": utc(start), "key": key, "count": count} for (start, key), count in counts.items()]
+    assert counted(read_sink(tmp_path / "outputs" / "counts")) == counted(answer)
+    assert job_ended_with["state-rows-left"] == 0
+
+
+def mark_of(marker: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """The offsets of the only source."""
+    (offset,) = marker["offsets"]
+    found: dict[str, dict[str, int]] = json.loads(offset) if isinstance(offset, str) else offset
+    return found
+
+
+class Writing:
+    """Writes records to the topic `bids`, until the end of the block; key and time of each follow from its number."""
+
+    def __init__(self, broker: KafkaBroker) -> None:
+        self.count = 0
+        self._producer = Producer({"bootstrap.servers": broker.servers, "linger.ms": 20})
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._write, name="writing", daemon=True)
+
+    def __enter__(self) -> Writing:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def of(self, part: int, end: int) -> list[tuple[int, int]]:
+        """Key and time of the records of a partition before that offset."""
+        return [self._record(number * PARTS + part) for number in range(end)]
+
+    def _record(self, number: int) -> tuple[int, int]:
+        return number * 7919 % KEYS, START + number * STEP_MS
+
+    def _write(self) -> None:
+        began = time.monotonic()
+        while not self._is_over.wait(0.05):
+            due = int((time.monotonic() - began) * 5000)
+            for number in range(self.count, due):
+                key, ms = self._record(number)
+                self._producer.produce("bids", json.dumps({"key": key, "ms": ms}), partition=number % PARTS)
+            self._producer.flush(10)
+            self.count = max(self.count, due)

@@ -1,0 +1,194 @@
+"""Drains that clients ask for: who is told when, by a pure core."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from mooring.agent.drains import Drainage, DrainsAsked, EndQuery, OweDrains, QueriesSeen, RemoveNotifications, advanced
+from mooring.drain import DrainNotification, RunningQuery, StopMode
+from mooring.model.events import DrainOwed, DrainProgressed, TerminationAsked
+from mooring.model.orders import Order, Say
+
+BIDS = RunningQuery("id-1", "run-1", "bids", frozenset({"/in"}), frozenset({"/bids"}))
+SUMS = RunningQuery("id-2", "run-2", "sums", frozenset({"/bids"}), frozenset({"/sums"}))
+OVER = RemoveNotifications(frozenset({UUID(int=1)}))
+APART = RunningQuery("id-3", "run-3", "apart", frozenset({"/other"}), frozenset({"/apart"}))
+
+
+def asked(drainage: Drainage, query: str | None = None, stop: StopMode | None = None) -> Drainage:
+    return advanced(drainage, DrainsAsked(0, (DrainNotification(UUID(int=1), "app", query=query, stop=stop),)))[0]
+
+
+def seen(drainage: Drainage, *running: RunningQuery, at_ms: int = 0) -> tuple[Drainage, list[Order]]:
+    return advanced(drainage, QueriesSeen(at_ms, running))
+
+
+def told(orders: list[Order], how: str = "DRAIN") -> list[str]:
+    return [order.query for order in orders if isinstance(order, EndQuery) and order.how == how]
+
+
+def drained(drainage: Drainage, *queries: RunningQuery) -> Drainage:
+    for query in queries:
+        drainage, _ = advanced(drainage, DrainProgressed(0, query.id, query.run, "drained"))
+    return drainage
+
+
+def test_nothing_is_looked_at_before_anybody_asks() -> None:
+    assert not Drainage().is_under_way
+    assert seen(Drainage(), BIDS)[1] == []
+
+
+def test_those_that_feed_others_come_first_and_others_go_side_by_side() -> None:
+    drainage, orders = seen(asked(Drainage()), SUMS, BIDS, APART)
+    assert told(orders) == ["id-1", "id-3"]
+    drainage, orders = seen(drainage, SUMS, BIDS)
+    assert told(orders) == [], "each once, and the second waits for the first"
+    drainage = drained(drainage, BIDS, APART)
+    drainage, orders = seen(drainage, SUMS)
+    assert told(orders) == ["id-2"]
+    drainage, orders = seen(drained(drainage, SUMS))
+    assert orders == [OVER] and not drainage.is_under_way
+
+
+def test_one_that_ends_before_it_is_drained_lets_nothing_downstream_be_told() -> None:
+    drainage, _ = seen(asked(Drainage()), BIDS, SUMS)
+    drainage, orders = seen(drainage, SUMS)
+    assert orders == [], "its last word may be on its way"
+    drainage, orders = seen(drainage, SUMS)
+    assert orders[0] == OVER and told(orders) == [] and not drainage.is_under_way
+    (said,) = [order for order in orders if isinstance(order, Say)]
+    assert "bids ended before it was drained" in said.message and "sums" in said.message
+    assert told(seen(asked(drainage), BIDS, SUMS)[1]) == ["id-1"], "asked again, it begins anew"
+
+
+def test_the_users_order_is_stronger() -> None:
+    drainage = asked(Drainage(order=(("sums",), ("bids", "nobody"))))
+    assert told(seen(drainage, BIDS, SUMS)[1]) == ["id-2"]
+
+
+def test_one_query_is_meant_by_its_name_or_its_id() -> None:
+    for name in ("sums", "id-2"):
+        drainage, orders = seen(asked(Drainage(), name), BIDS, SUMS)
+        assert told(orders) == ["id-2"]
+        assert seen(drained(drainage, SUMS), BIDS)[1] == [OVER]
+
+
+def test_a_name_that_is_not_there_is_said() -> None:
+    _, orders = seen(asked(Drainage(), "bdis"), BIDS, SUMS)
+    assert orders == [OVER, Say("drain: there is no query bdis; expected one of: bids, sums")]
+
+
+def test_one_that_can_not_be_drained_holds_up_nobody() -> None:
+    drainage, _ = seen(asked(Drainage()), BIDS, SUMS)
+    drainage, _ = advanced(drainage, DrainProgressed(0, "id-1", "run-1", "refused", reason="continuous mode"))
+    drainage, orders = seen(drainage, BIDS, SUMS)
+    assert told(orders) == ["id-2"]
+    assert drainage.as_json()[0]["reason"] == "continuous mode" and drainage.state_of("id-1") == -1
+
+
+def test_the_status_and_the_gauge_show_how_far_it_is() -> None:
+    drainage, _ = seen(asked(Drainage()), BIDS)
+    assert drainage.as_json() == [] and drainage.state_of("id-1") == 0
+    for number, phase in enumerate(("frozen", "caught-up", "flushed", "drained"), start=1):
+        drainage, _ = advanced(drainage, DrainProgressed(0, "id-1", "run-1", phase, 7, 3, 400, 1, 12, 0))
+        assert drainage.state_of("id-1") == number
+    assert drainage.as_json() == [
+        {
+            "query": "bids",
+            "id": "id-1",
+            "phase": "drained",
+            "batch": 7,
+            "batches": 3,
+            "rows": 400,
+            "flush-batches": 1,
+            "state-rows-flushed": 12,
+            "state-rows-left": 0,
+        }
+    ]
+
+
+@pytest.mark.parametrize("mode", [StopMode.AFTER_BATCH, StopMode.NOW])
+def test_a_stop_waits_for_nobody(mode: StopMode) -> None:
+    drainage, orders = seen(asked(Drainage(), stop=mode), SUMS, BIDS)
+    assert told(orders, mode.value) == ["id-2", "id-1"]
+    for query in (BIDS, SUMS):
+        drainage, _ = advanced(drainage, DrainProgressed(0, query.id, query.run, "stopped"))
+    assert seen(drainage)[1] == [OVER]
+
+
+def test_a_stop_after_what_is_available_goes_from_those_that_feed_others() -> None:
+    drainage, orders = seen(asked(Drainage(), stop=StopMode.AFTER_AVAILABLE), SUMS, BIDS)
+    assert told(orders, "AFTER_AVAILABLE") == ["id-1"]
+    drainage, _ = advanced(drainage, DrainProgressed(0, "id-1", "run-1", "stopped"))
+    assert told(seen(drainage, SUMS)[1], "AFTER_AVAILABLE") == ["id-2"]
+
+
+def test_who_is_in_a_hurry_is_heard_also_in_the_middle_of_a_drain() -> None:
+    drainage, _ = seen(asked(Drainage()), BIDS)
+    drainage, orders = seen(asked(drainage, stop=StopMode.AFTER_BATCH), BIDS)
+    assert told(orders, "AFTER_BATCH") == ["id-1"]
+    drainage, orders = seen(asked(drainage, stop=StopMode.AFTER_AVAILABLE), BIDS)
+    assert orders == [], "never slower again"
+
+
+def test_a_query_that_can_not_be_drained_can_be_stopped() -> None:
+    drainage, _ = seen(asked(Drainage()), BIDS)
+    drainage, _ = advanced(drainage, DrainProgressed(0, "id-1", "run-1", "refused", reason="continuous mode"))
+    drainage, orders = seen(asked(drainage, stop=StopMode.NOW), BIDS)
+    assert told(orders, "NOW") == ["id-1"]
+
+
+def test_a_drain_that_takes_too_long_ends_after_its_batch() -> None:
+    drainage, _ = seen(asked(Drainage(timeout_ms=1000)), BIDS, at_ms=5000)
+    drainage, orders = seen(drainage, BIDS, at_ms=6000)
+    assert orders == []
+    drainage, orders = seen(drainage, BIDS, at_ms=6001)
+    assert told(orders, "AFTER_BATCH") == ["id-1"]
+
+
+def test_sigterm_asks_for_a_drain_of_all() -> None:
+    drainage, _ = advanced(Drainage(), TerminationAsked(0))
+    assert told(seen(drainage, BIDS, APART)[1]) == ["id-1", "id-3"]
+
+
+def owed(orders: list[Order]) -> dict[str, frozenset[str]]:
+    written = [order.after for order in orders if isinstance(order, OweDrains)]
+    assert len(written) <= 1
+    return dict(written[0]) if written else {}
+
+
+def owes(drainage: Drainage, query: RunningQuery, *after: RunningQuery) -> Drainage:
+    return advanced(drainage, DrainOwed(0, query.id, frozenset(other.id for other in after)))[0]
+
+
+def test_what_is_to_be_drained_is_written_down_once_for_each_run_with_what_comes_before_it() -> None:
+    drainage, orders = seen(asked(Drainage()), BIDS, SUMS, APART)
+    assert owed(orders) == {"id-1": frozenset(), "id-2": frozenset({"id-1", "id-3"}), "id-3": frozenset()}
+    drainage, orders = seen(drainage, BIDS, SUMS, APART)
+    assert owed(orders) == {}
+    again = replace(SUMS, run="run-4")
+    assert owed(seen(drainage, BIDS, again, APART)[1]) == {"id-2": frozenset({"id-1", "id-3"})}
+
+
+def test_of_a_stop_nothing_is_written_down() -> None:
+    assert owed(seen(asked(Drainage(), stop=StopMode.AFTER_AVAILABLE), BIDS, SUMS)[1]) == {}
+
+
+def test_what_an_earlier_application_owed_waits_for_those_that_it_named() -> None:
+    drainage = owes(owes(Drainage(), BIDS), APART, BIDS)
+    drainage, orders = seen(drainage, BIDS, APART)
+    assert told(orders) == ["id-1"], "they do not feed each other here, but the user's order was another"
+    drainage, orders = seen(drained(drainage, BIDS), APART)
+    assert told(orders) == ["id-3"]
+    _, orders = seen(drained(drainage, APART))
+    assert [type(order) for order in orders] == [RemoveNotifications], "nobody asked in the store, nothing is missed"
+
+
+def test_what_is_owed_waits_though_those_that_it_named_have_not_started_yet() -> None:
+    drainage, orders = seen(owes(Drainage(), SUMS, BIDS), SUMS)
+    assert told(orders) == []
+    _, orders = seen(drainage, SUMS, BIDS)
+    assert told(orders) == [], "that one says itself at its start that it is owed"
