@@ -48,17 +48,17 @@ def windowed_aggregation(events: Path) -> Answer:
 def chained_until_drained(events: Path) -> Answer:
     """The windowed aggregation, and its sums over each minute."""
     answer = windowed_aggregation(events)
-    return {**answer, "totals": _sums(answer["counts"], 60_000)}
+    return {**answer, "totals": _over_windows(answer["counts"], 60_000)}
 
 
 def three_until_drained(events: Path) -> Answer:
     """The windowed aggregation, its sums over each minute, and the sums of these over three."""
     answer = windowed_aggregation(events)
-    minutes = _sums(answer["counts"], 60_000)
-    return {**answer, "minutes": minutes, "totals": _sums(minutes, 180_000)}
+    minutes = _over_windows(answer["counts"], 60_000)
+    return {**answer, "minutes": minutes, "totals": _over_windows(minutes, 180_000)}
 
 
-def _sums(rows: Iterable[Row], length_ms: int) -> list[Row]:
+def _over_windows(rows: Iterable[Row], length_ms: int) -> list[Row]:
     windows = _group(rows, lambda row: _window(_milliseconds(row["start"]), length_ms))
     return [
         {"start": utc(start), "bids": sum(row["bids"] for row in rows), "groups": len(rows)}

@@ -26,6 +26,7 @@ from tests.integration.chance import seeded
 from tests.integration.job_runs import FILES, HEAVY_JOBS, JOB_CONF, JOBS, QUICK_JOBS, Job, JobRun
 from tests.integration.outputs import counted, read_delta, read_sink
 
+HEAVY = pytest.mark.heavy
 CHAINED = Job("chained_until_drained", answers.chained_until_drained)
 OTHERS = [job for job in (*QUICK_JOBS, *HEAVY_JOBS) if job.name != "foreach_batch"]  # which ends by itself
 
@@ -67,6 +68,29 @@ def test_a_drained_job_has_let_out_everything(
     started.assert_drained()
 
 
+@pytest.mark.parametrize(
+    "asked", ["notification", pytest.param("drain.on.start", marks=HEAVY), pytest.param("checkpoint", marks=HEAVY)]
+)
+def test_who_is_asked_before_the_start_reads_nothing_more(
+    asked: str, spark_hosts: SparkCluster, tmp_path: Path
+) -> None:
+    """Of two queries the second reads what the first lets out, though no more comes in."""
+    started = Started(CHAINED, spark_hosts, tmp_path)
+    assert started.command("stop", "--mode", "after-batch", "--wait", "--timeout", "120s") == 0
+    started.submission.finish(60)
+    consumed = started.files_read("counts")
+    started.events.offer(FILES - 4)
+    if asked == "checkpoint":
+        for query in started.queries:
+            assert main(["drain", "--checkpoint", str(tmp_path / "checkpoints" / query)]) == 0
+    conf = {"spark.mooring.drain.on.start": "true"} if asked == "drain.on.start" else {}
+    started.submit(*(["asked-before"] if asked == "notification" else []), **conf).finish(180)
+    assert started.files_read("counts") == consumed < FILES
+    started.events = OpenInput(tmp_path / "events that were read")
+    started.events.offer(consumed)
+    started.assert_drained()
+
+
 class Started:
     """A job that has committed two batches of each of its queries, and goes on."""
 
@@ -86,15 +110,22 @@ class Started:
         self.submission = self.submit()
         self.submission.wait_until(lambda: self.committed(until) >= 2, "two batches of each query", 180)
 
-    def submit(self) -> Submission:
+    def submit(self, *words: str, **conf: str) -> Submission:
         directories = [self.events.directory, self._directory / "checkpoints", self._directory / "outputs"]
-        arguments = [*directories, "goes-on"]
-        return self._cluster.submit(JOBS / f"{self._job.name}.py", arguments, conf=self._conf)
+        arguments = [*directories, "goes-on", *words]
+        return self._cluster.submit(JOBS / f"{self._job.name}.py", arguments, conf={**self._conf, **conf})
 
     def committed(self, query: str | None = None) -> int:
         """The batches that this query, else the slowest of them, has committed."""
         commits = [self._directory / "checkpoints" / one / "commits" for one in self.queries if query in (None, one)]
         return min(sum(name.name.isdigit() for name in each.glob("*")) for each in commits)
+
+    def files_read(self, query: str) -> int:
+        """How many input files are in batches of this query: each was one."""
+        offsets = sorted(
+            (self._directory / "checkpoints" / query / "offsets").glob("[0-9]*"), key=lambda f: int(f.name)
+        )
+        return int(json.loads(offsets[-1].read_text().splitlines()[-1])["logOffset"]) + 1
 
     def is_at(self, phase: str) -> bool:
         """Whether the query that feeds the others is so far, or farther."""

@@ -21,15 +21,20 @@ _BY_HASTE: Final = (DRAIN, *(mode.value for mode in StopMode))
 _IN_ORDER: Final = (DRAIN, StopMode.AFTER_AVAILABLE.value)
 """What makes a query wait for those that feed it."""
 
+SETTLING_MS: Final = 5_000
+"""How long after one query the next may be started, for a drain that was asked for before."""
+
 _IN_NO_STORE: Final = UUID(int=0)
 _OF_SIGTERM: Final = DrainNotification(_IN_NO_STORE, run_id="")
+_OF_START: Final = DrainNotification(_IN_NO_STORE, run_id="the start")
 
 
 @dataclass(frozen=True, slots=True)
 class DrainsAsked(Event):
-    """Clients ask this application to drain."""
+    """Clients ask this application to drain; `before_start`: they have before its first query was started."""
 
     notifications: tuple[DrainNotification, ...]
+    before_start: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,15 @@ class QueriesSeen(Event):
 
 @dataclass(frozen=True, slots=True)
 class EndQuery(Order):
-    """Have a query end: `how` is DRAIN, for which its intake stops and its state is flushed, or a StopMode's value."""
+    """Have a query end: `how` is DRAIN, for which its intake stops and its state is flushed, or a StopMode's value.
+
+    `zero_input`: one that is held since its start, as it was to be drained then, reads nothing. Else it reads what
+    those that feed it have let out.
+    """
 
     query: str
     how: str
+    zero_input: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,16 @@ class OweDrains(Order):
     """Write down, where the next starts of queries find it, that they are to be drained: each after others, by ids."""
 
     after: Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceDrains(Order):
+    """Tell the driver of which queries a drain is asked for, by names or ids: one that starts now reads nothing new.
+
+    None is every query.
+    """
+
+    queries: tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +86,12 @@ class Drainage:
     """What is asked and not done yet; the last that was heard of each query's drain, by query id.
 
     `order` is the user's: groups of names, those that feed others first. `after` are those that were to be drained
-    before a query, as an earlier application wrote down; `noted` are the runs of which this one has. `told` is the run
-    of each query that was told, and what; `since` when it was told first, as after `timeout_ms` a drain is ended after
-    its batch. `missed` are those of them that did not run at the last look although nobody had heard that they are
-    drained.
+    before a query, as an earlier application wrote down; `noted` are the runs of which this one has. `known` are the
+    queries that were seen so far, by id. `newest_ms` is when the last of them was seen first, where a drain was asked
+    for before the start: until a while after that nobody is told, as those that feed others may be started later.
+    `told` is the run of each query that was told, and what; `since` when it was told first, as after `timeout_ms` a
+    drain is ended after its batch. `missed` are those of them that did not run at the last look although nobody had
+    heard that they are drained.
     """
 
     order: tuple[tuple[str, ...], ...] = ()
@@ -77,16 +99,27 @@ class Drainage:
     asked: frozenset[DrainNotification] = frozenset()
     after: Mapping[str, frozenset[str]] = field(default_factory=dict)
     noted: frozenset[str] = frozenset()
+    known: Mapping[str, RunningQuery] = field(default_factory=dict)
+    newest_ms: int | None = None
     told: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     since: Mapping[str, int] = field(default_factory=dict)
     missed: frozenset[str] = frozenset()
     heard: Mapping[str, DrainProgressed] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, order: Sequence[Sequence[str]], timeout_ms: int | None, on_start: bool) -> Drainage:
+        """As the settings say; `on_start` has every query drained that is started."""
+        asked = frozenset({_OF_START} if on_start else ())
+        return cls(tuple(map(tuple, order)), timeout_ms, asked, newest_ms=0 if on_start else None)
 
     @property
     def is_under_way(self) -> bool:
         """Whether the queries that run have to be looked at."""
         return bool(self.asked)
+
+    def label_of(self, query: str) -> str:
+        """How people know a query: its name, where it is known, else its id."""
+        return self.known[query].label if query in self.known else query
 
     def state_of(self, query: str) -> float:
         """The gauge `drain-state`: 1 frozen, 2 caught up, 3 flushed, 4 drained, 5 stopped, -1 refused, else 0."""
@@ -99,7 +132,7 @@ class Drainage:
         """For the status page: the drains that were heard of, in natural order."""
         rows = [
             {
-                "query": self.labels.get(query, query),
+                "query": self.label_of(query),
                 "id": query,
                 "phase": news.phase,
                 "batch": news.batch,
@@ -124,13 +157,16 @@ def advanced(drainage: Drainage, event: Event) -> tuple[Drainage, list[Order]]:
     """Take one event in."""
     match event:
         case DrainsAsked():
-            return replace(drainage, asked=drainage.asked | set(event.notifications)), []
+            newest_ms = event.at_ms if event.before_start else drainage.newest_ms
+            all_asked = drainage.asked | set(event.notifications)
+            return _announced(replace(drainage, asked=all_asked, newest_ms=newest_ms))
         case TerminationAsked():
-            return replace(drainage, asked=drainage.asked | {_OF_SIGTERM}), []
+            return _announced(replace(drainage, asked=drainage.asked | {_OF_SIGTERM}))
         case DrainOwed():
             asked = DrainNotification(_IN_NO_STORE, run_id="", query=event.query)
             after = {**drainage.after, event.query: event.after}
-            return replace(drainage, asked=drainage.asked | {asked}, after=after), []
+            newest_ms = event.at_ms if event.held else drainage.newest_ms
+            return replace(drainage, asked=drainage.asked | {asked}, after=after, newest_ms=newest_ms), []
         case DrainProgressed():
             return replace(drainage, heard={**drainage.heard, event.query: event}), []
         case QueriesSeen() if drainage.is_under_way:
@@ -139,17 +175,22 @@ def advanced(drainage: Drainage, event: Event) -> tuple[Drainage, list[Order]]:
             return drainage, []
 
 
+def _announced(drainage: Drainage) -> tuple[Drainage, list[Order]]:
+    drains = {one.query for one in drainage.asked if one.stop is None}
+    return drainage, [AnnounceDrains(tuple(sorted(drains, key=lambda query: query or "")))]
+
+
 def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> tuple[Drainage, list[Order]]:
     """Tell the queries that nobody feeds any more; when none that is meant runs, it is over.
 
     A query that is gone and was not drained, because it failed or was stopped, ends it: what it would have let out is
     not there yet for those that it feeds. Its last word may be on its way for one look.
     """
-    labels = {**drainage.labels, **{query.id: query.label for query in running}}
+    drainage = _with_seen(drainage, running, now_ms)
     runs = {query.run for query in running}
     gone = {id for id, (run, _) in drainage.told.items() if run not in runs and not _is_over(drainage, id, run)}
-    lost = sorted((labels[id] for id in gone & drainage.missed), key=natural_order)
-    drainage = replace(drainage, labels=labels, missed=frozenset(gone))
+    lost = sorted((drainage.label_of(id) for id in gone & drainage.missed), key=natural_order)
+    drainage = replace(drainage, missed=frozenset(gone))
     how = {query: _how(drainage, query, now_ms) for query in running}
     meant = {query.id: (query, wish) for query, wish in how.items() if wish and not _is_refused(drainage, query, wish)}
     if lost:
@@ -161,6 +202,8 @@ def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> t
         return _done(drainage, [Say(message)])
     if gone:
         return drainage, []
+    if drainage.newest_ms is not None and now_ms - drainage.newest_ms < SETTLING_MS:
+        return drainage, [_removal(drainage)] if drainage.told and not meant else []  # the application may end now
     if not meant:
         return _done(drainage, _misses(drainage))
     orderly = {id: query for id, (query, wish) in meant.items() if wish in _IN_ORDER}
@@ -172,9 +215,10 @@ def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> t
     )
     free = {*(groups[0] if groups else ()), *(meant.keys() - orderly.keys())}
     free -= {id for id in orderly if not all(_is_drained(drainage, other) for other in drainage.after.get(id, ()))}
+    free -= {id for id, query in orderly.items() if not query.has_sources}
     due = {id: (query.run, wish) for id, (query, wish) in meant.items() if id in free}
     due = {id: word for id, word in due.items() if drainage.told.get(id) != word}
-    said: list[Order] = [Say(f"{_in_words(due[id][1])}: {labels[id]}") for id in due]
+    said: list[Order] = [Say(f"{_in_words(due[id][1])}: {drainage.label_of(id)}") for id in due]
     since = {**{id: now_ms for id in due}, **drainage.since}
     owed = _owed(drainage, groups, meant)
     noted = drainage.noted | {meant[id][0].run for id in owed}
@@ -182,8 +226,32 @@ def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> t
     return drainage, [
         *said,
         *([OweDrains(owed)] if owed else []),
-        *(EndQuery(id, wish) for id, (_, wish) in due.items()),
+        *(EndQuery(id, wish, not _is_fed(drainage, meant[id][0])) for id, (_, wish) in due.items()),
     ]
+
+
+def _with_seen(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> Drainage:
+    """Know of those that run; one that was not seen before, or has no sources yet, is news."""
+    is_news = any(not query.has_sources or query.run not in _runs(drainage) for query in running)
+    return replace(
+        drainage,
+        known={**drainage.known, **{query.id: query for query in running}},
+        newest_ms=now_ms if is_news and drainage.newest_ms is not None else drainage.newest_ms,
+    )
+
+
+def _runs(drainage: Drainage) -> set[str]:
+    return {query.run for query in drainage.known.values()}
+
+
+def _is_fed(drainage: Drainage, query: RunningQuery) -> bool:
+    """Whether others let out what it is to read before it ends, by what was seen or by what the user has said."""
+    others = [other for other in drainage.known.values() if other.id != query.id]
+    place = next((place for place, group in enumerate(drainage.order) if query.label in group), 0)
+    before = {name for group in drainage.order[:place] for name in group}
+    return bool(drainage.after.get(query.id)) or any(
+        query.reads & other.writes or other.label in before for other in others
+    )
 
 
 def _how(drainage: Drainage, query: RunningQuery, now_ms: int) -> str | None:
@@ -219,9 +287,20 @@ def _in_words(how: str) -> str:
 
 
 def _done(drainage: Drainage, said: list[Order]) -> tuple[Drainage, list[Order]]:
-    over = RemoveNotifications(frozenset(one.uuid for one in drainage.asked))
-    nothing = replace(drainage, asked=frozenset(), after={}, noted=frozenset(), told={}, since={}, missed=frozenset())
-    return nothing, [over, *said]
+    always = drainage.asked & {_OF_START}
+    nothing = Drainage(
+        drainage.order,
+        drainage.timeout_ms,
+        asked=always,
+        known=drainage.known,
+        newest_ms=drainage.newest_ms if always else None,
+        heard=drainage.heard,
+    )
+    return nothing, [_removal(drainage), *_announced(nothing)[1], *said]
+
+
+def _removal(drainage: Drainage) -> RemoveNotifications:
+    return RemoveNotifications(frozenset(one.uuid for one in drainage.asked))
 
 
 def _is_over(drainage: Drainage, query: str, run: str) -> bool:
@@ -243,10 +322,11 @@ def _is_refused(drainage: Drainage, query: RunningQuery, how: str) -> bool:
 
 def _misses(drainage: Drainage) -> list[Order]:
     """What is said of notifications for queries that there were none of."""
-    known = drainage.labels.keys() | set(drainage.labels.values())
+    labels = {query.label for query in drainage.known.values()}
+    known = drainage.known.keys() | labels
     asked = [one.query for one in drainage.asked if one.uuid != _IN_NO_STORE]
     missed = sorted(query for query in asked if query is not None and query not in known)
-    running = ", ".join(sorted(drainage.labels.values(), key=natural_order)) or "none"
+    running = ", ".join(sorted(labels, key=natural_order)) or "none"
     return [Say(f"drain: there is no query {name}; expected one of: {running}") for name in missed]
 
 

@@ -10,12 +10,19 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from queue import SimpleQueue
 from typing import Protocol
 
 from mooring.agent import binding
 from mooring.agent.core import Mind, absorb, decide, next_deadline_ms
-from mooring.agent.drains import DrainsAsked, EndQuery, OweDrains, QueriesSeen, RemoveNotifications
+from mooring.agent.drain_watch import DrainWatch
+from mooring.agent.drains import (
+    AnnounceDrains,
+    Drainage,
+    EndQuery,
+    OweDrains,
+    QueriesSeen,
+    RemoveNotifications,
+)
 from mooring.agent.fleet import Timing
 from mooring.agent.memory import Memory
 from mooring.agent.records import Remembered
@@ -23,13 +30,14 @@ from mooring.agent.requests import Answer, RemoveMessages, RequestsRead
 from mooring.agent.status import Tally, metrics_of, status_of
 from mooring.agent.takeover import taken_over
 from mooring.agent.word import OperatorsWord, SaveWord
-from mooring.drain import DrainMonitor, DrainNotification, RunningQuery, parse_order
+from mooring.drain import RunningQuery, parse_order
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
 from mooring.model import events, orders
 from mooring.settings import Settings
 
 LONGEST_POLL_MS = 1_000
+SHORT_POLL_MS = 20
 STATUS_EVERY_MS = 1_000
 STATUS_AT_LEAST_EVERY_MS = 10_000
 """Also when nothing happens, so that a reader can tell a quiet application from one that has ended."""
@@ -53,10 +61,13 @@ class Bridge(Protocol):
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
         """End an executor once no task runs on it, if that is in time; for one request once."""
 
+    def announce_drains(self, queries: tuple[str | None, ...]) -> None:
+        """Tell of which queries a drain is asked for, by names or ids; None is every query."""
+
     def owe_drains(self, after: Mapping[str, frozenset[str]]) -> None:
         """Write into the queries' checkpoints that they are to be drained, each after those named, by ids."""
 
-    def end_query(self, query: str, how: str) -> None:
+    def end_query(self, query: str, how: str, zero_input: bool) -> None:
         """Have a query drained (DRAIN) or stopped (a StopMode's value); told again, it does nothing."""
 
     def queries(self) -> tuple[RunningQuery, ...]:
@@ -90,10 +101,11 @@ class Agent:
         self._mind = Mind()
         self._tally = Tally()
         self._application: events.ApplicationStarted | None = None
-        self._memory: Memory | None = None
+        self._opened: Memory | None = None
+        self._memory: Memory | None = None  # the same, from when it was recalled
         self._status_at_ms = -math.inf
         self._changed = False
-        self._asked: SimpleQueue[tuple[DrainNotification, ...]] = SimpleQueue()
+        self._drains = DrainWatch(bridge.say, now_ms)
 
     def run(self) -> None:
         """Go on until the driver is gone (AgentError)."""
@@ -109,7 +121,7 @@ class Agent:
 
     def _patience_ms(self) -> int:
         left = next_deadline_ms(self._mind) - self._now_ms()
-        return int(min(max(left, 0), LONGEST_POLL_MS))
+        return int(min(max(left, 0), SHORT_POLL_MS if self._drains.is_about_to_hear else LONGEST_POLL_MS))
 
     def _take_all(self, news: Iterable[events.Event], take: Callable[[events.Event], None]) -> None:
         for event in news:
@@ -117,6 +129,8 @@ class Agent:
                 self._take_helm(event)
             if isinstance(event, events.ApplicationStarted):
                 self._learn(event)
+            if isinstance(event, (events.QueryStarting, events.QueryPlanned)) and self._opened is None:
+                self._open(event.checkpoint)
             if isinstance(event, events.QueryPlanned) and self._memory is None:
                 self._remember(event)
             self._tally.take(event)
@@ -151,9 +165,7 @@ class Agent:
         self._mind = replace(
             self._mind,
             fleet=fleet,
-            drainage=replace(
-                self._mind.drainage, order=self._read_order(settings), timeout_ms=settings.drain_timeout_ms
-            ),
+            drainage=Drainage.of(self._read_order(settings), settings.drain_timeout_ms, settings.drain_on_start),
         )
 
     def _choose_grouper(self, settings: Settings) -> GrouperChoice:
@@ -171,15 +183,22 @@ class Agent:
             self._bridge.say(f"spark.mooring.{fault}; queries are drained in the order of their sources and sinks")
             return ()
 
-    def _remember(self, query: events.QueryPlanned) -> None:
-        """Open the store, whose default place is known with the first query, and start from what is in it."""
+    def _open(self, checkpoint: str) -> None:
+        """Open the store, whose default place is known with the first query, and look whether a drain is asked for."""
         if self._application is None:  # it was told before any query; without it there are no settings
             return
         settings = Settings.from_conf(self._application.settings)
-        place = settings.metadata or default_place(self._application, query)
-        self._memory = self._open_memory(settings, place, self._bridge.say)
+        place = settings.metadata or default_place(self._application, checkpoint)
+        self._opened = self._open_memory(settings, place, self._bridge.say)
+        self._drains.begin(self._opened.store, self._application.application, settings.drain_poll_interval_ms / 1000)
+
+    def _remember(self, query: events.QueryPlanned) -> None:
+        """Start from what is in the store."""
+        if self._application is None or self._opened is None:
+            return
+        self._memory = self._opened
+        settings = Settings.from_conf(self._application.settings)
         found = self._memory.recall(settings.host_affinity_wait_ms / 2 / 1000) or Remembered()
-        self._watch_for_drains(settings, self._memory, self._application.application)
         known = absorb(self._mind, query)  # its name is needed to read the JVM's plan by
         word = self._word_that_holds(found)
         start = binding.remember(
@@ -249,18 +268,10 @@ class Agent:
 
     def _see_to_drains(self) -> None:
         """Hear of those that are asked for, and while there are any look which queries run."""
-        while not self._asked.empty():
-            self._take(DrainsAsked(self._now_ms(), self._asked.get_nowait()))
+        for asked in self._drains.taken():
+            self._take(asked)
         if self._mind.drainage.is_under_way:
             self._take(QueriesSeen(self._now_ms(), self._bridge.queries()))
-
-    def _watch_for_drains(self, settings: Settings, memory: Memory, application: str) -> None:
-        """On a thread of the monitor's, as long as this process lives."""
-        monitor = DrainMonitor(
-            memory.store, application, settings.drain_poll_interval_ms / 1000, report=self._bridge.say
-        )
-        monitor.init(lambda found: self._asked.put(tuple(found)))
-        monitor.start()
 
     def _carry_out(self, order: orders.Order) -> None:
         match order:
@@ -281,12 +292,14 @@ class Agent:
                 self._memory.save_word(order.word)
             case orders.RestartExecutor():
                 self._bridge.restart(order.request, order.executor, order.wait_ms)
+            case AnnounceDrains():
+                self._bridge.announce_drains(order.queries)
             case OweDrains():
                 self._bridge.owe_drains(order.after)
             case EndQuery():
-                self._bridge.end_query(order.query, order.how)
-            case RemoveNotifications() if self._memory is not None:
-                self._memory.remove_notifications(order.uuids)
+                self._bridge.end_query(order.query, order.how, order.zero_input)
+            case RemoveNotifications() if self._opened is not None:
+                self._opened.remove_notifications(order.uuids)
             case Answer() if self._memory is not None:
                 self._memory.answer(order.response)
             case RemoveMessages() if self._memory is not None:
@@ -297,19 +310,20 @@ class Agent:
         now = self._now_ms()
         age = now - self._status_at_ms
         is_due = age >= (STATUS_EVERY_MS if self._changed else STATUS_AT_LEAST_EVERY_MS)
-        if is_due and self._memory is not None:
-            self._memory.save_status(
+        memory = self._opened if self._mind.drainage.heard else self._memory  # a query may be drained before any batch
+        if is_due and memory is not None:
+            memory.save_status(
                 status_of(self._mind.fleet, self._tally, now, self._mind.gate, self._mind.desk, self._mind.drainage)
             )
-            self._bridge.metrics(metrics_of(self._mind.fleet, self._tally, self._mind.desk))
+            self._bridge.metrics(metrics_of(self._mind.fleet, self._tally, self._mind.desk, self._mind.drainage))
             self._status_at_ms, self._changed = now, False
 
 
-def default_place(application: events.ApplicationStarted, query: events.QueryPlanned) -> str:
+def default_place(application: events.ApplicationStarted, checkpoint: str) -> str:
     """Where the metadata is when no setting says so: beside the session's checkpoints, or the first query's."""
     if application.checkpoint_location:
         return application.checkpoint_location.rstrip("/") + "/_mooring"
-    parent = query.checkpoint.rstrip("/").rpartition("/")[0]
+    parent = checkpoint.rstrip("/").rpartition("/")[0]
     name = (
         "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in application.name) or "application"
     )

@@ -96,12 +96,13 @@ class Tally:
         }
 
 
-def metrics_of(fleet: Fleet, tally: Tally, desk: Desk = _NO_DESK) -> dict[str, float]:
-    """The gauges: moves and failovers, and for each task with copies how far the last of those is behind."""
+def metrics_of(fleet: Fleet, tally: Tally, desk: Desk = _NO_DESK, drainage: Drainage = _NO_DRAINS) -> dict[str, float]:
+    """The gauges: moves and failovers, for each task with copies how far the last of those is behind, and drains."""
     names = ("moves", "failovers-to-standby", "failovers-to-any-host", "failed-standby-allocations")
     counters = tally.counters(fleet)
     gauges = {name: float(counters[name]) for name in names}
     gauges["failed-container-placement-actions"] = float(desk.failed)
+    gauges |= {f"drain-state.{drainage.label_of(query)}": drainage.state_of(query) for query in drainage.heard}
     for task, copies in _copies_of_tasks(fleet).items():
         gauges[f"standby-lag-versions.{task}"] = float(max(copy.lag_versions for copy in copies))
         gauges[f"standby-lag-ms.{task}"] = float(max(copy.lag_ms for copy in copies))

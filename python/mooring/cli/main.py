@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import mooring
-from mooring.cli import conf, demo, drain, gc, jar, placement, plan, states, status
+from mooring.cli import conf, demo, drain, drain_checkpoint, gc, jar, placement, plan, states, status
 from mooring.cli.exits import BadUsage, Exit, exit_of, nearest
 from mooring.errors import MooringError
 
@@ -56,6 +56,10 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise BadUsage(f"{message}; see {self.prog} --help")
+
+
+def _drain(arguments: argparse.Namespace) -> None:
+    (drain.run if arguments.checkpoint is None else drain_checkpoint.run)(arguments)
 
 
 def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
@@ -139,8 +143,13 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     )
     _add_metadata(one)
     one.add_argument("--query", metavar="NAME", help="the name or the id of the one that is meant (default: all)")
+    one.add_argument(
+        "--checkpoint",
+        metavar="DIRECTORY",
+        help="of a query that does not run: it is drained when it is started the next time, without any new input",
+    )
     _add_waiting(one, "10m")
-    one.set_defaults(run=drain.run)
+    one.set_defaults(run=_drain)
 
     one = commands.add_parser("stop", help="end queries that keep their state for the next start", allow_abbrev=False)
     _add_metadata(one)

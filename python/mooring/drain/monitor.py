@@ -36,6 +36,7 @@ class DrainMonitor:
     ) -> None:
         self._store, self._run_id, self._poll_interval, self._report = store, run_id, poll_interval, report
         self._callback: Callback | None = None
+        self._looked: Callable[[], None] = _nothing
         self._state = MonitorState.INIT
         self._lock = threading.Lock()
         self._end = threading.Event()
@@ -48,12 +49,16 @@ class DrainMonitor:
         """INIT until `start`, RUNNING until `stop`."""
         return self._state
 
-    def init(self, callback: Callback) -> None:
-        """Who is to be called, on the monitor's thread; MooringError when it was told before."""
+    def init(self, callback: Callback, looked: Callable[[], None] | None = None) -> None:
+        """Who is to be called, on the monitor's thread; MooringError when it was told before.
+
+        `looked` is called after each look that has reached the store, when the callback has heard what it found.
+        """
         with self._lock:
             if self._callback is not None:
                 raise MooringError("this monitor has a callback already: make another monitor")
             self._callback = callback
+            self._looked = looked or _nothing
 
     def start(self) -> None:
         """Begin to look. MooringError without a callback; nothing happens unless the state is INIT."""
@@ -92,9 +97,15 @@ class DrainMonitor:
                 self._report(f"whether a drain is asked for can not be read now ({fault}): tried again")
             self._is_cut_off = True
             return
-        if asked and self._callback is not None and not self._end.is_set():
+        if self._callback is not None and not self._end.is_set():
             try:
-                self._callback(asked)
-                self._told.update(asked)
+                if asked:
+                    self._callback(asked)
+                    self._told.update(asked)
+                self._looked()
             except Exception as fault:  # the callback's own: this thread must live to call it again
                 self._report(f"a drain was asked for, and who was told of it failed ({fault}): told again")
+
+
+def _nothing() -> None:
+    """For who is not asked."""

@@ -12,13 +12,17 @@ _TOPICS = re.compile(r"(?:Subscribe|SubscribePattern|Assign)\[(.*)\]$", re.DOTAL
 
 @dataclass(frozen=True, slots=True)
 class RunningQuery:
-    """One run of a query; `reads` and `writes` are places in one spelling, as far as they are known."""
+    """One run of a query; `reads` and `writes` are places in one spelling, as far as they are known.
+
+    One that is just starting has no sources yet: what it reads is not known then.
+    """
 
     id: str
     run: str
     name: str = ""
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
+    has_sources: bool = True
 
     @property
     def label(self) -> str:

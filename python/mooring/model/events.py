@@ -141,6 +141,15 @@ class QueryEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class QueryStarting(Event):
+    """A run of a query with state is about to make its sources, and waits to hear whether it is to be drained."""
+
+    query: str
+    run: str
+    checkpoint: str
+
+
+@dataclass(frozen=True, slots=True)
 class TerminationAsked(Event):
     """The driver was told to end (SIGTERM), and its queries are to be drained first."""
 
@@ -149,11 +158,13 @@ class TerminationAsked(Event):
 class DrainOwed(Event):
     """A query has started from a checkpoint whose drain is not over: it is to be drained once those of `after` are.
 
-    They are queries, by their ids, that were to be drained before it.
+    They are queries, by their ids, that were to be drained before it. One that is `held` was not to be started but for
+    that, and reads nothing until it is told.
     """
 
     query: str
     after: frozenset[str]
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,11 +334,12 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
     "ExecutorLost": lambda form: ExecutorLost(form["at"], form["executor"], form["reason"]),
     "PlanPickedUp": lambda form: PlanPickedUp(form["at"], form["executor"], form["version"]),
     "ExecutorRestarting": lambda form: ExecutorRestarting(form["at"], form["request"], form["executor"]),
+    "QueryStarting": lambda form: QueryStarting(form["at"], form["query"], form["run"], form["checkpoint"]),
     "QueryPlanned": _query_planned,
     "BatchEnded": _batch_ended,
     "QueryEnded": lambda form: QueryEnded(form["at"], form["query"], form["run"], form["error"]),
     "DrainProgressed": _drain_progressed,
-    "DrainOwed": lambda form: DrainOwed(form["at"], form["query"], frozenset(form["after"])),
+    "DrainOwed": lambda form: DrainOwed(form["at"], form["query"], frozenset(form["after"]), form.get("held", False)),
     "TerminationAsked": lambda form: TerminationAsked(form["at"]),
     "StoreOpened": _store_opened,
     "StateMeasured": lambda form: StateMeasured(form["at"], form["executor"], form["store"], form["bytes"]),

@@ -59,6 +59,10 @@ class JvmBridge:
         """End an executor once no task runs on it, if that is in time; for one request once."""
         self._call("restart", request, executor, wait_ms)
 
+    def announce_drains(self, queries: tuple[str | None, ...]) -> None:
+        """Tell of which queries a drain is asked for, by names or ids; None is every query."""
+        self._call("drainsAsked", json.dumps(queries))
+
     def owe_drains(self, after: Mapping[str, frozenset[str]]) -> None:
         """Write into the queries' checkpoints that they are to be drained, each after those named, by ids.
 
@@ -66,17 +70,24 @@ class JvmBridge:
         """
         self._call("owe", json.dumps({query: sorted(others) for query, others in after.items()}))
 
-    def end_query(self, query: str, how: str) -> None:
+    def end_query(self, query: str, how: str, zero_input: bool) -> None:
         """Have a query drained (DRAIN) or stopped (a StopMode's value); how that goes comes as news.
 
-        Told again, it does nothing.
+        One that is held since its start reads nothing at all with `zero_input`. Told again, it does nothing.
         """
-        self._call("end", query, how)
+        self._call("end", query, how, zero_input)
 
     def queries(self) -> tuple[RunningQuery, ...]:
         """The queries that run, those without state too."""
         return tuple(
-            RunningQuery(form["query"], form["run"], form["name"], places(form["reads"]), places(form["writes"]))
+            RunningQuery(
+                form["query"],
+                form["run"],
+                form["name"],
+                places(form["reads"]),
+                places(form["writes"]),
+                has_sources=bool(form["reads"]),
+            )
             for form in json.loads(self._call("queries"))
         )
 

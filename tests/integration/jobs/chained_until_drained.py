@@ -4,9 +4,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
-from streams import OUTPUTS, bids, write
+from streams import OUTPUTS, ask_before, bids, write
 
 spark = SparkSession.builder.appName("chained until drained").getOrCreate()
+ask_before(spark)
 
 counts = (
     bids(spark)

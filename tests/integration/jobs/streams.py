@@ -1,6 +1,7 @@
 """What the jobs share: where bids and auctions come from, where rows go.
 
-`job.py INPUT CHECKPOINTS OUTPUTS [goes-on]`: until the input is read, or until somebody ends the queries.
+`job.py INPUT CHECKPOINTS OUTPUTS [goes-on] [asked-before]`: until the input is read, or until somebody ends the
+queries; they may be asked to drain before they are started.
 """
 
 import sys
@@ -9,6 +10,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+from mooring.drain import DrainNotification, write_drain_notification
+from mooring.metadata import open_metadata_store
 
 INPUT, CHECKPOINTS, OUTPUTS = sys.argv[1:4]
 GOES_ON = "goes-on" in sys.argv[4:]
@@ -28,6 +32,13 @@ def bids(spark: SparkSession) -> DataFrame:
 
 def auctions(spark: SparkSession) -> DataFrame:
     return read(spark, "auctions", AUCTIONS).withWatermark("opens", "10 seconds")
+
+
+def ask_before(spark: SparkSession) -> None:
+    """Where it is told to: have the queries drained that are going to be started."""
+    if "asked-before" in sys.argv[4:]:
+        with open_metadata_store(spark.conf.get("spark.mooring.metadata")) as store:
+            write_drain_notification(store, DrainNotification.create(spark.sparkContext.applicationId))
 
 
 def write(rows: DataFrame, name: str) -> StreamingQuery:

@@ -7,14 +7,23 @@ from uuid import UUID
 
 import pytest
 
-from mooring.agent.drains import Drainage, DrainsAsked, EndQuery, OweDrains, QueriesSeen, RemoveNotifications, advanced
+from mooring.agent.drains import (
+    AnnounceDrains,
+    Drainage,
+    DrainsAsked,
+    EndQuery,
+    OweDrains,
+    QueriesSeen,
+    RemoveNotifications,
+    advanced,
+)
 from mooring.drain import DrainNotification, RunningQuery, StopMode
 from mooring.model.events import DrainOwed, DrainProgressed, TerminationAsked
 from mooring.model.orders import Order, Say
 
 BIDS = RunningQuery("id-1", "run-1", "bids", frozenset({"/in"}), frozenset({"/bids"}))
 SUMS = RunningQuery("id-2", "run-2", "sums", frozenset({"/bids"}), frozenset({"/sums"}))
-OVER = RemoveNotifications(frozenset({UUID(int=1)}))
+OVER = [RemoveNotifications(frozenset({UUID(int=1)})), AnnounceDrains(())]
 APART = RunningQuery("id-3", "run-3", "apart", frozenset({"/other"}), frozenset({"/apart"}))
 
 
@@ -50,7 +59,7 @@ def test_those_that_feed_others_come_first_and_others_go_side_by_side() -> None:
     drainage, orders = seen(drainage, SUMS)
     assert told(orders) == ["id-2"]
     drainage, orders = seen(drained(drainage, SUMS))
-    assert orders == [OVER] and not drainage.is_under_way
+    assert orders == OVER and not drainage.is_under_way
 
 
 def test_one_that_ends_before_it_is_drained_lets_nothing_downstream_be_told() -> None:
@@ -58,7 +67,7 @@ def test_one_that_ends_before_it_is_drained_lets_nothing_downstream_be_told() ->
     drainage, orders = seen(drainage, SUMS)
     assert orders == [], "its last word may be on its way"
     drainage, orders = seen(drainage, SUMS)
-    assert orders[0] == OVER and told(orders) == [] and not drainage.is_under_way
+    assert orders[:2] == OVER and told(orders) == [] and not drainage.is_under_way
     (said,) = [order for order in orders if isinstance(order, Say)]
     assert "bids ended before it was drained" in said.message and "sums" in said.message
     assert told(seen(asked(drainage), BIDS, SUMS)[1]) == ["id-1"], "asked again, it begins anew"
@@ -73,12 +82,12 @@ def test_one_query_is_meant_by_its_name_or_its_id() -> None:
     for name in ("sums", "id-2"):
         drainage, orders = seen(asked(Drainage(), name), BIDS, SUMS)
         assert told(orders) == ["id-2"]
-        assert seen(drained(drainage, SUMS), BIDS)[1] == [OVER]
+        assert seen(drained(drainage, SUMS), BIDS)[1] == OVER
 
 
 def test_a_name_that_is_not_there_is_said() -> None:
     _, orders = seen(asked(Drainage(), "bdis"), BIDS, SUMS)
-    assert orders == [OVER, Say("drain: there is no query bdis; expected one of: bids, sums")]
+    assert orders == [*OVER, Say("drain: there is no query bdis; expected one of: bids, sums")]
 
 
 def test_one_that_can_not_be_drained_holds_up_nobody() -> None:
@@ -116,7 +125,7 @@ def test_a_stop_waits_for_nobody(mode: StopMode) -> None:
     assert told(orders, mode.value) == ["id-2", "id-1"]
     for query in (BIDS, SUMS):
         drainage, _ = advanced(drainage, DrainProgressed(0, query.id, query.run, "stopped"))
-    assert seen(drainage)[1] == [OVER]
+    assert seen(drainage)[1] == OVER
 
 
 def test_a_stop_after_what_is_available_goes_from_those_that_feed_others() -> None:
@@ -184,7 +193,9 @@ def test_what_an_earlier_application_owed_waits_for_those_that_it_named() -> Non
     drainage, orders = seen(drained(drainage, BIDS), APART)
     assert told(orders) == ["id-3"]
     _, orders = seen(drained(drainage, APART))
-    assert [type(order) for order in orders] == [RemoveNotifications], "nobody asked in the store, nothing is missed"
+    assert [type(order) for order in orders] == [RemoveNotifications, AnnounceDrains], (
+        "nobody asked in the store, nothing is missed"
+    )
 
 
 def test_what_is_owed_waits_though_those_that_it_named_have_not_started_yet() -> None:
@@ -192,3 +203,69 @@ def test_what_is_owed_waits_though_those_that_it_named_have_not_started_yet() ->
     assert told(orders) == []
     _, orders = seen(drainage, SUMS, BIDS)
     assert told(orders) == [], "that one says itself at its start that it is owed"
+
+
+def test_the_driver_hears_of_which_queries_a_drain_is_asked_for() -> None:
+    news = DrainsAsked(0, (DrainNotification(UUID(int=1), "app", query="sums"), DrainNotification(UUID(int=2), "app")))
+    assert advanced(Drainage(), news)[1] == [AnnounceDrains((None, "sums"))]
+    stopped = DrainsAsked(0, (DrainNotification(UUID(int=3), "app", stop=StopMode.AFTER_AVAILABLE),))
+    assert advanced(Drainage(), stopped)[1] == [AnnounceDrains(())], "one that starts may read what is available"
+    assert advanced(Drainage(), DrainsAsked(0, ()))[1] == [AnnounceDrains(())], "nobody has asked so far"
+    assert advanced(Drainage(), TerminationAsked(0))[1] == [AnnounceDrains((None,))]
+
+
+def before_start(drainage: Drainage, at_ms: int) -> Drainage:
+    asked = (DrainNotification(UUID(int=1), "app"),)
+    return advanced(drainage, DrainsAsked(at_ms, asked, before_start=True))[0]
+
+
+def test_what_was_asked_before_the_start_waits_until_no_query_is_started_any_more() -> None:
+    drainage, orders = seen(before_start(Drainage(), 1_000), SUMS, at_ms=2_000)
+    assert orders == []
+    drainage, orders = seen(drainage, SUMS, BIDS, at_ms=6_900)
+    assert orders == [], "it feeds the first one"
+    drainage, orders = seen(drainage, SUMS, BIDS, at_ms=11_899)
+    assert orders == []
+    drainage, orders = seen(drainage, SUMS, BIDS, at_ms=11_900)
+    assert [order for order in orders if isinstance(order, EndQuery)] == [EndQuery("id-1", "DRAIN", zero_input=True)]
+    drainage, orders = seen(drained(drainage, BIDS), SUMS, at_ms=12_000)
+    assert [order for order in orders if isinstance(order, EndQuery)] == [EndQuery("id-2", "DRAIN", zero_input=False)]
+    assert seen(drained(drainage, SUMS), at_ms=12_100)[1] == OVER
+
+
+def test_a_query_whose_sources_are_not_made_yet_is_not_told() -> None:
+    starting = replace(SUMS, reads=frozenset(), has_sources=False)
+    drainage, orders = seen(asked(Drainage()), starting, APART)
+    assert told(orders) == ["id-3"]
+    drainage, orders = seen(before_start(Drainage(), 0), starting, at_ms=9_000)
+    assert seen(drainage, SUMS, at_ms=13_999)[1] == []
+    assert told(seen(drainage, SUMS, at_ms=14_000)[1]) == ["id-2"]
+
+
+def test_when_none_runs_any_more_nothing_stays_in_the_store_and_later_ones_are_told_all_the_same() -> None:
+    drainage, _ = seen(before_start(Drainage(), 0), BIDS, at_ms=0)
+    drainage, orders = seen(drainage, BIDS, at_ms=5_000)
+    assert told(orders) == ["id-1"]
+    drainage, orders = seen(drainage, BIDS, APART, at_ms=5_100)
+    drainage, orders = seen(drained(drainage, BIDS, APART), at_ms=5_200)
+    assert orders == OVER[:1] and drainage.is_under_way
+    assert seen(drainage, at_ms=10_100)[1] == OVER
+
+
+def test_the_users_order_says_who_is_fed() -> None:
+    drainage = before_start(Drainage(order=(("apart",), ("bids",))), 0)
+    drainage, _ = seen(drainage, BIDS, APART, at_ms=0)
+    drainage, orders = seen(drainage, BIDS, APART, at_ms=5_000)
+    assert EndQuery("id-3", "DRAIN", zero_input=True) in orders
+    assert EndQuery("id-1", "DRAIN", zero_input=False) in seen(drained(drainage, APART), BIDS, at_ms=5_000)[1]
+
+
+def test_an_application_that_drains_at_its_start_does_so_with_every_query() -> None:
+    drainage = Drainage.of((), None, on_start=True)
+    drainage, _ = seen(drainage, BIDS, at_ms=1_000_000)
+    drainage, orders = seen(drainage, BIDS, at_ms=1_005_000)
+    assert EndQuery("id-1", "DRAIN", zero_input=True) in orders
+    drainage, orders = seen(drained(drainage, BIDS), at_ms=1_010_000)
+    assert orders[-1] == AnnounceDrains((None,)) and drainage.is_under_way
+    drainage, _ = seen(drainage, APART, at_ms=2_000_000)
+    assert told(seen(drainage, APART, at_ms=2_005_000)[1]) == ["id-3"]

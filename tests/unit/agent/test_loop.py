@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from functools import partial
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from mooring.agent.loop import Agent
 from mooring.agent.memory import Memory
 from mooring.agent.records import Records
+from mooring.drain import RunningQuery
 from mooring.errors import AgentError
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import events
@@ -26,6 +28,9 @@ class Bridge:
         self.said: list[str] = []
         self.executors: set[str] = set()
         self.picked_up: list[events.Event] = []
+        self.drains_asked: list[tuple[str | None, ...]] = []
+        self.ended: list[tuple[str, str]] = []
+        self.running: tuple[RunningQuery, ...] = ()
 
     def hello(self) -> list[events.Event]:
         return self.poll(0)
@@ -48,6 +53,18 @@ class Bridge:
 
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
         raise AssertionError("nobody has asked for that")
+
+    def announce_drains(self, queries: tuple[str | None, ...]) -> None:
+        self.drains_asked.append(queries)
+
+    def owe_drains(self, after: Mapping[str, frozenset[str]]) -> None:
+        pass
+
+    def end_query(self, query: str, how: str, zero_input: bool) -> None:
+        self.ended.append((query, how))
+
+    def queries(self) -> tuple[RunningQuery, ...]:
+        return self.running
 
     def say(self, message: str) -> None:
         self.said.append(message)

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.execution.streaming.state.mooring
 
 import java.lang.reflect.Field
-import java.util.concurrent.{CountDownLatch, Semaphore}
+import java.util.concurrent.{CountDownLatch, Semaphore, TimeUnit}
 
 import scala.collection.immutable.ListMap
 
@@ -52,6 +52,18 @@ object Ending {
     .getOrElse(throw new IllegalArgumentException(s"$name: expected one of ${all.map(_.name).mkString(", ")}"))
 }
 
+/** What a query that is to end still reads. */
+sealed trait Intake
+
+object Intake {
+  /** Nothing at all, also of what lies ready. */
+  case object Nothing extends Intake
+  /** All that there is at the moment of its freeze. */
+  case object All extends Intake
+  /** One or the other, as it will be told; as long as there is hope for that. */
+  final case class Later(isToBeHoped: () => Boolean) extends Intake
+}
+
 /**
  * Stops the intake of a running query at the edge of a batch, lets it catch up, and flushes its state.
  *
@@ -65,12 +77,16 @@ object Ending {
  *     each further ahead, while a batch has changed anything.
  *  4. Stop, idle.
  *
- * @param zeroInput nothing at all is read any more, also what lies ready
+ * One that is held at its start reads nothing until it is released.
+ *
+ * @param intake whether anything is read any more; Later has it held until somebody says
  */
-final class DrainValve private (private val execution: MicroBatchExecution, zeroInput: Boolean, log: DrainLog, begun: Ending) {
+final class DrainValve private (private val execution: MicroBatchExecution, intake: Intake, log: DrainLog, begun: Ending) {
   import DrainValve._
 
-  private var phase: Phase = Open // the stream's thread's
+  private var phase: Phase = if (intake.isInstanceOf[Intake.Later]) Held else Open // the stream's thread's
+  private val released = new CountDownLatch(if (phase == Held) 1 else 0)
+  @volatile private var zeroInput = intake != Intake.All
   private var idleBefore = -1L // the batch that there was nothing for at the last look
   @volatile private var ending = begun
 
@@ -78,7 +94,18 @@ final class DrainValve private (private val execution: MicroBatchExecution, zero
   def hasten(sooner: Ending): Unit = synchronized {
     if (sooner.haste > ending.haste) {
       ending = sooner
-      if (sooner == Ending.Now) stopNow()
+      if (sooner == Ending.Now) stopNow() else release(zeroInput = sooner != Ending.AfterAvailable)
+    }
+  }
+
+  /** Whether it reads nothing, and does nothing else, until it is released. */
+  def isHeld: Boolean = released.getCount > 0
+
+  /** Lets one that is held go on: with nothing new at all, or with what there is. Else it does nothing. */
+  def release(zeroInput: Boolean): Unit = synchronized {
+    if (isHeld) {
+      this.zeroInput = zeroInput
+      released.countDown()
     }
   }
 
@@ -86,18 +113,22 @@ final class DrainValve private (private val execution: MicroBatchExecution, zero
     log.stopped(execution.commitLog.getLatestBatchId().getOrElse(-1L), Ending.Now)
     stop()
   }
-  private var notAsked = Seq.empty[SparkDataStream] // sources of which nothing is read, to be stopped with the query
+  private var notAsked = Map.empty[SparkDataStream, ReadLimit] // sources of which nothing is read, to be stopped with the query
 
   /** Asked by Spark after all other sources, each time that it looks for a next batch. */
   private object gate extends MicroBatchStream with SupportsAdmissionControl {
     override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
       val context = execution.getLatestExecutionContext()
+      val wasHeld = phase == Held
+      if (wasHeld) awaitRelease()
       if (ending == Ending.AfterBatch) end(context.batchId)
       val sawLiveSources = phase == Open && !isFrozenByItself
-      if (phase == Open) freeze(context.batchId)
+      if (phase == Open && !(wasHeld && !zeroInput)) freeze(context.batchId) // else the sources are asked first
+      val known = context.endOffsets.baseMap
       context.endOffsets =
-        if (sawLiveSources) new StreamProgress(context.endOffsets.baseMap)
-        else new Question(context.endOffsets.baseMap, found => isFlushWanted(context, found))
+        if (wasHeld && !zeroInput && execution.trigger == AvailableNowTrigger) new SomethingNew(known) // or it would end
+        else if (sawLiveSources || phase == Open) new StreamProgress(known)
+        else new Question(known, found => isFlushWanted(context, found))
       null // no data of its own
     }
     override def latestOffset(): Offset = null
@@ -106,7 +137,7 @@ final class DrainValve private (private val execution: MicroBatchExecution, zero
     override def initialOffset(): Offset = null
     override def deserializeOffset(json: String): Offset = throw new UnsupportedOperationException(json)
     override def commit(end: Offset): Unit = ()
-    override def stop(): Unit = notAsked.foreach(source => Utils.tryLogNonFatalError(source.stop()))
+    override def stop(): Unit = notAsked.keys.foreach(source => Utils.tryLogNonFatalError(source.stop()))
     override def toString: String = "Mooring's drain"
   }
 
@@ -114,11 +145,30 @@ final class DrainValve private (private val execution: MicroBatchExecution, zero
 
   /** Under the progress lock. */
   private def install(): Unit = {
-    if (zeroInput) notAsked = live.keys.toSeq
-    uniqueSources.set(execution, ListMap.from((if (zeroInput) Nil else live.toSeq) :+ (gate -> ReadLimit.allAvailable())))
+    if (zeroInput) notAsked = live
+    ask(if (zeroInput) Map.empty else live)
     execution.triggerClock match {
       case waking: WakingClock => waking.wake()
       case _ => // waits for its next trigger
+    }
+  }
+
+  /** These sources from now on, and this valve last. */
+  private def ask(sources: Map[SparkDataStream, ReadLimit]): Unit =
+    uniqueSources.set(execution, ListMap.from(sources.toSeq :+ (gate -> ReadLimit.allAvailable())))
+
+  /** Where there is nobody any more who could say, the query goes on as if nobody had asked. */
+  private def awaitRelease(): Unit = {
+    val isToBeHoped = intake match {
+      case Intake.Later(hope) => hope
+      case _ => () => false
+    }
+    while (!released.await(LookAgainMs, TimeUnit.MILLISECONDS) && isToBeHoped()) {}
+    phase = if (isHeld) LetGo else Open
+    if (phase == LetGo) zeroInput = false
+    if (!zeroInput) {
+      ask(notAsked)
+      notAsked = Map.empty
     }
   }
 
@@ -165,7 +215,7 @@ final class DrainValve private (private val execution: MicroBatchExecution, zero
         else if (flushes < MostFlushes && operators.exists(hasChanged)) flush(next, flushes + 1)
         else if (watermarks.currentWatermark < LastMs && left > 0) flush(next, MostFlushes) // what lies beyond all steps
         else end(next)
-      case Open => false
+      case _ => false
     }
   }
 
@@ -222,12 +272,16 @@ object DrainValve {
   val StepMs: Long = 1577880000000L
 
   private sealed trait Phase
+  private case object Held extends Phase
+  private case object LetGo extends Phase
   private case object Open extends Phase
   private case object Frozen extends Phase
   private final case class Flushing(flushes: Int) extends Phase
 
   /** A query whose timers set new timers for ever is ended after so many batches. */
   val MostFlushes = 90
+
+  private val LookAgainMs = 200L
 
   /** Before a query's triggers are made, on its own thread: a drain will not have to wait for the next one. */
   def prepare(query: StreamDoor): Unit = query.execution match {
@@ -238,7 +292,7 @@ object DrainValve {
   /** Ends a query that runs; returns at once. Left says why it can not be ended so, if it can not. */
   def begin(query: StreamDoor, ending: Ending, log: DrainLog): Either[String, DrainValve] =
     for (execution <- endable(query, ending)) yield {
-      val valve = new DrainValve(execution, zeroInput = false, log, ending)
+      val valve = new DrainValve(execution, Intake.All, log, ending)
       if (ending == Ending.Now) valve.stopNow() else holdAndInstall(valve)
       valve
     }
@@ -247,11 +301,11 @@ object DrainValve {
    * Ends a query that is starting, as by a drain; on the stream's own thread, before its sources are made: it begins no batch before
    * the valve is there.
    *
-   * @param zeroInput nothing is read but what a batch that was begun before is to read
+   * @param intake besides what a batch that was begun before is to read
    */
-  def beginAtStart(query: StreamDoor, ending: Ending, zeroInput: Boolean, log: DrainLog): Either[String, DrainValve] =
+  def beginAtStart(query: StreamDoor, ending: Ending, intake: Intake, log: DrainLog): Either[String, DrainValve] =
     for (execution <- endable(query, ending)) yield {
-      val valve = new DrainValve(execution, zeroInput, log, ending)
+      val valve = new DrainValve(execution, intake, log, ending)
       holdAndInstall(valve).acquire()
       valve
     }

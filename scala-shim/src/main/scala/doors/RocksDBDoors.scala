@@ -24,7 +24,7 @@ abstract class RocksDBProviderDoor extends RocksDBStateStoreProvider {
   protected def watch(storeDir: Path): SnapshotLoadWatcher
 
   override def supportedCustomMetrics: Seq[StateStoreCustomMetric] =
-    super.supportedCustomMetrics ++ RestoreMetrics.supported
+    super.supportedCustomMetrics ++ RestoreMetrics.supported ++ DrainMetric.supported
 
   private var taken = Option.empty[RocksDBDoor]
 

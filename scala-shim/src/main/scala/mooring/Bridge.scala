@@ -16,8 +16,14 @@ trait Operations {
   /** Ends an executor once no task runs on it, if that is within `waitMs`. Does not wait for that. */
   def restart(executor: String, waitMs: Long): Unit
 
-  /** Has a query end as it is said, such as `drain`: its intake stops, what is buffered comes out, and it ends. Returns at once. */
-  def end(query: String, how: Ending): Unit
+  /**
+   * Has a query end as it is said, such as `drain`: its intake stops, what is buffered comes out, and it ends. One that
+   * is held since its start reads nothing at all with `zeroInput`. Returns at once.
+   */
+  def end(query: String, how: Ending, zeroInput: Boolean): Unit
+
+  /** Of these queries, by name or id, or of all (None), a drain is asked for. */
+  def drainsAreAsked(of: Seq[Option[String]]): Unit
 
   /** Notes in their checkpoints that these queries are to be drained, each once some others are. */
   def owe(after: Map[String, Seq[String]]): Unit
@@ -61,7 +67,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     greeted = true
     news.clear()
     operations.agentIsNew()
-    val order = Seq("ApplicationStarted", "ExecutorRegistered", "QueryPlanned")
+    val order = Seq("ApplicationStarted", "ExecutorRegistered", "QueryStarting", "QueryPlanned")
     val now = living.values().asScala.toSeq.sortBy(e => (order.indexOf(e("event").toString), e("at").asInstanceOf[Long]))
     Json.write(Map("event" -> "PlanInForce", "at" -> System.currentTimeMillis(), "plan" -> lastPlan,
       "offered" -> offered) +: now)
@@ -104,7 +110,11 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   }
 
   /** Has a query end, for however many times it is told; `how` is one of Ending's names. How that goes comes as events. */
-  def end(query: String, how: String): Unit = operations.end(query, Ending.named(how))
+  def end(query: String, how: String, zeroInput: Boolean): Unit = operations.end(query, Ending.named(how), zeroInput)
+
+  /** Hears of which queries a drain is asked for: a JSON array of names or ids, in which null is every query. */
+  def drainsAsked(json: String): Unit = operations.drainsAreAsked(
+    Json.read(json).asScala.toSeq.map(query => Option.when(!query.isNull)(query.asText)))
 
   /** Notes in their checkpoints that queries are to be drained; `json` is query to those that come before it, all by ids. */
   def owe(json: String): Unit = operations.owe(

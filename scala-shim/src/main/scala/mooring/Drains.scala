@@ -1,14 +1,14 @@
 package io.mooring
 
 import java.nio.charset.StandardCharsets.UTF_8
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.execution.streaming.state.mooring.{DrainLog, DrainValve, Ending, StreamDoor, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.mooring.{DrainLog, DrainValve, Ending, Intake, StreamDoor, StreamDoors}
 
 /**
  * The drains of this application's queries. A checkpoint says how far one has come, in files of `_mooring`, so that it
@@ -16,28 +16,39 @@ import org.apache.spark.sql.execution.streaming.state.mooring.{DrainLog, DrainVa
  *
  *     draining.json   a drain is under way; `phase` is asked, frozen or flushing; `after`, when it is asked, are the
  *                     checkpoints, by query, that are to be drained before
+ *     to-drain.json   written by `mooring drain --checkpoint`: the next start drains it, without any new input
  *     drained.json    it is over, with the last batch; `with` are the checkpoints that are drained with it: until all are,
  *                     a start of this one ends at once, so that the application can be started to go on with theirs
  *     reset.json      the watermark is forgotten that the log's entries of the batches from `from` to `to` name;
  *                     `watermark` (ms) is to be read instead
  */
-final class Drains(bridge: Bridge, application: () => String, resume: String, onStart: Boolean) {
+final class Drains(bridge: Bridge, application: () => String, resume: String, onStart: Boolean, patience: Patience) {
   import Drains._
 
   private val under = new ConcurrentHashMap[String, Option[DrainValve]]() // the runs that are ended; None: it was refused
   private val checkpoints = new ConcurrentHashMap[String, String]() // by query, of all that this application has started
   private val together = ConcurrentHashMap.newKeySet[String]() // the checkpoints that this application was to drain
   private val flushesFrom = new ConcurrentHashMap[String, Long]() // run -> its first batch that flushes
+  private val closed = ConcurrentHashMap.newKeySet[String]() // runs whose intake has stopped, of those that are drained
+  private var isAwaited = true // whether somebody may still say
+  private var wanted: Option[Seq[Option[String]]] = None // of which queries a drain is asked for; None while nobody has said
 
   /**
    * Has a running query end; heard twice, it is done once, and sooner when it is asked for sooner. One that has ended is
-   * left to whoever looks which run.
+   * left to whoever looks which run. One that is held since its start goes on, with `zeroInput` without reading anything.
    */
-  def begin(query: String, how: Ending): Unit = for (door <- StreamDoors.query(query)) synchronized {
+  def begin(query: String, how: Ending, zeroInput: Boolean): Unit = for (door <- StreamDoors.query(query)) synchronized {
     under.get(door.runId) match {
+      case Some(valve) if how == Ending.Drained => valve.release(zeroInput)
       case Some(valve) => valve.hasten(how)
       case _ => if (begun(door, DrainValve.begin(door, how, new Told(door))).isDefined) notOwed(door)
     }
+  }
+
+  /** Of these queries, by name or id, or of all (None), a drain is asked for: one that starts meanwhile is held. */
+  def asked(of: Seq[Option[String]]): Unit = synchronized {
+    wanted = Some(of)
+    notifyAll()
   }
 
   /** What was noted when it was asked for is given up. */
@@ -47,7 +58,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
   def owe(after: Map[String, Seq[String]]): Unit = synchronized {
     val doors = after.keys.toSeq.flatMap(StreamDoors.query(_))
     doors.foreach(door => together.add(door.checkpoint))
-    for (door <- doors if !under.containsKey(door.runId)) Aside.otherwise("note what is to be drained", ()) {
+    for (door <- doors if !Option(under.get(door.runId)).exists(_.forall(!_.isHeld))) Aside.otherwise("note what is to be drained", ()) {
       new Told(door).asked(after(door.id).flatMap(id => Option(checkpoints.get(id)).map(id -> _)).toMap)
     }
   }
@@ -68,16 +79,47 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
     refusals.remove(door.checkpoint)
     checkpoints.put(door.id, door.checkpoint)
     DrainValve.prepare(door)
-    try goOn(door, new Markers(door.checkpoint))
-    catch {
+    try {
+      goOn(door, new Markers(door.checkpoint))
+      if (whyNotToStart(door.checkpoint).isEmpty && !under.containsKey(door.runId)) hold(door)
+    } catch {
       case NonFatal(e) => refusals.put(door.checkpoint, s"what ${door.checkpoint}/$Directory says of a drain can not be read ($e): " +
         "a drained checkpoint would count every new event as late. Try again, or remove the file")
     }
   }
 
+  /**
+   * A drain of it may have been asked for before it starts: then it reads nothing until the agent says that it is its
+   * turn, as those that feed it may have to be drained before. The agent is waited for, once, to say what is asked for.
+   */
+  private def hold(door: StreamDoor): Unit = synchronized {
+    val isNoted = new Markers(door.checkpoint).read(WantedFile).isDefined
+    if (isNoted) tellOwed(door, Nil, isHeld = true)
+    if (!onStart && !isNoted && door.isStateful && wanted.isEmpty && isAwaited && patience.isHopeful) {
+      val about = s"start of ${door.runId}"
+      bridge.tell(Map("event" -> "QueryStarting", "query" -> door.id, "run" -> door.runId, "checkpoint" -> door.checkpoint), Some(about))
+      patience.spend(door.runId)(most => awaitWord(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(most) / 2))
+      bridge.over(about)
+      isAwaited = false
+    }
+    if (onStart || isNoted || wanted.exists(_.exists(_.forall(Set(door.id, door.name))))) {
+      val intake = if (patience.isHopeful) Intake.Later(() => patience.isHopeful) else Intake.Nothing
+      for (reason <- begun(door, DrainValve.beginAtStart(door, Ending.Drained, intake, new Told(door))))
+        if (onStart || isNoted) refusals.put(door.checkpoint, s"it is to be drained at its start, and can not be: $reason")
+        else Say.warn(s"query ${door.label} starts although a drain was asked for: $reason")
+    }
+  }
+
+  /** With the lock, which is free meanwhile. */
+  private def awaitWord(end: Long): Unit =
+    try while (wanted.isEmpty && patience.isHopeful && System.nanoTime() < end) wait(LookAgainMs)
+    catch { case _: InterruptedException => } // the query is being stopped, and sees that next; Spark drops a listener that passes it on
+
   def ended(run: String): Unit = {
     bridge.over(s"drain owed to $run")
+    patience.ended(run)
     under.remove(run)
+    closed.remove(run)
     flushesFrom.remove(run)
     ()
   }
@@ -86,7 +128,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
     def isOfNow(marker: JsonNode) = door.lastCommitted.exists(_ <= marker.get("batch").asLong())
     markers.read(DrainedFile).filter(isOfNow) match {
       case Some(drained) =>
-        markers.delete(DrainingFile) // left behind when it ended just then
+        Seq(DrainingFile, WantedFile).foreach(markers.delete) // left behind when it ended just then
         val last = drained.get("batch").asLong()
         val isUnderWay = onStart || checkpointsWith(drained).exists(new Markers(_).read(DrainingFile).isDefined)
         if (resume == "reset") markers.write(ResetFile, Map("from" -> last, "to" -> last, "watermark" -> 0))
@@ -96,7 +138,9 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
             "or set spark.mooring.resume.drained to reset (go on from its offsets with a fresh watermark) or to true")
       case None => markers.read(DrainingFile) match {
         case Some(draining) if draining.get("phase").asText() == "asked" =>
-          if (resume == "reset") notOwed(door) else owed(door, draining)
+          if (resume == "reset") notOwed(door)
+          else if (!onStart) owed(door, draining)
+          else checkpointsWith(draining).foreach(together.add) // it is drained as all are
         case Some(draining) if resume == "reset" =>
           val begun = draining.get("batch").asLong() + 1
           markers.write(ResetFile, Map("from" -> begun, "to" -> (begun + DrainValve.MostFlushes), "watermark" -> draining.get("watermark").asLong()))
@@ -106,8 +150,8 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
           if (flushes) flushesFrom.put(door.runId, draining.get("batch").asLong() + 1)
           checkpointsWith(draining).foreach(together.add)
           tellOwed(door, Nil)
-          begin(door, zeroInput = flushes)
-        case None => if (onStart) begin(door, zeroInput = true)
+          goOnWith(door, if (flushes) Intake.Nothing else Intake.All)
+        case None =>
       }
     }
     for (reset <- markers.read(ResetFile))
@@ -121,7 +165,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
     Say.info(s"query ${door.label} was to be drained when it ended" + (if (missing.isEmpty) "" else ": it waits for those that feed it"))
     tellOwed(door, missing.map(_.getKey).toSeq)
     if (missing.isEmpty)
-      for (reason <- begun(door, DrainValve.beginAtStart(door, Ending.Drained, zeroInput = false, new Told(door)))) {
+      for (reason <- begun(door, DrainValve.beginAtStart(door, Ending.Drained, Intake.All, new Told(door)))) {
         notOwed(door)
         Say.warn(s"query ${door.label} goes on without the drain that was asked for: $reason")
       }
@@ -129,13 +173,13 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
 
   private def checkpointsWith(marker: JsonNode): Seq[String] = Option(marker.get("with")).toSeq.flatMap(_.asScala.map(_.asText))
 
-  private def tellOwed(door: StreamDoor, after: Seq[String]): Unit = bridge.tell(
-    Map("event" -> "DrainOwed", "query" -> door.id, "after" -> after), about = Some(s"drain owed to ${door.runId}"))
+  private def tellOwed(door: StreamDoor, after: Seq[String], isHeld: Boolean = false): Unit = bridge.tell(
+    Map("event" -> "DrainOwed", "query" -> door.id, "after" -> after, "held" -> isHeld), about = Some(s"drain owed to ${door.runId}"))
 
   /** It is drained: has it end before its first batch, if that can be. */
   private def endsAgain(door: StreamDoor, last: Long): Boolean = synchronized {
     Say.info(s"query ${door.label} was drained before: it ends at once")
-    begun(door, DrainValve.beginAtStart(door, Ending.AfterBatch, zeroInput = true, new DrainLog {
+    begun(door, DrainValve.beginAtStart(door, Ending.AfterBatch, Intake.Nothing, new DrainLog {
       override def frozen(next: Long, ending: Ending): Unit = ()
       override def caughtUp(next: Long, watermarkMs: Long): Unit = ()
       override def flushed(batch: Long, removed: Long, left: Long): Unit = ()
@@ -144,10 +188,10 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
     })).isEmpty
   }
 
-  private def begin(door: StreamDoor, zeroInput: Boolean): Unit = synchronized {
+  private def goOnWith(door: StreamDoor, intake: Intake): Unit = synchronized {
     if (!under.containsKey(door.runId))
-      for (reason <- begun(door, DrainValve.beginAtStart(door, Ending.Drained, zeroInput, new Told(door))))
-        refusals.put(door.checkpoint, s"it is to be drained at its start, and can not be: $reason")
+      for (reason <- begun(door, DrainValve.beginAtStart(door, Ending.Drained, intake, new Told(door))))
+        refusals.put(door.checkpoint, s"a drain of it is not over, and can not go on: $reason")
   }
 
   private def tell(door: StreamDoor, phase: String, more: (String, Any)*): Unit = bridge.tell(Map[String, Any](
@@ -155,6 +199,10 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
 
   /** Whether a batch of the query on whose thread this is asked lets out what was held back, such as windows that are not full. */
   def letsOut(batch: Long): Boolean = StreamDoors.ofThisThread.exists(door => flushesFrom.getOrDefault(door.runId, Long.MaxValue) <= batch)
+
+  /** How far the drain of a run is in a batch: 0 before, 1 when it catches up, 2 when it lets out what was held back. */
+  def stateOf(run: String, batch: Long): Int =
+    if (flushesFrom.getOrDefault(run, Long.MaxValue) <= batch) 2 else if (closed.contains(run)) 1 else 0
 
   private final class Told(door: StreamDoor) extends DrainLog {
     private lazy val markers = new Markers(door.checkpoint)
@@ -167,7 +215,10 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
 
     override def frozen(next: Long, ending: Ending): Unit = {
       frozenAt = System.currentTimeMillis()
-      if (ending == Ending.Drained) mark(DrainingFile, next - 1, "phase" -> "frozen")
+      if (ending == Ending.Drained) {
+        mark(DrainingFile, next - 1, "phase" -> "frozen")
+        closed.add(door.runId)
+      }
       say("frozen", next - 1, "its intake is stopped")
     }
 
@@ -187,7 +238,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
 
     override def drained(last: Long): Unit = {
       mark(DrainedFile, last, "frozen-at" -> frozenAt, "caught-up-at" -> caughtUpAt, "flush-batches" -> flushes, "state-rows-flushed" -> rows, "state-rows-left" -> stateLeft)
-      markers.delete(DrainingFile)
+      Seq(DrainingFile, WantedFile).foreach(markers.delete)
       say("drained", last, s"it stops after $flushes batches in which $rows rows of state went; $stateLeft are left")
     }
 
@@ -217,6 +268,7 @@ object Drains {
   def isFlush(batch: Long): Boolean = Driver.current.exists(_.drains.letsOut(batch))
 
   val Directory = "_mooring"
+  val WantedFile = "to-drain.json"
   val DrainingFile = "draining.json"
   val DrainedFile = "drained.json"
   val ResetFile = "reset.json"
@@ -248,4 +300,5 @@ object Drains {
   }
 
   private val MostBytes = 1 << 20
+  private val LookAgainMs = 100L
 }

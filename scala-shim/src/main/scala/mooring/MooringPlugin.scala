@@ -35,11 +35,11 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private val liveness = Option.when(takesOver)(new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
   val reports = new ReportDesk(bridge, table, standbys, liveness, census, rehearsals, () => mayBeTold)
 
-  val queries = new QueryWatch(bridge, table, standbys, settings.milliseconds("spark.mooring.host.affinity.wait"),
-    () => mayBeTold)
+  private val patience = new Patience(settings.milliseconds("spark.mooring.host.affinity.wait"), () => mayBeTold)
+  val queries = new QueryWatch(bridge, table, standbys, patience)
 
   val drains = new Drains(bridge, () => context.applicationId, settings.text("spark.mooring.resume.drained").getOrElse("false"),
-    settings.isOn("spark.mooring.drain.on.start"))
+    settings.isOn("spark.mooring.drain.on.start"), patience)
 
   private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, takesOver, census, reports, rehearsals)
   ListenerDoor.add(context, cluster)
@@ -77,7 +77,9 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
       ()
     }
 
-    override def end(query: String, how: Ending): Unit = drains.begin(query, how)
+    override def end(query: String, how: Ending, zeroInput: Boolean): Unit = drains.begin(query, how, zeroInput)
+
+    override def drainsAreAsked(of: Seq[Option[String]]): Unit = drains.asked(of)
 
     override def owe(after: Map[String, Seq[String]]): Unit = drains.owe(after)
 

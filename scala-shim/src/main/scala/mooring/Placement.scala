@@ -17,7 +17,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.streaming.state.mooring.{EarlierAttempt, OperatorFacts, RestoreMetrics, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.mooring.{DrainMetric, EarlierAttempt, OperatorFacts, RestoreMetrics, StreamDoors}
 
 /** Appended to `spark.sql.extensions` by the driver part. */
 final class MooringExtensions extends (SparkSessionExtensions => Unit) {
@@ -85,7 +85,9 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
 
   override protected def doExecute(): RDD[InternalRow] = {
     StreamDoors.allowProvider(child, Names.Provider)
-    val restoreMetrics = RestoreMetrics.of(operatorsOfStage(child))
+    val operators = operatorsOfStage(child)
+    Driver.current.foreach(driver => DrainMetric.set(operators, driver.drains.stateOf(operator.runId, operator.batch)))
+    val restoreMetrics = RestoreMetrics.of(operators)
     new PlacedRDD(child.execute(), query, operator.batch, restoreMetrics, earlierAttempt)
   }
 

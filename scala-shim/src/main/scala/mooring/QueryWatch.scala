@@ -26,8 +26,7 @@ final class QueryStartWatch extends StreamingQueryListener {
 }
 
 /** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch. */
-final class QueryWatch(
-    bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], waitMs: Long, agentIsComing: () => Boolean) {
+final class QueryWatch(bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], patience: Patience) {
   private val runs = new ConcurrentHashMap[String, String]() // query id -> run id that was planned
   private val repeated = new ConcurrentHashMap[String, Long]() // run id -> batch that an earlier run has begun
 
@@ -46,8 +45,8 @@ final class QueryWatch(
         "batch" -> operators.head.batch, "provider" -> door.flatMap(_.setting(StreamDoors.ProviderKey)).getOrElse(""),
         "operators" -> operators.map(o => Map("id" -> o.id, "partitions" -> o.partitions))), about = Some(s"query $query"))
       standbys.foreach(_.planned(query, run, operators))
-      if (agentIsComing() && !table.awaitPlanFor(query, waitMs)(agentIsComing()))
-        Say.warn(s"no plan for query $query within $waitMs ms: its first batch runs where Spark puts it")
+      val hasPlan = !patience.isHopeful || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isHopeful))
+      if (!hasPlan) Say.warn(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
     }
   }
 
@@ -55,6 +54,7 @@ final class QueryWatch(
 
   def ended(query: String, run: String, error: Option[String]): Unit = {
     repeated.remove(run)
+    patience.ended(run)
     standbys.foreach(_.ended(query, run))
     if (runs.remove(query, run)) {
       PlacedStages.forget(query)

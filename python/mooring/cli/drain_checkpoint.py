@@ -1,0 +1,105 @@
+"""`mooring drain --checkpoint DIR`: a query that does not run is drained at its next start, without any new input."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut, nearest
+from mooring.cli.output import ProgressLine, print_json
+from mooring.cli.placement import duration_ms
+from mooring.metadata.local_tree import LocalFileTree
+from mooring.settings.notation import format_duration
+
+DIRECTORY: Final = "_mooring"
+WANTED: Final = "to-drain.json"
+DRAINED: Final = "drained.json"
+
+_LOOK_EVERY_SECONDS = 0.5
+_MOST_BYTES = 1 << 20
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Note in a checkpoint that its query is to be drained at its next start; with --wait, wait for that.
+
+    BadUsage when the directory is no checkpoint, or options of a running application are given as well;
+    CommandTimedOut when it takes longer.
+    """
+    _refuse_other_options(arguments)
+    checkpoint = checkpoint_directory(arguments.checkpoint)
+    timeout_ms = duration_ms("--timeout", arguments.timeout, "10m")
+    marks = LocalFileTree(str(checkpoint / DIRECTORY))
+    progress = ProgressLine(time.monotonic)
+    drained = _drained(marks, checkpoint)
+    if drained is None:
+        marks.write_atomic(WANTED, json.dumps({"at": time.time_ns() // 1_000_000}).encode())
+        marks.sync()
+        if not arguments.json:
+            progress.say(f"{checkpoint} is drained when its query is started the next time, with the plugin")
+    deadline = time.monotonic() + timeout_ms / 1000
+    while arguments.wait and drained is None:
+        if time.monotonic() > deadline:
+            raise CommandTimedOut(f"{checkpoint} is not drained after {format_duration(timeout_ms)}; the note stays")
+        time.sleep(_LOOK_EVERY_SECONDS)
+        drained = _drained(marks, checkpoint)
+    if arguments.json:
+        print_json({"checkpoint": str(checkpoint), "drained": drained})
+    elif drained is not None:
+        progress.say(
+            f"{checkpoint} is drained since batch {drained['batch']}: {drained['state-rows-flushed']} rows of state"
+            f" went, {drained['state-rows-left']} are left"
+        )
+
+
+def checkpoint_directory(named: str) -> Path:
+    """The directory that is meant, on a disk that can be reached from here. BadUsage when it is no checkpoint."""
+    parts = urlsplit(named)
+    if parts.scheme not in ("", "file"):
+        raise BadUsage(
+            f"--checkpoint {named}: expected a directory that is mounted here, not one in {parts.scheme}; start the job"
+            " with spark.mooring.drain.on.start=true instead"
+        )
+    directory = Path(unquote(parts.path) if parts.scheme else named).absolute()
+    missing = [name for name in ("metadata", "offsets", "commits") if not (directory / name).exists()]
+    if missing:
+        siblings = [str(path) for path in directory.parent.iterdir()] if directory.parent.is_dir() else []
+        raise BadUsage(
+            f"--checkpoint {named}: expected the checkpoint of one query, with metadata, offsets and commits;"
+            f" {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not there{nearest(str(directory), siblings)}"
+        )
+    return directory
+
+
+def _refuse_other_options(arguments: argparse.Namespace) -> None:
+    others = {
+        "--query": arguments.query,
+        "--deployment-id": arguments.deployment_id,
+        "--metadata": arguments.metadata,
+    }
+    given = [option for option, value in others.items() if value is not None]
+    if given:
+        raise BadUsage(f"--checkpoint is about a query that does not run: expected it without {', '.join(given)}")
+
+
+def _drained(marks: LocalFileTree, checkpoint: Path) -> dict[str, Any] | None:
+    """What its mark says, if it was drained and nothing has come after that."""
+    content = marks.read(DRAINED, _MOST_BYTES)
+    if content is None:
+        return None
+    try:
+        if not isinstance(content, bytes):
+            raise ValueError(content.reason)
+        mark: dict[str, Any] = json.loads(content)
+        last = int(mark["batch"])
+    except (ValueError, KeyError, TypeError) as fault:
+        raise CommandFailed(f"{checkpoint / DIRECTORY / DRAINED} can not be read: {fault}") from fault
+    return mark if last >= _last_commit(checkpoint) >= 0 else None
+
+
+def _last_commit(checkpoint: Path) -> int:
+    return max((int(name) for name in os.listdir(checkpoint / "commits") if name.isdigit()), default=-1)
