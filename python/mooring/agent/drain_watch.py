@@ -15,11 +15,13 @@ from mooring.metadata import MetadataStore
 _FIRST_LOOK_MS: Final = 10_000
 """For how long the first look is so near that it is worth waiting for: a query that starts may wait for it."""
 
+_LAST_LOOK_SECONDS: Final = 1.0
+
 
 class DrainWatch:
     """A monitor, and what it has heard and nobody has taken yet.
 
-    The monitor's thread looks as long as this process lives: a store that is slow or away holds up nobody else.
+    The monitor's thread looks until `stop`: a store that is slow or away holds up nobody else.
     """
 
     def __init__(self, report: Callable[[str], None], now_ms: Callable[[], int]) -> None:
@@ -27,6 +29,7 @@ class DrainWatch:
         self._heard: SimpleQueue[DrainsAsked] = SimpleQueue()
         self._has_looked = threading.Event()
         self._near_until_ms = -math.inf
+        self._monitor: DrainMonitor | None = None
 
     def begin(self, store: MetadataStore, application: str, poll_seconds: float) -> None:
         """Look in a store from now on for what is asked of this application."""
@@ -34,6 +37,12 @@ class DrainWatch:
         monitor.init(self._found, self._looked)
         self._near_until_ms = self._now_ms() + _FIRST_LOOK_MS
         monitor.start()
+        self._monitor = monitor
+
+    def stop(self) -> None:
+        """Look no more. A look that is under way at a store that does not answer is left to end by itself."""
+        if self._monitor is not None:
+            self._monitor.stop(_LAST_LOOK_SECONDS)
 
     @property
     def is_about_to_hear(self) -> bool:

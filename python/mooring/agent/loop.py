@@ -109,6 +109,12 @@ class Agent:
 
     def run(self) -> None:
         """Go on until the driver is gone (AgentError)."""
+        try:
+            self._go_on()
+        finally:
+            self._drains.stop()
+
+    def _go_on(self) -> None:
         self._take_all(self._bridge.hello(), self._absorb)
         self._take(events.ClockTicked(self._now_ms()))
         while True:

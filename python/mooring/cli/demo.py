@@ -1,4 +1,4 @@
-"""`mooring demo`: three hosts on this machine, a real stream, a kill, a restart, and the answer compared."""
+"""`mooring demo`: three hosts on this machine, a real stream, and what happens to it, shown and compared."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def as_text(measures: dict[str, Any]) -> str:
     """The measures for people, one a line."""
-    move, restart, standby = measures["move"], measures["restart"], measures["standby"]
+    move, restart, standby, drain = (measures[act] for act in ("move", "restart", "standby", "drain"))
     rows = [
         ("hosts, executors", f"{measures['hosts']}, {measures['executors']}"),
         ("metadata store", measures["metadata"]),
@@ -53,6 +53,10 @@ def as_text(measures: dict[str, Any]) -> str:
             "first commit after a kill, with standbys",
             f"{standby['first-commit-after-kill-seconds']:.1f} s; {standby['failovers-to-standby']} of "
             f"{len(standby['tasks'])} tasks went on where their copies were",
+        ),
+        (
+            "windows that came out, before and after a drain",
+            f"{drain['rows-before']}, {drain['rows-out']}; {drain['state-rows-left']} rows of state left",
         ),
         ("rows equal to the offline answer", "yes, all" if measures["rows-out-equal-offline-answer"] else "NO"),
     ]

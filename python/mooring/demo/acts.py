@@ -16,6 +16,7 @@ from mooring.client import MooringClient
 from mooring.demo import readings
 from mooring.demo.answer import compare, offline_answer, written_rows
 from mooring.demo.bids import Feed, Stream
+from mooring.demo.drain_act import drain_open_windows
 from mooring.demo.evidence import batch_seconds, began_at, input_rows, progress_reports, state_bytes, state_rows
 from mooring.demo.readings import MEGABYTE, Measures
 from mooring.demo.records_place import records_place
@@ -80,8 +81,15 @@ def run(say: Tell, progress: Tell, metadata: str | None = None, server: str | No
             after_restart = restart(scene, show)
             standby = kill_an_executor_that_has_standbys(scene, show)
             answer = compare_with_offline_answer(scene, show)
+            drained = drain_open_windows(scene, work, place, show)
         summary = _summary(scene, steps, first, killed, moved, before_restart, after_restart, standby, answer)
-        return {"metadata": place if named else "files beside the checkpoint", **summary}
+        equal = answer["equal"] and drained["equal"]
+        return {
+            "metadata": place if named else "files beside the checkpoint",
+            **summary,
+            "rows-out-equal-offline-answer": equal,
+            "drain": drained,
+        }
 
 
 def build_up_state(scene: Scene, show: Callable[..., Measures]) -> Measures:
@@ -363,7 +371,6 @@ def _summary(
         "median-batch-seconds": answer["median-batch-seconds"],
         "rows-in": answer["rows-in"],
         "rows-out": answer["rows-out"],
-        "rows-out-equal-offline-answer": answer["equal"],
         "state-bytes": answer["state-bytes"],
         "restart": {
             "local-opens": after["counters"]["local-opens"],

@@ -1,10 +1,10 @@
-"""The stage of the demo: directories, the cluster, the stream, and the one application that is started twice."""
+"""The stage of the demo: directories, the cluster, the stream, and the application that runs now."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,13 @@ _SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 _CONF = {
     "spark.sql.shuffle.partitions": str(PARTITIONS),
+    "spark.driver.extraJavaOptions": _SHORT_LIVED,
+    "spark.executor.extraJavaOptions": _SHORT_LIVED,
+}
+_LOGGED = {
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
-    "spark.driver.extraJavaOptions": _SHORT_LIVED,
-    "spark.executor.extraJavaOptions": _SHORT_LIVED,
 }
 
 
@@ -71,8 +73,11 @@ class Scene:
         """Submit the job, as a user does, with further settings."""
         logs = {"spark.eventLog.dir": f"file:{self.event_logs}", **(further or {})}
         arguments = [self.input, self.checkpoint.directory, self.output]
-        job = Path(standing_offers.__file__)
-        self._application = self.cluster.submit(job, arguments, {**_CONF, **logs, **self._plugin})
+        self.start_job(Path(standing_offers.__file__), arguments, {**_LOGGED, **logs})
+
+    def start_job(self, job: Path, arguments: Sequence[Path], further: Mapping[str, str]) -> None:
+        """Submit any job, with the plugin; it is the application that runs now."""
+        self._application = self.cluster.submit(job, arguments, {**_CONF, **self._plugin, **further})
 
     def stop_application(self) -> None:
         """Stop it as an operator does (SIGTERM), and wait for its executors to be gone."""

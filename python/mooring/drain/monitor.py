@@ -70,14 +70,14 @@ class DrainMonitor:
                 self._thread = threading.Thread(target=self._run, name="mooring-drain-monitor", daemon=True)
                 self._thread.start()
 
-    def stop(self) -> None:
-        """Look no more; returns when no call is under way, unless called by the callback itself."""
+    def stop(self, timeout: float | None = None) -> None:
+        """Look no more; returns when no call is under way, unless called by the callback itself, or after `timeout` s."""
         with self._lock:
             self._state = MonitorState.STOPPED
             self._end.set()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            thread.join(timeout)
 
     def _run(self) -> None:
         while not self._end.is_set():

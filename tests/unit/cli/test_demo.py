@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from mooring.cli.main import main
-from mooring.demo import acts, standing_offers
+from mooring.demo import acts, open_windows, standing_offers
 from mooring.demo.answer import Offer, compare, offline_answer, written_rows
 from mooring.demo.bids import Feed, Stream
+from mooring.demo.drain_act import answer as windows_of
 from mooring.demo.evidence import (
     Checkpoint,
     batch_seconds,
@@ -42,6 +43,7 @@ MEASURES = {
     "rows-out-equal-offline-answer": True,
     "restart": {"local-opens": 9, "remote-opens": 0, "bytes-from-snapshots": 0},
     "standby": {"first-commit-after-kill-seconds": 2.0, "failovers-to-standby": 3, "tasks": ["a", "b", "c"]},
+    "drain": {"rows-before": 0, "rows-out": 119, "state-rows-left": 0, "equal": True},
     "steps": [],
 }
 
@@ -143,8 +145,20 @@ def test_progress_is_read_from_the_event_log_also_while_it_is_written(tmp_path):
     assert (began_at(report), batch_seconds(report)) == (START_MS / 1000 + 0.5, 0.002)
 
 
-def test_the_job_has_not_one_word_of_mooring_in_it():
-    assert "mooring" not in Path(standing_offers.__file__).read_text().lower()
+@pytest.mark.parametrize("job", [standing_offers, open_windows])
+def test_the_jobs_have_not_one_word_of_mooring_in_them(job):
+    assert "mooring" not in Path(job.__file__).read_text().lower()
+
+
+def test_the_answer_of_the_windows_has_each_bid_once_in_its_window(tmp_path):
+    bids = [(1, 5, "00.000"), (1, 9, "09.999"), (1, 4, "10.000"), (2, 7, "05.000")]
+    lines = [json.dumps({"auction": a, "price": p, "time": f"2026-01-05T10:00:{t}Z"}) for a, p, t in bids]
+    (tmp_path / "x.json").write_text("\n".join(lines))
+    assert sorted(windows_of([tmp_path / "x.json"])) == [
+        (START_MS, 1, 2, 9),
+        (START_MS, 2, 1, 7),
+        (START_MS + 10_000, 1, 1, 4),
+    ]
 
 
 @pytest.mark.parametrize(("is_equal", "code"), [(True, 0), (False, 1)])
