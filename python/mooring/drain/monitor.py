@@ -71,7 +71,7 @@ class DrainMonitor:
                 self._thread.start()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Look no more; returns when no call is under way, unless called by the callback itself, or after `timeout` s."""
+        """Look no more; returns when no call is under way, or after `timeout` seconds. The callback may call it."""
         with self._lock:
             self._state = MonitorState.STOPPED
             self._end.set()
