@@ -30,7 +30,7 @@ from benchmarks.machine import this_machine
 from benchmarks.say import say
 from benchmarks.sides import Side, StartedRun, mooring, stock
 from benchmarks.storage.kinds import storage
-from benchmarks.working import three_hosts
+from benchmarks.working import hosts_for
 from mooring.cli.records import Records
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
@@ -66,7 +66,7 @@ def measure(plan: Plan, keep: Path | None = None) -> dict[str, Any]:
     """Run the plan on a cluster of three hosts; `keep` is a directory for its files, else a temporary one."""
     machine = this_machine()
     rows: list[Row] = []
-    with three_hosts("drain", keep) as (cluster, directory):
+    with hosts_for("drain", keep) as (cluster, directory):
         for kind in plan.kinds:
             for count in plan.rows:
                 rows += _compare(cluster, directory, kind, count, plan.rounds)
