@@ -87,11 +87,12 @@ class Drainage:
 
     `order` is the user's: groups of names, those that feed others first. `after` are those that were to be drained
     before a query, as an earlier application wrote down; `noted` are the runs of which this one has. `known` are the
-    queries that were seen so far, by id. `newest_ms` is when the last of them was seen first, where a drain was asked
-    for before the start: until a while after that nobody is told, as those that feed others may be started later.
-    `told` is the run of each query that was told, and what; `since` when it was told first, as after `timeout_ms` a
-    drain is ended after its batch. `missed` are those of them that did not run at the last look although nobody had
-    heard that they are drained.
+    queries that were seen so far, by id; `running` are the runs of the last look, and `changed_ms` is when one came or
+    went. `held` were started for their drain only. `newest_ms` is when the last query was seen first, where a drain was
+    asked for before the start: until a while after that nobody is told to drain, as those that feed others may be
+    started later. `told` is the run of each query that was told, and what; `since` when it was told first, as after
+    `timeout_ms` a drain is ended after its batch. `missed` are those of them that did not run at the last look although
+    nobody had heard that they are drained.
     """
 
     order: tuple[tuple[str, ...], ...] = ()
@@ -100,17 +101,20 @@ class Drainage:
     after: Mapping[str, frozenset[str]] = field(default_factory=dict)
     noted: frozenset[str] = frozenset()
     known: Mapping[str, RunningQuery] = field(default_factory=dict)
+    running: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
     newest_ms: int | None = None
+    changed_ms: int = 0
     told: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     since: Mapping[str, int] = field(default_factory=dict)
     missed: frozenset[str] = frozenset()
     heard: Mapping[str, DrainProgressed] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, order: Sequence[Sequence[str]], timeout_ms: int | None, on_start: bool) -> Drainage:
-        """As the settings say; `on_start` has every query drained that is started."""
-        asked = frozenset({_OF_START} if on_start else ())
-        return cls(tuple(map(tuple, order)), timeout_ms, asked, newest_ms=0 if on_start else None)
+    def with_settings(self, order: Sequence[Sequence[str]], timeout_ms: int | None, on_start: bool) -> Drainage:
+        """As the settings say; `on_start` has every query drained that is started. What was heard before stands."""
+        asked = self.asked | ({_OF_START} if on_start else frozenset())
+        newest_ms = 0 if on_start and self.newest_ms is None else self.newest_ms
+        return replace(self, order=tuple(map(tuple, order)), timeout_ms=timeout_ms, asked=asked, newest_ms=newest_ms)
 
     @property
     def is_under_way(self) -> bool:
@@ -157,16 +161,18 @@ def advanced(drainage: Drainage, event: Event) -> tuple[Drainage, list[Order]]:
     """Take one event in."""
     match event:
         case DrainsAsked():
-            newest_ms = event.at_ms if event.before_start else drainage.newest_ms
-            all_asked = drainage.asked | set(event.notifications)
-            return _announced(replace(drainage, asked=all_asked, newest_ms=newest_ms))
+            if event.before_start:
+                drainage = replace(drainage, newest_ms=event.at_ms, changed_ms=event.at_ms)
+            return _announced(replace(drainage, asked=drainage.asked | set(event.notifications)))
         case TerminationAsked():
             return _announced(replace(drainage, asked=drainage.asked | {_OF_SIGTERM}))
         case DrainOwed():
             asked = DrainNotification(_IN_NO_STORE, run_id="", query=event.query)
             after = {**drainage.after, event.query: event.after}
             newest_ms = event.at_ms if event.held else drainage.newest_ms
-            return replace(drainage, asked=drainage.asked | {asked}, after=after, newest_ms=newest_ms), []
+            held = drainage.held | ({event.query} if event.held else frozenset())
+            all_asked = drainage.asked | {asked}
+            return replace(drainage, asked=all_asked, after=after, held=held, newest_ms=newest_ms), []
         case DrainProgressed():
             return replace(drainage, heard={**drainage.heard, event.query: event}), []
         case QueriesSeen() if drainage.is_under_way:
@@ -187,23 +193,19 @@ def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> t
     not there yet for those that it feeds. Its last word may be on its way for one look.
     """
     drainage = _with_seen(drainage, running, now_ms)
-    runs = {query.run for query in running}
-    gone = {id for id, (run, _) in drainage.told.items() if run not in runs and not _is_over(drainage, id, run)}
+    runs, ids = {query.run for query in running}, {query.id for query in running}
+    gone = {id for id, (run, _) in drainage.told.items() if run not in runs and not _is_over(drainage, id, run)} - ids
     lost = sorted((drainage.label_of(id) for id in gone & drainage.missed), key=natural_order)
     drainage = replace(drainage, missed=frozenset(gone))
     how = {query: _how(drainage, query, now_ms) for query in running}
     meant = {query.id: (query, wish) for query, wish in how.items() if wish and not _is_refused(drainage, query, wish)}
     if lost:
-        left = ", ".join(sorted((query.label for query, _ in meant.values()), key=natural_order)) or "none"
-        message = (
-            f"drain: {', '.join(lost)} ended before it was drained; not told to drain: {left}. "
-            "The drain goes on when they are started again; or ask again"
-        )
-        return _done(drainage, [Say(message)])
+        return _given_up(drainage, lost, [query for query, _ in meant.values()])
     if gone:
         return drainage, []
-    if drainage.newest_ms is not None and now_ms - drainage.newest_ms < SETTLING_MS:
-        return drainage, [_removal(drainage)] if drainage.told and not meant else []  # the application may end now
+    is_settling = drainage.newest_ms is not None and now_ms - drainage.newest_ms < SETTLING_MS
+    if not meant and drainage.newest_ms is not None and now_ms - drainage.changed_ms < SETTLING_MS:
+        return drainage, [_removal(drainage)] if drainage.told else []  # the application may end now
     if not meant:
         return _done(drainage, _misses(drainage))
     orderly = {id: query for id, (query, wish) in meant.items() if wish in _IN_ORDER}
@@ -213,14 +215,14 @@ def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> t
         writes={id: query.writes for id, query in orderly.items()},
         told=_by_id(drainage.order, orderly),
     )
-    free = {*(groups[0] if groups else ()), *(meant.keys() - orderly.keys())}
-    free -= {id for id in orderly if not all(_is_drained(drainage, other) for other in drainage.after.get(id, ()))}
-    free -= {id for id, query in orderly.items() if not query.has_sources}
+    first = set() if is_settling or not groups else {id for id in groups[0] if orderly[id].has_sources}
+    first -= {id for id in orderly if not all(_is_drained(drainage, other) for other in drainage.after.get(id, ()))}
+    free = first | (meant.keys() - orderly.keys())
     due = {id: (query.run, wish) for id, (query, wish) in meant.items() if id in free}
     due = {id: word for id, word in due.items() if drainage.told.get(id) != word}
     said: list[Order] = [Say(f"{_in_words(due[id][1])}: {drainage.label_of(id)}") for id in due]
     since = {**{id: now_ms for id in due}, **drainage.since}
-    owed = _owed(drainage, groups, meant)
+    owed = {} if is_settling else _owed(drainage, groups, meant)
     noted = drainage.noted | {meant[id][0].run for id in owed}
     drainage = replace(drainage, told={**drainage.told, **due}, since=since, noted=noted)
     return drainage, [
@@ -230,13 +232,30 @@ def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> t
     ]
 
 
+def _given_up(drainage: Drainage, lost: Sequence[str], meant: Sequence[RunningQuery]) -> tuple[Drainage, list[Order]]:
+    """Some have ended before they were drained: nobody else is told. Who was started for its drain only ends."""
+    left = ", ".join(sorted((query.label for query in meant), key=natural_order)) or "none"
+    message = (
+        f"drain: {', '.join(lost)} ended before it was drained; not told to drain: {left}. "
+        "The drain goes on when they are started again; or ask again"
+    )
+    only_for_it = [query.id for query in meant if _OF_START in drainage.asked or query.id in drainage.held]
+    ends: list[Order] = [
+        EndQuery(id, StopMode.AFTER_BATCH.value, zero_input=True) for id in only_for_it if id not in drainage.told
+    ]
+    return _done(drainage, [Say(message), *ends])
+
+
 def _with_seen(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> Drainage:
     """Know of those that run; one that was not seen before, or has no sources yet, is news."""
+    runs = frozenset(query.run for query in running)
     is_news = any(not query.has_sources or query.run not in _runs(drainage) for query in running)
     return replace(
         drainage,
         known={**drainage.known, **{query.id: query for query in running}},
+        running=runs,
         newest_ms=now_ms if is_news and drainage.newest_ms is not None else drainage.newest_ms,
+        changed_ms=now_ms if is_news or runs != drainage.running else drainage.changed_ms,
     )
 
 
@@ -288,11 +307,14 @@ def _in_words(how: str) -> str:
 
 def _done(drainage: Drainage, said: list[Order]) -> tuple[Drainage, list[Order]]:
     always = drainage.asked & {_OF_START}
+    if always == drainage.asked and not drainage.told and not said:
+        return drainage, []  # nobody has asked for more
     nothing = Drainage(
         drainage.order,
         drainage.timeout_ms,
         asked=always,
         known=drainage.known,
+        running=drainage.running,
         newest_ms=drainage.newest_ms if always else None,
         heard=drainage.heard,
     )
@@ -310,7 +332,8 @@ def _is_over(drainage: Drainage, query: str, run: str) -> bool:
 
 def _is_drained(drainage: Drainage, query: str) -> bool:
     news = drainage.heard.get(query)
-    return news is not None and news.phase == "drained"
+    known = drainage.known.get(query)
+    return news is not None and news.phase == "drained" and (known is None or known.run == news.run)
 
 
 def _is_refused(drainage: Drainage, query: RunningQuery, how: str) -> bool:

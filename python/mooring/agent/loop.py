@@ -17,7 +17,6 @@ from mooring.agent.core import Mind, absorb, decide, next_deadline_ms
 from mooring.agent.drain_watch import DrainWatch
 from mooring.agent.drains import (
     AnnounceDrains,
-    Drainage,
     EndQuery,
     OweDrains,
     QueriesSeen,
@@ -103,6 +102,7 @@ class Agent:
         self._application: events.ApplicationStarted | None = None
         self._opened: Memory | None = None
         self._memory: Memory | None = None  # the same, from when it was recalled
+        self._recalled: Remembered | None = None  # before the first plan
         self._status_at_ms = -math.inf
         self._changed = False
         self._drains = DrainWatch(bridge.say, now_ms)
@@ -171,7 +171,9 @@ class Agent:
         self._mind = replace(
             self._mind,
             fleet=fleet,
-            drainage=Drainage.of(self._read_order(settings), settings.drain_timeout_ms, settings.drain_on_start),
+            drainage=self._mind.drainage.with_settings(
+                self._read_order(settings), settings.drain_timeout_ms, settings.drain_on_start
+            ),
         )
 
     def _choose_grouper(self, settings: Settings) -> GrouperChoice:
@@ -204,7 +206,8 @@ class Agent:
             return
         self._memory = self._opened
         settings = Settings.from_conf(self._application.settings)
-        found = self._memory.recall(settings.host_affinity_wait_ms / 2 / 1000) or Remembered()
+        recalled = self._recalled or self._memory.recall(settings.host_affinity_wait_ms / 2 / 1000)
+        found, self._recalled = recalled or Remembered(), None
         known = absorb(self._mind, query)  # its name is needed to read the JVM's plan by
         word = self._word_that_holds(found)
         start = binding.remember(
@@ -316,7 +319,9 @@ class Agent:
         now = self._now_ms()
         age = now - self._status_at_ms
         is_due = age >= (STATUS_EVERY_MS if self._changed else STATUS_AT_LEAST_EVERY_MS)
-        memory = self._opened if self._mind.drainage.heard else self._memory  # a query may be drained before any batch
+        memory = self._memory
+        if memory is None and self._opened is not None and self._mind.drainage.heard:  # drained before any batch
+            memory, self._recalled = self._opened, self._recalled or self._opened.recall(0)
         if is_due and memory is not None:
             memory.save_status(
                 status_of(self._mind.fleet, self._tally, now, self._mind.gate, self._mind.desk, self._mind.drainage)

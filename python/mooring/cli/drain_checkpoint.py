@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
+from uuid import uuid4
 
 from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut, nearest
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.placement import duration_ms
-from mooring.metadata.local_tree import LocalFileTree
 from mooring.settings.notation import format_duration
 
 DIRECTORY: Final = "_mooring"
@@ -21,7 +21,6 @@ WANTED: Final = "to-drain.json"
 DRAINED: Final = "drained.json"
 
 _LOOK_EVERY_SECONDS = 0.5
-_MOST_BYTES = 1 << 20
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -33,12 +32,10 @@ def run(arguments: argparse.Namespace) -> None:
     _refuse_other_options(arguments)
     checkpoint = checkpoint_directory(arguments.checkpoint)
     timeout_ms = duration_ms("--timeout", arguments.timeout, "10m")
-    marks = LocalFileTree(str(checkpoint / DIRECTORY))
     progress = ProgressLine(time.monotonic)
-    drained = _drained(marks, checkpoint)
+    drained = _drained(checkpoint)
     if drained is None:
-        marks.write_atomic(WANTED, json.dumps({"at": time.time_ns() // 1_000_000}).encode())
-        marks.sync()
+        _leave_note(checkpoint)
         if not arguments.json:
             progress.say(f"{checkpoint} is drained when its query is started the next time, with the plugin")
     deadline = time.monotonic() + timeout_ms / 1000
@@ -46,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
         if time.monotonic() > deadline:
             raise CommandTimedOut(f"{checkpoint} is not drained after {format_duration(timeout_ms)}; the note stays")
         time.sleep(_LOOK_EVERY_SECONDS)
-        drained = _drained(marks, checkpoint)
+        drained = _drained(checkpoint)
     if arguments.json:
         print_json({"checkpoint": str(checkpoint), "drained": drained})
     elif drained is not None:
@@ -86,18 +83,32 @@ def _refuse_other_options(arguments: argparse.Namespace) -> None:
         raise BadUsage(f"--checkpoint is about a query that does not run: expected it without {', '.join(given)}")
 
 
-def _drained(marks: LocalFileTree, checkpoint: Path) -> dict[str, Any] | None:
-    """What its mark says, if it was drained and nothing has come after that."""
-    content = marks.read(DRAINED, _MOST_BYTES)
-    if content is None:
-        return None
+def _leave_note(checkpoint: Path) -> None:
+    """For whatever user the driver runs as: open to those to whom the checkpoint is."""
+    directory = checkpoint / DIRECTORY
+    unseen = directory / f".{WANTED}.{uuid4().hex}"
     try:
-        if not isinstance(content, bytes):
-            raise ValueError(content.reason)
-        mark: dict[str, Any] = json.loads(content)
+        if not directory.exists():
+            directory.mkdir()
+            directory.chmod(checkpoint.stat().st_mode & 0o777)
+        unseen.write_text(json.dumps({"at": time.time_ns() // 1_000_000}))
+        unseen.chmod(0o644)
+        unseen.replace(directory / WANTED)
+    except OSError as fault:
+        unseen.unlink(missing_ok=True)
+        raise CommandFailed(f"cannot write to {directory}: {fault.strerror}; nothing was noted") from fault
+
+
+def _drained(checkpoint: Path) -> dict[str, Any] | None:
+    """What its mark says, if it was drained and nothing has come after that."""
+    file = checkpoint / DIRECTORY / DRAINED
+    try:
+        mark: dict[str, Any] = json.loads(file.read_text())
         last = int(mark["batch"])
-    except (ValueError, KeyError, TypeError) as fault:
-        raise CommandFailed(f"{checkpoint / DIRECTORY / DRAINED} can not be read: {fault}") from fault
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise CommandFailed(f"{file} can not be read: {fault}") from fault
     return mark if last >= _last_commit(checkpoint) >= 0 else None
 
 

@@ -86,7 +86,7 @@ class JvmBridge:
                 form["name"],
                 places(form["reads"]),
                 places(form["writes"]),
-                has_sources=bool(form["reads"]),
+                has_sources=form["ready"],
             )
             for form in json.loads(self._call("queries"))
         )

@@ -230,7 +230,10 @@ def test_what_was_asked_before_the_start_waits_until_no_query_is_started_any_mor
     assert [order for order in orders if isinstance(order, EndQuery)] == [EndQuery("id-1", "DRAIN", zero_input=True)]
     drainage, orders = seen(drained(drainage, BIDS), SUMS, at_ms=12_000)
     assert [order for order in orders if isinstance(order, EndQuery)] == [EndQuery("id-2", "DRAIN", zero_input=False)]
-    assert seen(drained(drainage, SUMS), at_ms=12_100)[1] == OVER
+    drainage, orders = seen(drained(drainage, SUMS), at_ms=12_100)
+    assert orders == OVER[:1], "the application may end now"
+    assert seen(drainage, at_ms=17_099)[1] == OVER[:1]
+    assert seen(drainage, at_ms=17_100)[1] == OVER
 
 
 def test_a_query_whose_sources_are_not_made_yet_is_not_told() -> None:
@@ -249,7 +252,7 @@ def test_when_none_runs_any_more_nothing_stays_in_the_store_and_later_ones_are_t
     drainage, orders = seen(drainage, BIDS, APART, at_ms=5_100)
     drainage, orders = seen(drained(drainage, BIDS, APART), at_ms=5_200)
     assert orders == OVER[:1] and drainage.is_under_way
-    assert seen(drainage, at_ms=10_100)[1] == OVER
+    assert seen(drainage, at_ms=10_200)[1] == OVER
 
 
 def test_the_users_order_says_who_is_fed() -> None:
@@ -261,11 +264,51 @@ def test_the_users_order_says_who_is_fed() -> None:
 
 
 def test_an_application_that_drains_at_its_start_does_so_with_every_query() -> None:
-    drainage = Drainage.of((), None, on_start=True)
+    drainage = Drainage().with_settings((), None, on_start=True)
     drainage, _ = seen(drainage, BIDS, at_ms=1_000_000)
     drainage, orders = seen(drainage, BIDS, at_ms=1_005_000)
     assert EndQuery("id-1", "DRAIN", zero_input=True) in orders
-    drainage, orders = seen(drained(drainage, BIDS), at_ms=1_010_000)
+    drainage, _ = seen(drained(drainage, BIDS), at_ms=1_010_000)
+    drainage, orders = seen(drainage, at_ms=1_015_000)
     assert orders[-1] == AnnounceDrains((None,)) and drainage.is_under_way
+    assert seen(drainage, at_ms=1_016_000)[1] == [], "nothing more is to be said"
     drainage, _ = seen(drainage, APART, at_ms=2_000_000)
     assert told(seen(drainage, APART, at_ms=2_005_000)[1]) == ["id-3"]
+
+
+def test_what_is_held_for_its_drain_only_ends_when_those_that_feed_it_are_lost() -> None:
+    drainage = Drainage().with_settings((), None, on_start=True)
+    drainage, _ = seen(drainage, BIDS, SUMS, at_ms=0)
+    drainage, orders = seen(drainage, BIDS, SUMS, at_ms=5_000)
+    assert told(orders) == ["id-1"]
+    drainage, _ = seen(drainage, SUMS, at_ms=5_100)
+    drainage, orders = seen(drainage, SUMS, at_ms=5_200)
+    assert EndQuery("id-2", "AFTER_BATCH", zero_input=True) in orders
+
+
+def test_a_query_that_is_started_again_amid_its_drain_is_not_lost() -> None:
+    drainage, _ = seen(asked(Drainage()), BIDS, SUMS)
+    again = replace(BIDS, run="run-9")
+    for _ in range(3):
+        drainage, orders = seen(owes(drainage, BIDS), again, SUMS)
+        assert not any(isinstance(order, (RemoveNotifications, Say)) and "lost" in str(order) for order in orders)
+    assert drainage.is_under_way and drainage.told["id-1"][0] == "run-9"
+
+
+def test_what_an_agent_is_told_before_the_settings_stands() -> None:
+    drainage = owes(Drainage(), BIDS).with_settings((), 1000, on_start=False)
+    assert told(seen(drainage, BIDS)[1]) == ["id-1"] and drainage.timeout_ms == 1000
+
+
+def test_a_stop_does_not_wait_until_all_are_started() -> None:
+    drainage = asked(before_start(Drainage(), 0), "apart", StopMode.NOW)
+    drainage, orders = seen(drainage, BIDS, APART, at_ms=100)
+    assert told(orders, "NOW") == ["id-3"] and told(orders) == []
+
+
+def test_queries_that_are_started_one_after_the_other_are_all_drained_that_were_asked_before_the_start() -> None:
+    drainage, _ = seen(before_start(Drainage(), 0), BIDS, at_ms=0)
+    drainage, _ = seen(drainage, BIDS, at_ms=5_000)
+    drainage, _ = seen(drained(drainage, BIDS), at_ms=60_000)
+    drainage, _ = seen(drainage, APART, at_ms=63_000)
+    assert told(seen(drainage, APART, at_ms=68_000)[1]) == ["id-3"]

@@ -38,6 +38,13 @@ def test_a_note_is_left_for_the_next_start(spelling: str, checkpoint: Path) -> N
     assert noted(checkpoint)
 
 
+def test_the_note_is_open_to_those_to_whom_the_checkpoint_is(checkpoint: Path) -> None:
+    checkpoint.chmod(0o755)
+    assert main(["drain", "--checkpoint", str(checkpoint)]) == 0
+    assert (checkpoint / "_mooring").stat().st_mode & 0o777 == 0o755
+    assert (checkpoint / "_mooring" / "to-drain.json").stat().st_mode & 0o777 == 0o644
+
+
 def test_one_that_is_drained_is_left_as_it_is(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mark_drained(checkpoint, 11)
     assert main(["drain", "--checkpoint", str(checkpoint), "--wait", "--json"]) == 0
@@ -72,6 +79,12 @@ def test_what_makes_no_sense_is_refused(
     assert main(["drain", *(option.format(checkpoint.parent) for option in options)]) == 2
     assert said.format(checkpoint.parent) in capsys.readouterr().err
     assert not (checkpoint / "_mooring").exists()
+
+
+def test_where_no_note_can_be_left_that_is_said(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (checkpoint / "_mooring").touch()
+    assert main(["drain", "--checkpoint", str(checkpoint)]) == 1
+    assert "nothing was noted" in capsys.readouterr().err
 
 
 def test_a_mark_that_can_not_be_read_is_not_overwritten(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:

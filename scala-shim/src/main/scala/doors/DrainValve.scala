@@ -18,8 +18,8 @@ import org.apache.spark.util.{Clock, SystemClock, Utils}
 /** Follows a drain; called on the stream's own thread, between two batches. What it throws ends the query with an error. */
 trait DrainLog {
 
-  /** Nothing more is taken in from now on; `next` is the batch after those that were begun before. */
-  def frozen(next: Long, ending: Ending): Unit
+  /** Nothing more is taken in from now on, or nothing at all was; `next` is the batch after those that were begun before. */
+  def frozen(next: Long, ending: Ending, zeroInput: Boolean): Unit
 
   /** All that had come in was processed, up to this watermark: from batch `next` on state is flushed. */
   def caughtUp(next: Long, watermarkMs: Long): Unit
@@ -60,8 +60,11 @@ object Intake {
   case object Nothing extends Intake
   /** All that there is at the moment of its freeze. */
   case object All extends Intake
-  /** One or the other, as it will be told; as long as there is hope for that. */
-  final case class Later(isToBeHoped: () => Boolean) extends Intake
+  /**
+   * One or the other, as it will be told, as long as there is hope for that. Without hope it goes on as if nobody had
+   * asked; one that `endsWithoutHope` was started for its drain only, and ends.
+   */
+  final case class Later(isToBeHoped: () => Boolean, endsWithoutHope: Boolean) extends Intake
 }
 
 /**
@@ -87,27 +90,38 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
   private var phase: Phase = if (intake.isInstanceOf[Intake.Later]) Held else Open // the stream's thread's
   private val released = new CountDownLatch(if (phase == Held) 1 else 0)
   @volatile private var zeroInput = intake != Intake.All
+  private var isGivenUp, isGone = false // with the lock of this
   private var idleBefore = -1L // the batch that there was nothing for at the last look
   @volatile private var ending = begun
 
-  /** Has the query end sooner than was asked before. */
-  def hasten(sooner: Ending): Unit = synchronized {
-    if (sooner.haste > ending.haste) {
-      ending = sooner
-      if (sooner == Ending.Now) stopNow() else release(zeroInput = sooner != Ending.AfterAvailable)
+  /**
+   * Has the query end so, if that is sooner than was asked before. One that is held goes on, with nothing new at all where
+   * `zeroInput`. False when the valve is not in the query any more.
+   */
+  def end(how: Ending, zeroInput: Boolean): Boolean = synchronized {
+    if (!isGone) {
+      if (how.haste > ending.haste) {
+        ending = how
+        if (how == Ending.Now) stopNow()
+      }
+      if (isHeld) {
+        this.zeroInput = if (ending == Ending.Drained) zeroInput else ending != Ending.AfterAvailable
+        released.countDown()
+      }
     }
+    !isGone
   }
 
-  /** Whether it reads nothing, and does nothing else, until it is released. */
-  def isHeld: Boolean = released.getCount > 0
-
-  /** Lets one that is held go on: with nothing new at all, or with what there is. Else it does nothing. */
-  def release(zeroInput: Boolean): Unit = synchronized {
+  /** Nobody asks any more for what it is held for. */
+  def giveUp(): Unit = synchronized {
     if (isHeld) {
-      this.zeroInput = zeroInput
+      isGivenUp = true
       released.countDown()
     }
   }
+
+  /** Whether it reads nothing, and does nothing else, until it is told. */
+  def isHeld: Boolean = released.getCount > 0
 
   private def stopNow(): Unit = {
     log.stopped(execution.commitLog.getLatestBatchId().getOrElse(-1L), Ending.Now)
@@ -122,12 +136,13 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
       val wasHeld = phase == Held
       if (wasHeld) awaitRelease()
       if (ending == Ending.AfterBatch) end(context.batchId)
+      val asksSourcesFirst = phase == Held || wasHeld && !zeroInput // they were not among those that were asked just now
       val sawLiveSources = phase == Open && !isFrozenByItself
-      if (phase == Open && !(wasHeld && !zeroInput)) freeze(context.batchId) // else the sources are asked first
+      if (phase == Open && !asksSourcesFirst) freeze(context.batchId)
       val known = context.endOffsets.baseMap
       context.endOffsets =
-        if (wasHeld && !zeroInput && execution.trigger == AvailableNowTrigger) new SomethingNew(known) // or it would end
-        else if (sawLiveSources || phase == Open) new StreamProgress(known)
+        if (asksSourcesFirst && execution.trigger == AvailableNowTrigger) new Question(known, _ => true) // else it would end
+        else if (asksSourcesFirst || sawLiveSources) new StreamProgress(known)
         else new Question(known, found => isFlushWanted(context, found))
       null // no data of its own
     }
@@ -146,30 +161,35 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
   /** Under the progress lock. */
   private def install(): Unit = {
     if (zeroInput) notAsked = live
-    ask(if (zeroInput) Map.empty else live)
-    execution.triggerClock match {
-      case waking: WakingClock => waking.wake()
-      case _ => // waits for its next trigger
-    }
+    ask(if (zeroInput) Nil else live.toSeq, andGate = true)
+    if (phase != Held) hurry()
+  }
+
+  /** It waits for no trigger any more. */
+  private def hurry(): Unit = execution.triggerClock match {
+    case waking: WakingClock => waking.wake()
+    case _ => // waits for its next trigger
   }
 
   /** These sources from now on, and this valve last. */
-  private def ask(sources: Map[SparkDataStream, ReadLimit]): Unit =
-    uniqueSources.set(execution, ListMap.from(sources.toSeq :+ (gate -> ReadLimit.allAvailable())))
+  private def ask(sources: Seq[(SparkDataStream, ReadLimit)], andGate: Boolean): Unit =
+    uniqueSources.set(execution, ListMap.from(sources ++ Option.when(andGate)(gate -> ReadLimit.allAvailable())))
 
-  /** Where there is nobody any more who could say, the query goes on as if nobody had asked. */
-  private def awaitRelease(): Unit = {
-    val isToBeHoped = intake match {
-      case Intake.Later(hope) => hope
-      case _ => () => false
+  /** Once it is told what to do; where nobody can say any more, the valve goes and the query goes on, or it ends. */
+  private def awaitRelease(): Unit = for (later <- Option(intake).collect { case later: Intake.Later => later }) {
+    while (!released.await(LookAgainMs, TimeUnit.MILLISECONDS) && later.isToBeHoped()) {}
+    synchronized {
+      if (!isHeld && !isGivenUp) phase = Open
+      else if (later.endsWithoutHope) ending = Ending.AfterBatch
+      else isGone = true
+      if (isGone || !zeroInput) {
+        ask(notAsked.toSeq, andGate = !isGone)
+        if (!isGone && execution.trigger == AvailableNowTrigger) // what there is now, not what there was at the start
+          notAsked.keys.foreach { case able: SupportsTriggerAvailableNow => able.prepareForTriggerAvailableNow(); case _ => }
+        notAsked = Map.empty
+      }
     }
-    while (!released.await(LookAgainMs, TimeUnit.MILLISECONDS) && isToBeHoped()) {}
-    phase = if (isHeld) LetGo else Open
-    if (phase == LetGo) zeroInput = false
-    if (!zeroInput) {
-      ask(notAsked)
-      notAsked = Map.empty
-    }
+    if (phase == Open) hurry()
   }
 
   private def live = uniqueSources.get(execution).asInstanceOf[Map[SparkDataStream, ReadLimit]]
@@ -190,7 +210,7 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
       uniqueSources.set(execution, ListMap.from(frozen))
     }
     phase = Frozen
-    log.frozen(next, ending)
+    log.frozen(next, ending, zeroInput)
   }
 
   /** Whether a batch is to run although nothing new has come in. Does not return when the drain is over. */
@@ -273,7 +293,6 @@ object DrainValve {
 
   private sealed trait Phase
   private case object Held extends Phase
-  private case object LetGo extends Phase
   private case object Open extends Phase
   private case object Frozen extends Phase
   private final case class Flushing(flushes: Int) extends Phase
@@ -306,7 +325,7 @@ object DrainValve {
   def beginAtStart(query: StreamDoor, ending: Ending, intake: Intake, log: DrainLog): Either[String, DrainValve] =
     for (execution <- endable(query, ending)) yield {
       val valve = new DrainValve(execution, intake, log, ending)
-      holdAndInstall(valve).acquire()
+      holdAndInstall(valve).acquireUninterruptibly()
       valve
     }
 

@@ -66,9 +66,15 @@ final class StreamDoor private[mooring] (private[mooring] val execution: StreamE
     case _ => Nil
   }
 
+  /** Whether its sources are made, or are none that can be known. */
+  def hasItsSources: Boolean = execution match {
+    case _: MicroBatchExecution => sourcesAsDescribed.nonEmpty
+    case _ => true
+  }
+
   /** The same of its sink, but with a whole path, or with the topic, by which a source is told to read it. */
   def sinkAsDescribed: String = execution.sink.toString match {
-    case StreamDoors.SinkOfFiles(kind, path) => s"$kind[${qualified(new Path(path))}]"
+    case described @ StreamDoors.SinkOfFiles(kind, path) => try s"$kind[${qualified(new Path(path))}]" catch { case NonFatal(_) => described } // out of reach
     case other => StreamDoors.topicOf(execution).fold(other)(topic => s"KafkaSink[Subscribe[$topic]]")
   }
 

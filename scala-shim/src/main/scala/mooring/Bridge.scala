@@ -125,7 +125,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
 
   /** The same as a JSON array, with what their sources and sinks say of themselves. */
   def queries(): String = Json.write(running.map(query => Map("query" -> query.id, "run" -> query.runId, "name" -> query.name,
-    "reads" -> query.sourcesAsDescribed, "writes" -> Seq(query.sinkAsDescribed))))
+    "reads" -> query.sourcesAsDescribed, "writes" -> Seq(query.sinkAsDescribed), "ready" -> query.hasItsSources)))
 
   /** Hears what the agent knows of the election among the drivers of this job; false when this driver has lost it. */
   def lead(json: String): Boolean = leadership.forall { election =>

@@ -29,27 +29,36 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
   private val checkpoints = new ConcurrentHashMap[String, String]() // by query, of all that this application has started
   private val together = ConcurrentHashMap.newKeySet[String]() // the checkpoints that this application was to drain
   private val flushesFrom = new ConcurrentHashMap[String, Long]() // run -> its first batch that flushes
+  private val held = new ConcurrentHashMap[String, (StreamDoor, DrainValve)]() // the runs that were held as somebody has asked
+  private val fed = ConcurrentHashMap.newKeySet[String]() // the runs that were to be drained after others
   private val closed = ConcurrentHashMap.newKeySet[String]() // runs whose intake has stopped, of those that are drained
+  private var over = 0
   private var isAwaited = true // whether somebody may still say
   private var wanted: Option[Seq[Option[String]]] = None // of which queries a drain is asked for; None while nobody has said
 
   /**
    * Has a running query end; heard twice, it is done once, and sooner when it is asked for sooner. One that has ended is
-   * left to whoever looks which run. One that is held since its start goes on, with `zeroInput` without reading anything.
+   * left to whoever looks which run. One that is held since its start goes on, with `zeroInput` without reading anything;
+   * but what others have let out for it, as was said before, it reads.
    */
   def begin(query: String, how: Ending, zeroInput: Boolean): Unit = for (door <- StreamDoors.query(query)) synchronized {
-    under.get(door.runId) match {
-      case Some(valve) if how == Ending.Drained => valve.release(zeroInput)
-      case Some(valve) => valve.hasten(how)
-      case _ => if (begun(door, DrainValve.begin(door, how, new Told(door))).isDefined) notOwed(door)
-    }
+    val readsNothing = zeroInput && !fed.contains(door.runId)
+    val isUnderWay = Option(under.get(door.runId)).flatten.exists(_.end(how, readsNothing))
+    if (!isUnderWay && begun(door, DrainValve.begin(door, how, new Told(door))).isDefined) notOwed(door)
   }
 
   /** Of these queries, by name or id, or of all (None), a drain is asked for: one that starts meanwhile is held. */
   def asked(of: Seq[Option[String]]): Unit = synchronized {
+    if (of.isEmpty && wanted.exists(_.nonEmpty)) over += 1
     wanted = Some(of)
+    for ((door, valve) <- held.values.asScala if !isAsked(door)) valve.giveUp()
     notifyAll()
   }
+
+  private def isAsked(door: StreamDoor) = wanted.exists(_.exists(_.forall(Set(door.id, door.name))))
+
+  /** How often all that was asked for was over, drained or not. */
+  def timesOver: Int = synchronized(over)
 
   /** What was noted when it was asked for is given up. */
   private def notOwed(door: StreamDoor): Unit = new Markers(door.checkpoint).delete(DrainingFile)
@@ -57,6 +66,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
   /** Notes what is to be drained, each query once those are that it names: as long as that is not over, their starts go on. */
   def owe(after: Map[String, Seq[String]]): Unit = synchronized {
     val doors = after.keys.toSeq.flatMap(StreamDoors.query(_))
+    doors.filter(door => after(door.id).nonEmpty).foreach(door => fed.add(door.runId))
     doors.foreach(door => together.add(door.checkpoint))
     for (door <- doors if !Option(under.get(door.runId)).exists(_.forall(!_.isHeld))) Aside.otherwise("note what is to be drained", ()) {
       new Told(door).asked(after(door.id).flatMap(id => Option(checkpoints.get(id)).map(id -> _)).toMap)
@@ -94,20 +104,23 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
    */
   private def hold(door: StreamDoor): Unit = synchronized {
     val isNoted = new Markers(door.checkpoint).read(WantedFile).isDefined
+    val isToEnd = onStart || isNoted // it is started for its drain only
+    val about = s"start of ${door.runId}"
     if (isNoted) tellOwed(door, Nil, isHeld = true)
-    if (!onStart && !isNoted && door.isStateful && wanted.isEmpty && isAwaited && patience.isHopeful) {
-      val about = s"start of ${door.runId}"
+    if (!isToEnd && patience.isHopeful && (wanted.isEmpty && isAwaited && door.isStateful || isAsked(door))) {
       bridge.tell(Map("event" -> "QueryStarting", "query" -> door.id, "run" -> door.runId, "checkpoint" -> door.checkpoint), Some(about))
-      patience.spend(door.runId)(most => awaitWord(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(most) / 2))
-      bridge.over(about)
+      if (wanted.isEmpty) patience.spend(door.runId)(most => awaitWord(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(most) / 2))
       isAwaited = false
     }
-    if (onStart || isNoted || wanted.exists(_.exists(_.forall(Set(door.id, door.name))))) {
-      val intake = if (patience.isHopeful) Intake.Later(() => patience.isHopeful) else Intake.Nothing
-      for (reason <- begun(door, DrainValve.beginAtStart(door, Ending.Drained, intake, new Told(door))))
-        if (onStart || isNoted) refusals.put(door.checkpoint, s"it is to be drained at its start, and can not be: $reason")
+    if (isToEnd && !patience.isHopeful)
+      refusals.put(door.checkpoint, "it is to be drained at its start, and there is no agent to say when: see spark.mooring.host.affinity.enabled and spark.mooring.agent.python")
+    else if (isToEnd || isAsked(door)) {
+      val valve = DrainValve.beginAtStart(door, Ending.Drained, Intake.Later(() => patience.isHopeful, isToEnd), new Told(door))
+      if (!isToEnd) valve.foreach(one => held.put(door.runId, door -> one))
+      for (reason <- begun(door, valve))
+        if (isToEnd) refusals.put(door.checkpoint, s"it is to be drained at its start, and can not be: $reason")
         else Say.warn(s"query ${door.label} starts although a drain was asked for: $reason")
-    }
+    } else bridge.over(about)
   }
 
   /** With the lock, which is free meanwhile. */
@@ -119,7 +132,9 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
     bridge.over(s"drain owed to $run")
     patience.ended(run)
     under.remove(run)
-    closed.remove(run)
+    Seq(closed, fed).foreach(_.remove(run))
+    held.remove(run)
+    bridge.over(s"start of $run")
     flushesFrom.remove(run)
     ()
   }
@@ -150,7 +165,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
           if (flushes) flushesFrom.put(door.runId, draining.get("batch").asLong() + 1)
           checkpointsWith(draining).foreach(together.add)
           tellOwed(door, Nil)
-          goOnWith(door, if (flushes) Intake.Nothing else Intake.All)
+          goOnWith(door, if (flushes || draining.path("zero-input").asBoolean()) Intake.Nothing else Intake.All)
         case None =>
       }
     }
@@ -180,7 +195,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
   private def endsAgain(door: StreamDoor, last: Long): Boolean = synchronized {
     Say.info(s"query ${door.label} was drained before: it ends at once")
     begun(door, DrainValve.beginAtStart(door, Ending.AfterBatch, Intake.Nothing, new DrainLog {
-      override def frozen(next: Long, ending: Ending): Unit = ()
+      override def frozen(next: Long, ending: Ending, zeroInput: Boolean): Unit = ()
       override def caughtUp(next: Long, watermarkMs: Long): Unit = ()
       override def flushed(batch: Long, removed: Long, left: Long): Unit = ()
       override def drained(last: Long): Unit = ()
@@ -213,10 +228,13 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
 
     def asked(before: Map[String, String]): Unit = mark(DrainingFile, first - 1, "phase" -> "asked", "after" -> before)
 
-    override def frozen(next: Long, ending: Ending): Unit = {
+    // A flush that an earlier run has begun keeps its mark: the watermark from before it, and its first batch.
+    private def goesOn = flushesFrom.containsKey(door.runId)
+
+    override def frozen(next: Long, ending: Ending, zeroInput: Boolean): Unit = {
       frozenAt = System.currentTimeMillis()
       if (ending == Ending.Drained) {
-        mark(DrainingFile, next - 1, "phase" -> "frozen")
+        if (!goesOn) mark(DrainingFile, next - 1, "phase" -> "frozen", "zero-input" -> zeroInput)
         closed.add(door.runId)
       }
       say("frozen", next - 1, "its intake is stopped")
@@ -224,8 +242,10 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
 
     override def caughtUp(next: Long, watermarkMs: Long): Unit = {
       caughtUpAt = System.currentTimeMillis()
-      mark(DrainingFile, next - 1, "phase" -> "flushing", "watermark" -> watermarkMs)
-      flushesFrom.put(door.runId, next)
+      if (!goesOn) {
+        mark(DrainingFile, next - 1, "phase" -> "flushing", "watermark" -> watermarkMs)
+        flushesFrom.put(door.runId, next)
+      }
       say("caught-up", next - 1, "all that had come in was processed")
     }
 

@@ -49,7 +49,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000))
   else None
 
-  if (placing && settings.isOn("spark.mooring.drain.on.sigterm")) new DrainOnTerm(bridge, () => mayBeTold, () => bridge.running.size)
+  if (placing && settings.isOn("spark.mooring.drain.on.sigterm")) new DrainOnTerm(bridge, () => mayBeTold, () => bridge.running.size, () => drains.timesOver)
 
   /** A standby waits here, before any executor is asked for. The answer is what is wrong with a setting, if anything. */
   def awaitTurn(): Option[String] = leadership.flatMap { election =>
@@ -77,11 +77,12 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
       ()
     }
 
-    override def end(query: String, how: Ending, zeroInput: Boolean): Unit = drains.begin(query, how, zeroInput)
+    override def end(query: String, how: Ending, zeroInput: Boolean): Unit =
+      Aside.otherwise(s"drain of $query", ())(drains.begin(query, how, zeroInput))
 
     override def drainsAreAsked(of: Seq[Option[String]]): Unit = drains.asked(of)
 
-    override def owe(after: Map[String, Seq[String]]): Unit = drains.owe(after)
+    override def owe(after: Map[String, Seq[String]]): Unit = Aside.otherwise("note what is to be drained", ())(drains.owe(after))
 
     override def agentIsNew(): Unit = standbys.foreach(_.tellAgain())
   }
