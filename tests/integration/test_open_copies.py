@@ -186,22 +186,30 @@ class Store:
         finally:
             opened.close()
 
-    def opened_again(self, version: int, is_killed: bool, writes: bool = False) -> bytes:
-        """The value of the key when the owner's task has opened the version and failed, and the next one opens it."""
+    def opened_again(self, version: int, is_killed: bool, writes: bool = False, writes_late: bool = False) -> bytes:
+        """The value of the key when the owner's task has opened the version and failed, and the next one opens it.
+
+        `writes_late`: what the task's Python had begun to write comes after the roll-back.
+        """
         contexts = scala_object(self._jvm, "org.apache.spark.TaskContext")
         task = contexts.empty()
         contexts.setTaskContext(task)
         try:
             self._load(self._owner, version)
             if writes:
-                self._owner.put(b"key", b"of no version", "default", False, False, False)
+                self._write()
             if is_killed:
                 task.markInterrupted("killed")
             self._owner.rollback()
         finally:
             contexts.unset()
+        if writes_late:
+            self._write()
         self._load(self._owner, version)
         return bytes(self._owner.get(b"key", "default"))
+
+    def _write(self) -> None:
+        self._owner.put(b"key", b"of no version", "default", False, False, False)
 
     def _take(self) -> Any:
         stores = scala_object(self._jvm, f"{DOORS}.OpenStores")
@@ -313,6 +321,11 @@ def test_what_a_killed_task_has_not_written_to_stays_open(store: Store) -> None:
     assert store.opened_from_the_checkpoint(5) == store.values[5]
     store.changelog(2).unlink()  # to be opened anew takes this
     assert store.opened_again(5, is_killed=True) == store.values[5]
+
+
+def test_what_was_kept_and_written_to_later_is_opened_anew(store: Store) -> None:
+    store.owner_is_the_copy()
+    assert store.opened_again(4, is_killed=True, writes_late=True) == store.values[4]
 
 
 @pytest.mark.parametrize(("is_killed", "writes"), [(True, True), (False, False)])

@@ -82,7 +82,7 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_where_no_note_can_be_left_that_is_said(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (checkpoint / "_mooring").touch()
+    (checkpoint / "_mooring" / "to-drain.json").mkdir(parents=True)
     assert main(["drain", "--checkpoint", str(checkpoint)]) == 1
     assert "nothing was noted" in capsys.readouterr().err
 

@@ -48,7 +48,8 @@ object PendingTasks {
   def askAnew(context: SparkContext): Unit = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl => scheduler.synchronized {
       val epoch = scheduler.mapOutputTracker.getEpoch
-      for (stage <- scheduler.rootPool.getSortedTaskSetQueue; task <- stage.tasks) task.epoch = epoch
+      // What a zombie's last tasks say of lost files is still told apart by their epoch.
+      for (stage <- scheduler.rootPool.getSortedTaskSetQueue if !stage.isZombie; task <- stage.tasks) task.epoch = epoch
     }
     case _ => // somebody else's scheduler
   }

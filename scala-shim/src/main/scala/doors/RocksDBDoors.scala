@@ -43,7 +43,11 @@ abstract class RocksDBProviderDoor extends RocksDBStateStoreProvider {
       useMultipleValuesPerKey, stateSchemaProvider)
     catch {
       case e: Throwable =>
-        taken.foreach(_.close())
+        for (open <- taken) { // not here, with the lock of all stores: a thread that brings a copy on may be at it
+          val closing = new Thread(() => open.close(), "mooring-close-copy")
+          closing.setDaemon(true)
+          closing.start()
+        }
         throw e
     }
 
@@ -148,6 +152,7 @@ private class RocksDBDoor(
   @volatile private var isFresh = false // taken over, and not yet asked for a version
   private lazy val inside = new InsideRocksDB(this)
   @volatile private var asLoaded = Option.empty[Position]
+  @volatile private var asKept = Option.empty[Position] // what a roll-back has left open
 
   def exclusively[T](body: => T): T = {
     lock.lockInterruptibly()
@@ -162,6 +167,9 @@ private class RocksDBDoor(
       loadEmpty: Boolean): RocksDB = exclusively {
     val start = System.nanoTime()
     asLoaded = None
+    // A task whose Python was still writing when it was rolled back has changed what was kept: it is opened anew.
+    if (asKept.exists(!position.contains(_))) loadedVersion = -1
+    asKept = None
     watcher.opening()
     val before = doubts.now
     val result =
@@ -192,6 +200,7 @@ private class RocksDBDoor(
       endVersionStateStoreCkptId: Option[String]): RocksDB = exclusively {
     if (isFresh) throwAway()
     isFresh = false
+    asLoaded = None
     super.loadFromSnapshot(snapshotVersion, endVersion, snapshotVersionStateStoreCkptId, endVersionStateStoreCkptId)
   }
 
@@ -347,6 +356,7 @@ private class RocksDBDoor(
       loadedVersion = kept.version
       loadedStateStoreCkptId = kept.id
     }
+    asKept = unchanged
   }
 
   /** None where it can not be told. */

@@ -1,6 +1,6 @@
 package io.mooring
 
-import java.io.{BufferedOutputStream, ByteArrayInputStream, ByteArrayOutputStream, OutputStream}
+import java.io.{BufferedOutputStream, ByteArrayInputStream, ByteArrayOutputStream, FileNotFoundException, OutputStream}
 import java.nio.channels.ClosedByInterruptException
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path => LocalPath}
@@ -35,7 +35,14 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
 
   override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
     if (!overwriteIfPossible && isLogEntry(file)) Driver.checkLeads(file.toString)
-    val out = stock.createAtomic(file, overwriteIfPossible)
+    val out =
+      try stock.createAtomic(file, overwriteIfPossible)
+      catch {
+        case _: FileNotFoundException if hasFiles && file.getParent == path => // it was removed since, which `exists` hid
+          hasFiles = false
+          stock.mkdirs(path)
+          stock.createAtomic(file, overwriteIfPossible)
+      }
     if (isOffsets(file)) new StockNameStream(out)
     else keptOnHost(file).fold(out)(s => new KeptStream(out, new LocalCopy(s, file.getName)))
   }

@@ -57,7 +57,7 @@ final class PlacementTable {
   /** It is to go, and still ends the tasks that it has. */
   def executorLeaves(id: String): Unit = {
     leaving.add(id)
-    living.remove(id)
+    if (living.remove(id) == null) leaving.remove(id) // it was lost just then
     ()
   }
 
