@@ -1,4 +1,4 @@
-"""Drains through the agent's loop and a store: what is asked before the start, and what an agent that is new goes on with."""
+"""Drains through the agent's loop and a store: what was asked before the start, and what a new agent goes on with."""
 
 from __future__ import annotations
 
