@@ -16,7 +16,9 @@ import pytest
 from confluent_kafka import Producer
 
 from mooring.cli.main import main
+from mooring.drain import DrainNotification, read_drain_notifications, write_drain_notification
 from mooring.jar import jar_path
+from mooring.metadata import open_metadata_store
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, utc, write_events
 from mooring.testing.kafka import KafkaBroker
@@ -39,11 +41,12 @@ def spark_hosts_options() -> dict[str, Any]:
 class OpenInput:
     """The jobs' input without an end: nothing in it moves the watermark past all windows."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, first: int = 0) -> None:
+        """`first`: the number of the first file that it has."""
         house = AuctionHouse(seed=5, files=FILES, flush=False)
         self.directory = directory
         self._files = {"bids": list(house.bid_files()), "auctions": list(house.auction_files())}
-        self._written = 0
+        self._written = first
 
     def offer(self, files: int) -> None:
         """So many files more of each kind."""
@@ -59,12 +62,15 @@ class OpenInput:
 def test_a_drained_job_has_let_out_everything(
     job: Job, spark_hosts: SparkCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    started = Started(job, spark_hosts, tmp_path)
-    started.events.offer(FILES - 4)  # one file a batch: most of it lies there when the drain begins
-    exit_code = started.command("drain", "--wait", "--timeout", "180s")
-    started.submission.finish(120)
-    said = capsys.readouterr().out
-    assert exit_code == 0, said
+    with open_metadata_store(str(tmp_path / "metadata")) as store:
+        of_another = write_drain_notification(store, DrainNotification.create("another application"))
+        started = Started(job, spark_hosts, tmp_path)
+        started.events.offer(FILES - 4)  # one file a batch: most of it lies there when the drain begins
+        exit_code = started.command("drain", "--wait", "--timeout", "180s")
+        started.submission.finish(120)
+        said = capsys.readouterr().out
+        assert exit_code == 0, said
+        assert of_another in read_drain_notifications(store).notifications
     started.assert_drained()
 
 
@@ -181,6 +187,27 @@ def test_a_query_that_is_stopped_goes_on_at_its_next_start(
     assert started.command("drain", "--wait", "--timeout", "120s") == 0
     again.finish(60)
     started.assert_drained()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("resume", ["reset", "true"])
+def test_a_drained_checkpoint_goes_on_as_it_is_told(resume: str, spark_hosts: SparkCluster, tmp_path: Path) -> None:
+    """With a fresh watermark windows work again; as it is, what comes is late."""
+    started = Started(WINDOWS, spark_hosts, tmp_path)
+    started.events.offer(1)
+    assert started.command("drain", "--wait", "--timeout", "120s") == 0
+    started.submission.finish(60)
+    first = answers.drained(answers.windowed_aggregation)(started.events.directory)["counts"]
+    read, batches = started.files_read("counts"), started.committed()
+    later = OpenInput(tmp_path / "later events", first=read)
+    for events in (started.events, later):
+        events.offer(FILES - read)
+    again = started.submit(**{"spark.mooring.resume.drained": resume})
+    again.wait_until(lambda: started.committed() >= batches + FILES - read, "a batch of each file", 180)
+    assert started.command("drain", "--wait", "--timeout", "120s") == 0
+    again.finish(60)
+    rest = answers.drained(answers.windowed_aggregation)(later.directory)["counts"] if resume == "reset" else []
+    assert counted(read_sink(tmp_path / "outputs" / "counts")) == counted([*first, *rest])
 
 
 @pytest.mark.heavy
