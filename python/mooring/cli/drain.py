@@ -42,7 +42,7 @@ def _ask(
 ) -> None:
     timeout_ms = duration_ms("--timeout", arguments.timeout, "10m")
     records = Records(arguments.metadata, arguments.metadata_conf)
-    status = records.status()
+    status = records.status() if arguments.deployment_id is None else records.status_if_any()
     deployment = arguments.deployment_id or application_of(records, status)
     client = records.client()
     uuid = ask(client, deployment)

@@ -64,7 +64,7 @@ def checkpoint_directory(named: str) -> Path:
     directory = Path(unquote(parts.path) if parts.scheme else named).absolute()
     missing = [name for name in ("metadata", "offsets", "commits") if not (directory / name).exists()]
     if missing:
-        siblings = [str(path) for path in directory.parent.iterdir()] if directory.parent.is_dir() else []
+        siblings = sorted(str(path) for path in directory.parent.glob("*/")) if directory.parent.is_dir() else []
         raise BadUsage(
             f"--checkpoint {named}: expected the checkpoint of one query, with metadata, offsets and commits;"
             f" {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not there{nearest(str(directory), siblings)}"

@@ -35,6 +35,7 @@ def as_text(status: dict[str, Any], now: float) -> str:
         _hosts(status),
         _drained(status),
         _queries(status),
+        _ends(status),
         _tasks(status),
         _requests(status),
         _shortages(status),
@@ -129,6 +130,16 @@ def _requests(status: dict[str, Any]) -> str:
 def _queries(status: dict[str, Any]) -> str:
     rows = [(query["name"], query["state"], query["batch"], query["checkpoint"]) for query in status["queries"]]
     return table(("query", "state", "batch", "checkpoint"), rows) if rows else "no stateful query runs"
+
+
+def _ends(status: dict[str, Any]) -> str:
+    """How far the queries are that are drained, or stopped."""
+    rows = [
+        (one["query"], one["phase"], one["batch"], one["state-rows-flushed"], one["state-rows-left"], one.get("reason"))
+        for one in status.get("drains", [])
+    ]
+    heading = ("query", "drain", "batch", "state rows out", "left", "reason")
+    return table(heading, rows) if rows else ""
 
 
 def _tasks(status: dict[str, Any]) -> str:

@@ -78,6 +78,15 @@ def test_a_record_that_is_no_status_is_called_damaged(content, tmp_path, capsys)
         assert "damaged" in capsys.readouterr().err
 
 
+def test_how_far_a_drain_is_is_shown(tmp_path, capsys):
+    drain = {"query": "clicks", "id": "q", "phase": "flushed", "batch": 42, "state-rows-flushed": 12}
+    record = {**records.status(records.job_model()), "drains": [{**drain, "state-rows-left": 3}]}
+    assert main(["status", "--metadata", records.write(tmp_path, record=record)]) == 0
+    assert ["clicks", "flushed", "42", "12", "3", "-"] in [
+        line.split() for line in capsys.readouterr().out.splitlines()
+    ]
+
+
 def test_a_status_of_another_form_is_called_damaged(tmp_path, capsys):
     place = records.write(tmp_path, record={"application": "x", "version": 1})
     assert main(["status", "--metadata", place]) == 1
