@@ -194,7 +194,6 @@ def test_a_query_that_is_stopped_goes_on_at_its_next_start(
 def test_a_drained_checkpoint_goes_on_as_it_is_told(resume: str, spark_hosts: SparkCluster, tmp_path: Path) -> None:
     """With a fresh watermark windows work again; as it is, what comes is late."""
     started = Started(WINDOWS, spark_hosts, tmp_path)
-    started.events.offer(1)
     assert started.command("drain", "--wait", "--timeout", "120s") == 0
     started.submission.finish(60)
     first = answers.drained(answers.windowed_aggregation)(started.events.directory)["counts"]
