@@ -13,8 +13,7 @@ def write(rows: DataFrame, name: str) -> StreamingQuery:
     return writer.option("checkpointLocation", f"{CHECKPOINTS}/{name}").start(f"{OUTPUTS}/{name}")
 
 
-def read(name: str, schema: str) -> DataFrame:
-    spark.createDataFrame([], schema).write.format("delta").mode("ignore").save(f"{OUTPUTS}/{name}")
+def read(name: str) -> DataFrame:
     return spark.readStream.format("delta").load(f"{OUTPUTS}/{name}")
 
 
@@ -25,12 +24,20 @@ def sums(rows: DataFrame, length: str) -> DataFrame:
     )
 
 
+SCHEMAS = {
+    "counts": "start TIMESTAMP, auction LONG, bids LONG, highest LONG",
+    "minutes": "start TIMESTAMP, bids LONG, groups LONG",
+    "totals": "start TIMESTAMP, bids LONG, groups LONG",
+}
+for table, schema in SCHEMAS.items():  # before any query: Delta does not let two make a table at once
+    spark.createDataFrame([], schema).write.format("delta").mode("ignore").save(f"{OUTPUTS}/{table}")
+
 groups = bids(spark).groupBy(f.window("time", "20 seconds"), "auction")
 counts = groups.agg(f.count("*").alias("bids"), f.max("price").alias("highest"))
 queries = [
     write(counts.select("window.start", "auction", "bids", "highest"), "counts"),
-    write(sums(read("counts", "start TIMESTAMP, auction LONG, bids LONG, highest LONG"), "1 minute"), "minutes"),
-    write(sums(read("minutes", "start TIMESTAMP, bids LONG, groups LONG"), "3 minutes"), "totals"),
+    write(sums(read("counts"), "1 minute"), "minutes"),
+    write(sums(read("minutes"), "3 minutes"), "totals"),
 ]
 for query in queries:
     query.awaitTermination()
