@@ -16,9 +16,11 @@ import pytest
 from confluent_kafka import Producer
 
 from mooring.cli.main import main
+from mooring.client import MooringClient
 from mooring.drain import DrainNotification, read_drain_notifications, write_drain_notification
 from mooring.jar import jar_path
 from mooring.metadata import open_metadata_store
+from mooring.placement import ANY_HOST
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, utc, write_events
 from mooring.testing.kafka import KafkaBroker
@@ -207,6 +209,21 @@ def test_a_drained_checkpoint_goes_on_as_it_is_told(resume: str, spark_hosts: Sp
     again.finish(60)
     rest = answers.drained(answers.windowed_aggregation)(later.directory)["counts"] if resume == "reset" else []
     assert counted(read_sink(tmp_path / "outputs" / "counts")) == counted([*first, *rest])
+
+
+@pytest.mark.heavy
+def test_with_standbys_and_while_a_processor_moves_all_comes_out_as_well(
+    spark_hosts: SparkCluster, tmp_path: Path
+) -> None:
+    started = Started(WINDOWS, spark_hosts, tmp_path, **{"spark.mooring.standby.replication.factor": "2"})
+    started.events.offer(FILES - 4)
+    with MooringClient.open(str(tmp_path / "metadata")) as client:
+        uuid = client.place_container("0", ANY_HOST, started.submission.application)
+        assert started.command("drain", "--wait", "--timeout", "180s") == 0
+        started.submission.finish(120)
+        print(client.container_status(uuid))
+    assert "standby of counts" in started.submission.log
+    started.assert_drained()
 
 
 @pytest.mark.heavy

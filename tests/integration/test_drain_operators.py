@@ -210,7 +210,7 @@ def slowly(key: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("source", ["rate", "rate-micro-batch"])
+@pytest.mark.parametrize("source", ["rate", pytest.param("rate-micro-batch", marks=pytest.mark.heavy)])
 def test_sources_without_an_end_are_read_up_to_one_moment(source: str, spark: SparkSession, tmp_path: Path) -> None:
     """Neither knows Trigger.AvailableNow; the first is read up to its newest offset of that moment."""
     options = {"rate": {"rowsPerSecond": 100}, "rate-micro-batch": {"rowsPerBatch": 100}}[source]
@@ -254,6 +254,7 @@ def test_two_queries_are_stopped_at_once_and_one_goes_on(
     runs[2].query.stop()
 
 
+@pytest.mark.heavy
 def test_a_drained_checkpoint_is_not_started_from_by_mistake(
     spark: SparkSession, events: DataFrame, tmp_path: Path
 ) -> None:
