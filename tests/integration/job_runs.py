@@ -1,11 +1,13 @@
 """The jobs of `jobs/`, each with its offline answer, and what a test does to one on its way."""
 
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, write_events
+from mooring.testing.spark_home import spark_home
 from mooring.testing.submission import Submission
 from tests.integration import answers
 from tests.integration.outputs import Row, counted, read_batches, read_sink
@@ -52,6 +54,13 @@ HEAVY_JOBS = [
 ]
 SCALA_JOB = Job("AuctionResults", answers.auction_results, stop=Submission.kill)
 CONNECT_JOB = Job("through_connect", answers.through_connect)
+
+
+def compile_scala(source: Path, jar: Path) -> Path:
+    """With the compiler that PySpark brings."""
+    compiler = ["java", "-cp", f"{spark_home()}/jars/*", "scala.tools.nsc.Main", "-usejavacp", "-release", "17"]
+    subprocess.run([*compiler, "-d", jar, source], check=True)
+    return jar
 
 
 def write_input(directory: Path) -> Path:

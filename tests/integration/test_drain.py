@@ -27,7 +27,17 @@ from mooring.testing.kafka import KafkaBroker
 from mooring.testing.submission import Submission
 from tests.integration import answers
 from tests.integration.chance import seeded
-from tests.integration.job_runs import FILES, HEAVY_JOBS, JOB_CONF, JOBS, QUICK_JOBS, Job, JobRun
+from tests.integration.job_runs import (
+    FILES,
+    HEAVY_JOBS,
+    JOB_CONF,
+    JOBS,
+    QUICK_JOBS,
+    SCALA_JOB,
+    Job,
+    JobRun,
+    compile_scala,
+)
 from tests.integration.outputs import counted, read_delta, read_sink
 
 HEAVY = pytest.mark.heavy
@@ -76,6 +86,17 @@ def test_a_drained_job_has_let_out_everything(
     started.assert_drained()
 
 
+@pytest.mark.heavy
+def test_a_drained_scala_job_has_let_out_everything(spark_hosts: SparkCluster, tmp_path: Path) -> None:
+    """A typed state function with an event-time timeout."""
+    jar = compile_scala(JOBS / "scala" / f"{SCALA_JOB.name}.scala", tmp_path / "job.jar")
+    started = Started(SCALA_JOB, spark_hosts, tmp_path, jar=jar)
+    started.events.offer(FILES - 4)
+    assert started.command("drain", "--wait", "--timeout", "180s") == 0
+    started.submission.finish(120)
+    started.assert_drained()
+
+
 @pytest.mark.parametrize(
     "asked", ["notification", pytest.param("drain.on.start", marks=HEAVY), pytest.param("checkpoint", marks=HEAVY)]
 )
@@ -102,11 +123,21 @@ def test_who_is_asked_before_the_start_reads_nothing_more(
 class Started:
     """A job that has committed two batches of each of its queries, and goes on."""
 
-    def __init__(self, job: Job, cluster: SparkCluster, directory: Path, until: str | None = None, **conf: str) -> None:
-        """Start it; `until`: the query of which two batches are enough."""
+    def __init__(
+        self,
+        job: Job,
+        cluster: SparkCluster,
+        directory: Path,
+        until: str | None = None,
+        jar: Path | None = None,
+        **conf: str,
+    ) -> None:
+        """Start it; `until`: the query of which two batches are enough; `jar`: of a job in Scala."""
         self.events = OpenInput(directory / "events")
         self.events.offer(4)
         self._job, self._cluster, self._directory = job, cluster, directory
+        self._program = JOBS / f"{job.name}.py" if jar is None else jar
+        self._main_class = None if jar is None else job.name
         self._metadata = directory / "metadata"
         self._conf = {
             "spark.plugins": "io.mooring.MooringPlugin",
@@ -121,7 +152,8 @@ class Started:
     def submit(self, *words: str, **conf: str) -> Submission:
         directories = [self.events.directory, self._directory / "checkpoints", self._directory / "outputs"]
         arguments = [*directories, "goes-on", *words]
-        return self._cluster.submit(JOBS / f"{self._job.name}.py", arguments, conf={**self._conf, **conf})
+        settings = {**self._conf, **conf}
+        return self._cluster.submit(self._program, arguments, conf=settings, main_class=self._main_class)
 
     def committed(self, query: str | None = None) -> int:
         """The batches that this query, else the slowest of them, has committed."""

@@ -4,7 +4,6 @@ The jobs know nothing of Mooring. With MOORING_TEST_STOCK=1 they run on stock Sp
 """
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.probes import accepts_connections, free_port
 from mooring.testing.servers import ChildProcess
-from mooring.testing.spark_home import spark_environment, spark_home
+from mooring.testing.spark_home import spark_environment
 from mooring.testing.submission import Submission
 from tests.integration.job_runs import (
     CONNECT_JOB,
@@ -25,6 +24,7 @@ from tests.integration.job_runs import (
     SCALA_JOB,
     Job,
     JobRun,
+    compile_scala,
     write_input,
 )
 
@@ -95,13 +95,6 @@ def test_a_connect_job_gives_the_right_answer_through_a_kill_and_a_restart_of_th
     run.finish(client.finish)
     server.terminate()
     run.assert_right()
-
-
-def compile_scala(source: Path, jar: Path) -> Path:
-    """With the compiler that PySpark brings."""
-    compiler = ["java", "-cp", f"{spark_home()}/jars/*", "scala.tools.nsc.Main", "-usejavacp", "-release", "17"]
-    subprocess.run([*compiler, "-d", jar, source], check=True)
-    return jar
 
 
 def start_connect(

@@ -6,12 +6,13 @@ import org.apache.spark.sql.streaming.{GroupState, GroupStateTimeout, OutputMode
 case class Bid(bid: Long, auction: Long, bidder: Long, price: Long, channel: String, time: Timestamp, closes: Timestamp)
 case class Result(auction: Long, bids: Long, highest: Long)
 
-/** Each auction's result when it closes: a typed state function with an event-time timeout. Arguments: INPUT CHECKPOINTS OUTPUTS. */
+/** Each auction's result when it closes: a typed state function with an event-time timeout. Arguments: INPUT CHECKPOINTS OUTPUTS [goes-on]. */
 object AuctionResults {
   private val schema = "bid LONG, auction LONG, bidder LONG, price LONG, channel STRING, time TIMESTAMP, closes TIMESTAMP"
 
   def main(arguments: Array[String]): Unit = {
-    val Array(input, checkpoints, outputs) = arguments
+    val Array(input, checkpoints, outputs, _*) = arguments
+    val trigger = if (arguments.contains("goes-on")) Trigger.ProcessingTime(0) else Trigger.AvailableNow()
     val spark = SparkSession.builder().appName("auction results").getOrCreate()
     import spark.implicits._
     spark.conf.set(
@@ -28,7 +29,7 @@ object AuctionResults {
     results.writeStream.queryName("results").format("json")
       .option("checkpointLocation", s"$checkpoints/results")
       .option("path", s"$outputs/results")
-      .trigger(Trigger.AvailableNow())
+      .trigger(trigger)
       .start()
       .awaitTermination()
   }
