@@ -124,11 +124,15 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
     uniqueSources.set(execution, ListMap.from(sources ++ Option.when(andGate)(gate -> ReadLimit.allAvailable())))
 
   /** Once it is told what to do; where nobody can say any more, the valve goes and the query goes on, or it ends. */
-  private def awaitRelease(): Unit = for (later <- Option(intake).collect { case later: Intake.Later => later }) {
-    while (!released.await(LookAgainMs, TimeUnit.MILLISECONDS) && later.isToBeHoped()) {}
+  private def awaitRelease(): Unit = {
+    val (isToBeHoped, endsWithoutHope) = intake match {
+      case Intake.Later(hope, ends) => (hope, ends)
+      case _ => (() => false, false) // it is not held
+    }
+    while (!released.await(LookAgainMs, TimeUnit.MILLISECONDS) && isToBeHoped()) {}
     synchronized {
       if (!isHeld && !isGivenUp) phase = Open
-      else if (later.endsWithoutHope) ending = Ending.AfterBatch
+      else if (endsWithoutHope) ending = Ending.AfterBatch
       else isGone = true
       if (isGone || !zeroInput) {
         ask(notAsked.toSeq, andGate = !isGone)
