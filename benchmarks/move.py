@@ -39,6 +39,9 @@ from mooring.testing.cluster import SparkCluster
 from mooring.testing.hosts import ExecutorProcess
 
 ONE, ALL = "one processor", "all processors"
+CORES = 8
+"""Of each executor: on a host that has two processors for a while each task still has a slot of its own."""
+
 BATCHES_AFTER = 5
 ASKED_AFTER = (0.3, 0.9, 1.5)
 """Seconds from a commit to the first request, one change after the other: a batch takes about two."""
@@ -99,7 +102,7 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
     """Run the plan on a cluster of three hosts; `keep` is a directory for its files, else a temporary one."""
     machine = this_machine()
     rows: list[Row] = []
-    with hosts_for("move", keep) as (cluster, directory):
+    with hosts_for("move", keep, CORES) as (cluster, directory):
         for size, built in built_states(cluster, directory, plan.sizes_gb):
             for case in plan.cases:
                 observe = partial(_changes, cluster, case=case, plan=plan)
