@@ -11,6 +11,7 @@
     |   |-- OutcomeUnknown              a write was sent and no answer came: it may have happened or not
     |   `-- WriterReplaced              another client has taken this one's role of the only writer; nothing was written
     |-- LeadershipLost                  an act of a leader was refused: its term is over
+    |-- CheckpointError                 a checkpoint is not what it should be, or can not be changed as asked
     |-- AgentError                      the agent beside the Spark driver cannot go on
     |-- CommandFailed                   the command did not do what was asked (`mooring.cli.exits`); exit code 1
     |-- BadUsage                        it was asked in a way that makes no sense; exit code 2
@@ -64,6 +65,10 @@ class LeadershipLost(MooringError):
 
 class WriterReplaced(MetadataStoreError):
     """Another client has taken over this one's role of the only writer. Nothing was written, and nothing will be."""
+
+
+class CheckpointError(MooringError):
+    """A checkpoint is not what it should be, or can not be changed as asked; the message names the file or batch."""
 
 
 class AgentError(MooringError):

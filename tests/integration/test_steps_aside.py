@@ -232,6 +232,7 @@ def test_a_metadata_directory_that_is_none(tmp_path: Path) -> None:
     stages.assert_right()
 
 
+@pytest.mark.heavy
 def test_a_metadata_directory_with_half_a_file(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     conf = {"spark.mooring.metadata": str(tmp_path / "metadata")}

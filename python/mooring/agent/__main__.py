@@ -27,7 +27,7 @@ def main() -> int:
         bridge = JvmBridge()
         outside = Outside(bridge)
         opened.append(outside)
-        Agent(bridge, outside.open_memory, outside.take_helm).run()
+        Agent(bridge, outside.open_memory, outside.take_helm, outside.hear).run()
     except AgentError as end:
         print(end, file=sys.stderr, flush=True)
         watch.join(_LAST_SECONDS)  # a driver that died closes our input as well: then what is open is let go of there

@@ -22,7 +22,7 @@ from mooring.agent.drains import (
     QueriesSeen,
     RemoveNotifications,
 )
-from mooring.agent.fleet import Timing
+from mooring.agent.fleet import Fleet, Timing
 from mooring.agent.memory import Memory
 from mooring.agent.records import Remembered
 from mooring.agent.requests import Answer, RemoveMessages, RequestsRead
@@ -32,7 +32,7 @@ from mooring.agent.word import OperatorsWord, SaveWord
 from mooring.drain import RunningQuery, parse_order
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
-from mooring.model import events, orders
+from mooring.model import JobModel, events, orders
 from mooring.settings import Settings
 
 LONGEST_POLL_MS = 1_000
@@ -83,7 +83,8 @@ class Agent:
     """One agent.
 
     `open_memory` opens the store of `spark.mooring.metadata`, or of the default place. `take_helm` takes part in the
-    election of the job's driver; it is called before anything else, where the store is one that drivers share.
+    election of the job's driver; it is called before anything else, where the store is one that drivers share. `tell`
+    hears of every event of the JVM, and must not block.
     """
 
     def __init__(
@@ -91,11 +92,13 @@ class Agent:
         bridge: Bridge,
         open_memory: Callable[[Settings, str, Callable[[str], None]], Memory],
         take_helm: Callable[[events.DriverStarting], object] = lambda starting: None,
+        tell: Callable[[events.Event], None] = lambda event: None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._bridge = bridge
         self._open_memory = open_memory
         self._take_helm = take_helm
+        self._tell = tell
         self._now_ms = now_ms
         self._mind = Mind()
         self._tally = Tally()
@@ -140,6 +143,7 @@ class Agent:
             if isinstance(event, events.QueryPlanned) and self._memory is None:
                 self._remember(event)
             self._tally.take(event)
+            self._tell(event)
             take(event)
             self._changed = True
             if isinstance(event, events.DrainProgressed):
@@ -236,13 +240,15 @@ class Agent:
             places = {**found.task_locality, **fleet.task_locality}
             model = replace(fleet.model, version=version)
             word = self._word_that_holds(found)
+            same = _of_the_same_place(fleet, found.model)
+            known = fleet.standby_ids()
             fleet = replace(
                 fleet,
                 model=model,
                 task_locality=places,
                 remembered_bytes=found.state_bytes,
-                stopped_standbys=word.stopped,
-                pinned_standbys=word.pinned,
+                stopped_standbys=word.stopped & same,
+                pinned_standbys={id: at for id, at in word.pinned.items() if known.get(id, ("", 0))[0] in same},
                 drained=word.drained,
             ).without_wishes_of_the_gone()
             if fleet.stopped_standbys or fleet.pinned_standbys or fleet.drained:
@@ -328,6 +334,14 @@ class Agent:
             )
             self._bridge.metrics(metrics_of(self._mind.fleet, self._tally, self._mind.desk, self._mind.drainage))
             self._status_at_ms, self._changed = now, False
+
+
+def _of_the_same_place(fleet: Fleet, model: JobModel | None) -> frozenset[str]:
+    """The processors of which what was said earlier holds, when they were numbered anew without knowing of that."""
+    if model is None:  # nobody had any
+        return frozenset(fleet.processors)
+    there = {id: container.location_id for id, container in model.containers.items()}
+    return frozenset(id for id, one in fleet.processors.items() if one.location == there.get(id))
 
 
 def default_place(application: events.ApplicationStarted, checkpoint: str) -> str:

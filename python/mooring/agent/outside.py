@@ -8,7 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
+from mooring.agent.catalog import CatalogKeeper
 from mooring.agent.leadership import Election, Helm
+from mooring.agent.leases import Leases
 from mooring.agent.memory import Memory
 from mooring.agent.records import Records
 from mooring.errors import AgentError, InvalidSettingError, MetadataStoreError
@@ -17,7 +19,8 @@ from mooring.model import events
 from mooring.model.standing import NONE, REFUSED, UNKNOWN, Standing
 from mooring.settings import Settings
 from mooring.spark.bridge import JvmBridge
-from mooring.spark.hadoop_tree import open_tree
+from mooring.spark.delta import DeltaTables
+from mooring.spark.hadoop_tree import HadoopFileTree, open_tree
 
 LAST_WRITES_SECONDS = 1.5
 """Less than the driver waits for the agent's end."""
@@ -35,6 +38,9 @@ class Outside:
 
     def __init__(self, bridge: JvmBridge) -> None:
         self._bridge = bridge
+        open_hadoop = partial(HadoopFileTree, bridge.jvm)
+        self._leases = Leases(open_hadoop, self._say, lambda: time.time_ns() // 1_000_000)
+        self._catalog = CatalogKeeper(DeltaTables(bridge.jvm), bridge.take_facts, open_hadoop, self._say)
         self._memory: Memory | None = None
         self._helm: Helm | None = None
         self._has_lost = False
@@ -50,6 +56,11 @@ class Outside:
         every_seconds = settings.placement_poll_interval_ms / 1000
         self._memory = Memory(open_records, say, self._may_write, every_seconds, takes_over)
         return self._memory
+
+    def hear(self, event: events.Event) -> None:
+        """Every event of the driver, for those who write beside the agent's own thread. Returns at once."""
+        self._leases.take(event)
+        self._catalog.take(event)
 
     def take_helm(self, starting: events.DriverStarting) -> None:
         """Take part in the election, once; where that is not possible the JVM is told."""
@@ -94,6 +105,8 @@ class Outside:
 
     def end(self) -> None:
         """Write what is to be kept, in a moment, and stand down."""
+        self._leases.end()
+        self._catalog.end()
         if self._memory is not None:
             self._memory.drain(LAST_WRITES_SECONDS)
         if self._helm is not None:

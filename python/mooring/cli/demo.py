@@ -36,7 +36,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def as_text(measures: dict[str, Any]) -> str:
     """The measures for people, one a line."""
-    move, restart, standby, drain = (measures[act] for act in ("move", "restart", "standby", "drain"))
+    acts = ("move", "restart", "standby", "rollback", "drain")
+    move, restart, standby, rollback, drain = (measures[act] for act in acts)
     rows = [
         ("hosts, executors", f"{measures['hosts']}, {measures['executors']}"),
         ("metadata store", measures["metadata"]),
@@ -53,6 +54,10 @@ def as_text(measures: dict[str, Any]) -> str:
             "first commit after a kill, with standbys",
             f"{standby['first-commit-after-kill-seconds']:.1f} s; {standby['failovers-to-standby']} of "
             f"{len(standby['tasks'])} tasks went on where their copies were",
+        ),
+        (
+            "back to an earlier batch, and on from there",
+            f"{rollback['undone']} batches undone; {'the same answer' if rollback['equal'] else 'ANOTHER ANSWER'}",
         ),
         (
             "windows that came out, before and after a drain",

@@ -8,10 +8,10 @@ import os
 import time
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut, nearest
+from mooring.cli.checkpoint_place import checkpoint_directory
+from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.placement import duration_ms
 from mooring.settings.notation import format_duration
@@ -21,6 +21,7 @@ WANTED: Final = "to-drain.json"
 DRAINED: Final = "drained.json"
 
 _LOOK_EVERY_SECONDS = 0.5
+_INSTEAD: Final = "start the job with spark.mooring.drain.on.start=true instead"
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -30,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     CommandTimedOut when it takes longer.
     """
     _refuse_other_options(arguments)
-    checkpoint = checkpoint_directory(arguments.checkpoint)
+    checkpoint = checkpoint_directory("--checkpoint", arguments.checkpoint, _INSTEAD)
     timeout_ms = duration_ms("--timeout", arguments.timeout, "10m")
     progress = ProgressLine(time.monotonic)
     drained = _drained(checkpoint)
@@ -51,25 +52,6 @@ def run(arguments: argparse.Namespace) -> None:
             f"{checkpoint} is drained since batch {drained['batch']}: {drained['state-rows-flushed']} rows of state"
             f" went, {drained['state-rows-left']} are left"
         )
-
-
-def checkpoint_directory(named: str) -> Path:
-    """The directory that is meant, on a disk that can be reached from here. BadUsage when it is no checkpoint."""
-    parts = urlsplit(named)
-    if parts.scheme not in ("", "file"):
-        raise BadUsage(
-            f"--checkpoint {named}: expected a directory that is mounted here, not one in {parts.scheme}; start the job"
-            " with spark.mooring.drain.on.start=true instead"
-        )
-    directory = Path(unquote(parts.path) if parts.scheme else named).absolute()
-    missing = [name for name in ("metadata", "offsets", "commits") if not (directory / name).exists()]
-    if missing:
-        siblings = sorted(str(path) for path in directory.parent.glob("*/")) if directory.parent.is_dir() else []
-        raise BadUsage(
-            f"--checkpoint {named}: expected the checkpoint of one query, with metadata, offsets and commits;"
-            f" {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not there{nearest(str(directory), siblings)}"
-        )
-    return directory
 
 
 def _refuse_other_options(arguments: argparse.Namespace) -> None:

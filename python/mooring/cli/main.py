@@ -9,7 +9,22 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import mooring
-from mooring.cli import conf, demo, drain, drain_checkpoint, gc, jar, placement, plan, states, status
+from mooring.cli import (
+    conf,
+    demo,
+    drain,
+    drain_checkpoint,
+    export,
+    gc,
+    history,
+    jar,
+    placement,
+    plan,
+    restore,
+    states,
+    status,
+    verify,
+)
 from mooring.cli.exits import BadUsage, Exit, exit_of, nearest
 from mooring.errors import MooringError
 
@@ -197,7 +212,60 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one = commands.add_parser("states", help="what may become of a request, as a table", allow_abbrev=False)
     one.set_defaults(run=states.run)
 
+    one = commands.add_parser(
+        "history", help="the batches of a checkpoint, and to which of them its query can go back", allow_abbrev=False
+    )
+    _add_checkpoint(one)
+    one.set_defaults(run=history.run)
+
+    one = commands.add_parser(
+        "restore", help="a query that does not run starts again as of an earlier batch", allow_abbrev=False
+    )
+    _add_checkpoint(one)
+    goal = one.add_mutually_exclusive_group(required=True)
+    goal.add_argument("--to-batch", metavar="N", type=int, help="the last batch that is to count; see mooring history")
+    goal.add_argument(
+        "--to-newest-whole", action="store_true", help="the newest batch after which all state is there and undamaged"
+    )
+    one.add_argument(
+        "--into",
+        metavar="NEW_CHECKPOINT",
+        help="make a checkpoint there, for a second run of the query, and leave this one as it is",
+    )
+    one.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
+    one.add_argument(
+        "--without-missing-input",
+        action="store_true",
+        help="also when input files of later batches are gone, which the query will not read again",
+    )
+    one.set_defaults(run=restore.run)
+
+    one = commands.add_parser(
+        "verify", help="whether the state in a checkpoint is whole and undamaged", allow_abbrev=False
+    )
+    _add_checkpoint(one)
+    one.add_argument("--all", action="store_true", help="of all batches that are left, not only of the newest one")
+    one.set_defaults(run=verify.run)
+
+    one = commands.add_parser(
+        "export", help="the state of an operator as a Delta table, for audits or a changed query", allow_abbrev=False
+    )
+    _add_checkpoint(one)
+    one.add_argument("--to", metavar="TABLE", required=True, help="a path, or the name of a table in Spark's catalog")
+    one.add_argument("--operator", metavar="ID", type=int, help="which of the query's operators, when it has several")
+    one.add_argument("--batch", metavar="N", type=int, help="as of which batch (default: the newest)")
+    one.add_argument("--join-side", choices=["left", "right"], help="which side of a join")
+    one.add_argument("--state-variable", metavar="NAME", help="which variable of a transformWithState")
+    one.add_argument(
+        "--conf", metavar="KEY=VALUE", action="append", default=[], help="a setting of the Spark that writes the table"
+    )
+    one.set_defaults(run=export.run)
+
     for name in (
+        "export",
+        "history",
+        "restore",
+        "verify",
         "status",
         "plan",
         "place-container",
@@ -231,6 +299,10 @@ def _add_metadata(parser: argparse.ArgumentParser) -> None:
         help="a file such as spark-defaults.conf; used are spark.mooring.metadata and spark.mooring.metadata.* in"
         " it (the place, TLS, passwords)",
     )
+
+
+def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the checkpoint directory of one query, mounted here")
 
 
 def _add_processor(parser: argparse.ArgumentParser) -> None:

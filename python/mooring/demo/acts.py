@@ -20,6 +20,7 @@ from mooring.demo.drain_act import drain_open_windows
 from mooring.demo.evidence import batch_seconds, began_at, input_rows, progress_reports, state_bytes, state_rows
 from mooring.demo.readings import MEGABYTE, Measures
 from mooring.demo.records_place import records_place
+from mooring.demo.rollback_act import go_back
 from mooring.demo.scene import HOSTS, PARTITIONS, Scene, batch_of, need_room
 from mooring.jar import jar_path
 from mooring.testing.cluster import SparkCluster
@@ -81,13 +82,15 @@ def run(say: Tell, progress: Tell, metadata: str | None = None, server: str | No
             after_restart = restart(scene, show)
             standby = kill_an_executor_that_has_standbys(scene, show)
             answer = compare_with_offline_answer(scene, show)
+            rolled_back = go_back(scene, show)
             drained = drain_open_windows(scene, work, place, show)
         summary = _summary(scene, steps, first, killed, moved, before_restart, after_restart, standby, answer)
-        equal = answer["equal"] and drained["equal"]
+        equal = answer["equal"] and rolled_back["equal"] and drained["equal"]
         return {
             "metadata": place if named else "files beside the checkpoint",
             **summary,
             "rows-out-equal-offline-answer": equal,
+            "rollback": rolled_back,
             "drain": drained,
         }
 

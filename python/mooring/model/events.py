@@ -48,13 +48,15 @@ class DriverStarting(Event):
 class ApplicationStarted(Event):
     """The application has its id.
 
-    `checkpoint_location` is the session default for checkpoints, or empty.
+    `checkpoint_location` is the session default for checkpoints, or empty. `is_catalogued`: Delta is there, and
+    executors tell of the state that they commit.
     """
 
     application: str
     name: str
     settings: Mapping[str, str]
     checkpoint_location: str
+    is_catalogued: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,21 @@ class QueryStarting(Event):
     query: str
     run: str
     checkpoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointTaken(Event):
+    """A run of a query, with or without state, has started on a checkpoint."""
+
+    run: str
+    checkpoint: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointLeft(Event):
+    """A run of a query is over, and with it its work on its checkpoint."""
+
+    run: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +272,12 @@ def _driver_starting(form: Mapping[str, Any]) -> Event:
 
 def _application(form: Mapping[str, Any]) -> Event:
     return ApplicationStarted(
-        form["at"], form["application"], form["name"], dict(form["settings"]), form["checkpoint-location"]
+        form["at"],
+        form["application"],
+        form["name"],
+        dict(form["settings"]),
+        form["checkpoint-location"],
+        form.get("catalogued", False),
     )
 
 
@@ -340,6 +362,8 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
     "QueryEnded": lambda form: QueryEnded(form["at"], form["query"], form["run"], form["error"]),
     "DrainProgressed": _drain_progressed,
     "DrainOwed": lambda form: DrainOwed(form["at"], form["query"], frozenset(form["after"]), form.get("held", False)),
+    "CheckpointTaken": lambda form: CheckpointTaken(form["at"], form["run"], form["checkpoint"]),
+    "CheckpointLeft": lambda form: CheckpointLeft(form["at"], form["run"]),
     "TerminationAsked": lambda form: TerminationAsked(form["at"]),
     "StoreOpened": _store_opened,
     "StateMeasured": lambda form: StateMeasured(form["at"], form["executor"], form["store"], form["bytes"]),

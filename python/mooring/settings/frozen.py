@@ -36,6 +36,8 @@ class Settings:
     standby_max_bytes_per_second: int
     standby_open_stores: int
     debounce_ms: int
+    checkpoint_catalog_enabled: bool
+    checkpoint_catalog_interval_ms: int
     placement_poll_interval_ms: int
     moves_max_concurrent: int
     drain_timeout_ms: int | None

@@ -199,8 +199,8 @@ TABLE: tuple[Setting, ...] = (
         "checkpoint.catalog.enabled",
         "boolean",
         "false",
-        "Whether every committed state version is listed in a Delta table.",
-        since=LATER,
+        "Whether every committed state version is listed in a Delta table, _mooring/state_versions in its checkpoint;"
+        " Delta has to be among the application's jars.",
     ),
     Setting(
         "checkpoint.catalog.interval",
@@ -209,7 +209,6 @@ TABLE: tuple[Setting, ...] = (
         "How often the Delta catalogue is written.",
         minimum="1s",
         maximum="1h",
-        since=LATER,
     ),
     Setting(
         "checkpoint.catalog.retain.batches",

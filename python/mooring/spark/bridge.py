@@ -36,6 +36,10 @@ class JvmBridge:
         """The JVM view, for the few other things that the agent needs of it (Hadoop's FileSystem)."""
         return self._gateway.jvm
 
+    def take_facts(self, most: int) -> str:
+        """What executors have told of committed state since the last call, at most so much, as a JSON array."""
+        return str(self._call("takeFacts", most))
+
     def hello(self) -> list[Event]:
         """Everything that is true now."""
         return _events(self._call("hello"))

@@ -43,6 +43,7 @@ MEASURES = {
     "rows-out-equal-offline-answer": True,
     "restart": {"local-opens": 9, "remote-opens": 0, "bytes-from-snapshots": 0},
     "standby": {"first-commit-after-kill-seconds": 2.0, "failovers-to-standby": 3, "tasks": ["a", "b", "c"]},
+    "rollback": {"undone": 4, "equal": True},
     "drain": {"rows-before": 0, "rows-out": 119, "state-rows-left": 0, "equal": True},
     "steps": [],
 }

@@ -33,6 +33,8 @@ def test_defaults():
         standby_max_bytes_per_second=64 * 1024**2,
         standby_open_stores=16,
         debounce_ms=3_000,
+        checkpoint_catalog_enabled=False,
+        checkpoint_catalog_interval_ms=10_000,
         placement_poll_interval_ms=1_000,
         moves_max_concurrent=1,
         drain_timeout_ms=None,
@@ -168,8 +170,7 @@ def test_a_relative_local_store_is_refused():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("checkpoint.catalog.enabled", "true"),
-        ("checkpoint.catalog.interval", "20s"),
+        ("checkpoint.catalog.retain.batches", "20"),
     ],
 )
 def test_a_setting_of_a_later_version_says_so(name, value):
@@ -178,9 +179,7 @@ def test_a_setting_of_a_later_version_says_so(name, value):
     assert "this version of Mooring does not have this yet" in problem
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("checkpoint.catalog.retain.batches", "100"), ("checkpoint.catalog.interval", "10000")]
-)
+@pytest.mark.parametrize(("name", "value"), [("checkpoint.catalog.retain.batches", "100")])
 def test_a_setting_of_a_later_version_may_be_set_to_its_default(name, value):
     assert Settings.from_conf({f"spark.mooring.{name}": value}) == Settings.from_conf({})
 

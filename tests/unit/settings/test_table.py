@@ -74,7 +74,7 @@ def test_the_json_is_flat_and_complete():
     assert (wait["type"], wait["default"], wait["min"], wait["max"]) == ("duration", "10s", 0, 3_600_000)
     assert by_key["spark.mooring.local.store.max.bytes"]["min"] == 1 << 20
     assert by_key["spark.mooring.metadata."]["prefix"] is True
-    assert by_key["spark.mooring.checkpoint.catalog.interval"]["since"] == "later"
+    assert by_key["spark.mooring.checkpoint.catalog.retain.batches"]["since"] == "later"
 
 
 def test_the_command_prints_the_json(capsys):

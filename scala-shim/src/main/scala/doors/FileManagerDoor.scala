@@ -101,7 +101,7 @@ private class FileManagerDoor(
       verifyNonEmptyFilesInZip: Boolean): Unit = {
     super.saveCheckpointToDfs(checkpointDir, version, numKeys, numInternalKeys, fileMapping, columnFamilyMapping,
       maxColumnFamilyId, checkpointUniqueId, verifyNonEmptyFilesInZip)
-    watcher.saved(version, fileMapping.values.map(_.immutableFile.dfsFileName).toSet)
+    watcher.saved(version, checkpointUniqueId, fileMapping.values.map(f => f.immutableFile.dfsFileName -> f.immutableFile.sizeBytes).toMap)
   }
 
   /** What maintenance does after the upload of a snapshot, if there was one. It may take long, and remove what was uploaded late. */

@@ -102,8 +102,8 @@ trait SnapshotLoadWatcher {
   /** The store was opened with the snapshot of `version`, which has these SST and log files. */
   def opened(version: Long, files: Set[String]): Unit
 
-  /** A snapshot of `version` was saved, which has these SST and log files. Called by any thread. */
-  def saved(version: Long, files: Set[String]): Unit
+  /** A snapshot of `version` was saved, which has these SST and log files, with their lengths. Called by any thread. */
+  def saved(version: Long, id: Option[String], files: Map[String, Long]): Unit
 
   /** A commit or an upload has ended, well or badly, and nothing of it counts yet. Called by the thread that did it. */
   def written(): Unit
@@ -113,6 +113,9 @@ trait SnapshotLoadWatcher {
 
   /** A version was committed; the store's SST files weigh `bytes`, by the figures that RocksDB takes at each commit. */
   def committed(bytes: Long): Unit
+
+  /** A version was committed, on top of the one that `base` names; `keys` is -1 where they are not counted. */
+  def versionCommitted(version: Long, id: Option[String], base: Option[String], keys: Long, bytes: Long): Unit
 
   /** How many keys the version has that was committed under this unique id. */
   def counted(version: Long, id: String, keys: KeyCounts): Unit
@@ -330,6 +333,8 @@ private class RocksDBDoor(
     doubts.settled()
     for (metrics <- metricsOpt) {
       watcher.committed(metrics.totalSSTFilesBytes)
+      watcher.versionCommitted(committed._1, committed._2.stateStoreCkptId, committed._2.baseStateStoreCkptId,
+        if (conf.trackTotalNumberOfRows) metrics.numUncommittedKeys else -1, metrics.totalSSTFilesBytes)
       for (id <- committed._2.stateStoreCkptId if isWorthCounting)
         watcher.counted(committed._1, id, KeyCounts(metrics.numUncommittedKeys, metrics.numInternalKeys))
     }

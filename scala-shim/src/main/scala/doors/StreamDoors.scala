@@ -19,6 +19,7 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.transformwith
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, QueryExecutionThread, StreamExecution}
 import org.apache.spark.sql.execution.streaming.state.{RocksDBStateStoreProvider, StateStoreId}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.util.Utils
 
 /** A query as far as Mooring has to know it; its logs as they are at the first look. */
 final class StreamDoor private[mooring] (private[mooring] val execution: StreamExecution) {
@@ -177,6 +178,9 @@ object StreamDoors {
   /** Every query of the application that runs. */
   def running: Seq[StreamDoor] = SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession).toSeq
     .flatMap(_.sharedState.activeStreamingQueries.values().asScala.map(new StreamDoor(_)))
+
+  /** Whether a class is among the application's own jars. */
+  def isLoadable(className: String): Boolean = Utils.classIsLoadable(className)
 
   /** Whether the caller is a running stream's own thread (as opposed to a batch reader of its logs). */
   def onStreamThread: Boolean = Thread.currentThread().isInstanceOf[QueryExecutionThread]

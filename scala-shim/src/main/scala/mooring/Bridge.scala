@@ -13,8 +13,8 @@ trait Operations {
   /** A plan names copies of tasks. */
   def copiesAreWanted(): Unit
 
-  /** Ends an executor once no task runs on it, if that is within `waitMs`. Does not wait for that. */
-  def restart(executor: String, waitMs: Long): Unit
+  /** Ends an executor once no task runs on it, if that is within `waitMs`, else calls `gaveUp`. Does not wait for that. */
+  def restart(executor: String, waitMs: Long, gaveUp: () => Unit): Unit
 
   /**
    * Has a query end as it is said, such as `drain`: its intake stops, what is buffered comes out, and it ends. One that
@@ -42,6 +42,11 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** What one agent leaves for the next one in memory, such as its session with ZooKeeper; nobody else sees it. */
   @volatile private var legacy = ""
 
+  private[mooring] val facts = new Facts
+
+  /** What executors have told of committed state since the last call, at most so much, as a JSON array. */
+  def takeFacts(most: Int): String = facts.take(most)
+
   private val news = new LinkedBlockingQueue[Event](Bridge.MostEventsKept)
   private val restarts = ConcurrentHashMap.newKeySet[String]() // the requests that were heeded
   private val lastPoll = new AtomicLong(System.nanoTime())
@@ -67,7 +72,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     greeted = true
     news.clear()
     operations.agentIsNew()
-    val order = Seq("ApplicationStarted", "ExecutorRegistered", "QueryStarting", "QueryPlanned")
+    val order = Seq("ApplicationStarted", "ExecutorRegistered", "CheckpointTaken", "QueryStarting", "QueryPlanned")
     val now = living.values().asScala.toSeq.sortBy(e => (order.indexOf(e("event").toString), e("at").asInstanceOf[Long]))
     Json.write(Map("event" -> "PlanInForce", "at" -> System.currentTimeMillis(), "plan" -> lastPlan,
       "offered" -> offered) +: now)
@@ -106,7 +111,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** Ends an executor once no task runs on it, if that is within `waitMs`, and has another one come; for one request once. */
   def restart(request: String, executor: String, waitMs: Long): Unit = if (restarts.add(request)) {
     tell(Map("event" -> "ExecutorRestarting", "request" -> request, "executor" -> executor), about = Some(s"restart $request"))
-    operations.restart(executor, waitMs)
+    operations.restart(executor, waitMs, () => over(s"restart $request")) // a later agent need not expect its end
   }
 
   /** Has a query end, for however many times it is told; `how` is one of Ending's names. How that goes comes as events. */

@@ -90,10 +90,17 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
     checkpoints.put(door.id, door.checkpoint)
     DrainValve.prepare(door)
     try {
-      goOn(door, new Markers(door.checkpoint))
+      val markers = new Markers(door.checkpoint)
+      markers.read(RestoringFile) match {
+        case None => goOn(door, markers)
+        case Some(note) =>
+          val batch = note.path("to-batch").asText()
+          refusals.put(door.checkpoint, s"${door.checkpoint} is on its way back to batch $batch and not there yet: " +
+            s"`mooring restore ${door.checkpoint} --to-batch $batch` goes on with that")
+      }
       if (whyNotToStart(door.checkpoint).isEmpty && !under.containsKey(door.runId)) hold(door)
     } catch {
-      case NonFatal(e) => refusals.put(door.checkpoint, s"what ${door.checkpoint}/$Directory says of a drain can not be read ($e): " +
+      case NonFatal(e) => refusals.put(door.checkpoint, s"what ${door.checkpoint}/$Directory says of a drain or a restore can not be read ($e): " +
         "a drained checkpoint would count every new event as late. Try again, or remove the file")
     }
   }
@@ -292,6 +299,7 @@ object Drains {
   val DrainingFile = "draining.json"
   val DrainedFile = "drained.json"
   val ResetFile = "reset.json"
+  private val RestoringFile = "restoring.json" // of `mooring restore`, while it is at it
 
   /** What the log's entries of some batches are to be read as. */
   private final case class Reset(from: Long, to: Long, watermarkMs: Long)

@@ -40,6 +40,24 @@ object ExecutorReports {
       "local-changelogs" -> counts.localChangelogs, "remote-changelogs" -> counts.remoteChangelogs))
   }
 
+  /** For the catalogue: what was committed, and the changelog that was written for it, if one was. */
+  def versionCommitted(
+      storeDir: Path, version: Long, id: String, base: Option[String], keys: Long, bytes: Long, changelog: String,
+      written: Option[WrittenFile]): Unit =
+    send(Map("report" -> "version-committed", "store" -> storeDir.toUri.getPath, "host" -> host, "version" -> version, "id" -> id,
+      "base" -> base.getOrElse(""), "keys" -> keys, "bytes" -> bytes, "changelog" -> written.toSeq.map(file(changelog, _))))
+
+  /** For the catalogue: a snapshot's archive, and the files that it names, with checksums of those that were written for it. */
+  def snapshotSaved(
+      storeDir: Path, version: Long, id: String, archive: String, written: Option[WrittenFile],
+      files: Seq[(String, Long, Option[WrittenFile])]): Unit =
+    send(Map("report" -> "snapshot-saved", "store" -> storeDir.toUri.getPath, "host" -> host, "version" -> version, "id" -> id,
+      "archive" -> written.toSeq.map(file(archive, _)),
+      "files" -> files.map { case (name, bytes, own) => Map("name" -> name, "bytes" -> bytes) ++ own.map("crc32c" -> _.crc) }))
+
+  private def file(name: String, written: WrittenFile) = Map("name" -> name, "bytes" -> written.bytes, "crc32c" -> written.crc)
+  private def host = org.apache.spark.SparkEnv.get.blockManager.blockManagerId.host
+
   /** By a task of a query that has just committed a store: who has an open copy need not count then. */
   def keysCounted(version: Long, id: String, counts: KeyCounts): Unit =
     if (areCopiesOpen) for (query <- StreamDoors.queryOfTask)

@@ -58,13 +58,26 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
   override def opened(version: Long, files: Set[String]): Unit =
     shelf.foreach(here => snapshots.opened(version, files, namesIn(here)))
 
-  override def saved(version: Long, files: Set[String]): Unit = shelf.foreach { here =>
-    snapshots.saved(version, files)
-    if (!isToTidy.getAndSet(true)) here.tidy { kept =>
-      isToTidy.set(false)
-      snapshots.superseded(kept)
+  override def saved(version: Long, id: Option[String], files: Map[String, Long]): Unit = {
+    shelf.foreach { here =>
+      snapshots.saved(version, files.keySet)
+      if (!isToTidy.getAndSet(true)) here.tidy { kept =>
+        isToTidy.set(false)
+        snapshots.superseded(kept)
+      }
+    }
+    for (unique <- id; writes <- StoreWrites.of(storeDir)) {
+      val archive = s"${version}_$unique.zip"
+      ExecutorReports.snapshotSaved(storeDir, version, unique, archive, writes.take(archive),
+        files.toSeq.sorted.map { case (name, bytes) => (name, bytes, writes.take(name)) })
     }
   }
+
+  override def versionCommitted(version: Long, id: Option[String], base: Option[String], keys: Long, bytes: Long): Unit =
+    for (unique <- id; writes <- StoreWrites.of(storeDir)) {
+      val changelog = s"${version}_$unique.changelog"
+      ExecutorReports.versionCommitted(storeDir, version, unique, base, keys, bytes, changelog, writes.take(changelog))
+    }
 
   override def written(): Unit = shelf.foreach(_.complete())
 

@@ -44,8 +44,12 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
           stock.createAtomic(file, overwriteIfPossible)
       }
     if (isOffsets(file)) new StockNameStream(out)
-    else keptOnHost(file).fold(out)(s => new KeptStream(out, new LocalCopy(s, file.getName)))
+    else noted(file, keptOnHost(file).fold(out)(s => new KeptStream(out, new LocalCopy(s, file.getName))))
   }
+
+  private def noted(file: Path, out: CancellableFSDataOutputStream) =
+    if (!HostStore.isUniqueName(file.getName) || file.getName.endsWith(".crc")) out
+    else StoreWrites.of(path).fold(out)(writes => new NotedStream(out, writes.add(file.getName, _)))
 
   override def open(file: Path): FSDataInputStream = {
     val opened =

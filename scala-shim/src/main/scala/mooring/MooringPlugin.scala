@@ -35,6 +35,9 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private val liveness = Option.when(takesOver)(new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
   val reports = new ReportDesk(bridge, table, standbys, liveness, census, rehearsals, () => mayBeTold)
 
+  /** Whether committed state is listed in Delta tables. */
+  val isCatalogued: Boolean = placing && Catalogue.isOn(settings)
+
   private val patience = new Patience(settings.milliseconds("spark.mooring.host.affinity.wait"), () => mayBeTold)
   val queries = new QueryWatch(bridge, table, standbys, patience)
 
@@ -66,14 +69,16 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   def applicationStarted(id: String): Unit = bridge.tell(Map("event" -> "ApplicationStarted", "application" -> id,
     "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
     "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
-    "settings" -> mooringSettings), about = Some("application"))
+    "catalogued" -> isCatalogued, "settings" -> mooringSettings), about = Some("application"))
 
   private object operations extends Operations {
     override def copiesAreWanted(): Unit = standbys.foreach(_.begin())
 
-    override def restart(executor: String, waitMs: Long): Unit = {
-      Daemon.start(s"mooring-restart-$executor")(
-        Aside.otherwise("restart of an executor", ())(ExecutorDoor.restartWhenIdle(context, executor, waitMs)))
+    override def restart(executor: String, waitMs: Long, gaveUp: () => Unit): Unit = {
+      Daemon.start(s"mooring-restart-$executor")(Aside.otherwise("restart of an executor", ()) {
+        ExecutorDoor.restartWhenIdle(context, executor, waitMs)
+        if (!ExecutorDoor.isLeaving(context, executor)) gaveUp()
+      })
       ()
     }
 
@@ -160,7 +165,7 @@ private final class MooringDriverPlugin extends DriverPlugin {
       shutdown()
       throw new IllegalArgumentException(reason)
     }
-    Collections.emptyMap()
+    if (Driver.current.exists(_.isCatalogued)) Collections.singletonMap(Names.Catalogued, "true") else Collections.emptyMap()
   }
 
   override def registerMetrics(applicationId: String, pluginContext: PluginContext): Unit =
@@ -199,6 +204,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       val fetchedASecond = settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue)
       Copies.use(store.map(new Copies(_, fetchedASecond, mostOpen)))
       KeepingTime.begin()
+      StoreWrites.areTold = extraConf.containsKey(Names.Catalogued)
       Metrics.register(context.metricRegistry(), "keeping-ms", () => KeepingTime.milliseconds.toDouble)
       Metrics.register(context.metricRegistry(), "standby-open-stores", () => OpenStores.count.toDouble)
       sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes").getOrElse(Long.MaxValue)))
@@ -234,6 +240,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
     Copies.use(None)
     HostStores.use(None)
     ExecutorReports.through(None)
+    StoreWrites.areTold = false
   }
 }
 

@@ -8,6 +8,8 @@ object Names {
   val Provider = "io.mooring.HostAffinityStateStoreProvider"
   val FileManager = "io.mooring.MooringCheckpointFileManager"
   val Extensions = "io.mooring.MooringExtensions"
+  /** What the driver tells its executors when a catalogue is kept. */
+  val Catalogued = "catalogued"
   val QueryListener = "io.mooring.QueryStartWatch"
 
   /** Where the driver leaves the user's own checkpoint file manager for the executors. Set by us alone. */

@@ -18,11 +18,22 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
 final class QueryStartWatch extends StreamingQueryListener {
   override def onQueryStarted(event: QueryStartedEvent): Unit =
     for (driver <- Driver.current; query <- StreamDoors.query(event.id.toString)) {
+      driver.bridge.tell(Map("event" -> "CheckpointTaken", "run" -> query.runId, "checkpoint" -> query.checkpoint),
+        about = Some(QueryStartWatch.about(query.runId)))
       Aside.otherwise("look at an earlier drain", ())(driver.drains.atStart(query))
       if (Drains.whyNotToStart(query.checkpoint).isEmpty) TakeOver.atStart(query)
     }
   override def onQueryProgress(event: QueryProgressEvent): Unit = ()
-  override def onQueryTerminated(event: QueryTerminatedEvent): Unit = Driver.current.foreach(_.drains.ended(event.runId.toString))
+  override def onQueryTerminated(event: QueryTerminatedEvent): Unit = for (driver <- Driver.current) {
+    val run = event.runId.toString
+    driver.bridge.over(QueryStartWatch.about(run))
+    driver.bridge.tell(Map("event" -> "CheckpointLeft", "run" -> run))
+    driver.drains.ended(run)
+  }
+}
+
+private object QueryStartWatch {
+  def about(run: String): String = s"checkpoint of $run"
 }
 
 /** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch. */
@@ -263,6 +274,7 @@ final class ReportDesk(
       case "copy-made" => standbys.foreach(_.copyMade(report.get("executor").asText(), report.get("query").asText(),
         CopyState(report.get("partition").asInt(), report.get("version").asLong(), report.get("bytes").asLong()),
         report.get("fetched-bytes").asLong()))
+      case "version-committed" | "snapshot-saved" => bridge.facts.add(report.toString)
       case "keys-counted" => standbys.foreach(_.keysCounted(report.get("query").asText(), report.get("version").asLong(),
         report.get("id").asText(), KeyCounts(report.get("keys").asLong(), report.get("internal-keys").asLong())))
       case other => Say.once(s"report-$other", s"an executor sent a report of an unknown kind, $other: ignored")

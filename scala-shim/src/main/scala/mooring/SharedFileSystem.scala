@@ -16,6 +16,7 @@ final class SharedFileSystem(stock: FileSystem, shelf: HostShelf, reads: StoreRe
 
   override def copyFromLocalFile(source: Path, target: Path): Unit = {
     super.copyFromLocalFile(source, target)
+    SharedFileSystem.note(source, target)
     if (HostStore.isUniqueName(target.getName))
       KeepingTime.ofFile(shelf.keep(target.getName, new File(source.toUri.getPath).toPath))
   }
@@ -38,9 +39,21 @@ final class SharedFileSystem(stock: FileSystem, shelf: HostShelf, reads: StoreRe
   override def open(file: Path, bufferSize: Int): FSDataInputStream = reads.counted(file.getName, super.open(file, bufferSize))
 }
 
+private object SharedFileSystem {
+
+  /** Of an SST or log file, which lies one directory below its store's. */
+  def note(source: Path, target: Path): Unit = for (writes <- StoreWrites.of(target.getParent.getParent)) {
+    val local = new File(source.toUri.getPath).toPath
+    writes.add(target.getName, WrittenFile(java.nio.file.Files.size(local), HostStore.checksum(local)))
+  }
+}
+
 /** Counts what comes from the checkpoint where there is no host store. */
 final class CountingFileSystem(stock: FileSystem, reads: StoreReads) extends FilterFileSystem(stock) {
-  override def copyFromLocalFile(source: Path, target: Path): Unit = super.copyFromLocalFile(source, target)
+  override def copyFromLocalFile(source: Path, target: Path): Unit = {
+    super.copyFromLocalFile(source, target)
+    SharedFileSystem.note(source, target)
+  }
 
   override def copyToLocalFile(source: Path, target: Path): Unit = {
     super.copyToLocalFile(source, target)

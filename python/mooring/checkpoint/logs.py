@@ -1,0 +1,163 @@
+"""The logs of one query's checkpoint: which batches were begun and committed, and what their entries say.
+
+An entry is a file named by its batch: a version, a JSON object, and for offsets one line for each source. Source: Spark
+4.2's OffsetSeqLog (v1, v2) and CommitLog (v1 to v3).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from mooring.errors import CheckpointError
+
+OFFSETS: Final = "offsets"
+COMMITS: Final = "commits"
+
+HDFS_BACKED: Final = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
+"""Who keeps state where an entry does not say it."""
+
+VOID_OFFSET: Final = "-"
+"""How Spark writes that a source has no offset yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A batch that was committed.
+
+    `at_ms` is when its entry was written, `watermark_ms` the watermark after it. `state_ids` has, by operator and
+    partition, the unique ids of the versions of its stores; it is empty in checkpoints of format v1.
+    """
+
+    batch: int
+    at_ms: int
+    watermark_ms: int
+    state_ids: Mapping[tuple[int, int], tuple[str, ...]]
+
+    @property
+    def version(self) -> int:
+        """Of all state stores after this batch."""
+        return self.batch + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A batch as it was begun: up to which offset of each source it reads, None where it has read nothing.
+
+    Sources go by the names of their directories: their numbers, or the names that the query gives them.
+
+    `watermark_ms` is the watermark that it works with, `codec` the compression of its state's changelogs, `provider`
+    the class that keeps its state.
+    """
+
+    batch: int
+    watermark_ms: int
+    offsets: Mapping[str, str | None]
+    codec: str
+    provider: str
+
+
+def batches_in(checkpoint: Path, log: str) -> tuple[int, ...]:
+    """The batches that have an entry, in order. CheckpointError when the log can not be listed."""
+    try:
+        return tuple(sorted(int(path.name) for path in (checkpoint / log).iterdir() if path.name.isdigit()))
+    except OSError as fault:
+        raise CheckpointError(f"{checkpoint / log} can not be listed: {fault.strerror}") from fault
+
+
+def read_commit(checkpoint: Path, batch: int) -> Commit:
+    """One entry of `commits`. CheckpointError when it is missing, cut off or no such entry."""
+    file = checkpoint / COMMITS / str(batch)
+    content = _content(file)
+    try:
+        return parse_commit(str(file), batch, content, int(file.stat().st_mtime * 1000))
+    except OSError as fault:
+        raise CheckpointError(f"{file} can not be read: {fault}") from fault
+
+
+def parse_commit(file: str, batch: int, content: bytes, at_ms: int) -> Commit:
+    """The same, of what was read already."""
+    lines = _lines(file, content)
+    form = _json(file, lines[1] if len(lines) > 1 else "{}")
+    try:
+        ids = form.get("stateUniqueIds") or {}
+        return Commit(
+            batch,
+            at_ms,
+            int(form.get("nextBatchWatermarkMs", 0)),
+            {
+                (int(operator), partition): tuple(str(one) for one in stores)
+                for operator, partitions in ids.items()
+                for partition, stores in enumerate(partitions)
+            },
+        )
+    except (TypeError, ValueError, AttributeError) as fault:
+        raise CheckpointError(f"{file} is not an entry of Spark's commit log: {fault}") from fault
+
+
+def read_begun(checkpoint: Path, batch: int) -> Begun:
+    """One entry of `offsets`. CheckpointError when it is missing, cut off or no such entry."""
+    file = checkpoint / OFFSETS / str(batch)
+    return parse_begun(str(file), batch, _content(file))
+
+
+def parse_begun(file: str, batch: int, content: bytes) -> Begun:
+    """The same, of what was read already."""
+    lines = _lines(file, content)
+    form = _json(file, lines[1] if len(lines) > 1 else "")
+    named = [
+        line.partition(":")[::2] if lines[0] == "v2" else (str(number), line) for number, line in enumerate(lines[2:])
+    ]
+    try:
+        conf = form.get("conf", {})
+        return Begun(
+            batch,
+            int(form.get("batchWatermarkMs", 0)),
+            {source: None if offset == VOID_OFFSET else offset for source, offset in named},
+            str(conf.get("spark.sql.streaming.stateStore.compression.codec", "lz4")),
+            str(conf.get("spark.sql.streaming.stateStore.providerClass", HDFS_BACKED)),
+        )
+    except (TypeError, ValueError, AttributeError) as fault:
+        raise CheckpointError(f"{file} is not an entry of Spark's offset log: {fault}") from fault
+
+
+def query_id(checkpoint: Path) -> str:
+    """The id of the query that the checkpoint belongs to. CheckpointError when `metadata` does not say it."""
+    file = checkpoint / "metadata"
+    try:
+        return str(json.loads(file.read_text())["id"])
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise CheckpointError(f"{file} does not say the query's id: {fault}") from fault
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError as fault:
+        raise CheckpointError(f"{file} is missing") from fault
+    except OSError as fault:
+        raise CheckpointError(f"{file} can not be read: {fault}") from fault
+
+
+def _lines(file: str, content: bytes) -> list[str]:
+    """Without the empty lines at the end; the first one is the version."""
+    try:
+        lines = content.decode().rstrip("\n").split("\n")
+    except UnicodeDecodeError as fault:
+        raise CheckpointError(f"{file} can not be read: {fault}") from fault
+    if not (lines[0].startswith("v") and lines[0][1:].isdigit()):
+        raise CheckpointError(f"{file} does not begin with a version, as v1: it is empty, cut off or damaged")
+    return lines
+
+
+def _json(file: str, line: str) -> dict[str, Any]:
+    try:
+        form = json.loads(line)
+    except ValueError as fault:
+        raise CheckpointError(f"{file} is cut off or damaged in its second line: {fault}") from fault
+    if not isinstance(form, dict):
+        raise CheckpointError(f"{file} has no JSON object in its second line")
+    return form

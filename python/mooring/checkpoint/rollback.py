@@ -1,0 +1,150 @@
+"""A checkpoint goes back to an earlier batch, in place: what came after it is removed.
+
+Newest batch first, its commit before its offsets, so that Spark could start from what is left at every moment: in
+between, the last batch is one that was begun and not committed, which it does again. A note says meanwhile that this is
+under way, and where to; the plugin starts no query on it, and the next `mooring restore` goes on. Files of state that
+nothing names any more go last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from mooring.checkpoint.drain_marks import marks_after
+from mooring.checkpoint.lease import DIRECTORY
+from mooring.checkpoint.logs import COMMITS, OFFSETS, batches_in
+from mooring.checkpoint.source_log import cuts_after
+from mooring.checkpoint.state_files import STATE, VersionFile
+from mooring.checkpoint.survey import Survey
+from mooring.errors import CheckpointError
+
+UNDER_WAY: Final = "restoring.json"
+
+_OF_BATCH: Final = re.compile(r"(\d+)(_.*)?")
+_OF_OPERATOR: Final = ("_metadata", "_stateSchema")
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """What is removed to go back to a batch, in this order; sidecar checksums of Hadoop's go with their files.
+
+    `batches` are those that are undone, newest first. `missing_input` are files that they have read and that are gone:
+    the query will not read them again.
+    """
+
+    checkpoint: Path
+    to_batch: int
+    batches: tuple[int, ...]
+    missing_input: tuple[str, ...]
+    files: tuple[Path, ...]
+
+    @property
+    def bytes(self) -> int:
+        """What the files weigh."""
+        return sum(file.stat().st_size for file in self.files if file.exists())
+
+
+def plan_rollback(survey: Survey, to_batch: int) -> Rollback:
+    """How to go back. CheckpointError when that is not possible, with the batches that are.
+
+    Back to the newest commit nothing is to be undone: a batch that was begun after it is repeated as it was, by Spark.
+    """
+    survey.refuse_to_return(to_batch)
+    checkpoint = survey.checkpoint
+    begun = {one for log in (COMMITS, OFFSETS) for one in batches_in(checkpoint, log) if one > to_batch}
+    is_newest = to_batch == max(survey.commits) and begun <= {to_batch + 1} and begun <= survey.begun.keys()
+    if is_newest and under_way(checkpoint) is None:  # else it is what is left of one that was cut off
+        return Rollback(checkpoint, to_batch, (), (), ())
+    batches = sorted(begun, reverse=True)
+    cuts = cuts_after(checkpoint, survey.begun, to_batch)
+    files = (
+        *(path for one in batches for log in (COMMITS, OFFSETS) if (path := checkpoint / log / str(one)).exists()),
+        *(entry for cut in cuts for entry in cut.entries),
+        *_of_state(checkpoint, to_batch),
+        *marks_after(checkpoint, to_batch),
+    )
+    return Rollback(checkpoint, to_batch, tuple(batches), tuple(path for cut in cuts for path in cut.missing), files)
+
+
+def carry_out(
+    rollback: Rollback, check: Callable[[], None] = lambda: None, step: Callable[[Path], None] = lambda path: None
+) -> None:
+    """Go back. `check` is called when no query can start any more; what it raises ends this before anything changes.
+
+    `step` hears of each file before it is removed. CheckpointError when one can not be: then the same call goes on with
+    what is left.
+    """
+    note = rollback.checkpoint / DIRECTORY / UNDER_WAY
+    was_begun = note.exists()
+    try:
+        _write_whole(note, json.dumps({"to-batch": rollback.to_batch}).encode())
+        try:
+            check()
+        except BaseException:
+            if not was_begun:
+                note.unlink(missing_ok=True)
+            raise
+        for file in rollback.files:
+            step(file)
+            _remove(file)
+        note.unlink(missing_ok=True)
+    except OSError as fault:
+        raise CheckpointError(
+            f"{fault.filename}: {fault.strerror}; the checkpoint is on its way to batch {rollback.to_batch}, and"
+            " the same command goes on with that"
+        ) from fault
+
+
+def under_way(checkpoint: Path) -> int | None:
+    """The batch to which a rollback was begun and not ended; None when there is none."""
+    note = checkpoint / DIRECTORY / UNDER_WAY
+    try:
+        return int(json.loads(note.read_text())["to-batch"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise CheckpointError(f"{note} can not be read: {fault}") from fault
+
+
+def _of_state(checkpoint: Path, to_batch: int) -> Iterator[Path]:
+    """Archives and changelogs of later versions, and what operators have written of themselves since.
+
+    SST files stay until Spark's own clean-up finds that no archive names them.
+    """
+    for directory, folders, names in os.walk(checkpoint / STATE):
+        folders.sort()
+        of_operator = any(part in _OF_OPERATOR for part in Path(directory).relative_to(checkpoint).parts)
+        for name in sorted(names):
+            if name.startswith("."):
+                continue  # Hadoop's checksum of another, which goes with it
+            if of_operator:
+                found = _OF_BATCH.fullmatch(name)
+                is_later = found is not None and int(found[1]) > to_batch
+            else:
+                version = VersionFile.parse(name.removesuffix(".crc"))
+                is_later = version is not None and version.version > to_batch + 1
+            if is_later:
+                yield Path(directory, name)
+
+
+def _remove(file: Path) -> None:
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # before its file, which is what is looked for
+    file.unlink(missing_ok=True)
+
+
+def _write_whole(file: Path, content: bytes) -> None:
+    directory = file.parent
+    if not directory.exists():
+        directory.mkdir()
+        directory.chmod(directory.parent.stat().st_mode & 0o777)
+    unseen = directory / f".{file.name}.{uuid4().hex}"
+    unseen.write_bytes(content)
+    unseen.chmod(0o644)
+    unseen.replace(file)

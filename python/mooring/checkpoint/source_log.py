@@ -1,0 +1,100 @@
+"""The logs in which file sources note the files that they have found: `sources/<source>`, cut off after an entry.
+
+Without that the next batch would take at once all files that were ever found. Spark 4.2's FileStreamSourceLog: an entry
+is a file named by its number; every tenth (or as it was set) is named `<number>.compact`, and holds all before it too.
+Of those Spark keeps as many as of batches, so a batch that can be gone back to has its entries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from mooring.checkpoint.logs import Begun
+from mooring.errors import CheckpointError
+
+SOURCES: Final = "sources"
+_COMPACT: Final = ".compact"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCut:
+    """What is cut off of one source's log: entries, newest first; `missing` are input files of theirs that are gone.
+
+    A source that reads again does not find those, and says nothing of it.
+    """
+
+    entries: tuple[Path, ...]
+    missing: tuple[str, ...]
+
+
+def cuts_after(checkpoint: Path, begun: Mapping[int, Begun], batch: int) -> tuple[SourceCut, ...]:
+    """Of all file sources of the query, as of a batch. CheckpointError where it can not be told what is to go."""
+    offsets = begun[batch].offsets
+    found = []
+    for source, offset in offsets.items():
+        last = _last_entry(offset)
+        if last is None and offset is None and _is_of_files(source, begun.values()):
+            last = -1  # it had found nothing yet
+        if last is not None:
+            found.append(_cut(_log_of(checkpoint, source, offsets), last))
+    return tuple(found)
+
+
+def _log_of(checkpoint: Path, source: str, offsets: Mapping[str, str | None]) -> Path:
+    """CheckpointError where a log and a source can not be matched, as of a source that the query reads twice."""
+    sources = checkpoint / SOURCES
+    there = {path.name for path in sources.iterdir() if path.is_dir()} if sources.is_dir() else set()
+    if source not in there or len(there) > len(offsets):
+        raise CheckpointError(
+            f"{sources} has {', '.join(sorted(there)) or 'nothing'} for the sources {', '.join(offsets)}: it can not be"
+            " told whose log is which, as where a query reads one source twice"
+        )
+    return sources / source
+
+
+def _is_of_files(source: str, begun: Iterable[Begun]) -> bool:
+    return any(_last_entry(one.offsets.get(source)) is not None for one in begun)
+
+
+def _last_entry(offset: str | None) -> int | None:
+    """The number of the entry that a file source's offset means; None for the offset of another source."""
+    try:
+        form = json.loads(offset or "")
+    except ValueError:
+        return None
+    number = form.get("logOffset") if isinstance(form, dict) and set(form) == {"logOffset"} else None
+    return number if isinstance(number, int) else None
+
+
+def _cut(log: Path, last: int) -> SourceCut:
+    numbers = {path: number for path in log.iterdir() if (number := _number(path.name)) is not None}
+    kept = {number for number in numbers.values() if number <= last}
+    compact = [number for path, number in numbers.items() if number <= last and path.name.endswith(_COMPACT)]
+    missing = sorted(set(range(max(compact, default=0), last + 1)) - kept)
+    if missing:
+        raise CheckpointError(f"{log} has no entry {missing[0]} any more, of the files that were found until {last}")
+    entries = tuple(sorted((path for path in numbers if numbers[path] > last), key=lambda path: -numbers[path]))
+    return SourceCut(entries, tuple(sorted({file for entry in entries for file in _files_gone(entry, last)})))
+
+
+def _files_gone(entry: Path, last: int) -> Iterator[str]:
+    """Those that are on a disk that can be seen from here, and are not there."""
+    try:
+        for line in entry.read_text(encoding="utf-8").splitlines()[1:]:
+            form = json.loads(line)
+            parts = urlsplit(str(form["path"]))
+            is_later = int(form.get("batchId", last + 1)) > last
+            if is_later and parts.scheme in ("", "file") and not Path(unquote(parts.path)).exists():
+                yield str(form["path"])
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise CheckpointError(f"{entry} can not be read: {fault}") from fault
+
+
+def _number(name: str) -> int | None:
+    number = name.removesuffix(_COMPACT)
+    return int(number) if number.isdigit() else None

@@ -1,0 +1,180 @@
+"""Which state stores a checkpoint has, and which files lie in each.
+
+Below `state/<operator>/<partition>` a store has archives and changelogs, named `<version>_<unique id>.zip` and
+`.changelog` (without the id in checkpoints of format v1), and in `SSTs` and `logs` the files that archives name. The
+default store lies in the partition's own directory, others in one named after them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from mooring.errors import CheckpointError
+
+STATE: Final = "state"
+DEFAULT_STORE: Final = "default"
+
+_VERSION_FILE: Final = re.compile(r"(\d+)(?:_([0-9A-Za-z-]+))?\.(zip|changelog)")
+_KEPT_IN: Final = {"sstFiles": ("dfsSstFileName", "SSTs"), "logFiles": ("dfsLogFileName", "logs")}
+
+
+@dataclass(frozen=True, slots=True)
+class VersionFile:
+    """An archive (`zip`) or a changelog of one version; `id` is None in format v1."""
+
+    version: int
+    id: str | None
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """As it lies in the store's directory."""
+        stem = str(self.version) if self.id is None else f"{self.version}_{self.id}"
+        return f"{stem}.{self.kind}"
+
+    @staticmethod
+    def parse(name: str) -> VersionFile | None:
+        """None for a file of another kind."""
+        found = _VERSION_FILE.fullmatch(name)
+        return None if found is None else VersionFile(int(found[1]), found[2], found[3])
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """What the archive of a version says of it.
+
+    `needs` are the files that it needs beside it: path below the store's directory, and bytes. `keys` is how many the
+    store has in this version, None where they were not counted.
+    """
+
+    needs: Mapping[str, int]
+    keys: int | None
+
+
+@dataclass(frozen=True)
+class StateStore:
+    """One state store, with its files as they were when it was listed first."""
+
+    operator: int
+    partition: int
+    name: str
+    directory: Path
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes by name, of those that name a version; nothing where there is no directory."""
+        return dict(_files_in(self.directory))
+
+    @cached_property
+    def files(self) -> frozenset[VersionFile]:
+        """Archives and changelogs."""
+        return frozenset(one for name in self.sizes if (one := VersionFile.parse(name)) is not None)
+
+    @cached_property
+    def immutable_sizes(self) -> Mapping[str, int]:
+        """Bytes by path below the store's directory, of what archives name."""
+        return {
+            f"{folder}/{name}": size for folder in ("SSTs", "logs") for name, size in _files_in(self.directory / folder)
+        }
+
+    @cached_property
+    def _opened(self) -> dict[VersionFile, Archive]:
+        return {}
+
+    def archive(self, file: VersionFile) -> Archive:
+        """What an archive says, which is read once. CheckpointError when it is damaged."""
+        if file not in self._opened:
+            self._opened[file] = _read_archive(self.directory / file.name)
+        return self._opened[file]
+
+    def __str__(self) -> str:
+        store = "" if self.name == DEFAULT_STORE else f", store {self.name}"
+        return f"operator {self.operator}, partition {self.partition}{store}"
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A stateful operator as its metadata describes it: Spark's name for its kind, its stores with their partitions."""
+
+    id: int
+    kind: str
+    stores: tuple[tuple[str, int], ...]
+
+
+def operators_in(checkpoint: Path, batch: int | None = None) -> tuple[Operator, ...]:
+    """The stateful operators as of a batch, the newest description without one; none for a query without state.
+
+    CheckpointError when one has no description, or one that can not be read.
+    """
+    directory = checkpoint / STATE
+    if not directory.is_dir():
+        return ()
+    numbers = sorted(int(path.name) for path in directory.iterdir() if path.name.isdigit())
+    return tuple(_operator(directory / str(number), number, batch) for number in numbers)
+
+
+def stores_of(checkpoint: Path, operators: tuple[Operator, ...]) -> tuple[StateStore, ...]:
+    """All state stores of these operators, whether or not they have files yet."""
+    return tuple(
+        StateStore(operator.id, partition, name, _directory(checkpoint, operator.id, partition, name))
+        for operator in operators
+        for name, partitions in operator.stores
+        for partition in range(partitions)
+    )
+
+
+def _operator(directory: Path, number: int, batch: int | None) -> Operator:
+    file = directory / "_metadata" / "metadata"
+    later = directory / "_metadata" / "v2"
+    if later.is_dir():
+        batches = sorted(int(path.name) for path in later.iterdir() if path.name.isdigit())
+        known = [one for one in batches if batch is None or one <= batch + 1]  # that of the next batch may be there
+        if known:
+            file = later / str(known[-1])
+    try:
+        form = json.loads(file.read_text(encoding="utf-8").partition("\n")[2])
+        stores = tuple((str(one["storeName"]), int(one["numPartitions"])) for one in form["stateStoreInfo"])
+        return Operator(number, str(form["operatorInfo"]["operatorName"]), stores)
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise CheckpointError(f"{file} does not describe the operator {number}: {fault}") from fault
+
+
+def _read_archive(file: Path) -> Archive:
+    try:
+        with zipfile.ZipFile(file) as opened:
+            form = json.loads(opened.read("metadata").decode().partition("\n")[2])
+        needs = {
+            f"{folder}/{one[key]}": int(one["sizeBytes"])
+            for kind, (key, folder) in _KEPT_IN.items()
+            for one in form.get(kind) or ()
+        }
+        keys = int(form.get("numKeys", -1))
+        return Archive(needs, keys if keys >= 0 else None)
+    except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError) as fault:
+        raise CheckpointError(f"{file} can not be read: {fault}") from fault
+
+
+def _directory(checkpoint: Path, operator: int, partition: int, store: str) -> Path:
+    of_partition = checkpoint / STATE / str(operator) / str(partition)
+    return of_partition if store == DEFAULT_STORE else of_partition / store
+
+
+def _files_in(directory: Path) -> Iterator[tuple[str, int]]:
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.is_file() and not entry.name.startswith("."):
+                    yield entry.name, entry.stat().st_size
+    except FileNotFoundError:
+        return  # nothing was ever written there, or it is lost: who asks for a version finds it missing
+    except OSError as fault:
+        raise CheckpointError(f"{directory} can not be listed: {fault.strerror}") from fault

@@ -1,0 +1,61 @@
+"""`mooring export CHECKPOINT --to TABLE`: the state of an operator as a Delta table."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from mooring.checkpoint import Proofs, Survey, described, state_table
+from mooring.checkpoint.state_files import Operator, operators_in
+from mooring.checkpoint.state_table import Part
+from mooring.cli.checkpoint_place import checkpoint_directory
+from mooring.cli.exits import BadUsage, CommandFailed
+from mooring.cli.history import INSTEAD
+from mooring.cli.output import ProgressLine, counted, print_json
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the table. BadUsage for what the checkpoint has not; CommandFailed when its state is not whole."""
+    checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
+    conf = dict(_setting(one) for one in arguments.conf)
+    with Proofs() as proofs:
+        survey = Survey(checkpoint, proofs.lineage)
+        batch = arguments.batch if arguments.batch is not None else max(survey.commits, default=-1)
+        if batch not in survey.commits:
+            kept = described(tuple(survey.commits))
+            raise BadUsage(f"--batch {batch}: expected a committed batch that is kept: {kept}")
+        obstacles = survey.obstacles_to(batch)
+        if obstacles:
+            possible = described(survey.whole_batches())
+            raise CommandFailed(f"the state after batch {batch} is not whole: {obstacles[0]}; possible: {possible}")
+    operator = _operator(operators_in(checkpoint, batch), arguments.operator)
+    part = Part(checkpoint, batch, operator, arguments.join_side, arguments.state_variable)
+    state_table.refuse_incomplete(part)
+    progress = ProgressLine(time.monotonic)
+    if not arguments.json:
+        progress.show("starting Spark")
+    with state_table.session(conf) as spark:
+        rows = state_table.read(spark, part)
+        written = state_table.write(rows, arguments.to)
+        schema = rows.schema.simpleString()
+    if arguments.json:
+        print_json({"table": arguments.to, "batch": batch, "operator": operator.id, "rows": written, "schema": schema})
+    else:
+        what = f"{counted(written, 'row')} of operator {operator.id} ({operator.kind}) after batch {batch}"
+        progress.say(f"{arguments.to}: {what}, {schema}")
+
+
+def _operator(operators: tuple[Operator, ...], wanted: int | None) -> Operator:
+    names = ", ".join(f"{one.id} ({one.kind})" for one in operators) or "none: the query keeps no state"
+    found = [one for one in operators if wanted in (None, one.id)]
+    if len(found) != 1:
+        given = "without --operator" if wanted is None else f"--operator {wanted}"
+        raise BadUsage(f"{given}: expected one of the checkpoint's operators: {names}")
+    return found[0]
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, is_one, value = text.partition("=")
+    if not is_one or not key.startswith("spark."):
+        raise BadUsage(f"--conf {text}: expected a setting of Spark's, as spark.hadoop.fs.s3a.endpoint=…")
+    return key, value

@@ -1,0 +1,86 @@
+"""`mooring history CHECKPOINT`: the batches that were committed, and to which of them the query can go back."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from mooring.checkpoint import Proofs, Survey, described, lease_on, query_id, under_way
+from mooring.cli.checkpoint_place import checkpoint_directory
+from mooring.cli.output import print_json, size, table
+
+INSTEAD: Final = "mount it, or copy it to a disk of this host"
+
+_LONGEST_OFFSETS = 60
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print them, oldest first. BadUsage when the directory is no checkpoint."""
+    checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
+    with Proofs() as proofs:
+        survey = Survey(checkpoint, proofs.lineage)
+        batches = [_batch(survey, batch) for batch in survey.commits]
+        faults = [fault.message for fault in survey.log_faults]
+    lease = lease_on(checkpoint)
+    runs = lease is not None and lease.holds(time.time_ns() // 1_000_000)
+    found = {
+        "checkpoint": str(checkpoint),
+        "query": query_id(checkpoint),
+        "application": lease.application if lease is not None and runs else None,
+        "restoring-to": under_way(checkpoint),
+        "batches": batches,
+        "faults": faults,
+    }
+    if arguments.json:
+        print_json(found)
+    else:
+        _show(found)
+
+
+def _batch(survey: Survey, batch: int) -> dict[str, Any]:
+    commit, begun = survey.commits[batch], survey.begun.get(batch)
+    return {
+        "batch": batch,
+        "committed-at": commit.at_ms,
+        "watermark": commit.watermark_ms,
+        "offsets": None if begun is None else dict(begun.offsets),
+        "keys": survey.keys(batch),
+        "bytes": survey.state_bytes(batch),
+        "drained": survey.is_flushed(batch),
+        "obstacles": list(survey.obstacles_to(batch)),
+    }
+
+
+def _show(found: dict[str, Any]) -> None:
+    rows = [
+        (
+            one["batch"],
+            _time(one["committed-at"]),
+            _time(one["watermark"]) if one["watermark"] else None,
+            one["keys"],
+            size(one["bytes"]),
+            "no" if one["obstacles"] else "drained" if one["drained"] else "yes",
+            _short(one["offsets"]),
+        )
+        for one in found["batches"]
+    ]
+    print(table(("batch", "committed (UTC)", "watermark (UTC)", "keys", "state", "whole", "offsets"), rows))
+    whole = tuple(one["batch"] for one in found["batches"] if not one["obstacles"] and not one["drained"])
+    print(f"can go back to: {described(whole)}")
+    if found["application"]:
+        print(f"the application {found['application']} works on it")
+    if found["restoring-to"] is not None:
+        print(f"on its way to batch {found['restoring-to']}: mooring restore --to-batch goes on with that")
+    for fault in found["faults"]:
+        print(fault)
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, timezone.utc).isoformat(sep=" ", timespec="milliseconds")[:23]
+
+
+def _short(offsets: dict[str, str | None] | None) -> str | None:
+    text = None if offsets is None else " ".join("-" if one is None else one for one in offsets.values())
+    return text if text is None or len(text) <= _LONGEST_OFFSETS else f"{text[: _LONGEST_OFFSETS - 1]}…"

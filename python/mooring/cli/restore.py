@@ -1,0 +1,140 @@
+"""`mooring restore CHECKPOINT`: the query starts again as of an earlier batch, there or in a new checkpoint."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from mooring.checkpoint import (
+    Proofs,
+    Survey,
+    Verification,
+    branch,
+    described,
+    lease_on,
+    plan_branch,
+    plan_rollback,
+    rollback,
+    under_way,
+)
+from mooring.cli.checkpoint_place import checkpoint_directory, local_path
+from mooring.cli.exits import BadUsage, CommandFailed
+from mooring.cli.history import INSTEAD
+from mooring.cli.output import ProgressLine, counted, print_json, size
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Go back, or say what that would be with --dry-run.
+
+    BadUsage when the directory is no checkpoint; CommandFailed when an application works on it (but for `--into`, which
+    only reads it) and when no batch is whole; CheckpointError when the batch can not be gone back to.
+    """
+    checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
+    into = None if arguments.into is None else local_path("--into", arguments.into, INSTEAD)
+    if into is not None and (into == checkpoint or checkpoint in into.parents):
+        raise BadUsage(f"--into {arguments.into}: expected a place outside of the checkpoint {checkpoint}")
+    if into is None:
+        refuse_running(checkpoint)
+    progress = ProgressLine(time.monotonic)
+    with Proofs() as proofs:
+        survey = Survey(checkpoint, proofs.lineage)
+        to_batch = arguments.to_batch if arguments.to_batch is not None else _newest_whole(survey, proofs)
+        _refuse_no_batch(survey, to_batch)
+        if into is None:
+            done = _back(arguments, survey, to_batch, progress)
+        else:
+            done = _branched(arguments, survey, to_batch, into, progress)
+    if arguments.json:
+        print_json(done)
+
+
+def _back(arguments: argparse.Namespace, survey: Survey, to_batch: int, progress: ProgressLine) -> dict[str, Any]:
+    begun = under_way(survey.checkpoint)
+    plan = plan_rollback(survey, to_batch)
+    bytes_of_all, files = plan.bytes, len(plan.files)
+    what = f"{counted(len(plan.batches), 'batch', 'batches')} ({described(tuple(reversed(plan.batches)))})"
+    _refuse_missing(plan.missing_input, arguments)
+    if not arguments.dry_run and (plan.files or begun is not None):
+        rollback.carry_out(
+            plan,
+            lambda: refuse_running(survey.checkpoint),  # one may have started meanwhile
+            lambda file: None if arguments.json else progress.show(f"removing {file.name}"),
+        )
+    if not arguments.json:
+        would = "would be" if arguments.dry_run else "is"
+        progress.say(
+            f"{survey.checkpoint} {would} as of batch {to_batch}: undone {what}, {files} files, {size(bytes_of_all)}"
+        )
+        if plan.batches and not arguments.dry_run:
+            progress.say(
+                f"sinks that remember batches, such as Delta tables and files, take those up to {plan.batches[0]} for"
+                " written when they come again: see docs/checkpoints.md"
+            )
+    return {
+        "checkpoint": str(survey.checkpoint),
+        "to-batch": to_batch,
+        "undone": list(plan.batches),
+        "files": files,
+        "bytes": bytes_of_all,
+        "missing-input": list(plan.missing_input),
+        "done": not arguments.dry_run,
+    }
+
+
+def _branched(
+    arguments: argparse.Namespace, survey: Survey, to_batch: int, into: Path, progress: ProgressLine
+) -> dict[str, Any]:
+    plan = plan_branch(survey, to_batch)
+    _refuse_missing(plan.missing_input, arguments)
+    query = None
+    if not arguments.dry_run:
+        query = branch.carry_out(plan, into, lambda file: None if arguments.json else progress.show(f"copying {file}"))
+    if not arguments.json:
+        would = "would be" if arguments.dry_run else "is"
+        progress.say(f"{into} {would} a checkpoint as of batch {to_batch}: {len(plan.files)} files, {size(plan.bytes)}")
+        progress.say("a sink of files that has later batches leaves them out: give it another directory")
+    return {
+        "checkpoint": str(into),
+        "to-batch": to_batch,
+        "query": query,
+        "files": len(plan.files),
+        "bytes": plan.bytes,
+        "missing-input": list(plan.missing_input),
+        "done": not arguments.dry_run,
+    }
+
+
+def _refuse_missing(files: tuple[str, ...], arguments: argparse.Namespace) -> None:
+    if files and not arguments.without_missing_input:
+        raise CommandFailed(
+            f"{counted(len(files), 'input file')} of later batches {'is' if len(files) == 1 else 'are'} gone, as"
+            f" {files[0]}: a query that reads again would go on without; put them back, or say --without-missing-input"
+        )
+
+
+def refuse_running(checkpoint: Path) -> None:
+    """CommandFailed while an application works on the checkpoint, as far as its note tells."""
+    lease = lease_on(checkpoint)
+    now = time.time_ns() // 1_000_000
+    if lease is not None and lease.holds(now):
+        age = (now - lease.at_ms) // 1000
+        raise CommandFailed(
+            f"the application {lease.application} works on {checkpoint} (seen {age} s ago): stop its query first, or"
+            " make a checkpoint beside it with --into"
+        )
+
+
+def _newest_whole(survey: Survey, proofs: Proofs) -> int:
+    found = Verification(survey, proofs.fault_of).newest_whole()
+    if found is None:
+        raise CommandFailed(f"{survey.checkpoint}: of no batch that is left the state is whole; nothing was changed")
+    return found
+
+
+def _refuse_no_batch(survey: Survey, to_batch: int) -> None:
+    if to_batch not in survey.commits:
+        raise BadUsage(
+            f"--to-batch {to_batch}: expected a committed batch that is kept: {described(tuple(survey.commits))}"
+        )

@@ -1,0 +1,28 @@
+package io.mooring
+
+import java.util.concurrent.LinkedBlockingQueue
+
+import scala.jdk.CollectionConverters._
+
+/**
+ * What executors have told of committed state, for the catalogue: kept until the agent takes it, apart from the news, which
+ * must not wait for it. What nobody takes is lost from some number on; the catalogue then does without.
+ */
+final class Facts {
+  private val told = new LinkedBlockingQueue[String](Facts.MostKept)
+
+  def add(report: String): Unit =
+    if (!told.offer(report)) Say.once("facts-lost", s"more than ${Facts.MostKept} facts of committed state wait for the agent: " +
+      "the catalogue will lack checksums of some versions")
+
+  /** At most so many, as a JSON array. */
+  def take(most: Int): String = {
+    val taken = new java.util.ArrayList[String]()
+    told.drainTo(taken, most)
+    taken.asScala.mkString("[", ",", "]")
+  }
+}
+
+object Facts {
+  private val MostKept = 50000
+}

@@ -1,0 +1,132 @@
+"""The catalogue in a real Delta table: what it says of each committed version, beside the files that lie there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from mooring import configure
+from mooring.checkpoint.state_table import DELTA_PACKAGE
+from mooring.jar import jar_path
+from mooring.testing.events import START_MS, utc
+from mooring.testing.probes import wait_until
+from tests.integration.held_back import EVENTS, outer_join_in_windows, window_counts
+
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+FILES = 6
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """An application with the plugin and with Delta's jars, which its session does not use."""
+    here = tmp_path_factory.mktemp("catalogue")
+    builder = configure(
+        SparkSession.builder.master("local[2]").appName("catalogue"),
+        metadata=str(here / "metadata"),
+        local_store_dir=str(here / "store"),
+        checkpoint_catalog_enabled="true",
+        checkpoint_catalog_interval="1s",
+    )
+    settings = {
+        "spark.jars": str(jar_path()),
+        "spark.jars.packages": DELTA_PACKAGE,
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(here / "warehouse"),
+        "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def events(spark: SparkSession, tmp_path: Path) -> DataFrame:
+    directory = tmp_path / "events"
+    directory.mkdir()
+    for number in range(FILES):
+        part = EVENTS[number * len(EVENTS) // FILES : (number + 1) * len(EVENTS) // FILES]
+        file = directory / f"{number}.json"
+        file.write_text("\n".join(json.dumps({"key": key, "time": utc(ms)}) for key, ms in part))
+        os.utime(file, (START_MS / 1000 + number,) * 2)
+    stream = spark.readStream.schema("key LONG, time TIMESTAMP").option("maxFilesPerTrigger", 1).json(str(directory))
+    return stream.withWatermark("time", "10 seconds")
+
+
+@pytest.mark.parametrize("changelog", ["true", pytest.param("false", marks=pytest.mark.heavy)])
+def test_every_version_that_was_committed_is_in_the_table_with_its_files(
+    changelog: str, spark: SparkSession, events: DataFrame, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    spark.conf.set(CHANGELOG, changelog)
+    try:
+        query = window_counts(events).writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+        wait_until(lambda: _last_commit(checkpoint) >= FILES - 1, "all files to be read", 90)
+        rows = _until(spark, checkpoint, _last_commit(checkpoint))
+        query.stop()
+    finally:
+        spark.conf.unset(CHANGELOG)
+    commits = [row for row in rows if row.kind == "commit"]
+    assert len(commits) == len({(row.batch, row.operator, row.partition, row.store) for row in commits})
+    for batch in range(FILES):
+        logged = json.loads((checkpoint / "commits" / str(batch)).read_text().split("\n")[1])["stateUniqueIds"]["0"]
+        found = {row.partition: row.id for row in commits if row.batch == batch}
+        assert found == {partition: ids[0] for partition, ids in enumerate(logged)}
+    files = [row.changelog for row in rows if row.changelog] + [row.archive for row in rows if row.archive]
+    assert {file.name.rpartition(".")[2] for file in files} == ({"changelog"} if changelog == "true" else {"zip"})
+    for row in rows:
+        directory = checkpoint / "state" / "0" / str(row.partition)
+        for told in filter(None, (row.changelog, row.archive)):
+            written = json.loads((directory / f"{told.name}.crc").read_text())
+            assert told.bytes == (directory / told.name).stat().st_size
+            assert told.crc32c == written["value"] % 2**32
+        for told in row.files or ():
+            assert told.bytes == (directory / "SSTs" / told.name).stat().st_size
+    assert all(row.base for row in commits if row.batch > 0) and all(row.keys is not None for row in commits)
+    assert {row.deployment for row in rows} == {spark.sparkContext.applicationId}
+
+
+@pytest.mark.heavy
+def test_stores_of_a_join_are_told_apart(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    frame = outer_join_in_windows(events)
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+    wait_until(lambda: _last_commit(checkpoint) >= 2, "some batches", 90)
+    rows = _until(spark, checkpoint, 2)
+    query.stop()
+    stores = {row.store for row in rows if row.operator == 1}
+    assert len(stores) in (1, 4) and None not in stores, stores  # one with column families, or four
+    assert {row.operator for row in rows} == {0, 1}
+
+
+def _last_commit(checkpoint: Path) -> int:
+    commits = checkpoint / "commits"
+    return (
+        max((int(path.name) for path in commits.iterdir() if path.name.isdigit()), default=-1)
+        if commits.is_dir()
+        else -1
+    )
+
+
+def _until(spark: SparkSession, checkpoint: Path, batch: int) -> list:
+    table = checkpoint / "_mooring" / "state_versions"
+
+    def rows() -> list:
+        return spark.read.format("delta").load(str(table)).collect() if list(table.glob("_delta_log/*.json")) else []
+
+    wait_until(lambda: max((row.batch for row in rows()), default=-1) >= batch, "the table", 60, interval=1)
+    return rows()

@@ -1,0 +1,292 @@
+"""A query goes back to an earlier batch and goes on: the same answer, computed without Spark, for every kind of state.
+
+The input is six small files, one a batch. Each batch's rows are in a file of its own, written over when the batch comes
+again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from mooring import configure
+from mooring.cli.main import main
+from mooring.client import MooringClient
+from mooring.jar import jar_path
+from mooring.testing.events import START_MS, utc
+from mooring.testing.probes import wait_until
+from tests.integration.held_back import EVENTS, KINDS
+
+FILES = 6
+IN_BRIEF = "sessions into windows"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """An application with the plugin, as in a notebook."""
+    here = tmp_path_factory.mktemp("rollback")
+    builder = configure(
+        SparkSession.builder.master("local[2]").appName("rollback"),
+        metadata=str(here / "metadata"),
+        local_store_dir=str(here / "store"),
+        drain_poll_interval="100ms",
+    )
+    settings = {
+        "spark.jars": str(jar_path()),
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(here / "warehouse"),
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def events(spark: SparkSession, tmp_path: Path) -> DataFrame:
+    """The input as a stream: `key` and `time`, with a watermark of ten seconds."""
+    directory = tmp_path / "events"
+    directory.mkdir()
+    for number in range(FILES):
+        part = EVENTS[number * len(EVENTS) // FILES : (number + 1) * len(EVENTS) // FILES]
+        file = directory / f"{number}.json"
+        file.write_text("\n".join(json.dumps({"key": key, "time": utc(ms)}) for key, ms in part))
+        os.utime(file, (START_MS / 1000 + number,) * 2)  # the order in which Spark reads them
+    stream = spark.readStream.schema("key LONG, time TIMESTAMP").option("maxFilesPerTrigger", 1).json(str(directory))
+    return stream.withWatermark("time", "10 seconds")
+
+
+class Job:
+    """One query with a checkpoint, whose batches leave a file each."""
+
+    def __init__(self, spark: SparkSession, directory: Path, frame: DataFrame) -> None:
+        self.spark, self.frame = spark, frame
+        self.checkpoint, self.out = directory / "checkpoint", directory / "out"
+        self.query: StreamingQuery | None = None
+
+    def start(self, checkpoint: Path | None = None, out: Path | None = None) -> StreamingQuery:
+        target = out or self.out
+
+        def write(rows: DataFrame, batch: int) -> None:
+            rows.write.mode("overwrite").parquet(str(target / f"batch={batch}"))
+
+        writer = self.frame.writeStream.outputMode("append").foreachBatch(write)
+        self.query = writer.option("checkpointLocation", str(checkpoint or self.checkpoint)).start()
+        return self.query
+
+    def read_all(self, rows: int = len(EVENTS)) -> None:
+        query = self.running
+        wait_until(
+            lambda: (
+                query.exception() is not None
+                or sum(progress["numInputRows"] for progress in query.recentProgress) >= rows
+            ),
+            "the input to be read",
+            90,
+        )
+        assert query.exception() is None
+
+    @property
+    def running(self) -> StreamingQuery:
+        assert self.query is not None
+        return self.query
+
+    def stop(self) -> None:
+        """At a batch edge, so that all that was read is committed."""
+        query = self.running
+        wait_until(lambda: not query.status["isTriggerActive"] or not query.isActive, "a batch edge", 60)
+        query.stop()
+        self.in_use_no_more()
+
+    def in_use_no_more(self) -> None:
+        note = self.checkpoint / "_mooring" / "in-use.json"
+        wait_until(lambda: not note.exists(), "the agent to take its note away", 20)
+
+    def drain(self) -> None:
+        query = self.running
+        with MooringClient.open(self.spark.conf.get("spark.mooring.metadata")) as client:
+            client.drain(self.spark.sparkContext.applicationId, query.id)
+        assert query.awaitTermination(90), query.status
+        assert query.exception() is None
+        self.in_use_no_more()
+
+    def rows(self, out: Path | None = None) -> DataFrame:
+        return self.spark.read.parquet(str(out or self.out)).drop("batch")
+
+
+def restore(*arguments: str) -> dict[str, Any]:
+    """What `mooring restore --json` says."""
+    from contextlib import redirect_stdout
+    from io import StringIO
+
+    said = StringIO()
+    with redirect_stdout(said):
+        assert main(["restore", *arguments, "--json"]) == 0, said.getvalue()
+    answer: dict[str, Any] = json.loads(said.getvalue())
+    return answer
+
+
+def same(job: Job, rows: DataFrame, kind: Any) -> None:
+    wanted = job.spark.createDataFrame(kind.answer(), rows.schema)
+    assert_df_equality(rows, wanted, ignore_row_order=True, ignore_nullable=True)
+
+
+@pytest.fixture(params=["true", pytest.param("false", marks=pytest.mark.heavy)], ids=["changelogs", "archives"])
+def changelog(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    spark.conf.set(CHANGELOG, request.param)
+    yield request.param
+    spark.conf.unset(CHANGELOG)
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == IN_BRIEF else pytest.param(name, marks=pytest.mark.heavy) for name in KINDS]
+)
+def test_a_query_that_went_back_comes_to_the_same_answer(
+    name: str, changelog: str, spark: SparkSession, events: DataFrame, tmp_path: Path
+) -> None:
+    kind = KINDS[name]
+    job = Job(spark, tmp_path, kind.frame(events))
+    job.start()
+    job.read_all()
+    job.stop()
+    before = {path.name: path.read_text() for path in (job.checkpoint / "offsets").iterdir() if path.name.isdigit()}
+    done = restore(str(job.checkpoint), "--to-batch", "1")
+    assert done["done"] and len(done["undone"]) >= 4
+    job.start()
+    job.read_all(len(EVENTS) * 4 // 6)
+    first = next(p["numInputRows"] for p in job.running.recentProgress if p["numInputRows"])
+    assert first < len(EVENTS) // 3, "the files come one by one, as they did"
+    after = (job.checkpoint / "offsets" / "2").read_text()
+    assert after.split("\n")[2] == before["2"].split("\n")[2], "and the batches are the same"
+    job.drain()
+    same(job, job.rows(), kind)
+
+
+@pytest.mark.heavy
+def test_two_runs_go_on_side_by_side(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
+    kind = KINDS["sessions into windows"]
+    job = Job(spark, tmp_path, kind.frame(events))
+    first = job.start()
+    job.read_all()
+    wait_until(lambda: (job.checkpoint / "_mooring" / "in-use.json").exists(), "the agent's note", 20)
+    assert main(["restore", str(job.checkpoint), "--to-batch", "1"]) == 1, "while its application is running"
+    branched, out = tmp_path / "branch", tmp_path / "branched"
+    restore(str(job.checkpoint), "--to-batch", "2", "--into", str(branched))
+    assert first.isActive
+    job.drain()
+    same(job, job.rows(), kind)
+    kept = {path: path.stat().st_mtime for path in job.checkpoint.rglob("*") if path.is_file()}
+    second = job.start(branched, out)
+    assert second.id != first.id
+    job.read_all(len(EVENTS) // 2)
+    job.drain()
+    earlier = spark.read.parquet(*(str(job.out / f"batch={batch}") for batch in range(3)))
+    same(job, job.rows(out).unionByName(earlier), kind)
+    assert kept == {path: path.stat().st_mtime for path in job.checkpoint.rglob("*") if path.is_file()}
+
+
+def test_a_restore_that_was_cut_off_starts_no_query_until_it_is_done(
+    spark: SparkSession, events: DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mooring.checkpoint import Proofs, Survey, plan_rollback, rollback
+
+    kind = KINDS["windows"]
+    job = Job(spark, tmp_path, kind.frame(events))
+    job.start()
+    job.read_all()
+    job.stop()
+    removed: list[Path] = []
+
+    def cut(file: Path) -> None:
+        removed.append(file)
+        if len(removed) > 3:
+            raise KeyboardInterrupt
+
+    with Proofs() as proofs, pytest.raises(KeyboardInterrupt):
+        rollback.carry_out(plan_rollback(Survey(job.checkpoint, proofs.lineage), 1), step=cut)
+    query = job.start()
+    with pytest.raises(StreamingQueryException, match="on its way back to batch 1"):
+        query.awaitTermination(60)
+    assert main(["history", str(job.checkpoint)]) == 0
+    assert "on its way to batch 1" in capsys.readouterr().out
+    job.in_use_no_more()
+    restore(str(job.checkpoint), "--to-batch", "1")
+    job.start()
+    job.read_all(len(EVENTS) * 4 // 6)
+    job.drain()
+    same(job, job.rows(), kind)
+
+
+@pytest.mark.parametrize(
+    ("kind_of_file", "harm"),
+    [
+        ("sst", "flip"),
+        *(
+            pytest.param(kind_of_file, harm, marks=pytest.mark.heavy)
+            for kind_of_file in ("zip", "sst", "changelog")
+            for harm in ("delete", "empty", "flip")
+            if (kind_of_file, harm) != ("sst", "flip")
+        ),
+    ],
+)
+def test_a_damaged_file_is_found_and_the_newest_whole_batch_with_it(
+    kind_of_file: str,
+    harm: str,
+    spark: SparkSession,
+    events: DataFrame,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spark.conf.set(CHANGELOG, "true" if kind_of_file == "changelog" else "false")
+    try:
+        job = Job(spark, tmp_path, KINDS["windows"].frame(events))
+        job.start()
+        job.read_all()
+        job.stop()
+    finally:
+        spark.conf.unset(CHANGELOG)
+    assert main(["verify", str(job.checkpoint), "--all"]) == 0
+    newest = max(int(path.name) for path in (job.checkpoint / "commits").iterdir() if path.name.isdigit())
+    stores = (job.checkpoint / "state" / "0").glob("[01]")
+    files = [path for store in stores for path in store.rglob(f"*.{kind_of_file}")]
+    victim = max(files, key=lambda path: path.stat().st_mtime_ns)
+    content = victim.read_bytes()
+    if harm == "delete":
+        victim.unlink()
+    elif harm == "empty":
+        victim.write_bytes(b"")
+    else:
+        middle = len(content) // 3
+        victim.write_bytes(content[:middle] + bytes([content[middle] ^ 8]) + content[middle + 1 :])
+    capsys.readouterr()
+    began = time.monotonic()
+    assert main(["verify", str(job.checkpoint)]) == 1
+    said = capsys.readouterr()
+    print(f"{said.out}{said.err}in {time.monotonic() - began:.1f} s")
+    assert f"operator 0, partition {victim.relative_to(job.checkpoint).parts[2]}" in said.out
+    assert "the newest whole one is" in said.err or "no batch is left" in said.err
+    if "the newest whole one is" in said.err:
+        done = restore(str(job.checkpoint), "--to-newest-whole")
+        assert done["to-batch"] < newest
+        assert main(["verify", str(job.checkpoint)]) == 0

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from mooring.checkpoint.lease import Lease
+from mooring.cli.main import main
+from tests.unit.checkpoint.made import Made
+
+
+def test_history_shows_each_batch_and_where_the_query_can_go_back_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Made(tmp_path / "it")
+    made.file(1, 2, "changelog").unlink()
+    assert main(["history", str(made.directory)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:1] == ["batch"] and [line.split()[0] for line in lines[1:7]] == list("012345")
+    assert "1970-01-01 00:00:06.000" in lines[6] and '{"logOffset":5}' in lines[6]
+    assert lines[7] == "can go back to: 0, 3 to 5"
+    assert main(["history", str(made.directory), "--json"]) == 0
+    form = json.loads(capsys.readouterr().out)
+    assert form["batches"][3]["keys"] == 20 and form["batches"][1]["obstacles"] and form["query"] == "query-1"
+
+
+def test_a_dry_run_says_what_would_be_undone_and_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Made(tmp_path / "it")
+    before = made.content()
+    assert main(["restore", str(made.directory), "--to-batch", "2", "--dry-run"]) == 0
+    assert "would be as of batch 2: undone 3 batches (3 to 5)" in capsys.readouterr().out
+    assert made.content() == before
+
+
+def test_restored_it_is_as_of_that_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Made(tmp_path / "it")
+    assert main(["restore", str(made.directory), "--to-batch", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["undone"] == [5, 4, 3]
+    assert max(made.survey().commits) == 2
+    assert main(["restore", str(made.directory), "--to-batch", "2"]) == 0, "and once more there is nothing to do"
+
+
+@pytest.mark.parametrize("batch", ["6", "-1"])
+def test_a_batch_that_was_never_committed_is_bad_usage(
+    batch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Made(tmp_path / "it")
+    assert main(["restore", str(made.directory), f"--to-batch={batch}"]) == 2
+    assert f"--to-batch {batch}: expected a committed batch that is kept: 0 to 5" in capsys.readouterr().err
+
+
+def test_what_is_no_checkpoint_is_named_with_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Made(tmp_path / "clicks")
+    for command in (["history"], ["verify"], ["restore", "--to-batch", "1"]):
+        assert main([command[0], str(tmp_path / "click"), *command[1:]]) == 2
+        said = capsys.readouterr().err
+        assert "metadata, offsets, commits are not there" in said and "clicks" in said
+    assert main(["history", "s3a://bucket/clicks"]) == 2
+    assert "not one in s3a" in capsys.readouterr().err
+
+
+def test_while_an_application_works_on_it_nothing_is_restored_but_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Made(tmp_path / "it")
+    now = time.time_ns() // 1_000_000
+    made.write("_mooring/in-use.json", Lease("app-7", now).as_json().decode())
+    assert main(["restore", str(made.directory), "--to-batch", "2"]) == 1
+    assert "the application app-7 works on" in capsys.readouterr().err
+    assert main(["restore", str(made.directory), "--to-batch", "2", "--into", str(tmp_path / "beside")]) == 0
+    assert main(["history", str(made.directory)]) == 0
+    assert "the application app-7 works on it" in capsys.readouterr().out
+    made.write("_mooring/in-use.json", Lease("app-7", now - 61_000).as_json().decode())
+    assert main(["restore", str(made.directory), "--to-batch", "2"]) == 0, "its note is old: it has died"
+
+
+def test_a_branch_is_not_made_inside_of_its_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = Made(tmp_path / "it")
+    inside = str(made.directory / "branch")
+    assert main(["restore", str(made.directory), "--to-batch", "2", "--into", inside]) == 2
+    assert f"--into {inside}: expected a place outside" in capsys.readouterr().err
