@@ -84,7 +84,10 @@ def _seen(desk: Desk, fleet: Fleet, action: Action, others: list[Action], view: 
         case Phase.RESTARTING:
             return moves.restarted(fleet, action, view.patience, view.now_ms)
         case Phase.EMPTYING | Phase.OPENING:
-            found = host_control.outcome(action, fleet, view.obeyed, view.rows, view.copies)
+            warm_by_ms = action.since_ms + view.patience.warm_up_ms
+            found = host_control.outcome(
+                action, fleet, view.obeyed, view.rows, view.copies, is_late=view.now_ms >= warm_by_ms
+            )
             return None if found is None else (*found, "")
         case _:
             found = standby_control.outcome(action, fleet, view.obeyed, view.copies)
@@ -116,6 +119,8 @@ def _turn_of(fleet: Fleet, action: Action, others: list[Action]) -> Seen | None:
         return None
     if any(other is not action and _meet(fleet, action, other) for other in others):
         return None
+    if _was_begun_with_another(fleet, action):
+        return Happening.NOT_POSSIBLE_ANY_MORE, "it was begun before, and the processor is on neither executor now", ""
     if action.request.standby is not None:
         return Happening.TURN_TO_CONTROL_STANDBYS, action.in_words, ""
     refused = None if action.begun else refusal(fleet, action.request)
@@ -129,13 +134,39 @@ def _turn_of(fleet: Fleet, action: Action, others: list[Action]) -> Seen | None:
     ended = fleet.restarts.get(str(action.request.uuid))  # by an agent before this one
     if ended is not None or (action.begun is None and moves.is_where_it_is(fleet, action)):
         source = now if ended is None else ended
-        if any(other.executor == source and other.is_under_way for other in others):
-            return None  # a processor is on its way to that executor
+        if source and any(source in (other.executor, other.source) and other.is_under_way for other in others):
+            return None  # a processor is on its way to that executor, or has it for a refuge
         return Happening.TURN_TO_RESTART, f"executor {source} ends when no task runs on it", source
     if action.begun is not None and action.begun.phase == Phase.SWITCHING.label:
         return Happening.WAS_SWITCHED, "an agent before this one had switched it", ""
     source = action.begun.source if action.begun else now
     return Happening.TURN_TO_MOVE, f"looking for an executor for {action.request.destination_host}", source
+
+
+def _was_begun_with_another(fleet: Fleet, action: Action) -> bool:
+    """Whether an agent before this one had switched another processor of this id, as ids are given anew at times."""
+    begun = action.begun
+    if begun is None or begun.phase != Phase.SWITCHING.label or action.request.processor_id not in fleet.processors:
+        return False
+    return fleet.processors[action.request.processor_id].executor not in (None, begun.source, begun.executor)
+
+
+def _ends(fleet: Fleet, action: Action) -> str:
+    """The executor that a restart ends, or will end; empty for any other request."""
+    if action.phase is Phase.RESTARTING:
+        return action.source
+    request = action.request
+    is_other = action.is_under_way or request.host_action is not None or request.standby is not None
+    if is_other or request.processor_id not in fleet.processors or not moves.is_where_it_is(fleet, action):
+        return ""
+    return fleet.processors[request.processor_id].executor or ""
+
+
+def _concerned(fleet: Fleet, action: Action) -> set[str]:
+    """The processors that a request is about: a restart is about all on the executor that ends."""
+    ends = _ends(fleet, action)
+    beside = {id for id, executor in fleet.executor_of.items() if ends and executor == ends}
+    return {fleet.base_of(action.request.processor_id), *beside}
 
 
 def _meet(fleet: Fleet, one: Action, other: Action) -> bool:
@@ -148,12 +179,12 @@ def _meet(fleet: Fleet, one: Action, other: Action) -> bool:
         is_same = is_same and one.request.destination_host == other.request.destination_host
         ends_it = one.request.host_action is HostAction.OPEN and other.phase is Phase.EMPTYING
         return is_same and not ends_it
-    a, b = fleet.base_of(one.request.processor_id), fleet.base_of(other.request.processor_id)
-    if a == b:
+    ours, theirs = _concerned(fleet, one), _concerned(fleet, other)
+    if ours & theirs:
         return True
     if one.request.standby is not None and other.request.standby is not None:
         return False  # each is about copies of its own
-    return _holds_copies_of(fleet, a, b) or _holds_copies_of(fleet, b, a)
+    return any(_holds_copies_of(fleet, a, b) or _holds_copies_of(fleet, b, a) for a in ours for b in theirs)
 
 
 def _holds_copies_of(fleet: Fleet, holder: str, id: str) -> bool:
@@ -180,9 +211,9 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
         match action.phase:
             case Phase.RESTARTING:
                 action = replace(action, source=executor)
-                wait_ms = min(
-                    moves.MOST_WAIT_FOR_IDLE_MS, action.request.request_expiry_ms or moves.MOST_WAIT_FOR_IDLE_MS
-                )
+                expiry_ms = action.request.request_expiry_ms
+                most_ms = moves.MOST_WAIT_FOR_IDLE_MS
+                wait_ms = most_ms if expiry_ms is None else min(most_ms, expiry_ms)
                 orders = [RestartExecutor(str(action.request.uuid), executor, wait_ms)] if executor else []
             case Phase.RESERVING:
                 action = replace(action, source=executor)
@@ -211,6 +242,8 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
             case Phase.FAILED if before is Phase.SWITCHING and happening is not Happening.NOT_POSSIBLE_ANY_MORE:
                 fleet, told, where = moves.gone_back(fleet, action)
                 message = f"{message}: {where}"
+            case Phase.FAILED if before is Phase.RENEWING_COPIES and _is_of_a_standby(fleet, action):
+                fleet = standby_moves.wanted_nowhere(standby_moves.arrived(fleet, action), action)
             case _:
                 fleet = standby_moves.arrived(fleet, action)
     except InvalidGroupingError as refused:
@@ -219,6 +252,7 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
         action, message = replace(action, phase=Phase.FAILED), f"no plan for it: {refused}"
     says: list[Order] = [Say(text) for text in told]
     if action.phase in _OVER:
+        fleet = moves.restarted_for_nobody(fleet, action)
         begins = [] if before is not Phase.WAITING else [in_progress(action, now_ms)]
         desk, answers = desk.done(action, message, now_ms)
         return desk, fleet, [*begins, *answers, *says]

@@ -40,9 +40,16 @@ def unbind(fleet: Fleet, executor_id: str, now_ms: int) -> Fleet:
     return replace(fleet, processors=processors)
 
 
-def drop_expired(fleet: Fleet, now_ms: int) -> Fleet:
-    """Give up processors that have waited longer than the rebind timeout, and ask to regroup their tasks at once."""
-    expired = {id for id, processor in fleet.processors.items() if rebind_deadline_ms(fleet, processor) <= now_ms}
+def drop_expired(fleet: Fleet, now_ms: int, restarting: frozenset[str] = frozenset()) -> Fleet:
+    """Give up processors that have waited longer than the rebind timeout, and ask to regroup their tasks at once.
+
+    Those of executors that are `restarting` for an operator wait as long as their request does.
+    """
+    expired = {
+        id
+        for id, processor in fleet.processors.items()
+        if processor.was_on not in restarting and rebind_deadline_ms(fleet, processor) <= now_ms
+    }
     if not expired:
         return fleet
     kept = {id: processor for id, processor in fleet.processors.items() if id not in expired}

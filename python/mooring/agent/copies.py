@@ -77,6 +77,18 @@ def are_caught_up(fleet: Fleet, model: JobModel, processors: Collection[str]) ->
     return all(copy is not None and copy.lag_versions == 0 for copy in seen)
 
 
+def all_caught_up(fleet: Fleet) -> bool:
+    """Whether every copy that can be made was seen at most one version behind."""
+    partition_of = fleet.partition_of_task()
+    return all(
+        copy is not None and copy.lag_versions <= MOST_LAG_VERSIONS
+        for id, standbys in standbys_of(fleet, fleet.model).items()
+        if id in fleet.executor_of
+        for task, copy in standbys.items()
+        if task.standby_of in partition_of and fleet.queries[partition_of[task.standby_of][0]].can_be_copied
+    )
+
+
 def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
     """All copies that have a living executor, those of one task in the order of their replicas; then what warms up."""
     partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of

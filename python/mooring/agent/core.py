@@ -17,8 +17,9 @@ from mooring.agent.copies import wanted_copies, with_seen_copies, without_gone_c
 from mooring.agent.drains import Drainage, is_about_drains
 from mooring.agent.drains import advanced as drains_advanced
 from mooring.agent.fleet import Executor, Fleet, Query
+from mooring.agent.moves import being_restarted
 from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
-from mooring.agent.requests import Desk, RequestsRead, taken_in
+from mooring.agent.requests import Answer, Desk, RemoveMessages, RequestsRead, taken_in
 from mooring.agent.rows import plan_rows
 from mooring.agent.steps import is_settled
 from mooring.agent.takeover import taken_over, with_failovers_counted
@@ -70,7 +71,7 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
     mind = absorb(mind, event)
     if _is_no_reason_for_a_plan(mind.fleet, event):
         return mind, []
-    fleet = drop_expired(mind.fleet, event.at_ms)
+    fleet = drop_expired(mind.fleet, event.at_ms, being_restarted(mind.desk))
     fleet, orders = _regroup_when_due(fleet, event.at_ms)
     desk, answers = taken_in(mind.desk, fleet, event) if isinstance(event, RequestsRead) else (mind.desk, [])
     desk, fleet, steps = advanced(desk, fleet, _view(mind, event.at_ms))
@@ -79,7 +80,8 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
     mind, orders = _difference(replace(mind, fleet=fleet, desk=desk), orders, event.at_ms)
     mind = replace(mind, fleet=_with_drained_hosts_emptied(before, mind.fleet, event.at_ms))
     mind, kept = _word_kept(mind)
-    return mind, [*orders, *kept, *endings]
+    answers = [order for order in orders if isinstance(order, (Answer, RemoveMessages))]
+    return mind, [*(order for order in orders if order not in answers), *kept, *answers, *endings]
 
 
 def _view(mind: Mind, now_ms: int) -> View:
@@ -136,7 +138,8 @@ def next_deadline_ms(mind: Mind) -> float:
     fleet = mind.fleet
     gate = mind.gate.deadline_ms(fleet.executors, _barrier_timeout_ms(mind))
     first_plans = [_first_plan_deadline_ms(fleet, query) for query in _waiting(fleet)]
-    rebinds = [rebind_deadline_ms(fleet, processor) for processor in fleet.processors.values()]
+    restarting = being_restarted(mind.desk)
+    rebinds = [rebind_deadline_ms(fleet, p) for p in fleet.processors.values() if p.was_on not in restarting]
     due = (fleet.regroup_at_ms, fleet.even_out_by_ms, fleet.settled_by_ms)
     regroup = [at_ms for at_ms in due if at_ms is not None]
     request = float("-inf") if may_advance(mind.desk, fleet, _view(mind, now_ms=0)) else float("inf")

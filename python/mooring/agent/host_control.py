@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mooring.agent.binding import ask_for_regrouping
+from mooring.agent.copies import all_caught_up
 from mooring.agent.fleet import Fleet
 from mooring.agent.requests import Action
 from mooring.agent.rows import where_the_jvm_fell_back_to
@@ -31,10 +32,11 @@ def controlled(fleet: Fleet, action: Action, now_ms: int) -> Fleet:
     return fleet if drained == fleet.drained else ask_for_regrouping(replace(fleet, drained=drained), now_ms)
 
 
-def outcome(action: Action, fleet: Fleet, obeyed: int, rows: Rows, copies: Copies) -> Outcome | None:
+def outcome(action: Action, fleet: Fleet, obeyed: int, rows: Rows, copies: Copies, is_late: bool) -> Outcome | None:
     """What has come of it; None while something is left.
 
-    `obeyed` is the version of the job model that the JVM has, `rows` and `copies` what it was told.
+    `obeyed` is the version of the job model that the JVM has, `rows` and `copies` what it was told. When it `is_late`,
+    copies elsewhere that have not caught up are not waited for any more.
     """
     host = action.request.destination_host
     if action.request.host_action is HostAction.OPEN:
@@ -47,6 +49,11 @@ def outcome(action: Action, fleet: Fleet, obeyed: int, rows: Rows, copies: Copie
     here = {executor.id for executor in fleet.executors.values() if executor.location == host}
     held = {id for by in copies.values() for holders in by.values() for id in holders}
     if here & (held | set(where_the_jvm_fell_back_to(fleet, rows).values())):
+        return None
+    sources = {move.source for move in fleet.moves.values() if move.is_switched}
+    if here & sources:  # a processor that has just left it would come back if its move failed
+        return None
+    if not (is_late or all_caught_up(fleet)):
         return None
     return Happening.EMPTY, f"host {host} is empty, and stays so until mooring open-host {host}"
 

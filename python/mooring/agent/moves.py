@@ -159,6 +159,17 @@ def on_its_way(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet
     return replace(fleet, moves={**fleet.moves, action.request.processor_id: move})
 
 
+def restarted_for_nobody(fleet: Fleet, action: Action) -> Fleet:
+    """With no executor that ends for this request: one that did not end works on, with its processors."""
+    uuid = str(action.request.uuid)
+    return replace(fleet, restarts={other: executor for other, executor in fleet.restarts.items() if other != uuid})
+
+
+def being_restarted(desk: Desk) -> frozenset[str]:
+    """The executors that end, or have ended, for a request that is not over: their processors are waited for."""
+    return frozenset(action.source for action in desk.actions if action.phase is Phase.RESTARTING)
+
+
 def arrived(fleet: Fleet, action: Action) -> Fleet:
     """With the processor not on its way any more, wherever it is."""
     id = action.request.processor_id

@@ -19,6 +19,7 @@ from mooring.model.orders import Order, Say
 from mooring.placement import (
     ContainerPlacementRequestMessage,
     ContainerPlacementResponseMessage,
+    HostAction,
     StandbyAction,
     StatusCode,
     StoredMessages,
@@ -166,7 +167,8 @@ def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[
         else:
             action = Action(request, since_ms=event.at_ms, begun=desk.begun.get(str(request.uuid)))
             seen[request.uuid] = None
-            if refused is not None and action.begun is None:
+            may_change = any(_may_change(fleet, earlier.request, request) for earlier in (*desk.actions, *accepted))
+            if refused is not None and action.begun is None and not may_change:
                 phase = Phase.REFUSED if response is None else Phase.FAILED  # it had been accepted
                 desk, answers = desk.done(replace(action, phase=phase), refused, event.at_ms)
                 was_waiting = response is not None and response.status_code is StatusCode.ACCEPTED
@@ -176,6 +178,18 @@ def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[
             if response is None:  # else an agent before this one had accepted it
                 orders.append(action.answered(f"accepted: {action.in_words}", event.at_ms))
     return desk.with_news(accepted, seen), [*orders, *_old_responses(fleet, event)]
+
+
+def _may_change(
+    fleet: Fleet, earlier: ContainerPlacementRequestMessage, request: ContainerPlacementRequestMessage
+) -> bool:
+    """Whether what forbids a request now may be over when an earlier one is done: then it is judged in its turn."""
+    if _turn(earlier) > _turn(request) or request.uuid == earlier.uuid:
+        return False
+    if earlier.host_action is not None:
+        return earlier.host_action is HostAction.OPEN and earlier.destination_host == request.destination_host
+    known = fleet.base_of(request.processor_id)
+    return known in fleet.processors and fleet.base_of(earlier.processor_id) == known
 
 
 def in_progress(action: Action, now_ms: int) -> Order:

@@ -7,6 +7,7 @@ restart lets go of the copies for a moment: the executors close them, and open t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -29,7 +30,8 @@ def turn(fleet: Fleet, action: Action) -> Seen:
     """What its turn means: whether the standby goes elsewhere, or is restarted."""
     standby, destination = action.request.processor_id, action.request.destination_host
     places = places_of_replicas(fleet, standby)
-    if destination == LAST_SEEN or places.keys() == {destination}:
+    goes_on = action.begun is not None and bool(action.begun.executor)  # an agent before this one had begun the move
+    if not goes_on and (destination == LAST_SEEN or places.keys() == {destination}):
         where = ", ".join(sorted(places, key=natural_order)) or "nowhere"
         return Happening.TURN_TO_RESTART_COPIES, f"standby {standby} at {where} is let go of and made again", ""
     return Happening.TURN_TO_MOVE, f"looking for an executor for {destination}", ""
@@ -78,6 +80,14 @@ def made(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
     return with_copies_renewed(replace(here, pinned_standbys=pins))
 
 
+def wanted_nowhere(fleet: Fleet, action: Action) -> Fleet:
+    """After a move that failed: where the standby was to be holds no more for later plans."""
+    if not action.executor:
+        return fleet
+    standby = action.request.processor_id
+    return replace(fleet, pinned_standbys={id: at for id, at in fleet.pinned_standbys.items() if id != standby})
+
+
 def arrived(fleet: Fleet, action: Action) -> Fleet:
     """With the standby neither on its way nor let go of."""
     standby = action.request.processor_id
@@ -88,15 +98,20 @@ def outcome(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_m
     """What has come of the plan that has the copies where they are wanted."""
     if fleet.queries and obeyed < action.version:
         return None
-    standby, destination = action.request.processor_id, fleet.executors.get(action.executor)
+    standby = action.request.processor_id
     held = copies_of(fleet, standby)
-    place = destination.location if destination else ""
+    if not held:
+        return Happening.NO_PLAN, f"no task of processor {fleet.base_of(standby)} has a copy as standby {standby}", ""
+    place = fleet.pinned_standbys.get(standby, "") if action.executor else ""
     elsewhere = sorted((name for name, id in held.items() if place not in ("", fleet.places[id])), key=natural_order)
+    if elsewhere and action.executor not in fleet.executors:
+        lost = f"executor {action.executor} was lost: {len(elsewhere)} of {len(held)} copies are not at {place}"
+        return Happening.DESTINATION_LOST, lost, ""
     if elsewhere:
         count = f"{len(elsewhere)} of {len(held)} copies can not be at {place}, as that of {elsewhere[0]}"
         return Happening.NO_PLAN, f"{count}: another one, or its zone, is in the way", ""
     may_lag = now_ms >= action.since_ms + CATCH_UP_MS
-    cold = [name for name in held if not _has_caught_up(fleet, standby, name, MOST_LAG_VERSIONS if may_lag else 0)]
+    cold = _cold_copies(fleet, held, MOST_LAG_VERSIONS if may_lag else 0)
     if not cold:
         where = ", ".join(sorted({fleet.places[id] for id in held.values()}, key=natural_order)) or "nowhere"
         return Happening.IN_FORCE, f"the {len(held)} copies of standby {standby} are at {where}", ""
@@ -105,15 +120,18 @@ def outcome(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_m
     return None
 
 
-def _has_caught_up(fleet: Fleet, standby: str, task: str, most_lag: int) -> bool:
-    query, _ = fleet.partition_of_task().get(task, ("", -1))
-    if query not in fleet.queries or not fleet.queries[query].has_rocksdb:
-        return True
-    holder = copies_of(fleet, standby)[task]
-    copies = standbys_of(fleet, fleet.model)[holder]
-    return any(
-        copy is not None and copy.lag_versions <= most_lag for model, copy in copies.items() if model.standby_of == task
-    )
+def _cold_copies(fleet: Fleet, held: Mapping[str, str], most_lag: int) -> list[str]:
+    """Of these tasks, with the processors that hold a copy of each, those whose copy has not caught up."""
+    partition_of, copies = fleet.partition_of_task(), standbys_of(fleet, fleet.model)
+
+    def is_cold(task: str, holder: str) -> bool:
+        query, _ = partition_of.get(task, ("", -1))
+        if query not in fleet.queries or not fleet.queries[query].has_rocksdb:
+            return False
+        seen = [copy for model, copy in copies[holder].items() if model.standby_of == task]
+        return not any(copy is not None and copy.lag_versions <= most_lag for copy in seen)
+
+    return [task for task, holder in held.items() if is_cold(task, holder)]
 
 
 def executor_for(fleet: Fleet, action: Action) -> Executor | None:
@@ -121,8 +139,9 @@ def executor_for(fleet: Fleet, action: Action) -> Executor | None:
     standby, destination = action.request.processor_id, action.request.destination_host
     able = {id: fleet.executor_of[id] for id in fleet.may_hold_copies}
     closed = {fleet.places[fleet.base_of(standby)], *places_of_replicas(fleet, standby, others=True)}
-    if destination == ANY_HOST:
-        closed |= places_of_replicas(fleet, standby).keys()
+    here = places_of_replicas(fleet, standby).keys()
+    if destination == ANY_HOST and len(here) == 1:  # else its copies are spread, and any host that has some will do
+        closed |= here
     held = {
         id: sum(task.standby_of is not None for task in container.tasks.values())
         for id, container in fleet.model.containers.items()

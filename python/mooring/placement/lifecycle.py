@@ -104,6 +104,7 @@ TABLE: Final = (
     Row(P.LETTING_GO, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the copies are made again"),
     Row(P.RENEWING_COPIES, H.IN_FORCE, P.DONE, "nothing"),
     Row(P.RENEWING_COPIES, H.NO_PLAN, P.FAILED, "the last plan stays in force"),
+    Row(P.RENEWING_COPIES, H.DESTINATION_LOST, P.FAILED, "the copies are where the plan has them"),
     Row(P.RENEWING_COPIES, H.EXPIRED, P.FAILED, "the copies are made all the same"),
     Row(P.RENEWING_COPIES, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
     Row(P.EMPTYING, H.EMPTY, P.DONE, "the host stays empty until it is opened"),

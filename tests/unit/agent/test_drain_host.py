@@ -169,3 +169,41 @@ def test_drained_hosts_are_remembered_and_shown() -> None:
     new = a_new_agent(desks.story)
     goes_on(new, 3)
     assert new.story.mind.fleet.drained == {"b"} and "b" not in hosts_at_work(new)
+
+
+def test_a_host_that_held_copies_is_empty_when_they_are_warm_elsewhere() -> None:
+    desks = at_work(factor=2)
+    drain = asks(desks, HostAction.DRAIN, "b")
+    for _ in range(12):
+        desks.after(TIMING.debounce_ms)
+        desks.warms_up(behind=5)
+        desks.runs_a_batch()
+    assert desks.changes(drain) == DONE[:2], "a copy is five versions behind"
+    goes_on(desks)
+    assert desks.changes(drain) == DONE
+
+
+def test_what_is_forbidden_now_and_allowed_after_an_earlier_request_waits_for_that() -> None:
+    desks = at_work()
+    asks(desks, HostAction.DRAIN, "b")
+    goes_on(desks)
+    opened = Request(uuid4(), APP, ANY_PROCESSOR, "b", 2, host_action=HostAction.OPEN)
+    placed = Request(uuid4(), APP, "0", "b", 3)
+    for request in (opened, placed):
+        desks.requests[request.uuid] = request
+    desks.is_read()
+    goes_on(desks, 3)
+    assert desks.changes(opened) == DONE and desks.changes(placed)[0] == "ACCEPTED"
+    assert desks.changes(placed)[-1] == "SUCCEEDED", desks.message(placed)
+
+
+def test_what_operators_said_is_kept_before_they_are_told_that_it_is_done() -> None:
+    desks = at_work()
+    asks(desks, HostAction.DRAIN, "b")
+    goes_on(desks)
+    heard = len(desks.story.orders)
+    opened = asks(desks, HostAction.OPEN, "b")
+    goes_on(desks, 1)
+    assert desks.changes(opened) == DONE
+    kinds = [type(order).__name__ for order in desks.story.orders[heard:]]
+    assert kinds.index("SaveWord") < kinds.index("Answer")

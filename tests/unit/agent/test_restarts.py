@@ -112,3 +112,50 @@ def test_a_successor_that_comes_before_the_executor_has_gone_takes_its_processor
     desks.after(TIMING.rebind_timeout_ms)
     assert {desks.story.mind.fleet.processors[id].executor for id in ("0", "1")} == {"7"}
     assert desks.changes(restart) == DONE and desks.story.mind.fleet.processor_of_task() == before
+
+
+def test_after_a_restart_that_failed_the_next_executor_there_takes_nothing_over(desks: Desks) -> None:
+    desks.places("0", LAST_SEEN, expiry_ms=30_000)
+    desks.is_read()
+    uuid = str(next(iter(desks.requests)))
+    desks.story.take(events.ExecutorRestarting(desks.story.now_ms, uuid, "1"))
+    desks.after(33_000)
+    desks.story.joins("7@a")
+    desks.after(TIMING.debounce_ms)
+    fleet = desks.story.mind.fleet
+    assert fleet.executor_of["0"] == "1" and not fleet.restarts
+    assert "7" in fleet.executor_of.values()
+
+
+def test_a_restart_is_waited_for_longer_than_processors_are_otherwise(desks: Desks) -> None:
+    asked = desks.places("0", LAST_SEEN, expiry_ms=5 * TIMING.rebind_timeout_ms)
+    desks.is_read()
+    desks.story.dies("1")
+    desks.after(TIMING.rebind_timeout_ms + 1_000)
+    desks.after(TIMING.rebind_timeout_ms)
+    assert desks.changes(asked) == DONE[:2]
+    desks.story.joins("7@a")
+    desks.after()
+    assert desks.changes(asked) == DONE and desks.story.mind.fleet.executor_of["0"] == "7"
+    desks.story.dies("7")
+    desks.after(TIMING.rebind_timeout_ms + 1_000)
+    assert "0" not in desks.story.mind.fleet.processors, "as ever"
+
+
+def test_a_restart_waits_for_what_others_on_its_executor_are_about() -> None:
+    desks = Desks(running(partitions=4, executors=FOUR))
+    desks.places("1", "a")
+    desks.is_read()
+    desks.warms_up()
+    desks.runs_a_batch()
+    assert where(desks, "1") == {"1"}, "two processors are on executor 1 now"
+    away = desks.places("1", "c", at_ms=2)
+    desks.is_read()
+    restart = desks.places("0", LAST_SEEN, at_ms=3)
+    desks.is_read()
+    assert desks.changes(restart) == DONE[:1] and restarts(desks) == []
+    desks.warms_up()
+    assert restarts(desks) == [], "it is the refuge of processor 1 until that has worked at c"
+    desks.runs_a_batch()
+    desks.after()
+    assert desks.changes(away) == DONE and restarts(desks) == ["1"]

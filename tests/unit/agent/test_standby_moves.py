@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mooring.agent.copies import copies_of
 from mooring.agent.moves import CATCH_UP_MS, Patience
+from mooring.agent.requests import Desk
 from mooring.agent.standby_moves import LET_GO_MS
+from mooring.agent.word import Begun
 from mooring.model import events
-from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY
+from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, StatusCode
 from tests.unit.agent.builders import TIMING, running
 from tests.unit.agent.desks import Desks
 from tests.unit.agent.moving import DONE, FAILED, a_new_agent, executor_at, kept_word, tasks_of, warm_on_four, where
@@ -226,3 +230,47 @@ def test_a_processor_that_moves_to_where_its_standby_is_wanted_keeps_the_rule(de
     assert desks.changes(moved) == DONE and where(desks, "0") == {executor_at(desks, host)}
     assert hosts_of(desks) and host not in hosts_of(desks)
     desks.check()
+
+
+def test_a_destination_that_dies_at_the_end_is_a_failure_and_wanted_no_more(desks: Desks) -> None:
+    host = free_for_standby(desks)
+    asked = desks.places("0-0", host)
+    desks.is_read()
+    desks.warms_up(behind=1)
+    desks.after(CATCH_UP_MS)
+    assert desks.changes(asked) == DONE[:2] and hosts_of(desks) == {host}
+    desks.story.dies(executor_at(desks, host))
+    desks.after(TIMING.rebind_timeout_ms + TIMING.debounce_ms)
+    desks.warms_up()
+    assert desks.changes(asked) == FAILED and "was lost" in desks.message(asked)
+    assert not desks.story.mind.fleet.pinned_standbys
+
+
+def test_a_new_agent_does_not_restart_copies_that_an_old_one_had_moved(desks: Desks) -> None:
+    host = free_for_standby(desks)
+    asked = desks.places("0-0", host)
+    desks.is_read()
+    desks.warms_up()
+    desks.story.mind = replace(desks.story.mind, desk=Desk())  # it has answered nothing yet
+    new = a_new_agent(desks.story)
+    new.requests[asked.uuid] = asked
+    new.responses[asked.uuid] = asked.answered(StatusCode.IN_PROGRESS, "on its way", 1)
+    new.story.mind = replace(
+        new.story.mind, desk=Desk(begun={str(asked.uuid): Begun("renewing copies", "", executor_at(desks, host))})
+    )
+    new.is_read()
+    assert not new.story.mind.fleet.let_go
+    new.warms_up()
+    new.after(CATCH_UP_MS)
+    assert new.changes(asked)[-1] == "SUCCEEDED" and hosts_of(new) == {host}
+
+
+def test_copies_that_are_spread_may_go_to_any_host(desks: Desks) -> None:
+    desks = Desks(running(partitions=12, executors=("1@a", "2@b", "3@c"), factor=2))
+    desks.warms_up()
+    assert hosts_of(desks) == {"b", "c"}
+    asked = desks.places("0-0", ANY_HOST)
+    desks.is_read()
+    desks.warms_up()
+    desks.warms_up()
+    assert desks.changes(asked) == DONE and len(hosts_of(desks)) == 1
