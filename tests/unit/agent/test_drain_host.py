@@ -10,7 +10,7 @@ import pytest
 from mooring.agent.status import Tally, status_of
 from mooring.agent.steps import IDLE_MS
 from mooring.agent.word import OperatorsWord
-from mooring.placement import ANY_HOST, ANY_PROCESSOR, LAST_SEEN, HostAction
+from mooring.placement import ANY_HOST, ANY_PROCESSOR, LAST_SEEN, STANDBY, HostAction
 from tests.unit.agent.builders import TIMING, running
 from tests.unit.agent.desks import APP, Desks, Request
 from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, kept_word
@@ -171,15 +171,20 @@ def test_drained_hosts_are_remembered_and_shown() -> None:
     assert new.story.mind.fleet.drained == {"b"} and "b" not in hosts_at_work(new)
 
 
-def test_a_host_that_held_copies_is_empty_when_they_are_warm_elsewhere() -> None:
+def test_a_host_that_held_copies_alone_is_empty_when_they_are_warm_elsewhere() -> None:
     desks = at_work(factor=2)
-    drain = asks(desks, HostAction.DRAIN, "b")
-    for _ in range(12):
+    moved = desks.places("0", STANDBY)
+    desks.is_read()
+    goes_on(desks, 3)
+    assert desks.changes(moved) == DONE and "a" not in hosts_at_work(desks)
+    assert "1" in {id for held in desks.story.copies["q"].values() for id in held}
+    drain = asks(desks, HostAction.DRAIN, "a", at_ms=2)
+    for _ in range(4):
         desks.after(TIMING.debounce_ms)
         desks.warms_up(behind=5)
         desks.runs_a_batch()
-    assert desks.changes(drain) == DONE[:2], "a copy is five versions behind"
-    goes_on(desks)
+    assert desks.changes(drain) == DONE[:2], "copies are five versions behind"
+    goes_on(desks, 3)
     assert desks.changes(drain) == DONE
 
 
