@@ -31,8 +31,12 @@ class Verification:
         return (*obstacles, *damaged)
 
     def newest_whole(self) -> int | None:
-        """The newest batch after which nothing is wrong; None when there is none."""
-        return next((batch for batch in reversed(list(self._survey.commits)) if not self.faults_after(batch)), None)
+        """The newest batch after which nothing is wrong and a query can go on; None when there is none.
+
+        A query does not go on after a batch in which a drain let its state out.
+        """
+        candidates = (batch for batch in reversed(list(self._survey.commits)) if not self._survey.is_flushed(batch))
+        return next((batch for batch in candidates if not self.faults_after(batch)), None)
 
     def files_read(self) -> int:
         """How many files were read so far."""

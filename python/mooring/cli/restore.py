@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     into = None if arguments.into is None else local_path("--into", arguments.into, INSTEAD)
     if into is not None and (into == checkpoint or checkpoint in into.parents):
         raise BadUsage(f"--into {arguments.into}: expected a place outside of the checkpoint {checkpoint}")
-    if into is None:
+    if into is None and not arguments.dry_run:
         refuse_running(checkpoint)
     progress = ProgressLine(time.monotonic)
     with Proofs() as proofs:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mooring.checkpoint import Survey, Verification, described
+from mooring.checkpoint.drain_marks import FLUSHED_FROM_MS
 from mooring.errors import CheckpointError
 from tests.unit.checkpoint.made import SST, Made
 
@@ -123,6 +124,13 @@ def test_content_is_read_once_and_what_is_damaged_costs_every_batch_that_needs_i
     )
     assert verification.newest_whole() == 3
     assert len(read) == len(set(read)) == verification.files_read()
+
+
+def test_the_newest_whole_batch_is_one_before_a_drain_let_its_state_out(tmp_path: Path) -> None:
+    made = Made(tmp_path / "it")
+    text = (made.directory / "commits/5").read_text()
+    made.write("commits/5", text.replace('"nextBatchWatermarkMs": 6000', f'"nextBatchWatermarkMs": {FLUSHED_FROM_MS}'))
+    assert Verification(made.survey(), lambda file, codec: None).newest_whole() == 4
 
 
 def test_an_operator_without_a_description_is_refused_by_name(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def test_while_an_application_works_on_it_nothing_is_restored_but_beside_it(
     assert main(["restore", str(made.directory), "--to-batch", "2"]) == 1
     assert "the application app-7 works on" in capsys.readouterr().err
     assert main(["restore", str(made.directory), "--to-batch", "2", "--into", str(tmp_path / "beside")]) == 0
+    assert main(["restore", str(made.directory), "--to-batch", "2", "--dry-run"]) == 0, "it may be looked at"
     assert main(["history", str(made.directory)]) == 0
     assert "the application app-7 works on it" in capsys.readouterr().out
     made.write("_mooring/in-use.json", Lease("app-7", now - 61_000).as_json().decode())
