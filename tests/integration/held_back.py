@@ -147,7 +147,7 @@ def chain_of_timers() -> Rows:
     return [(key, number) for key in range(5) for number in (1, 2, 3)]
 
 
-QUICK = {"sessions into windows", "timers of processing time"}
+QUICK = {"sessions into windows"}
 KINDS = {
     "windows": Kind(window_counts, windows),
     "sessions": Kind(session_counts, sessions),
