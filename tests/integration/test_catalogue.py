@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from mooring import configure
 from mooring.checkpoint.state_table import DELTA_PACKAGE
-from mooring.jar import jar_path
-from mooring.testing.events import START_MS, utc
 from mooring.testing.probes import wait_until
-from tests.integration.held_back import EVENTS, outer_join_in_windows, window_counts
+from tests.integration.held_back import outer_join_in_windows, window_counts
+from tests.integration.one_jvm import application, events_in_files
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 FILES = 6
@@ -23,48 +20,19 @@ FILES = 6
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """An application with the plugin and with Delta's jars, which its session does not use."""
-    here = tmp_path_factory.mktemp("catalogue")
-    builder = configure(
-        SparkSession.builder.master("local[2]").appName("catalogue"),
-        metadata=str(here / "metadata"),
-        local_store_dir=str(here / "store"),
-        checkpoint_catalog_enabled="true",
-        checkpoint_catalog_interval="1s",
-    )
-    settings = {
-        "spark.jars": str(jar_path()),
+    """With Delta's jars, which the session does not use."""
+    delta = {
         "spark.jars.packages": DELTA_PACKAGE,
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.warehouse.dir": str(here / "warehouse"),
         "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
     }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("WARN")
-    yield session
-    session.stop()
+    ours = {"checkpoint_catalog_enabled": "true", "checkpoint_catalog_interval": "1s"}
+    with application("catalogue", tmp_path_factory.mktemp("catalogue"), delta, **ours) as session:
+        yield session
 
 
 @pytest.fixture
 def events(spark: SparkSession, tmp_path: Path) -> DataFrame:
-    directory = tmp_path / "events"
-    directory.mkdir()
-    for number in range(FILES):
-        part = EVENTS[number * len(EVENTS) // FILES : (number + 1) * len(EVENTS) // FILES]
-        file = directory / f"{number}.json"
-        file.write_text("\n".join(json.dumps({"key": key, "time": utc(ms)}) for key, ms in part))
-        os.utime(file, (START_MS / 1000 + number,) * 2)
-    stream = spark.readStream.schema("key LONG, time TIMESTAMP").option("maxFilesPerTrigger", 1).json(str(directory))
-    return stream.withWatermark("time", "10 seconds")
+    return events_in_files(spark, tmp_path / "events", FILES).withWatermark("time", "10 seconds")
 
 
 @pytest.mark.parametrize("changelog", ["true", pytest.param("false", marks=pytest.mark.heavy)])

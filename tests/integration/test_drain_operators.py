@@ -6,7 +6,6 @@ The input is four small files, one a batch. What is to come out is computed with
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,57 +18,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import StreamingQuery
 
-from mooring import configure
 from mooring.client import MooringClient
 from mooring.drain import StopMode
-from mooring.jar import jar_path
-from mooring.testing.events import START_MS, utc
 from mooring.testing.probes import wait_until
 from tests.integration.held_back import EVENTS, KINDS, QUICK, window_counts, windows
+from tests.integration.one_jvm import application, events_in_files
 
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """An application with the plugin, as in a notebook."""
-    here = tmp_path_factory.mktemp("drains")
-    builder = configure(
-        SparkSession.builder.master("local[2]").appName("drains"),
-        metadata=str(here / "metadata"),
-        local_store_dir=str(here / "store"),
-        drain_poll_interval="100ms",
-    )
-    settings = {
-        "spark.jars": str(jar_path()),
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.warehouse.dir": str(here / "warehouse"),
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-    }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("WARN")
-    yield session
-    session.stop()
+    with application("drains", tmp_path_factory.mktemp("drains"), drain_poll_interval="100ms") as session:
+        yield session
 
 
 @pytest.fixture
 def raw(spark: SparkSession, tmp_path: Path) -> DataFrame:
     """The input as a stream: `key` and `time`."""
-    directory = tmp_path / "events"
-    directory.mkdir()
-    for number in range(4):
-        part = EVENTS[number * len(EVENTS) // 4 : (number + 1) * len(EVENTS) // 4]
-        lines = [json.dumps({"key": key, "time": utc(ms)}) for key, ms in part]
-        file = directory / f"{number}.json"
-        file.write_text("\n".join(lines))
-        os.utime(file, (START_MS / 1000 + number,) * 2)  # the order in which Spark reads them
-    return spark.readStream.schema("key LONG, time TIMESTAMP").option("maxFilesPerTrigger", 1).json(str(directory))
+    return events_in_files(spark, tmp_path / "events", 4)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ again.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,13 +18,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from mooring import configure
 from mooring.cli.main import main
 from mooring.client import MooringClient
-from mooring.jar import jar_path
-from mooring.testing.events import START_MS, utc
 from mooring.testing.probes import wait_until
 from tests.integration.held_back import EVENTS, KINDS
+from tests.integration.one_jvm import application, events_in_files
 
 FILES = 6
 IN_BRIEF = "sessions into windows"
@@ -35,46 +32,14 @@ FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """An application with the plugin, as in a notebook."""
-    here = tmp_path_factory.mktemp("rollback")
-    builder = configure(
-        SparkSession.builder.master("local[2]").appName("rollback"),
-        metadata=str(here / "metadata"),
-        local_store_dir=str(here / "store"),
-        drain_poll_interval="100ms",
-    )
-    settings = {
-        "spark.jars": str(jar_path()),
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.warehouse.dir": str(here / "warehouse"),
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-    }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("WARN")
-    yield session
-    session.stop()
+    with application("rollback", tmp_path_factory.mktemp("rollback"), drain_poll_interval="100ms") as session:
+        yield session
 
 
 @pytest.fixture
 def events(spark: SparkSession, tmp_path: Path) -> DataFrame:
     """The input as a stream: `key` and `time`, with a watermark of ten seconds."""
-    directory = tmp_path / "events"
-    directory.mkdir()
-    for number in range(FILES):
-        part = EVENTS[number * len(EVENTS) // FILES : (number + 1) * len(EVENTS) // FILES]
-        file = directory / f"{number}.json"
-        file.write_text("\n".join(json.dumps({"key": key, "time": utc(ms)}) for key, ms in part))
-        os.utime(file, (START_MS / 1000 + number,) * 2)  # the order in which Spark reads them
-    stream = spark.readStream.schema("key LONG, time TIMESTAMP").option("maxFilesPerTrigger", 1).json(str(directory))
-    return stream.withWatermark("time", "10 seconds")
+    return events_in_files(spark, tmp_path / "events", FILES).withWatermark("time", "10 seconds")
 
 
 class Job:

@@ -1,0 +1,65 @@
+"""An application with the plugin in one JVM, as in a notebook, and small input files for its queries."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+from mooring import configure
+from mooring.jar import jar_path
+from mooring.testing.events import START_MS, utc
+from tests.integration.held_back import EVENTS
+
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+}
+
+
+@contextmanager
+def application(name: str, here: Path, further: dict[str, str] | None = None, **ours: str) -> Iterator[SparkSession]:
+    """Its session; `here` is for its files, `further` are settings of Spark's, `ours` those of the plugin."""
+    if further and "spark.jars.packages" in further:
+        _end_jvm()  # packages are looked for when it starts
+    plain = SparkSession.builder.master("local[2]").appName(name)
+    builder = configure(plain, metadata=str(here / "metadata"), local_store_dir=str(here / "store"), **ours)
+    places = {"spark.jars": str(jar_path()), "spark.sql.warehouse.dir": str(here / "warehouse")}
+    for key, value in {**_SETTINGS, **places, **(further or {})}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("WARN")
+    yield session
+    session.stop()
+
+
+def _end_jvm() -> None:
+    """Of an application that has ended before in this process: the next one starts another."""
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(30)
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+def events_in_files(spark: SparkSession, directory: Path, files: int) -> DataFrame:
+    """EVENTS as a stream of `key` and `time`, one file a batch."""
+    directory.mkdir()
+    for number in range(files):
+        part = EVENTS[number * len(EVENTS) // files : (number + 1) * len(EVENTS) // files]
+        file = directory / f"{number}.json"
+        file.write_text("\n".join(json.dumps({"key": key, "time": utc(ms)}) for key, ms in part))
+        os.utime(file, (START_MS / 1000 + number,) * 2)  # the order in which Spark reads them
+    return spark.readStream.schema("key LONG, time TIMESTAMP").option("maxFilesPerTrigger", 1).json(str(directory))
