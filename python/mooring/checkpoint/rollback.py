@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 from mooring.checkpoint.drain_marks import marks_after
 from mooring.checkpoint.lease import DIRECTORY
 from mooring.checkpoint.logs import COMMITS, OFFSETS, batches_in
+from mooring.checkpoint.notes import leave_note
 from mooring.checkpoint.source_log import cuts_after
 from mooring.checkpoint.state_files import STATE, VersionFile
 from mooring.checkpoint.survey import Survey
@@ -84,7 +84,7 @@ def carry_out(
     note = rollback.checkpoint / DIRECTORY / UNDER_WAY
     was_begun = note.exists()
     try:
-        _write_whole(note, json.dumps({"to-batch": rollback.to_batch}).encode())
+        leave_note(rollback.checkpoint, UNDER_WAY, {"to-batch": rollback.to_batch})
         try:
             check()
         except BaseException:
@@ -137,14 +137,3 @@ def _of_state(checkpoint: Path, to_batch: int) -> Iterator[Path]:
 def _remove(file: Path) -> None:
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # before its file, which is what is looked for
     file.unlink(missing_ok=True)
-
-
-def _write_whole(file: Path, content: bytes) -> None:
-    directory = file.parent
-    if not directory.exists():
-        directory.mkdir()
-        directory.chmod(directory.parent.stat().st_mode & 0o777)
-    unseen = directory / f".{file.name}.{uuid4().hex}"
-    unseen.write_bytes(content)
-    unseen.chmod(0o644)
-    unseen.replace(file)

@@ -83,9 +83,12 @@ class Survey:
     def _histories(self) -> dict[tuple[Operator, ...], StateHistory]:
         return {}
 
-    def _history_of(self, batch: int) -> StateHistory:
+    @cached_property
+    def _needed(self) -> dict[int, tuple[Needed, ...]]:
+        return {}
+
+    def _history_of(self, operators: tuple[Operator, ...]) -> StateHistory:
         """By the operators as they were then: their number of partitions may have been changed since."""
-        operators = operators_in(self.checkpoint, batch)
         if operators not in self._histories:
             stores = tuple(self._listed.setdefault(one, one) for one in stores_of(self.checkpoint, operators))
             newest = max(self.begun, default=None)
@@ -98,7 +101,10 @@ class Survey:
 
         CheckpointError when an operator has no description.
         """
-        return self._history_of(batch).needed_after(batch)
+        if batch not in self._needed:
+            history = self._history_of(operators_in(self.checkpoint, batch))
+            self._needed[batch] = history.needed_after(batch)
+        return self._needed[batch]
 
     def obstacles_to(self, batch: int) -> tuple[str, ...]:
         """Why the query could not go on after this batch; nothing when it can."""
@@ -108,9 +114,10 @@ class Survey:
         if batch not in self.commits or batch not in self.begun:
             return logs
         provider = self.begun[batch].provider
-        if operators_in(self.checkpoint, batch) and not provider.endswith(_ROCKSDB):
-            return (*logs, f"its state is kept by {provider}, whose files are not known here")
         try:
+            if not provider.endswith(_ROCKSDB):
+                is_stateless = not operators_in(self.checkpoint, batch)
+                return logs if is_stateless else (*logs, f"its state is kept by {provider}, which is not known here")
             needed_files = self.needed_after(batch)
         except CheckpointError as fault:
             return (*logs, str(fault))

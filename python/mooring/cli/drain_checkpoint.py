@@ -8,15 +8,15 @@ import os
 import time
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
+from mooring.checkpoint.lease import DIRECTORY
+from mooring.checkpoint.notes import leave_note
 from mooring.cli.checkpoint_place import checkpoint_directory
 from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.placement import duration_ms
 from mooring.settings.notation import format_duration
 
-DIRECTORY: Final = "_mooring"
 WANTED: Final = "to-drain.json"
 DRAINED: Final = "drained.json"
 
@@ -66,19 +66,10 @@ def _refuse_other_options(arguments: argparse.Namespace) -> None:
 
 
 def _leave_note(checkpoint: Path) -> None:
-    """For whatever user the driver runs as: open to those to whom the checkpoint is."""
-    directory = checkpoint / DIRECTORY
-    unseen = directory / f".{WANTED}.{uuid4().hex}"
     try:
-        if not directory.exists():
-            directory.mkdir()
-            directory.chmod(checkpoint.stat().st_mode & 0o777)
-        unseen.write_text(json.dumps({"at": time.time_ns() // 1_000_000}))
-        unseen.chmod(0o644)
-        unseen.replace(directory / WANTED)
+        leave_note(checkpoint, WANTED, {"at": time.time_ns() // 1_000_000})
     except OSError as fault:
-        unseen.unlink(missing_ok=True)
-        raise CommandFailed(f"cannot write to {directory}: {fault.strerror}; nothing was noted") from fault
+        raise CommandFailed(f"cannot write to {checkpoint / DIRECTORY}: {fault.strerror}; nothing was noted") from fault
 
 
 def _drained(checkpoint: Path) -> dict[str, Any] | None:

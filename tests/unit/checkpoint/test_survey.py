@@ -138,6 +138,10 @@ def test_an_operator_without_a_description_is_refused_by_name(tmp_path: Path) ->
     made.write("state/0/_metadata/metadata", "v1\n{")
     with pytest.raises(CheckpointError, match="state/0/_metadata/metadata does not describe the operator 0"):
         made.survey().needed_after(5)
+    for provider in (made.provider, "org.example.MyProvider"):
+        other = Made(tmp_path / provider, provider=provider)
+        other.write("state/0/_metadata/metadata", "v1\n{")
+        assert "does not describe the operator 0" in other.survey().obstacles_to(5)[0]
 
 
 def test_one_partition_alone_has_state_of_a_global_limit_and_a_lost_one_is_missed(tmp_path: Path) -> None:

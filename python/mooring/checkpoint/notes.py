@@ -1,0 +1,27 @@
+"""Notes that commands leave in a checkpoint, for the driver, whatever user it runs as."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from mooring.checkpoint.lease import DIRECTORY
+
+
+def leave_note(checkpoint: Path, name: str, content: Mapping[str, Any]) -> None:
+    """Write a note whole, open to those to whom the checkpoint is. OSError when it can not be: then there is none."""
+    directory = checkpoint / DIRECTORY
+    unseen = directory / f".{name}.{uuid4().hex}"
+    try:
+        if not directory.exists():
+            directory.mkdir()
+            directory.chmod(checkpoint.stat().st_mode & 0o777)
+        unseen.write_text(json.dumps(content))
+        unseen.chmod(0o644)
+        unseen.replace(directory / name)
+    except OSError:
+        unseen.unlink(missing_ok=True)
+        raise
