@@ -22,7 +22,7 @@ def build(cluster: SparkCluster, checkpoint: Path, size_gb: float, conf: dict[st
     """Make a checkpoint on the local disk that holds `size_gb` of state, in one batch."""
     rows = int(size_gb * 1e9 / ROW_BYTES)
     say(f"building {size_gb} GB of state: {rows} rows")
-    args = [str(checkpoint), str(rows)]
+    args = [str(checkpoint), str(rows), "cold"]
     StartedRun(cluster, stock(), raw_storage(), "restart_job.py", args, conf | COMPACTED).finish()
 
 

@@ -27,7 +27,7 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,10 @@ class Plan:
 
     hosts: int = 2
     changelog: bool = False
+    cold_hosts: tuple[int, ...] = (0,)
+    """How many of the hosts have lost what they kept when the application is started again; each number by itself."""
+    is_warm: bool = False
+    """Whether the JVMs have run such a query before, with little state: then nothing is said of each opening."""
 
 
 @dataclass
@@ -69,6 +73,7 @@ class Subject:
     size_gb: float
     where: Storage
     side: Side
+    cold_hosts: int
     checkpoints: Sequence[Path]
     measured: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -98,13 +103,15 @@ def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) ->
                     size,
                     where,
                     side,
+                    cold,
                     [
-                        directory / f"{size}-{where.name}-{side.name}-{n}" / "ck"
+                        directory / f"{size}-{where.name}-{side.name}-{cold}-{n}" / "ck"
                         for n in range(of_stock if side.name == stock().name else of_others)
                     ],
                 )
                 for size in plan.sizes_gb
                 for where, (of_stock, of_others) in copies.items()
+                for cold in plan.cold_hosts
                 for side in sides
             ]
             _prepare(cluster, subjects, directory, plan)
@@ -116,7 +123,10 @@ def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) ->
             line
             for size in plan.sizes_gb
             for where in copies
-            for line in _rows([one for one in subjects if (one.size_gb, one.where) == (size, where)], plan)
+            for cold in plan.cold_hosts
+            for line in _rows(
+                [one for one in subjects if (one.size_gb, one.where, one.cold_hosts) == (size, where, cold)], plan
+            )
         ]
     finally:
         if keep is None:
@@ -133,20 +143,35 @@ def _prepare(cluster: SparkCluster, subjects: Sequence[Subject], directory: Path
                 copy_for(subject.where, built, checkpoint)
     for subject in subjects:
         for checkpoint in subject.checkpoints:
-            _restart(cluster, subject, checkpoint, plan)  # the hosts get to know the state
+            _restart(cluster, subject, checkpoint, replace(plan, is_warm=False))  # the hosts get to know the state
 
 
 def _measure_once(cluster: SparkCluster, subject: Subject, checkpoint: Path, plan: Plan, number: int) -> None:
+    for host in list(cluster.hosts.values())[: subject.cold_hosts]:
+        _forget(host.local_store, checkpoint)
     seen = figures_of(_restart(cluster, subject, checkpoint, plan), checkpoint, subject.side.name)
+    shutil.rmtree(checkpoint.with_name(f"{checkpoint.name}-warm"), ignore_errors=True)
+    if plan.is_warm:  # the log tells of the openings of both queries
+        seen = {figure: value for figure, value in seen.items() if not figure.startswith("open-")}
     told = ", ".join(f"{figure} {value:g}" for figure, value in seen.items())
-    say(f"{subject.size_gb} GB {subject.where.name} {subject.side.name} {number}: {told}")
+    cold = f" {subject.cold_hosts} hosts cold" if subject.cold_hosts else ""
+    say(f"{subject.size_gb} GB {subject.where.name} {subject.side.name}{cold} {number}: {told}")
     for figure, value in seen.items():
         subject.measured[figure].append(value)
+
+
+def _forget(local_store: Path, checkpoint: Path) -> None:
+    """No application is up: what a host keeps of the checkpoint is gone."""
+    for owner in local_store.glob("*/OWNER"):
+        if owner.read_text().endswith(str(checkpoint)):
+            shutil.rmtree(owner.parent)
 
 
 def _rows(subjects: Sequence[Subject], plan: Plan) -> list[Row]:
     """Of one size on one storage, for the figures that every side has."""
     what = {"storage": subjects[0].where.name, "state_gb": subjects[0].size_gb, "changelog": plan.changelog}
+    if plan.cold_hosts != (0,):
+        what["cold_hosts"] = subjects[0].cold_hosts
     figures = [figure for figure in subjects[0].measured if all(one.measured[figure] for one in subjects)]
     return [
         row(figure, UNITS.get(figure, "s"), {one.side.name: one.measured[figure] for one in subjects}, **what)
@@ -156,7 +181,7 @@ def _rows(subjects: Sequence[Subject], plan: Plan) -> list[Row]:
 
 def _restart(cluster: SparkCluster, subject: Subject, checkpoint: Path, plan: Plan) -> Run:
     os.sync()  # a gigabyte that the run before has downloaded would be written to the disk during this one
-    args = [subject.where.uri(checkpoint), str(ROWS_AFTER_RESTART)]
+    args = [subject.where.uri(checkpoint), str(ROWS_AFTER_RESTART), "warm" if plan.is_warm else "cold"]
     return StartedRun(cluster, subject.side, subject.where, "restart_job.py", args, _conf(plan)).finish()
 
 

@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chispa import assert_df_equality
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from mooring.cli.main import main
-from mooring.client import MooringClient
 from mooring.testing.probes import wait_until
 from tests.integration.held_back import EVENTS, KINDS
 from tests.integration.one_jvm import application, events_in_files
+from tests.integration.one_query import Job, same
 
 FILES = 6
 IN_BRIEF = "sessions into windows"
@@ -42,64 +40,6 @@ def events(spark: SparkSession, tmp_path: Path) -> DataFrame:
     return events_in_files(spark, tmp_path / "events", FILES).withWatermark("time", "10 seconds")
 
 
-class Job:
-    """One query with a checkpoint, whose batches leave a file each."""
-
-    def __init__(self, spark: SparkSession, directory: Path, frame: DataFrame) -> None:
-        self.spark, self.frame = spark, frame
-        self.checkpoint, self.out = directory / "checkpoint", directory / "out"
-        self.query: StreamingQuery | None = None
-
-    def start(self, checkpoint: Path | None = None, out: Path | None = None) -> StreamingQuery:
-        target = out or self.out
-
-        def write(rows: DataFrame, batch: int) -> None:
-            rows.write.mode("overwrite").parquet(str(target / f"batch={batch}"))
-
-        writer = self.frame.writeStream.outputMode("append").foreachBatch(write)
-        self.query = writer.option("checkpointLocation", str(checkpoint or self.checkpoint)).start()
-        return self.query
-
-    def read_all(self, rows: int = len(EVENTS)) -> None:
-        query = self.running
-        wait_until(
-            lambda: (
-                query.exception() is not None
-                or sum(progress["numInputRows"] for progress in query.recentProgress) >= rows
-            ),
-            "the input to be read",
-            90,
-        )
-        assert query.exception() is None
-
-    @property
-    def running(self) -> StreamingQuery:
-        assert self.query is not None
-        return self.query
-
-    def stop(self) -> None:
-        """At a batch edge, so that all that was read is committed."""
-        query = self.running
-        wait_until(lambda: not query.status["isTriggerActive"] or not query.isActive, "a batch edge", 60)
-        query.stop()
-        self.in_use_no_more()
-
-    def in_use_no_more(self) -> None:
-        note = self.checkpoint / "_mooring" / "in-use.json"
-        wait_until(lambda: not note.exists(), "the agent to take its note away", 20)
-
-    def drain(self) -> None:
-        query = self.running
-        with MooringClient.open(self.spark.conf.get("spark.mooring.metadata")) as client:
-            client.drain(self.spark.sparkContext.applicationId, query.id)
-        assert query.awaitTermination(90), query.status
-        assert query.exception() is None
-        self.in_use_no_more()
-
-    def rows(self, out: Path | None = None) -> DataFrame:
-        return self.spark.read.parquet(str(out or self.out)).drop("batch")
-
-
 def restore(*arguments: str) -> dict[str, Any]:
     """What `mooring restore --json` says."""
     from contextlib import redirect_stdout
@@ -110,11 +50,6 @@ def restore(*arguments: str) -> dict[str, Any]:
         assert main(["restore", *arguments, "--json"]) == 0, said.getvalue()
     answer: dict[str, Any] = json.loads(said.getvalue())
     return answer
-
-
-def same(job: Job, rows: DataFrame, kind: Any) -> None:
-    wanted = job.spark.createDataFrame(kind.answer(), rows.schema)
-    assert_df_equality(rows, wanted, ignore_row_order=True, ignore_nullable=True)
 
 
 @pytest.fixture(params=["true", pytest.param("false", marks=pytest.mark.heavy)], ids=["changelogs", "archives"])

@@ -60,7 +60,6 @@ def test_keywords_are_settings():
         ({"host_afinity_wait": "10s"}, "spark.mooring.host.affinity.wait"),
         ({"debounce": "1 hour"}, "nearest valid value"),
         ({"local_store_dir": "data"}, "an absolute path"),
-        ({"checkpoint_catalog_retain_batches": "20"}, "does not have this yet"),
     ],
 )
 def test_what_is_not_valid_is_refused_and_nothing_is_set(settings, said):

@@ -8,15 +8,27 @@ logs.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
 
-from mooring.checkpoint.catalogue import SCHEMA, TABLE, FactBook, Row, facts_in, store_path
+from mooring.checkpoint.catalogue import (
+    BATCHES_IN_PARTITION,
+    PARTITION,
+    SCHEMA,
+    TABLE,
+    Copies,
+    FactBook,
+    Row,
+    facts_in,
+    store_path,
+)
 from mooring.checkpoint.lease import DIRECTORY
 from mooring.checkpoint.logs import COMMITS, OFFSETS, Begun, Commit, parse_begun, parse_commit
 from mooring.errors import AgentError, CheckpointError, MetadataStoreError
-from mooring.metadata.tree import FileTree
+from mooring.metadata.tree import FileEntry, FileTree
 from mooring.model import events
 from mooring.settings import Settings
 
@@ -25,17 +37,38 @@ _MOST_BATCHES: Final = 200
 
 _MOST_FACTS: Final = 20_000
 _MOST_BYTES: Final = 16 << 20
+_MOST_TRIES: Final = 3
+"""Of reading a table, an interval apart."""
+
 _LAST_SECONDS: Final = 1.0
 
 
 class Tables(Protocol):
     """Where rows go; `mooring.spark.delta.DeltaTables` is the real one."""
 
-    def append(self, path: str, schema: str, rows: list[Row], writer: str, number: int) -> None:
+    def append(self, path: str, schema: str, partition: str, rows: list[Row], writer: str, number: int) -> None:
         """Add rows, once for each writer and number."""
 
-    def greatest(self, path: str, column: str) -> int | None:
-        """The greatest number in a column; None where there is no table yet."""
+    def select(self, path: str, columns: Sequence[str], where: str) -> list[Row] | None:
+        """Some columns of the rows for which `where` holds; None where there is no table yet."""
+
+    def remove(self, path: str, schema: str, where: str) -> None:
+        """Remove the rows for which `where` holds."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a table."""
+
+    def rename(self, path: str, to: str) -> None:
+        """Take the table away from its path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far the table of a query reaches: the last batch in it, and how often the query had gone back by then."""
+
+    batch: int = -1
+    line: int = 0
+    has_table: bool = False
 
 
 class CatalogKeeper:
@@ -52,10 +85,16 @@ class CatalogKeeper:
         self._tables, self._take_facts, self._open_tree, self._say = tables, take_facts, open_tree, say
         self._application = ""
         self._every_seconds = 0.0
+        self._retained = 0
         self._checkpoints: dict[str, str] = {}  # query -> its checkpoint, while it runs and until its last rows are in
         self._ended: set[str] = set()
+        self._anew: set[str] = set()  # queries of which a run has begun since the last round
         self._books: dict[str, FactBook] = {}  # by the plain path of the checkpoint
-        self._last: dict[str, int] = {}  # query -> the last batch in its table
+        self._reached: dict[str, Reached] = {}  # query -> how far its table reaches, while it runs
+        self._unreadable: dict[str, int] = {}  # path of a table -> how often it could not be read, in a row
+        self._cleared: dict[str, int] = {}  # query -> the first partition that its table still has
+        self._copies: dict[str, dict[int, list[str]]] = {}  # query -> partition -> executors that hold copies
+        self._locations: dict[str, str] = {}  # executor -> where it is
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._has_said = False
@@ -66,17 +105,30 @@ class CatalogKeeper:
         match event:
             case events.ApplicationStarted() if event.is_catalogued:
                 self._application = event.application
-                self._every_seconds = Settings.from_conf(event.settings).checkpoint_catalog_interval_ms / 1000
+                settings = Settings.from_conf(event.settings)
+                self._every_seconds = settings.checkpoint_catalog_interval_ms / 1000
+                self._retained = settings.checkpoint_catalog_retain_batches
             case events.QueryPlanned() if self._application:
                 with self._lock:
                     self._checkpoints[event.query] = event.checkpoint
                     self._ended.discard(event.query)
+                    self._anew.add(event.query)
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._work, name="mooring-catalog", daemon=True)
                     self._thread.start()
             case events.QueryEnded():
                 with self._lock:
                     self._ended.add(event.query)
+            case events.ExecutorRegistered() if self._application:
+                with self._lock:
+                    self._locations[event.executor] = event.location
+            case events.CopiesSeen() if self._application:
+                held: dict[int, list[str]] = {}
+                for copy in event.copies:
+                    if copy.version >= 0:
+                        held.setdefault(copy.partition, []).append(copy.executor)
+                with self._lock:
+                    self._copies[event.query] = held
 
     def end(self) -> None:
         """Write no more. A job that is under way ends by itself, or with the application."""
@@ -99,39 +151,116 @@ class CatalogKeeper:
             self._books.setdefault(store_path(fact)[0], FactBook()).take(fact)
         with self._lock:
             checkpoints, ended = dict(self._checkpoints), set(self._ended)
+            for query in self._anew:
+                self._reached.pop(query, None)
+            self._anew.clear()
         for query, checkpoint in checkpoints.items():
             self._catalogue(query, checkpoint)
         with self._lock:
-            for query in ended & self._ended:
+            for query in ended & self._ended:  # its last batches are in
                 self._checkpoints.pop(query, None)
                 self._ended.discard(query)
-                self._last.pop(query, None)
+                self._reached.pop(query, None)
+                self._copies.pop(query, None)
 
     def _catalogue(self, query: str, checkpoint: str) -> None:
         path = f"{checkpoint}/{DIRECTORY}/{TABLE}"
-        if query not in self._last:
-            found = self._tables.greatest(path, "batch")
-            self._last[query] = -1 if found is None else found
-        batches = self._batches_after(self._last[query], checkpoint)
+        if query not in self._reached:
+            self._reached[query] = self._found(query, path, checkpoint)
+        elif self._reached[query].has_table and not self._tables.exists(path):  # somebody has removed it
+            self._reached[query] = Reached()
+        reached = self._reached.pop(query)  # where what follows fails the table says what came of it
+        batches = self._batches_after(reached.batch, checkpoint)
         if batches:
             book = self._books.setdefault(_plain(checkpoint), FactBook())
-            rows = book.rows(query, self._application, batches)
+            of_all = {"query": query, "deployment": self._application, "line": reached.line}
+            rows = book.rows(batches, of_all, self._holders(query))
             newest = batches[-1][0].batch
             if rows:
-                self._tables.append(path, SCHEMA, rows, query, newest)
-            self._last[query] = newest
+                self._tables.append(path, SCHEMA, PARTITION, rows, f"{query}:{reached.line}", newest)
+            book.settle(rows)
+            if rows:
+                self._clear(query, path, newest)
+            reached = Reached(newest, reached.line, reached.has_table or bool(rows))
+        self._reached[query] = reached
+
+    def _found(self, query: str, path: str, checkpoint: str) -> Reached:
+        """By the table, whose rows of batches that were undone since are removed: their ids are not in the log."""
+        of_query = f"query = '{query}'"
+        top = self._top(path, of_query)
+        if not top or "batch" not in top[0]:
+            return Reached()
+        newest, line = int(top[0]["batch"]), int(top[0]["line"])
+        logged = self._entries_after(-1, checkpoint)
+        oldest = min(logged, default=newest + 1)
+        listed: dict[int, set[str]] = {}
+        of_first = f"{of_query} AND kind = 'commit' AND partition = 0 AND batch >= {oldest}"
+        for row in self._tables.select(path, ("batch", "id"), of_first) or ():
+            listed.setdefault(int(row["batch"]), set()).add(str(row["id"]))
+        in_both = sorted(set(listed) & set(logged), reverse=True)  # as a rule the first is the same
+        same = (one for one in in_both if listed[one] <= self._ids(checkpoint, logged[one]))
+        last = next(same, min(newest, oldest - 1))
+        if last == newest:
+            return Reached(newest, line, has_table=True)
+        self._tables.remove(path, SCHEMA, f"{of_query} AND line <= {line} AND batch > {last}")
+        return Reached(last, line + 1, has_table=True)
+
+    def _top(self, path: str, of_query: str) -> list[Row] | None:
+        """The last batch and line. A table that is there and can not be read, again and again, is set aside."""
+        try:
+            top = self._tables.select(path, ("max(batch) AS batch", "max(line) AS line"), of_query)
+        except AgentError as fault:
+            self._unreadable[path] = self._unreadable.get(path, 0) + 1
+            if self._unreadable[path] < _MOST_TRIES or not self._tables.exists(path):
+                raise
+            aside = f"{path}.damaged-{time.time_ns() // 1_000_000}"
+            self._tables.rename(path, aside)
+            self._say(f"the catalogue {path} is damaged and lies in {aside} now; a new one is begun ({fault})")
+            top = None
+        self._unreadable.pop(path, None)
+        return top
+
+    def _holders(self, query: str) -> Copies:
+        with self._lock:
+            return {
+                partition: sorted({self._locations[one] for one in executors if one in self._locations})
+                for partition, executors in self._copies.get(query, {}).items()
+            }
+
+    def _clear(self, query: str, path: str, newest: int) -> None:
+        """Let go of batches that are older than is wanted, by whole partitions of the table."""
+        first = max(0, newest + 1 - self._retained) // BATCHES_IN_PARTITION
+        if first > self._cleared.get(query, 0):
+            self._tables.remove(path, SCHEMA, f"{PARTITION} < {first}")
+            self._cleared[query] = first
+
+    def _entries_after(self, last: int, checkpoint: str) -> dict[int, FileEntry]:
+        """Batch to its entry in the commit log, in order."""
+        entries = self._open_tree(f"{checkpoint}/{COMMITS}").list()
+        return dict(sorted((int(one.name), one) for one in entries if one.name.isdigit() and int(one.name) > last))
+
+    def _commit(self, checkpoint: str, entry: FileEntry) -> Commit | None:
+        """None where it was cleared away meanwhile: a batch of a hundred ago."""
+        read = self._open_tree(f"{checkpoint}/{COMMITS}").read(entry.name, _MOST_BYTES)
+        where, at_ms = f"{checkpoint}/{COMMITS}/{entry.name}", int(entry.modified_seconds * 1000)
+        return parse_commit(where, int(entry.name), read, at_ms) if isinstance(read, bytes) else None
+
+    def _ids(self, checkpoint: str, entry: FileEntry) -> set[str]:
+        """Of the first partition's versions."""
+        commit = self._commit(checkpoint, entry)
+        ids = {} if commit is None else commit.state_ids
+        return {one for (_, partition), of_task in ids.items() if partition == 0 for one in of_task}
 
     def _batches_after(self, last: int, checkpoint: str) -> list[tuple[Commit, Begun | None]]:
-        commits, offsets = self._open_tree(f"{checkpoint}/{COMMITS}"), self._open_tree(f"{checkpoint}/{OFFSETS}")
-        new = sorted((int(one.name), one) for one in commits.list() if one.name.isdigit() and int(one.name) > last)
+        offsets = self._open_tree(f"{checkpoint}/{OFFSETS}")
         found: list[tuple[Commit, Begun | None]] = []
-        for batch, entry in new[:_MOST_BATCHES]:
-            commit, begun = commits.read(entry.name, _MOST_BYTES), offsets.read(entry.name, _MOST_BYTES)
-            if not isinstance(commit, bytes):
-                continue  # cleared away meanwhile: a batch of a hundred ago
-            read = parse_commit(f"{checkpoint}/{COMMITS}/{batch}", batch, commit, int(entry.modified_seconds * 1000))
-            known = parse_begun(f"{checkpoint}/{OFFSETS}/{batch}", batch, begun) if isinstance(begun, bytes) else None
-            found.append((read, known))
+        for batch, entry in list(self._entries_after(last, checkpoint).items())[:_MOST_BATCHES]:
+            commit, begun = self._commit(checkpoint, entry), offsets.read(entry.name, _MOST_BYTES)
+            if commit is not None:
+                known = (
+                    parse_begun(f"{checkpoint}/{OFFSETS}/{batch}", batch, begun) if isinstance(begun, bytes) else None
+                )
+                found.append((commit, known))
         return found
 
 

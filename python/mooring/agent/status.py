@@ -28,7 +28,8 @@ class Tally:
     """Counts since this agent started.
 
     `restores` are state stores brought up from files; local when nothing but changelogs came from the checkpoint.
-    `milliseconds` is how long the local ones took in all, and those that fetched bytes.
+    `milliseconds` is how long the local ones took in all, and those that fetched bytes. `fetches` is the last word of
+    each executor (the second of the key) on what it fetches for a query that starts.
     """
 
     batches: Counter[str] = field(default_factory=Counter)
@@ -37,6 +38,7 @@ class Tally:
     moves: int = 0
     restores: Counter[str] = field(default_factory=Counter)
     milliseconds: Counter[str] = field(default_factory=Counter)
+    fetches: dict[tuple[str, str], events.StoresFetched] = field(default_factory=dict)
 
     def take(self, event: events.Event) -> None:
         """Count what an event says."""
@@ -53,7 +55,12 @@ class Tally:
                 self.restores["restore-bytes-remote"] += event.remote_bytes
                 self.restores["remote-changelogs"] += event.remote_changelogs
                 self.restores["restore-ms"] += event.milliseconds
-
+            case events.StoresFetched():
+                self.fetches[event.query, event.executor] = event
+            case events.ExecutorLost():
+                self.fetches = {key: seen for key, seen in self.fetches.items() if key[1] != event.executor}
+            case events.QueryEnded():
+                self.fetches = {key: seen for key, seen in self.fetches.items() if key[0] != event.query}
             case events.CopiesSeen():
                 self.restores["standby-bytes-remote"] += sum(copy.fetched_bytes for copy in event.copies)
 
@@ -142,6 +149,7 @@ def status_of(
         ],
         "tasks": [*_actives(fleet, processors, tally), *_standbys(processors, standbys)],
         "counters": {**tally.counters(fleet), "failed-container-placement-actions": desk.failed},
+        **_fetches(fleet, tally),
         **_requests(fleet, desk),
         **({"drains": drainage.as_json()} if drainage.heard else {}),
         **_shortages(fleet),
@@ -165,6 +173,24 @@ def _drained(fleet: Fleet) -> Mapping[str, Any]:
         for host in sorted(fleet.drained, key=natural_order)
     ]
     return {"drained-hosts": hosts} if hosts else {}
+
+
+def _fetches(fleet: Fleet, tally: Tally) -> Mapping[str, Any]:
+    """What executors have fetched, or fetch just now, before the tasks of a query that has started ask for it."""
+    names = {query.id: query.label for query in fleet.queries.values()}
+    rows = [
+        {
+            "query": names.get(query, query),
+            "executor": executor,
+            "stores": seen.of,
+            "done": seen.done,
+            "bytes": seen.fetched_bytes,
+            "milliseconds": seen.milliseconds,
+        }
+        for (query, executor), seen in sorted(tally.fetches.items(), key=lambda entry: natural_order(entry[0][1]))
+        if seen.fetched_bytes or seen.done < seen.of
+    ]
+    return {"restores": rows} if rows else {}
 
 
 def _requests(fleet: Fleet, desk: Desk) -> Mapping[str, Any]:

@@ -38,17 +38,30 @@ COLUMNS: Final = {
     "offsets": "ARRAY<STRING>",
     "deployment": "STRING",
     "committed_ms": "BIGINT",
+    "standby_hosts": "ARRAY<STRING>",
+    "line": "INT",
+    "hundred": "BIGINT",
 }
 """One row for each store of a committed batch (`kind` is `commit`), and one for each snapshot of one (`snapshot`).
 
 `base` is the id of the version that it builds on, `bytes` what RocksDB's files of the store weigh, `keys` null where
-they are not counted, `host` where it was committed. Times are milliseconds since the epoch, checksums CRC32C.
+they are not counted, `host` where it was committed, `standby_hosts` the locations that held a copy of some version when
+the row was written. `line` is how often the query had gone back to an earlier batch. Times are milliseconds since
+the epoch, checksums CRC32C.
 """
+
+PARTITION: Final = "hundred"
+"""The column by which the table is partitioned: the batch by hundreds, so that old ones go without being read."""
+
+BATCHES_IN_PARTITION: Final = 100
 
 SCHEMA: Final = ", ".join(f"{column} {kind}" for column, kind in COLUMNS.items())
 
 Row = Mapping[str, Any]
 """Column to value; what is null is left out."""
+
+Copies = Mapping[int, Sequence[str]]
+"""Partition to the locations that hold a copy of its state."""
 
 _MOST_WAITING: Final = 100_000
 _BATCHES_KNOWN: Final = 200
@@ -68,6 +81,7 @@ class Place:
         return {
             "batch": self.batch,
             "operator": self.operator,
+            "hundred": self.batch // BATCHES_IN_PARTITION,
             "partition": self.partition,
             "store": self.store,
             "version": self.batch + 1,
@@ -90,22 +104,33 @@ class FactBook:
         while len(known) > _MOST_WAITING:
             known.pop(next(iter(known)))
 
-    def rows(self, query: str, deployment: str, batches: Iterable[tuple[Commit, Begun | None]]) -> list[Row]:
-        """Those of some batches, in order, and of all snapshots of these and of the last batches before them."""
+    def rows(
+        self, batches: Iterable[tuple[Commit, Begun | None]], of_all: Mapping[str, Any], copies: Copies
+    ) -> list[Row]:
+        """Those of some batches, in order, and of all snapshots of these and of the last batches before them.
+
+        `of_all` are columns that are the same in every row; `copies` tells who holds a copy of a partition now.
+        """
         found = []
         newest = -1
         for commit, begun in batches:
             newest = commit.batch
             for task, ids in sorted(commit.state_ids.items()):
                 for unique_id in ids:
-                    fact = self.commits.pop(unique_id, {})
+                    fact = self.commits.get(unique_id, {})
                     store = _store_of(fact) or ("default" if len(ids) == 1 else None)
                     self.places[unique_id] = Place(commit.batch, *task, store)
-                    found.append(self._committed(unique_id, fact, commit, begun))
+                    held = {"standby_hosts": list(copies[task[1]])} if copies.get(task[1]) else {}
+                    found.append({**self._committed(unique_id, fact, commit, begun), **held})
         for unique_id in [one for one in self.snapshots if one in self.places]:
-            found.append(self._uploaded(unique_id, self.snapshots.pop(unique_id)))
+            found.append(self._uploaded(unique_id, self.snapshots[unique_id]))
         self.places = {one: at for one, at in self.places.items() if at.batch > newest - _BATCHES_KNOWN}
-        return [_row({"query": query, "deployment": deployment, **values}) for values in found]
+        return [_row({**of_all, **values}) for values in found]
+
+    def settle(self, rows: Iterable[Row]) -> None:
+        """These rows are in the table: what they were made from is not needed any more."""
+        for row in rows:
+            (self.commits if row["kind"] == "commit" else self.snapshots).pop(row["id"], None)
 
     def _committed(
         self, unique_id: str, fact: Mapping[str, Any], commit: Commit, begun: Begun | None

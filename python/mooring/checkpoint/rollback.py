@@ -26,6 +26,8 @@ from mooring.checkpoint.survey import Survey
 from mooring.errors import CheckpointError
 
 UNDER_WAY: Final = "restoring.json"
+UNDONE: Final = "undone.json"
+"""For the plugin, for good: up to which batch the query does again what its sink may remember."""
 
 _OF_BATCH: Final = re.compile(r"(\d+)(_.*)?")
 _OF_OPERATOR: Final = ("_metadata", "_stateSchema")
@@ -91,6 +93,9 @@ def carry_out(
             if not was_begun:
                 note.unlink(missing_ok=True)
             raise
+        if rollback.batches:
+            until = max(rollback.batches[0], undone_until(rollback.checkpoint))
+            leave_note(rollback.checkpoint, UNDONE, {"until": until})
         for file in rollback.files:
             step(file)
             _remove(file)
@@ -100,6 +105,17 @@ def carry_out(
             f"{fault.filename}: {fault.strerror}; the checkpoint is on its way to batch {rollback.to_batch}, and"
             " the same command goes on with that"
         ) from fault
+
+
+def undone_until(checkpoint: Path) -> int:
+    """The last batch that was ever undone here; -1 for none."""
+    note = checkpoint / DIRECTORY / UNDONE
+    try:
+        return int(json.loads(note.read_text())["until"])
+    except FileNotFoundError:
+        return -1
+    except (OSError, ValueError, KeyError, TypeError) as fault:
+        raise CheckpointError(f"{note} can not be read: {fault}") from fault
 
 
 def under_way(checkpoint: Path) -> int | None:

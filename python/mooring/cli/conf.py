@@ -32,14 +32,6 @@ with the nearest valid name or value.
 | key | type | default | |
 |---|---|---|---|
 """
-_LATER = """
-## Known, and not in this version yet
-
-These names are taken. Setting one to anything but its default stops the application at its start and says so.
-
-| key | type | default | |
-|---|---|---|---|
-"""
 _PLATFORMS = """
 ## Sample configurations
 
@@ -95,9 +87,7 @@ def render(target: str, jar: str | None = None) -> str:
 
 def render_settings_page() -> str:
     """`conf/settings.md`: every key with its type, its default and one sentence."""
-    now = "".join(_table_row(setting) for setting in TABLE if not setting.is_later)
-    later = "".join(_table_row(setting) for setting in TABLE if setting.is_later)
-    return _INTRODUCTION + now + _LATER + later + _PLATFORMS
+    return _INTRODUCTION + "".join(_table_row(setting) for setting in TABLE) + _PLATFORMS
 
 
 def render_all() -> dict[str, str]:
@@ -173,7 +163,7 @@ def _properties(purpose: str, chosen: Mapping[str, str]) -> str:
     lines = [f"# {purpose}", f"# {MADE_FROM}", ""]
     lines += [f"{key} {value}" for key, value in chosen.items()]
     for setting in TABLE:
-        if not setting.is_later and setting.key not in chosen:
+        if setting.key not in chosen:
             lines += ["", f"# {setting.doc}", f"# {_shown_key(setting)} {setting.default or ''}".rstrip()]
     return "\n".join(lines) + "\n"
 
@@ -181,9 +171,7 @@ def _properties(purpose: str, chosen: Mapping[str, str]) -> str:
 def _table_row(setting: Setting) -> str:
     accepted = describe_values(setting)
     plain = accepted in ("true or false", "any text")
-    quoted = ", ".join(f"`{value}`" for value in setting.later_values)
-    later = f" In a later version: {quoted}." if quoted else ""
-    sentence = setting.doc.replace("<", "&lt;") + ("" if plain or setting.is_prefix else f" ({accepted})") + later
+    sentence = setting.doc.replace("<", "&lt;") + ("" if plain or setting.is_prefix else f" ({accepted})")
     default = "" if setting.default is None else f"`{setting.default}`"
     return f"| `{_shown_key(setting)}` | {setting.type} | {default} | {sentence} |\n"
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import time
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, Final
 
-from mooring.checkpoint import Proofs, Survey, described, lease_on, query_id, under_way
+from mooring.checkpoint import Proofs, Survey, described, lease_on, query_id, state_table, under_way
+from mooring.checkpoint.catalogue_table import Listed, batches_listed, is_catalogued
 from mooring.cli.checkpoint_place import checkpoint_directory
+from mooring.cli.exits import BadUsage
 from mooring.cli.output import print_json, size, table
 
 INSTEAD: Final = "mount it, or copy it to a disk of this host"
@@ -23,6 +26,8 @@ def run(arguments: argparse.Namespace) -> None:
         survey = Survey(checkpoint, proofs.lineage)
         batches = [_batch(survey, batch) for batch in survey.commits]
         faults = [fault.message for fault in survey.log_faults]
+    if arguments.catalog:
+        batches = _with_listed(batches, _listed(checkpoint))
     lease = lease_on(checkpoint)
     runs = lease is not None and lease.holds(time.time_ns() // 1_000_000)
     found = {
@@ -37,6 +42,37 @@ def run(arguments: argparse.Namespace) -> None:
         print_json(found)
     else:
         _show(found)
+
+
+def _listed(checkpoint: Path) -> list[Listed]:
+    if not is_catalogued(checkpoint):
+        raise BadUsage(
+            f"--catalog: {checkpoint} has no catalogue; expected one that was written with "
+            "spark.mooring.checkpoint.catalog.enabled=true"
+        )
+    with state_table.session({}) as spark:
+        return batches_listed(spark, checkpoint, query_id(checkpoint))
+
+
+def _with_listed(batches: list[dict[str, Any]], listed: list[Listed]) -> list[dict[str, Any]]:
+    """With what the catalogue alone knows: batches that the checkpoint has lost, and keys and bytes of others."""
+    known = {one["batch"]: one for one in batches}
+    for one in listed:
+        offsets = None if one.offsets is None else {str(number): text for number, text in enumerate(one.offsets)}
+        gone = {
+            "batch": one.batch,
+            "committed-at": one.committed_ms,
+            "watermark": one.watermark_ms,
+            "offsets": offsets,
+            "keys": None,
+            "bytes": None,
+            "drained": False,
+            "obstacles": ["the checkpoint does not have it any more"],
+        }
+        batch = known.setdefault(one.batch, gone)
+        batch["keys"] = one.keys if batch["keys"] is None else batch["keys"]
+        batch["bytes"] = one.bytes if batch["bytes"] is None else batch["bytes"]
+    return [known[batch] for batch in sorted(known)]
 
 
 def _batch(survey: Survey, batch: int) -> dict[str, Any]:

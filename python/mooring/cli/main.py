@@ -216,6 +216,11 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
         "history", help="the batches of a checkpoint, and to which of them its query can go back", allow_abbrev=False
     )
     _add_checkpoint(one)
+    one.add_argument(
+        "--catalog",
+        action="store_true",
+        help="with what the Delta catalogue knows besides: older batches, and keys; starts a Spark on this machine",
+    )
     one.set_defaults(run=history.run)
 
     one = commands.add_parser(

@@ -36,6 +36,7 @@ def as_text(status: dict[str, Any], now: float) -> str:
         _drained(status),
         _queries(status),
         _ends(status),
+        _restores(status),
         _tasks(status),
         _requests(status),
         _shortages(status),
@@ -140,6 +141,21 @@ def _ends(status: dict[str, Any]) -> str:
     ]
     heading = ("query", "drain", "batch", "state rows out", "left", "reason")
     return table(heading, rows) if rows else ""
+
+
+def _restores(status: dict[str, Any]) -> str:
+    """What executors have fetched since their queries started, or fetch just now."""
+    rows = [
+        (
+            one["query"],
+            one["executor"],
+            f"{one['done']} of {one['stores']}",
+            size(one["bytes"]),
+            one["milliseconds"] / 1000,
+        )
+        for one in status.get("restores", [])
+    ]
+    return table(("query", "executor", "stores fetched", "bytes", "seconds"), rows) if rows else ""
 
 
 def _tasks(status: dict[str, Any]) -> str:

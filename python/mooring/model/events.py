@@ -222,6 +222,18 @@ class StoreOpened(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StoresFetched(Event):
+    """How far an executor has come with the stores that its tasks open when a run of the query starts."""
+
+    executor: str
+    query: str
+    done: int
+    of: int
+    fetched_bytes: int
+    milliseconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class StateMeasured(Event):
     """A state store has committed and weighs so much; told when that has changed by more than a tenth.
 
@@ -366,6 +378,9 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
     "CheckpointLeft": lambda form: CheckpointLeft(form["at"], form["run"]),
     "TerminationAsked": lambda form: TerminationAsked(form["at"]),
     "StoreOpened": _store_opened,
+    "StoresFetched": lambda form: StoresFetched(
+        form["at"], form["executor"], form["query"], form["done"], form["of"], form["bytes"], form["milliseconds"]
+    ),
     "StateMeasured": lambda form: StateMeasured(form["at"], form["executor"], form["store"], form["bytes"]),
     "CopiesSeen": _copies_seen,
 }

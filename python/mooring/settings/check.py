@@ -33,14 +33,12 @@ def parse_value(setting: Setting, text: str) -> bool | int | str:
     """The value of a setting: bool, int (milliseconds, bytes or a count) or str.
 
     A value of the wrong form or out of range raises InvalidSettingError that names key, value, what is expected and the
-    nearest valid value; a setting that this version does not have yet accepts its default only.
+    nearest valid value.
     """
-    if setting.is_later:
-        return _parse_later(setting, text)
     value = _try_parse(setting, text)
     if value is None:
         raise InvalidSettingError(
-            f"{_shown(setting.key, text)}: expected {_expected(setting)}{_suggestion(setting, text)}"
+            f"{_shown(setting.key, text)}: expected {describe_values(setting)}{_suggestion(setting, text)}"
         )
     return value
 
@@ -52,14 +50,6 @@ def describe_values(setting: Setting) -> str:
     if setting.type == "boolean":
         return "true or false"
     return " or ".join(setting.values) or "any text"
-
-
-def _parse_later(setting: Setting, text: str) -> bool | int | str:
-    default = None if setting.default is None else _try_parse(setting, setting.default)
-    if default is not None and _try_parse(setting, text) == default:
-        return default
-    instead = "remove it" if setting.default is None else f"remove it or leave it at {setting.default}"
-    raise InvalidSettingError(f"{_shown(setting.key, text)}: this version of Mooring does not have this yet; {instead}")
 
 
 def _try_parse(setting: Setting, text: str) -> bool | int | str | None:
@@ -84,11 +74,6 @@ def _clamp(setting: Setting, number: int) -> int:
     if setting.maximum is not None:
         number = min(number, setting.number(setting.maximum))
     return number
-
-
-def _expected(setting: Setting) -> str:
-    later = f" ({' and '.join(setting.later_values)}: not in this version yet)" if setting.later_values else ""
-    return describe_values(setting) + later
 
 
 def _range(setting: Setting) -> str:

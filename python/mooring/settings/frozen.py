@@ -32,12 +32,15 @@ class Settings:
     grouper: str
     grouper_weights: str
     metadata: str | None
+    restore_streams: int
+    restore_max_bytes_per_second: int | None
     standby_replication_factor: int
     standby_max_bytes_per_second: int
     standby_open_stores: int
     debounce_ms: int
     checkpoint_catalog_enabled: bool
     checkpoint_catalog_interval_ms: int
+    checkpoint_catalog_retain_batches: int
     placement_poll_interval_ms: int
     moves_max_concurrent: int
     drain_timeout_ms: int | None
@@ -56,7 +59,7 @@ class Settings:
 
         Every key that is unknown or holds what it may not is listed, one a line, in one InvalidSettingError.
         """
-        values: dict[str, Any] = {field_name(s): _default(s) for s in TABLE if not s.is_later and not s.is_prefix}
+        values: dict[str, Any] = {field_name(s): _default(s) for s in TABLE if not s.is_prefix}
         options: dict[str, str] = {}
         problems: list[str] = []
         for key in sorted(k for k in conf if k.startswith(PREFIX)):
@@ -68,7 +71,7 @@ class Settings:
                 continue
             if setting.is_prefix:
                 options[key[len(setting.key) :]] = conf[key]
-            elif not setting.is_later:
+            else:
                 values[field_name(setting)] = value
         if problems:
             raise InvalidSettingError("\n".join(problems))

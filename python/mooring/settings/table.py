@@ -9,7 +9,6 @@ from typing import Literal
 from mooring.settings.notation import parse_count, parse_duration_ms, parse_size_bytes
 
 PREFIX = "spark.mooring."
-LATER = "later"
 PYTHON_CLASS = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
 """A `module:Class`, in the dialect that Python and Java share."""
 
@@ -23,8 +22,6 @@ class Setting:
     `default` None means that the default depends on the place, as `doc` says. `minimum` and `maximum` are written in
     the notation of the type. `values` are the choices of an enum; for a string they say in words what `pattern` (a
     regular expression that must match the whole value, in the dialect that Python and Java share) accepts.
-    `later_values` are known but not built yet. A row with `since` "later" is a known name whose only accepted value is
-    the default.
     """
 
     name: str
@@ -35,7 +32,6 @@ class Setting:
     maximum: str | None = None
     values: tuple[str, ...] = ()
     pattern: str | None = None
-    later_values: tuple[str, ...] = ()
     is_prefix: bool = False
     since: str = "0.1.0"
 
@@ -43,11 +39,6 @@ class Setting:
     def key(self) -> str:
         """The whole key as it is written in a Spark configuration."""
         return PREFIX + self.name
-
-    @property
-    def is_later(self) -> bool:
-        """Whether this version only knows the name."""
-        return self.since == LATER
 
     def number(self, text: str) -> int:
         """The text as a plain number, in milliseconds or bytes for durations and sizes. ValueError when it is none."""
@@ -164,6 +155,22 @@ TABLE: tuple[Setting, ...] = (
         is_prefix=True,
     ),
     Setting(
+        "restore.streams",
+        "integer",
+        "8",
+        "How many files an executor fetches at once of the state that a starting query has, before its tasks ask for"
+        " it; 0 leaves that to the tasks, one file after the other.",
+        minimum="0",
+        maximum="256",
+    ),
+    Setting(
+        "restore.max.bytes.per.second",
+        "size",
+        None,
+        "How much an executor fetches so, in bytes a second; no limit by default.",
+        minimum="1m",
+    ),
+    Setting(
         "standby.replication.factor",
         "integer",
         "1",
@@ -214,9 +221,8 @@ TABLE: tuple[Setting, ...] = (
         "checkpoint.catalog.retain.batches",
         "integer",
         "100",
-        "How many batches back the Delta catalogue reaches.",
+        "How many batches back the Delta catalogue reaches at least; older ones are removed by the hundred.",
         minimum="1",
-        since=LATER,
     ),
     Setting(
         "drain.timeout",
@@ -300,7 +306,6 @@ def _row(setting: Setting) -> dict[str, object]:
         "max": None if setting.maximum is None else setting.number(setting.maximum),
         "values": list(setting.values),
         "pattern": setting.pattern,
-        "later": list(setting.later_values),
         "prefix": setting.is_prefix,
         "since": setting.since,
     }

@@ -16,6 +16,14 @@ _CONF: Final = {
     "spark.sql.shuffle.partitions": "1",
     # Appending needs neither Delta's SQL nor its catalog, which are the application's to switch on.
     "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.databricks.delta.autoCompact.enabled": "true",  # by Delta itself, right after an append
+}
+
+
+_TABLE: Final = {  # a log of weeks takes long to list
+    "delta.logRetentionDuration": "interval 1 day",
+    "delta.deletedFileRetentionDuration": "interval 1 day",
 }
 
 
@@ -27,42 +35,79 @@ class DeltaTables:
         self._jvm = jvm
         self._opened: Any = None
 
-    def append(self, path: str, schema: str, rows: Sequence[Mapping[str, Any]], writer: str, number: int) -> None:
-        """Add rows in one transaction; the table is made if need be.
+    def append(
+        self, path: str, schema: str, partition: str, rows: Sequence[Mapping[str, Any]], writer: str, number: int
+    ) -> None:
+        """Add rows in one transaction; the table is made if need be, partitioned by the column `partition`.
 
         What `writer` has written under this number is not written again; numbers rise. Rows hold what JSON can.
         AgentError when it can not be done.
         """
         try:
-            lines = self._jvm.java.util.ArrayList()
-            for row in rows:
-                lines.add(json.dumps(row))
-            session = self._session
-            texts = session.createDataset(lines, self._jvm.org.apache.spark.sql.Encoders.STRING())
-            frame = session.read().schema(schema).json(texts).coalesce(1)
-            appending = frame.write().format("delta").mode("append")
-            appending.option("txnAppId", writer).option("txnVersion", str(number)).save(path)
+            appending = self._frame(schema, rows).write().format("delta").mode("append")
+            appending = appending.partitionBy(self._seq(partition)).option("txnAppId", writer)
+            for key, value in _TABLE.items():
+                appending = appending.option(key, value)
+            appending.option("txnVersion", str(number)).save(path)
         except Exception as fault:  # Spark's, Delta's, Py4J's, the storage's: all mean that nothing was appended
             raise AgentError(f"the Delta table {path} can not be written: {_first_line(fault)}") from fault
 
-    def greatest(self, path: str, column: str) -> int | None:
-        """The greatest number in a column; None for an empty table, or where there is none yet.
+    def select(self, path: str, columns: Sequence[str], where: str) -> list[Mapping[str, Any]] | None:
+        """Some columns, or aggregates, of the rows for which `where` holds; None where there is no table yet.
 
-        AgentError when it can not be read.
+        What is null is left out. AgentError when it can not be read.
         """
         try:
-            log = self._jvm.org.apache.hadoop.fs.Path(f"{path}/_delta_log")
-            if not log.getFileSystem(self._session.sessionState().newHadoopConf()).exists(log):
+            if not self.exists(path):
                 return None
-            found = self._session.read().format("delta").load(path).agg(self._jvm.functions.max(column), self._none())
-            value = found.collectAsList().get(0).get(0)
-            return None if value is None else int(value)
+            frame = self._session.read().format("delta").load(path).where(where).selectExpr(self._seq(*columns))
+            return [json.loads(line) for line in frame.toJSON().collectAsList()]
         except Exception as fault:  # as above: it is not known
             raise AgentError(f"the Delta table {path} can not be read: {_first_line(fault)}") from fault
 
-    def _none(self) -> Any:
-        """No further column, as Scala's varargs want it."""
-        return self._jvm.PythonUtils.toSeq(self._jvm.java.util.ArrayList())
+    def remove(self, path: str, schema: str, where: str) -> None:
+        """Remove the rows for which `where` holds. AgentError when it can not be done."""
+        try:
+            nothing = self._frame(schema, ()).write().format("delta").mode("overwrite")
+            nothing.option("replaceWhere", where).save(path)
+        except Exception as fault:  # as above: nothing was removed
+            raise AgentError(f"rows of the Delta table {path} can not be removed: {_first_line(fault)}") from fault
+
+    def exists(self, path: str) -> bool:
+        """Whether a table lies there. AgentError when that can not be told."""
+        try:
+            return bool(self._files(path).exists(self._path(f"{path}/_delta_log")))
+        except Exception as fault:  # the storage's, or Py4J's
+            raise AgentError(f"{path} can not be looked at: {_first_line(fault)}") from fault
+
+    def rename(self, path: str, to: str) -> None:
+        """Take the table away from its path, with all that is in it. AgentError when it can not be done."""
+        try:
+            done = bool(self._files(path).rename(self._path(path), self._path(to)))
+        except Exception as fault:  # as above
+            raise AgentError(f"{path} can not be renamed: {_first_line(fault)}") from fault
+        if not done:
+            raise AgentError(f"{path} can not be renamed to {to}")
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    def _files(self, path: str) -> Any:
+        return self._path(path).getFileSystem(self._session.sessionState().newHadoopConf())
+
+    def _frame(self, schema: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+        lines = self._jvm.java.util.ArrayList()
+        for row in rows:
+            lines.add(json.dumps(row))
+        texts = self._session.createDataset(lines, self._jvm.org.apache.spark.sql.Encoders.STRING())
+        return self._session.read().schema(schema).json(texts).coalesce(1)
+
+    def _seq(self, *texts: str) -> Any:
+        """As Scala's varargs want them."""
+        wanted = self._jvm.java.util.ArrayList()
+        for text in texts:
+            wanted.add(text)
+        return self._jvm.PythonUtils.toSeq(wanted)
 
     @property
     def _session(self) -> Any:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mooring.agent.catalog import CatalogKeeper
-from mooring.checkpoint.catalogue import Row
+from mooring.checkpoint.catalogue import COLUMNS, Row
 from mooring.errors import AgentError
 from mooring.metadata.local_tree import LocalFileTree
 from mooring.model import events
@@ -14,34 +17,83 @@ from tests.unit.checkpoint.made import Made
 
 
 class InMemory:
-    """As Delta's transactions have it: a writer's number is written once, and rises."""
+    """As Delta's transactions have it: a writer's number is written once, and rises. SQL is SQLite's."""
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.database = sqlite3.connect(":memory:", check_same_thread=False)
+        self.database.row_factory = sqlite3.Row
         self.written: dict[str, int] = {}
         self.is_away = False
+        self.is_damaged = False
 
-    def append(self, path: str, schema: str, rows: list[Row], writer: str, number: int) -> None:
+    def append(self, path: str, schema: str, partition: str, rows: list[Row], writer: str, number: int) -> None:
         if self.is_away:
             raise AgentError("the storage refuses")
+        assert partition in COLUMNS
+        columns = ", ".join(f'"{column}"' for column in COLUMNS)
+        self.database.execute(f"CREATE TABLE IF NOT EXISTS rows ({columns})")
         if number > self.written.get(writer, -1):
             self.written[writer] = number
-            self.rows += rows
+            for row in rows:
+                values = [json.dumps(one) if isinstance(one, dict | list) else one for one in map(row.get, COLUMNS)]
+                self.database.execute(f"INSERT INTO rows VALUES ({', '.join('?' * len(values))})", values)
 
-    def greatest(self, path: str, column: str) -> int | None:
-        return max((row["batch"] for row in self.rows), default=None)
+    def select(self, path: str, columns: Sequence[str], where: str) -> list[Row] | None:
+        if self.is_damaged and columns != ("1",):
+            raise AgentError("the log is damaged")
+        try:
+            found = self.database.execute(f"SELECT {', '.join(columns)} FROM rows WHERE {where}").fetchall()
+        except sqlite3.OperationalError as fault:
+            assert "no such table" in str(fault)
+            return None
+        return [{key: row[key] for key in row.keys() if row[key] is not None} for row in found]  # noqa: SIM118
+
+    def remove(self, path: str, schema: str, where: str) -> None:
+        self.database.execute(f"DELETE FROM rows WHERE {where}")
+
+    def exists(self, path: str) -> bool:
+        return self.select(path, ("1",), "true") is not None
+
+    def rename(self, path: str, to: str) -> None:
+        self.database.execute("ALTER TABLE rows RENAME TO aside")
+        self.written.clear()
+        self.is_damaged = False
+
+    @property
+    def rows(self) -> list[Row]:
+        return self.select("", ("*",), "true") or []
 
     @property
     def batches(self) -> list[int]:
         return sorted({row["batch"] for row in self.rows})
 
 
-def keeper(tables: InMemory, checkpoint: Path) -> CatalogKeeper:
-    made = CatalogKeeper(tables, lambda most: "[]", LocalFileTree, print)
-    conf = {"spark.mooring.checkpoint.catalog.interval": "1h"}
+def keeper(
+    tables: InMemory, checkpoint: Path, take_facts: Callable[[int], str] = lambda most: "[]", retain: int = 100
+) -> CatalogKeeper:
+    made = CatalogKeeper(tables, take_facts, LocalFileTree, print)
+    conf = {
+        "spark.mooring.checkpoint.catalog.interval": "1h",
+        "spark.mooring.checkpoint.catalog.retain.batches": str(retain),
+    }
     made.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
     made.take(events.QueryPlanned(1, "q", "run", "q", str(checkpoint), 0, {0: 2}))
     return made
+
+
+def committed(made: Made) -> dict[str, Any]:
+    """What an executor tells of the first version of the first partition."""
+    return {
+        "report": "version-committed",
+        "store": f"{made.directory}/state/0/0",
+        "host": "h1",
+        "version": 1,
+        "id": made.id_of(1, 0),
+        "base": "",
+        "keys": -1,
+        "bytes": 5,
+        "changelog": [],
+    }
 
 
 def test_each_round_adds_the_batches_that_are_new(tmp_path: Path) -> None:
@@ -95,18 +147,7 @@ def test_what_storage_refuses_for_a_while_comes_later(tmp_path: Path) -> None:
 
 def test_what_executors_have_told_is_in_the_rows(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=1, partitions=1), InMemory()
-    fact = {
-        "report": "version-committed",
-        "store": f"{made.directory}/state/0/0",
-        "host": "h1",
-        "version": 1,
-        "id": made.id_of(1, 0),
-        "base": "",
-        "keys": -1,
-        "bytes": 5,
-        "changelog": [],
-    }
-    told = [json.dumps([fact]), "[]"]
+    told = [json.dumps([committed(made)]), "[]"]
     catalog = CatalogKeeper(tables, lambda most: told.pop(0), LocalFileTree, print)
     conf = {"spark.mooring.checkpoint.catalog.interval": "1h"}
     catalog.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
@@ -115,6 +156,103 @@ def test_what_executors_have_told_is_in_the_rows(tmp_path: Path) -> None:
     catalog.write()
     assert tables.rows[0]["host"] == "h1"
     catalog.end()
+
+
+def test_what_executors_have_told_outlives_a_storage_that_refuses(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=1, partitions=1), InMemory()
+    told = [json.dumps([committed(made)]), "[]"]
+    catalog = keeper(tables, made.directory, lambda most: told.pop(0))
+    tables.is_away = True
+    with pytest.raises(AgentError):
+        catalog.write()
+    tables.is_away = False
+    catalog.write()
+    assert [row["host"] for row in tables.rows] == ["h1"]
+    catalog.end()
+
+
+def test_batches_that_were_undone_are_gone_and_those_that_came_instead_are_there(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=5), InMemory()
+    first = keeper(tables, made.directory)
+    first.write()
+    first.end()
+    for batch in (3, 4):
+        (made.directory / "commits" / str(batch)).unlink()
+    again = Made(tmp_path / "again", batches=6, ids="w")
+    for batch in (3, 4, 5):
+        for log in ("commits", "offsets"):
+            (made.directory / log / str(batch)).write_bytes((again.directory / log / str(batch)).read_bytes())
+    second = keeper(tables, made.directory)
+    second.write()
+    second.end()
+    ids = {row["batch"]: row["id"] for row in tables.rows if row["partition"] == 0}
+    assert ids == {batch: (made if batch < 3 else again).id_of(batch + 1, 0) for batch in range(6)}
+    assert {row["line"] for row in tables.rows if row["batch"] < 3} == {0}
+    assert {row["line"] for row in tables.rows if row["batch"] >= 3} == {1}
+
+
+def test_a_table_that_is_ahead_of_a_log_that_was_taken_back_waits_for_its_batches(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=5), InMemory()
+    first = keeper(tables, made.directory)
+    first.write()
+    first.end()
+    (made.directory / "commits" / "4").unlink()
+    second = keeper(tables, made.directory)
+    second.write()
+    assert tables.batches == [0, 1, 2, 3]
+    made.add(4)
+    second.write()
+    second.end()
+    assert tables.batches == [0, 1, 2, 3, 4] and len(tables.rows) == 10
+
+
+def test_a_table_that_is_gone_is_begun_anew_with_the_batches_that_the_log_has(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=3), InMemory()
+    catalog = keeper(tables, made.directory)
+    catalog.write()
+    tables.rename("", "")
+    made.add(3)
+    catalog.write()
+    catalog.end()
+    assert tables.batches == [0, 1, 2, 3] and len(tables.rows) == 8
+
+
+def test_a_table_that_can_not_be_read_three_times_in_a_row_is_set_aside(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=3), InMemory()
+    first = keeper(tables, made.directory)
+    first.write()
+    first.end()
+    tables.is_damaged = True
+    second = keeper(tables, made.directory)
+    for _ in range(2):
+        with pytest.raises(AgentError):
+            second.write()
+    second.write()
+    second.end()
+    assert tables.batches == [0, 1, 2] and len(tables.rows) == 6
+
+
+def test_old_batches_go_by_the_hundred(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=0), InMemory()
+    catalog = keeper(tables, made.directory, retain=150)
+    for batch in range(260):
+        made.add(batch)
+    catalog.write()  # two hundred at most
+    assert tables.batches == list(range(200))
+    catalog.write()
+    assert tables.batches == list(range(100, 260))
+    catalog.end()
+
+
+def test_who_holds_copies_is_in_the_rows(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=1), InMemory()
+    catalog = keeper(tables, made.directory)
+    catalog.take(events.ExecutorRegistered(1, "2", "host-b", 1, ""))
+    copies = (events.CopyOfState(0, "2", 1, 0, 5, 0), events.CopyOfState(1, "2", -1, 0, 0, 0))
+    catalog.take(events.CopiesSeen(1, "q", 1, copies))
+    catalog.write()
+    catalog.end()
+    assert {row["partition"]: row.get("standby_hosts") for row in tables.rows} == {0: '["host-b"]', 1: None}
 
 
 def test_without_delta_there_is_no_thread(tmp_path: Path) -> None:

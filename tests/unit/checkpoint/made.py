@@ -27,6 +27,8 @@ class Made:
     partitions: int = 2
     archives: tuple[int, ...] = (1, 4)
     with_ids: bool = True
+    ids: str = "u"
+    """What unique ids begin with."""
     provider: str = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
     def __post_init__(self) -> None:
@@ -61,7 +63,7 @@ class Made:
         return self.directory.with_name(f"{self.directory.name} input")
 
     def id_of(self, version: int, partition: int) -> str:
-        return f"u{version}p{partition}"
+        return f"{self.ids}{version}p{partition}"
 
     def stem(self, version: int, partition: int) -> str:
         return f"{version}_{self.id_of(version, partition)}" if self.with_ids else str(version)

@@ -41,7 +41,9 @@ def batch(number: int, *ids: str) -> tuple[Commit, Begun]:
 
 
 def rows_of(book: FactBook, *batches: tuple[Commit, Begun]) -> list[dict[str, Any]]:
-    return [dict.fromkeys(COLUMNS) | row for row in book.rows("q", "app", batches)]
+    rows = book.rows(batches, {"query": "q", "deployment": "app", "line": 0}, {1: ["h2"]})
+    book.settle(rows)
+    return [dict.fromkeys(COLUMNS) | row for row in rows]
 
 
 def test_each_store_of_a_committed_batch_has_a_row_with_what_was_told() -> None:

@@ -16,8 +16,15 @@ def test_what_came_after_the_batch_goes_and_nothing_else(tmp_path: Path) -> None
     left, wanted = (
         {name for name in one.content() if not name.endswith((".sst", ".sst.crc"))} for one in (made, short)
     )
-    assert left == wanted
-    assert under_way(made.directory) is None
+    assert left == wanted | {"_mooring/undone.json"}
+    assert under_way(made.directory) is None and rollback.undone_until(made.directory) == 5
+
+
+def test_how_far_a_sink_may_remember_outlives_a_second_rollback(tmp_path: Path) -> None:
+    made = Made(tmp_path / "it")
+    rollback.carry_out(plan_rollback(made.survey(), 3))
+    rollback.carry_out(plan_rollback(made.survey(), 1))
+    assert rollback.undone_until(made.directory) == 5
 
 
 def test_a_batch_that_was_begun_and_not_committed_goes_too(tmp_path: Path) -> None:

@@ -30,11 +30,14 @@ def test_defaults():
         grouper_weights="tasks",
         metadata=None,
         standby_replication_factor=1,
+        restore_streams=8,
+        restore_max_bytes_per_second=None,
         standby_max_bytes_per_second=64 * 1024**2,
         standby_open_stores=16,
         debounce_ms=3_000,
         checkpoint_catalog_enabled=False,
         checkpoint_catalog_interval_ms=10_000,
+        checkpoint_catalog_retain_batches=100,
         placement_poll_interval_ms=1_000,
         moves_max_concurrent=1,
         drain_timeout_ms=None,
@@ -167,23 +170,6 @@ def test_a_relative_local_store_is_refused():
     assert "expected an absolute path" in problem_of("spark.mooring.local.store.dir", "data/mooring")
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("checkpoint.catalog.retain.batches", "20"),
-    ],
-)
-def test_a_setting_of_a_later_version_says_so(name, value):
-    problem = problem_of(f"spark.mooring.{name}", value)
-    assert problem.startswith(f"spark.mooring.{name}={value}: ")
-    assert "this version of Mooring does not have this yet" in problem
-
-
-@pytest.mark.parametrize(("name", "value"), [("checkpoint.catalog.retain.batches", "100")])
-def test_a_setting_of_a_later_version_may_be_set_to_its_default(name, value):
-    assert Settings.from_conf({f"spark.mooring.{name}": value}) == Settings.from_conf({})
-
-
 def test_all_mistakes_are_told_at_once():
     with pytest.raises(InvalidSettingError) as raised:
         Settings.from_conf(
@@ -193,5 +179,5 @@ def test_all_mistakes_are_told_at_once():
 
 
 def test_there_is_a_field_for_every_setting_of_this_version_and_no_other():
-    rows = {field_name(setting) for setting in TABLE if not setting.is_later and not setting.is_prefix}
+    rows = {field_name(setting) for setting in TABLE if not setting.is_prefix}
     assert rows | {"metadata_options"} == {field.name for field in dataclasses.fields(Settings)}

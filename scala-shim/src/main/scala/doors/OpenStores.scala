@@ -30,7 +30,7 @@ object OpenStores {
 
   /** Whether stores opened with this access have changelogs to go on by, and versions that can be told apart. */
   def areOf(access: CheckpointAccess): Boolean =
-    access.stores.enableStateStoreCheckpointIds && RocksDBConf(access.stores).enableChangelogCheckpointing
+    access.stores.enableStateStoreCheckpointIds && access.writesChangelogs
 
   /** Opens the copy, which takes as long as any opening; `ended` is called once, when it is taken over or dropped. */
   def open(directory: Path, partition: Int, copied: CopiedVersion, access: CheckpointAccess, watcher: SnapshotLoadWatcher)(

@@ -5,7 +5,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
-import org.apache.spark.sql.execution.streaming.state.StateStoreConf
+import org.apache.spark.sql.execution.streaming.state.{RocksDBConf, StateStoreConf}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.ui.StreamingQueryStatusListener
 import org.apache.spark.util.{SerializableConfiguration, Utils}
@@ -15,6 +15,8 @@ final class CheckpointAccess private (conf: Broadcast[(SerializableConfiguration
   def hadoopConf: Configuration = conf.value._1.value
   def codec: String = stores.compressionCodec
   def hasChecksums: Boolean = stores.checkpointFileChecksumEnabled
+
+  def writesChangelogs: Boolean = RocksDBConf(stores).enableChangelogCheckpointing
 
   /** As the providers of the query's stores have it. */
   private[mooring] def stores: StateStoreConf = conf.value._2

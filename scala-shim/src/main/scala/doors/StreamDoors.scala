@@ -13,13 +13,14 @@ import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.datasources.v2.state.metadata.StateMetadataPartitionReader
 import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetMap, OffsetSeq}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperator, StateStoreWriter}
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExecBase
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, QueryExecutionThread, StreamExecution}
 import org.apache.spark.sql.execution.streaming.state.{RocksDBStateStoreProvider, StateStoreId}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.util.Utils
+import org.apache.spark.util.{SerializableConfiguration, Utils}
 
 /** A query as far as Mooring has to know it; its logs as they are at the first look. */
 final class StreamDoor private[mooring] (private[mooring] val execution: StreamExecution) {
@@ -79,6 +80,9 @@ final class StreamDoor private[mooring] (private[mooring] val execution: StreamE
     case other => StreamDoors.topicOf(execution).fold(other)(topic => s"KafkaSink[Subscribe[$topic]]")
   }
 
+  /** Whether the sink takes a batch whose number it knows for one that it has: then it computes nothing. */
+  def sinkMayLeaveOut: Boolean = Seq("FileSink[", "DeltaSink[", "ForeachBatchSink").exists(execution.sink.toString.startsWith)
+
   private def qualified(path: Path): Path = path.getFileSystem(session.sessionState.newHadoopConf()).makeQualified(path)
 
   /** Whether it reads a source that was named by this format. */
@@ -92,6 +96,16 @@ final class StreamDoor private[mooring] (private[mooring] val execution: StreamE
 
   /** Rows of state after the last batch of which there is progress. */
   def stateRows: Long = Option(execution.lastProgress).fold(0L)(_.stateOperators.map(_.numRowsTotal).sum)
+
+  /** The stateful operators of the newest batch that was committed, by what they have written of themselves; none before. */
+  def operatorsInCheckpoint: Seq[OperatorFacts] = lastCommitted.toSeq.flatMap { batch =>
+    val conf = new SerializableConfiguration(session.sessionState.newHadoopConf())
+    new StateMetadataPartitionReader(checkpoint, conf, batch).allOperatorStateMetadata.toSeq.map { operator =>
+      val stores = operator.stateStoresMetadata
+      OperatorFacts(operator.operatorInfo.operatorId, stores.map(_.numPartitions).max, s"$checkpoint/state", runId, batch + 1,
+        stores.map(_.storeName))
+    }
+  }
 
   /** The newest batch that was committed, at the first look. */
   def lastCommitted: Option[Long] = committed.map(_._1)

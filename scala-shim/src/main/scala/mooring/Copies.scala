@@ -132,7 +132,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int) {
     private def copyOf(wanted: StoreVersion, access: CheckpointAccess): StoreCopy = stores.getOrElse(wanted.directory, {
       val directory = new Path(wanted.directory)
       val shelf = store.shelf(directory).getOrElse(throw new IllegalArgumentException(s"$directory is not where Spark keeps state"))
-      val made = new StoreCopy(directory, shelf, access, pace, new OpenCopy(directory, partition, access, room))
+      val made = new StoreCopy(directory, shelf, access, pace, new InstanceOfCopy(directory, partition, access, room))
       stores += wanted.directory -> made
       made
     })

@@ -299,6 +299,7 @@ object Drains {
   val DrainingFile = "draining.json"
   val DrainedFile = "drained.json"
   val ResetFile = "reset.json"
+  private val UndoneFile = "undone.json" // of `mooring restore`, for good
   private val RestoringFile = "restoring.json" // of `mooring restore`, while it is at it
 
   /** What the log's entries of some batches are to be read as. */
@@ -317,6 +318,9 @@ object Drains {
   def watermarkInstead(checkpoint: String, batch: String): Option[Long] =
     for (reset <- Option(resets.get(checkpoint)); number <- batch.toLongOption if reset.from <= number && number <= reset.to)
       yield reset.watermarkMs
+
+  /** The last batch that the query had begun before it went back to an earlier one; its sink may remember it. */
+  def undoneUntil(checkpoint: String): Option[Long] = new Markers(checkpoint).read(UndoneFile).map(_.get("until").asLong())
 
   private final class Markers(checkpoint: String) {
     private val files = new DriverFiles(s"$checkpoint/$Directory")

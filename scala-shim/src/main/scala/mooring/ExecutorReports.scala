@@ -8,10 +8,11 @@ import org.apache.spark.api.plugin.PluginContext
 import org.apache.spark.sql.execution.streaming.state.mooring.{KeyCounts, Rehearsal, StreamDoors}
 
 /**
- * The newest version of the job model, when to ask again, the queries of which this executor is to keep copies, and
- * whether it is to tell what others that join should rehearse.
+ * The newest version of the job model, when to ask again, the queries of which this executor is to keep copies, those of
+ * which anybody does, and whether it is to tell what others that join should rehearse.
  */
-final case class DriverWord(version: Long, againInMs: Long, copied: Set[String], rehearsalIsAsked: Boolean)
+final case class DriverWord(
+    version: Long, againInMs: Long, copied: Set[String], copiedAnywhere: Set[String], rehearsalIsAsked: Boolean)
 
 /**
  * What an executor tells the driver, as JSON strings: class loaders differ, strings do not. Its host it need not tell
@@ -20,11 +21,15 @@ final case class DriverWord(version: Long, againInMs: Long, copied: Set[String],
 object ExecutorReports {
   @volatile private var context: Option[PluginContext] = None
   @volatile private var areCopiesOpen = false
+  @volatile private var copied = Set.empty[String] // queries
 
   private[mooring] def through(pluginContext: Option[PluginContext], withOpenCopies: Boolean = false): Unit = {
     context = pluginContext
     areCopiesOpen = withOpenCopies
   }
+
+  /** Somebody keeps copies of these queries, and nobody of others. */
+  private[mooring] def areCopied(queries: Set[String]): Unit = copied = queries
 
   def hello(location: String, zone: String): Unit =
     send(Map("report" -> "hello", "location" -> location, "zone" -> zone))
@@ -60,7 +65,7 @@ object ExecutorReports {
 
   /** By a task of a query that has just committed a store: who has an open copy need not count then. */
   def keysCounted(version: Long, id: String, counts: KeyCounts): Unit =
-    if (areCopiesOpen) for (query <- StreamDoors.queryOfTask)
+    if (areCopiesOpen) for (query <- StreamDoors.queryOfTask if copied(query))
       send(Map("report" -> "keys-counted", "query" -> query, "version" -> version, "id" -> id, "keys" -> counts.keys,
         "internal-keys" -> counts.internal))
 
@@ -68,12 +73,17 @@ object ExecutorReports {
     send(Map("report" -> "copy-made", "query" -> query, "partition" -> partition, "version" -> version, "bytes" -> bytes,
       "fetched-bytes" -> fetched))
 
+  /** How far the stores have come that are fetched before the tasks open them. */
+  def storesFetched(query: String, done: Int, of: Int, bytes: Long, milliseconds: Long): Unit =
+    send(Map("report" -> "stores-fetched", "query" -> query, "done" -> done, "of" -> of, "bytes" -> bytes,
+      "milliseconds" -> milliseconds))
+
   /** Tells which version of the job model this executor knows; what the driver has to say. */
   def version(known: Long): Option[DriverWord] = context.flatMap { ctx =>
     Option(ctx.ask(Json.write(Map("report" -> "version", "executor" -> ctx.executorID(), "version" -> known)))).map { answer =>
       val said = Json.read(answer.toString)
       DriverWord(said.get("version").asLong(), said.get("again-in-ms").asLong(),
-        texts(said, "copied").toSet, said.path("rehearsal-is-asked").asBoolean())
+        texts(said, "copied").toSet, texts(said, "copied-anywhere").toSet, said.path("rehearsal-is-asked").asBoolean())
     }
   }
 

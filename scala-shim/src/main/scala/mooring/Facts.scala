@@ -10,19 +10,29 @@ import scala.jdk.CollectionConverters._
  */
 final class Facts {
   private val told = new LinkedBlockingQueue[String](Facts.MostKept)
+  private val taken = new java.util.ArrayDeque[String]() // the last ones, as an agent may die over them
 
   def add(report: String): Unit =
     if (!told.offer(report)) Say.once("facts-lost", s"more than ${Facts.MostKept} facts of committed state wait for the agent: " +
       "the catalogue will lack checksums of some versions")
 
   /** At most so many, as a JSON array. */
-  def take(most: Int): String = {
-    val taken = new java.util.ArrayList[String]()
-    told.drainTo(taken, most)
-    taken.asScala.mkString("[", ",", "]")
+  def take(most: Int): String = synchronized {
+    val now = new java.util.ArrayList[String]()
+    told.drainTo(now, most)
+    taken.addAll(now)
+    while (taken.size > Facts.MostGivenAgain) taken.poll()
+    now.asScala.mkString("[", ",", "]")
+  }
+
+  /** Another agent works from now on: it hears what its predecessor was told last. */
+  def again(): Unit = synchronized {
+    taken.forEach(add(_))
+    taken.clear()
   }
 }
 
 object Facts {
   private val MostKept = 50000
+  private val MostGivenAgain = 10000
 }

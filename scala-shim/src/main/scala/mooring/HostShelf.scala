@@ -6,7 +6,8 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file._
 import java.nio.file.attribute.{BasicFileAttributes, FileTime}
 import java.util.UUID
-import java.util.concurrent.ConcurrentLinkedQueue
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
+import java.util.concurrent.atomic.AtomicReference
 import java.util.zip.{CheckedOutputStream, CRC32C}
 
 import scala.jdk.CollectionConverters._
@@ -81,9 +82,22 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   def take(name: String, in: InputStream): Option[Long] = if (!hasRoom) None else {
     prepare()
     val kept = write(name)(in.transferTo(_))
-    listing = listing.map(_ => new Listing)
+    synchronized { listing = listing.map(_ => new Listing) }
     kept.map(Files.size)
   }
+
+  // Of the store that is about to be opened here
+  private val coming = new AtomicReference[Coming]
+  private val ahead = ConcurrentHashMap.newKeySet[String]() // files that have come for it
+
+  /** Its files are fetched from now on, before it is opened. */
+  def comes(files: Coming): Unit = coming.set(files)
+
+  /** These were fetched for the store that is about to be opened. */
+  def came(names: Set[String]): Unit = names.foreach(ahead.add)
+
+  /** Whether the file is one of those; true once. */
+  def cameAhead(name: String): Boolean = ahead.remove(name)
 
   private def write(name: String)(fill: OutputStream => Unit): Option[Path] = {
     val temporary = dir.resolve(TemporaryPrefix + UUID.randomUUID())
@@ -169,13 +183,21 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
     }
   }
 
-  /** The store is opened from now on: what is asked for until `opened` is looked up in one listing. */
+  /**
+   * The store is opened from now on, when what is coming for it has come: what is asked for until `opened` is looked up in
+   * one listing. InterruptedException when the task is killed meanwhile.
+   */
   def opening(): Unit = {
+    Option(coming.getAndSet(null)).foreach(_.await())
     isOurs = true
     complete() // of a version that was given up in the middle
-    listing = Some(new Listing)
+    synchronized { listing = Some(new Listing) }
   }
-  def opened(): Unit = listing = None
+
+  def opened(): Unit = synchronized {
+    listing = None
+    ahead.clear()
+  }
 
   // An opening asks for some ten names. What other executors keep or remove meanwhile is at worst a miss.
   private final class Listing { lazy val names: Map[String, Seq[(Path, KeptFile)]] = list("").groupBy(_._2.name) }

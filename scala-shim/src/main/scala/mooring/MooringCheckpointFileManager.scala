@@ -92,8 +92,9 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
     shelf.sound(file.getName, readIt = true).flatMap { local =>
       try {
         val stream = localFiles.open(new Path(local.toUri))
-        if (file.getName.endsWith(".changelog")) reads.localChangelog()
-        else if (file.getName.endsWith(".zip")) reads.local(Files.size(local))
+        val isNew = shelf.cameAhead(file.getName)
+        if (file.getName.endsWith(".changelog")) reads.keptChangelog(isNew)
+        else if (file.getName.endsWith(".zip")) reads.kept(Files.size(local), isNew)
         Some(stream)
       } catch {
         case NonFatal(e) =>

@@ -28,8 +28,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private val census = new Census(bridge)
   private val rehearsals = new Rehearsals
 
-  /** Where every task is kept once, copies are made of those that are to move. */
-  val standbys: Option[Standbys] = Option.when(placing)(new Standbys(table, bridge))
+  /** Where every task is kept once, copies are made of those that are to move, and soon. */
+  val standbys: Option[Standbys] = Option.when(placing)(new Standbys(table, bridge, if (settings.copies > 0) Driver.RoundsMs else Driver.SoonMs))
   private val takesOver = placing && settings.copies > 0
   private val stuckTasks = Option.when(takesOver)(new StuckTasks(context))
   private val liveness = Option.when(takesOver)(new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
@@ -39,7 +39,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val isCatalogued: Boolean = placing && Catalogue.isOn(settings)
 
   private val patience = new Patience(settings.milliseconds("spark.mooring.host.affinity.wait"), () => mayBeTold)
-  val queries = new QueryWatch(bridge, table, standbys, patience)
+  private val prefetches = Option.when(placing && settings.count("spark.mooring.restore.streams") > 0)(new Prefetches(context, table))
+  val queries = new QueryWatch(bridge, table, standbys, prefetches, patience)
 
   val drains = new Drains(bridge, () => context.applicationId, settings.text("spark.mooring.resume.drained").getOrElse("false"),
     settings.isOn("spark.mooring.drain.on.start"), patience)
@@ -89,7 +90,10 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
     override def owe(after: Map[String, Seq[String]]): Unit = Aside.otherwise("note what is to be drained", ())(drains.owe(after))
 
-    override def agentIsNew(): Unit = standbys.foreach(_.tellAgain())
+    override def agentIsNew(): Unit = {
+      standbys.foreach(_.tellAgain())
+      bridge.facts.again()
+    }
   }
 
   /** The tasks of an executor that goes, or is gone, run where their copies are. */
@@ -120,6 +124,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 }
 
 object Driver {
+  private val RoundsMs = 2000L
+  private val SoonMs = 500L
   private val FirstWordMs = 30000L
   private val RenewedWordMs = 10000L
   private val ContestedMs = 60000L // an agent that hangs is killed after half of that, and the next one knows
@@ -192,7 +198,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
     val settings = SettingsTable.read(context.conf().getAll.toMap)
     if (settings.isOn("spark.mooring.enabled")) {
       val mostOpen = settings.count("spark.mooring.standby.open.stores")
-      ExecutorReports.through(Some(context), withOpenCopies = settings.copies > 0 && mostOpen > 0)
+      ExecutorReports.through(Some(context), withOpenCopies = mostOpen > 0)
       val directory = HostStores.directory(settings.text("spark.mooring.local.store.dir"), System.getenv().asScala.get)
       val store = HostStore.open(directory)
       HostStores.use(store)
@@ -203,6 +209,9 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
       val fetchedASecond = settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue)
       Copies.use(store.map(new Copies(_, fetchedASecond, mostOpen)))
+      val streams = settings.count("spark.mooring.restore.streams")
+      Prefetch.use(store.filter(_ => streams > 0).map(
+        new Prefetch(_, streams, settings.bytes("spark.mooring.restore.max.bytes.per.second").getOrElse(Long.MaxValue))))
       KeepingTime.begin()
       StoreWrites.areTold = extraConf.containsKey(Names.Catalogued)
       Metrics.register(context.metricRegistry(), "keeping-ms", () => KeepingTime.milliseconds.toDouble)
@@ -238,6 +247,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
     sweep.foreach(_.stop())
     versions.foreach(_.stop())
     Copies.use(None)
+    Prefetch.use(None)
     HostStores.use(None)
     ExecutorReports.through(None)
     StoreWrites.areTold = false

@@ -8,12 +8,42 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, CopiedVersion, OpenStore, OpenStores}
 
+/** What is open of a copied store; called by one thread at a time, `close` by any. */
+private trait OpenCopy {
+
+  /**
+   * By the changelogs alone, before any other file of the version is here; false when that can not be, or when it is time
+   * to begin with a newer snapshot. `bringTo` deals with what goes wrong.
+   */
+  def goOn(copied: CopiedVersion): Boolean
+
+  /** Whatever came of the round in which it had the turn to be opened anew. */
+  def endTurn(): Unit
+
+  def isOpen: Boolean
+
+  /** False when the copied files did not do for it, for the first time in a row: one of them may be damaged. */
+  def bringTo(copied: CopiedVersion): Boolean
+
+  /** For ever. What is being opened meanwhile is dropped by who opens it. */
+  def close(): Unit
+}
+
+/** Of files alone. */
+private object NeverOpen extends OpenCopy {
+  override def goOn(copied: CopiedVersion): Boolean = false
+  override def endTurn(): Unit = ()
+  override def isOpen: Boolean = false
+  override def bringTo(copied: CopiedVersion): Boolean = true
+  override def close(): Unit = ()
+}
+
 /**
  * The open instance of one copied store, where there is room for it: brought on from version to version, else dropped
  * and opened anew from the files that were copied. Whatever goes wrong leaves a copy of files, which is opened at the
- * take-over. Called by one thread at a time; `close` by any.
+ * take-over.
  */
-private final class OpenCopy(directory: Path, partition: Int, access: CheckpointAccess, room: Semaphore) {
+private final class InstanceOfCopy(directory: Path, partition: Int, access: CheckpointAccess, room: Semaphore) extends OpenCopy {
   private val isPossible = OpenStores.areOf(access)
   @volatile private var isOver = false
   @volatile private var open = Option.empty[OpenStore]
@@ -22,11 +52,7 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
   private var hasTurn = false
   private var failure = Option.empty[Throwable] // of going on, not dealt with yet
 
-  /**
-   * By the changelogs alone, before any other file of the version is here; false when that can not be, or when it is time
-   * to begin with a newer snapshot. `bringTo` deals with what goes wrong.
-   */
-  def goOn(copied: CopiedVersion): Boolean =
+  override def goOn(copied: CopiedVersion): Boolean =
     try hasGoneOn(copied)
     catch {
       case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
@@ -40,22 +66,20 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
   /** Whether it is to be opened anew now, though it could go on: until it is its turn it does. */
   private def isDue(copied: CopiedVersion): Boolean =
     System.nanoTime() - notBefore >= 0 && open.exists(copy => !copy.isTaken && copy.isDated(copied)) && (hasTurn || {
-      hasTurn = OpenCopy.turn.tryAcquire()
+      hasTurn = InstanceOfCopy.turn.tryAcquire()
       hasTurn
     })
 
-  /** Whatever came of the round in which it had the turn to be opened anew. */
-  def endTurn(): Unit = if (hasTurn) {
+  override def endTurn(): Unit = if (hasTurn) {
     hasTurn = false
-    OpenCopy.turn.release()
+    InstanceOfCopy.turn.release()
   }
 
   private def stands(copied: CopiedVersion): Boolean = open.exists(_.goOn(copied))
 
-  def isOpen: Boolean = open.nonEmpty
+  override def isOpen: Boolean = open.nonEmpty
 
-  /** False when the copied files did not do for it, for the first time in a row: one of them may be damaged. */
-  def bringTo(copied: CopiedVersion): Boolean = !isPossible || isOver || {
+  override def bringTo(copied: CopiedVersion): Boolean = !isPossible || isOver || {
     val done =
       try {
         for (e <- failure) {
@@ -71,7 +95,7 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
           drop()
           throw e
         case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
-          notBefore = System.nanoTime() + OpenCopy.PauseNanos
+          notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos
           Say.once(s"open-copy-${e.getClass.getName}", s"the copy of $directory could not be kept open ($e): its files are " +
             "kept, and it is opened again in a minute")
           drop()
@@ -84,8 +108,7 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
     done
   }
 
-  /** For ever. What is being opened meanwhile is dropped by who opens it. */
-  def close(): Unit = {
+  override def close(): Unit = {
     isOver = true
     open.foreach(_.drop())
   }
@@ -96,7 +119,7 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
   }
 
   private def openAnew(copied: CopiedVersion): Unit = {
-    if (open.exists(_.isTaken)) notBefore = System.nanoTime() + OpenCopy.PauseNanos // the order is from before that
+    if (open.exists(_.isTaken)) notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos // the order is from before that
     if (notBefore - System.nanoTime() > 0) drop() else openNow(copied)
   }
 
@@ -106,7 +129,7 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
     catch {
       case e: ClosedByInterruptException => throw e
       case NonFatal(e) if open.nonEmpty =>
-        notBefore = System.nanoTime() + OpenCopy.PauseNanos
+        notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos
         Say.once(s"open-copy-anew-${e.getClass.getName}", s"the copy of $directory could not be opened anew ($e): it goes on " +
           "from the version that it has, and that is tried again in a minute")
     }
@@ -130,7 +153,7 @@ private final class OpenCopy(directory: Path, partition: Int, access: Checkpoint
   }
 }
 
-private object OpenCopy {
+private object InstanceOfCopy {
   // Copies become dated together; opening them takes processor time that the tasks of the executor need, and a snapshot each.
   private val turn = new Semaphore(1)
   private val PauseNanos = TimeUnit.MINUTES.toNanos(1)

@@ -43,27 +43,32 @@ private object PlacementRule extends Rule[SparkPlan] {
         case NonFatal(e) => // an interruption is not: the query is being stopped
           Say.once("placement-rule", s"a query could not be told to the agent ($e): it runs where Spark puts it")
       }
-      place(plan, query, operators.exists(driver.queries.isRepeated), stageHasOne = false)
+      place(plan, query, operators.exists(driver.queries.isRepeated), stageHasOne = false,
+        comesAgain = operators.exists(driver.queries.comesAgain))
     }
   }
 
-  private def place(plan: SparkPlan, query: String, isRepeated: Boolean, stageHasOne: Boolean): SparkPlan =
+  /** `comesAgain` as long as no node above is a placed one. */
+  private def place(plan: SparkPlan, query: String, isRepeated: Boolean, stageHasOne: Boolean, comesAgain: Boolean): SparkPlan =
     StreamDoors.statefulOperator(plan) match {
       case Some(operator) if !stageHasOne =>
-        PlacedExec(below(plan, query, isRepeated, stageHasOne = true), query, operator, isRepeated)
-      case _ => below(plan, query, isRepeated, stageHasOne)
+        val child = below(plan, query, isRepeated, stageHasOne = true, comesAgain = false)
+        PlacedExec(child, query, operator, isRepeated, comesAgain)
+      case _ => below(plan, query, isRepeated, stageHasOne, comesAgain)
     }
 
-  private def below(plan: SparkPlan, query: String, isRepeated: Boolean, stageHasOne: Boolean): SparkPlan =
-    plan.mapChildren(place(_, query, isRepeated, stageHasOne && !plan.isInstanceOf[Exchange]))
+  private def below(plan: SparkPlan, query: String, isRepeated: Boolean, stageHasOne: Boolean, comesAgain: Boolean): SparkPlan =
+    plan.mapChildren(place(_, query, isRepeated, stageHasOne && !plan.isInstanceOf[Exchange], comesAgain))
 }
 
 /**
  * Runs its child where the plan wants it. Rows, order and partitioning are the child's.
  *
  * @param isRepeated whether an earlier run of the query has begun this batch and not committed it
+ * @param comesAgain whether the batch was undone: a sink that remembers it would leave it out, and with it its state and
+ *                   its watermark. So it is computed once before the sink has it; only of the topmost placed nodes
  */
-final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorFacts, isRepeated: Boolean)
+final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorFacts, isRepeated: Boolean, comesAgain: Boolean)
   extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -80,6 +85,7 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
   /** None; but Spark asks every node of the final plan, before it gives the batch to the sink. */
   override lazy val metrics: Map[String, SQLMetric] = {
     earlierAttempt
+    if (comesAgain) session.sparkContext.runJob(execute(), (rows: Iterator[InternalRow]) => rows.foreach(_ => ()))
     Map.empty
   }
 

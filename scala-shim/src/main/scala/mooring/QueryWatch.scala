@@ -10,7 +10,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler._
 import org.apache.spark.scheduler.mooring.PendingTasks
-import org.apache.spark.sql.execution.streaming.state.mooring.{KeyCounts, OperatorFacts, Rehearsal, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.mooring.{KeyCounts, OperatorFacts, Rehearsal, StreamDoor, StreamDoors}
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 
@@ -21,7 +21,11 @@ final class QueryStartWatch extends StreamingQueryListener {
       driver.bridge.tell(Map("event" -> "CheckpointTaken", "run" -> query.runId, "checkpoint" -> query.checkpoint),
         about = Some(QueryStartWatch.about(query.runId)))
       Aside.otherwise("look at an earlier drain", ())(driver.drains.atStart(query))
-      if (Drains.whyNotToStart(query.checkpoint).isEmpty) TakeOver.atStart(query)
+      if (Drains.whyNotToStart(query.checkpoint).isEmpty) {
+        TakeOver.atStart(query)
+        Aside.otherwise("look at an earlier restore", ())(Drains.undoneUntil(query.checkpoint).foreach(driver.queries.comesAgain(query, _)))
+        driver.queries.starts(query)
+      }
     }
   override def onQueryProgress(event: QueryProgressEvent): Unit = ()
   override def onQueryTerminated(event: QueryTerminatedEvent): Unit = for (driver <- Driver.current) {
@@ -37,26 +41,56 @@ private object QueryStartWatch {
 }
 
 /** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch. */
-final class QueryWatch(bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], patience: Patience) {
+final class QueryWatch(
+    bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], patience: Patience) {
   private val runs = new ConcurrentHashMap[String, String]() // query id -> run id that was planned
+  private val told = new ConcurrentHashMap[String, QueryWatch.Shape]() // run id -> what the agent knows of it
   private val repeated = new ConcurrentHashMap[String, Long]() // run id -> batch that an earlier run has begun
+
+  private val again = new ConcurrentHashMap[String, Long]() // run id -> last of the batches that were undone
 
   /** The run begins with a batch that an earlier one has begun and not committed. */
   def repeats(run: String, batch: Long): Unit = { repeated.put(run, batch); () }
 
   def isRepeated(operator: OperatorFacts): Boolean = repeated.getOrDefault(operator.runId, -1) == operator.batch
 
+  /** Up to this batch the run does again what its sink may remember, and then leave out: its state is to be there none the less. */
+  def comesAgain(query: StreamDoor, until: Long): Unit = if (query.sinkMayLeaveOut) { again.put(query.runId, until); () }
+
+  def comesAgain(operator: OperatorFacts): Boolean = operator.batch <= again.getOrDefault(operator.runId, -1)
+
+  /**
+   * A run starts; in the stream's thread, which does not wait. What it is to run its checkpoint tells long before its first
+   * batch is planned, as a rule: so the plan is there by then, and the state is under way.
+   */
+  def starts(query: StreamDoor): Unit = if (query.isStateful) {
+    Daemon.start(s"mooring-start-${query.id}")(Aside.otherwise("look at a query that starts", ()) {
+      val operators = query.operatorsInCheckpoint
+      if (operators.nonEmpty && told.putIfAbsent(query.runId, QueryWatch.shapeOf(operators)) == null) {
+        tell(query.id, Some(query), operators)
+        if (table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful)) prefetches.foreach(_.begin(query, operators))
+        if (!StreamDoors.query(query.id).exists(_.runId == query.runId)) ended(query.id, query.runId, None) // it ended meanwhile
+      }
+    })
+    ()
+  }
+
+  private def tell(query: String, door: Option[StreamDoor], operators: Seq[OperatorFacts]): Unit =
+    bridge.tell(Map("event" -> "QueryPlanned", "query" -> query, "run" -> operators.head.runId,
+      "name" -> door.map(_.name).getOrElse(""), "checkpoint" -> operators.head.stateDir.stripSuffix("/state"),
+      "batch" -> operators.head.batch, "provider" -> door.flatMap(_.setting(StreamDoors.ProviderKey)).getOrElse(""),
+      "operators" -> operators.map(o => Map("id" -> o.id, "partitions" -> o.partitions))), about = Some(s"query $query"))
+
   /** A batch of the query was planned; in the stream's thread. */
   def planned(query: String, operators: Seq[OperatorFacts]): Unit = {
     val run = operators.head.runId
     if (runs.put(query, run) != run) {
       val door = StreamDoors.query(query)
-      bridge.tell(Map("event" -> "QueryPlanned", "query" -> query, "run" -> run,
-        "name" -> door.map(_.name).getOrElse(""), "checkpoint" -> operators.head.stateDir.stripSuffix("/state"),
-        "batch" -> operators.head.batch, "provider" -> door.flatMap(_.setting(StreamDoors.ProviderKey)).getOrElse(""),
-        "operators" -> operators.map(o => Map("id" -> o.id, "partitions" -> o.partitions))), about = Some(s"query $query"))
+      val shape = QueryWatch.shapeOf(operators)
+      if (told.put(run, shape) != shape) tell(query, door, operators)
       standbys.foreach(_.planned(query, run, operators))
       val hasPlan = !patience.isHopeful || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isHopeful))
+      for (running <- door) prefetches.foreach(_.begin(running, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
       if (!hasPlan) Say.warn(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
     }
   }
@@ -65,14 +99,25 @@ final class QueryWatch(bridge: Bridge, table: PlacementTable, standbys: Option[S
 
   def ended(query: String, run: String, error: Option[String]): Unit = {
     repeated.remove(run)
+    again.remove(run)
     patience.ended(run)
     standbys.foreach(_.ended(query, run))
-    if (runs.remove(query, run)) {
+    prefetches.foreach(_.ended(run))
+    runs.remove(query, run)
+    if (told.remove(run) != null) {
       PlacedStages.forget(query)
       bridge.over(s"query $query")
       bridge.tell(Map("event" -> "QueryEnded", "query" -> query, "run" -> run, "error" -> error.getOrElse("")))
     }
   }
+}
+
+private object QueryWatch {
+  type Shape = (Long, Set[(Long, Int)]) // first batch; operators, and partitions of each
+
+  def shapeOf(operators: Seq[OperatorFacts]): Shape = (operators.head.batch, operators.map(one => one.id -> one.partitions).toSet)
+
+  private val LongestMs = 10000L
 }
 
 /**
@@ -248,6 +293,7 @@ final class ReportDesk(
     val again = askAgainInMs(known)
     liveness.foreach(_.heard(executor, again))
     Json.write(Map("version" -> bridge.newest, "again-in-ms" -> again, "copied" -> standbys.toSeq.flatMap(_.copiedBy(executor)),
+      "copied-anywhere" -> standbys.toSeq.flatMap(_.copied),
       "rehearsal-is-asked" -> rehearsals.isAsked(executor)))
   }
 
@@ -271,6 +317,7 @@ final class ReportDesk(
         Rehearsal(ExecutorReports.texts(report, "classes"), ExecutorReports.texts(report, "sources")))
       case "store-opened" => storeOpened(report)
       case "state-measured" => pass(report, "StateMeasured")
+      case "stores-fetched" => pass(report, "StoresFetched")
       case "copy-made" => standbys.foreach(_.copyMade(report.get("executor").asText(), report.get("query").asText(),
         CopyState(report.get("partition").asInt(), report.get("version").asLong(), report.get("bytes").asLong()),
         report.get("fetched-bytes").asLong()))

@@ -9,7 +9,7 @@ import org.apache.spark.network.util.JavaUtils
 /** One row of `settings.json`, which is made from `python/mooring/settings` when the jar is built. */
 final case class Setting(
     key: String, kind: String, default: Option[String], minimum: Option[Long], maximum: Option[Long],
-    values: Seq[String], isPrefix: Boolean, pattern: Option[String], isLater: Boolean)
+    values: Seq[String], isPrefix: Boolean, pattern: Option[String])
 
 /** Why the application does not start. */
 final class InvalidSettingException(message: String) extends IllegalArgumentException(message)
@@ -26,9 +26,6 @@ final class SettingsTable(rows: Seq[Setting], conf: Map[String, String]) {
         case None =>
           throw new InvalidSettingException(SettingsTable.shown(key, value) +
             s": there is no such setting; nearest valid name: ${SettingsTable.nearest(key, byKey.keys)}")
-        case Some(row) if row.isLater && row.default.flatMap(SettingsTable.parsed(row, _)) != SettingsTable.parsed(row, value) =>
-          throw new InvalidSettingException(
-            SettingsTable.shown(key, value) + ": this version does not have that yet; leave the key out")
         case Some(row) => checkValue(row, value)
       }
     case _ =>
@@ -85,7 +82,7 @@ object SettingsTable {
     Setting(node.get("key").asText(), node.get("type").asText(), field("default").map(_.asText()),
       field("min").map(_.asLong()), field("max").map(_.asLong()),
       field("values").toSeq.flatMap(_.elements().asScala.map(_.asText())), field("prefix").exists(_.asBoolean()),
-      field("pattern").map(_.asText()), field("since").exists(_.asText() == "later"))
+      field("pattern").map(_.asText()))
   }
 
   /** The value in the unit of its kind, as text; None where it is not of the kind. */

@@ -27,7 +27,7 @@ final class SharedFileSystem(stock: FileSystem, shelf: HostShelf, reads: StoreRe
     val adopted =
       if (HostStore.isUniqueName(source.getName)) shelf.adopt(source.getName, local, readIt = doubts() > 0) else None
     adopted match {
-      case Some(bytes) => reads.local(bytes)
+      case Some(bytes) => reads.kept(bytes, isNew = shelf.cameAhead(source.getName))
       case None =>
         super.copyToLocalFile(source, target)
         reads.remote(java.nio.file.Files.size(local))

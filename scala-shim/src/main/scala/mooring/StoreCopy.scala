@@ -19,14 +19,17 @@ final case class StoreVersion(directory: String, version: Long, id: Option[Strin
  *
  * A version is whole when all of them are there; each is read again and again until then, so a file that the owner's
  * maintenance has removed meanwhile costs one round. What the newest two versions do not need is let go of.
+ *
+ * @param isAhead whether the files are those of a store that this executor is about to open itself
  */
 private final class StoreCopy(
-    directory: Path, shelf: HostShelf, access: CheckpointAccess, pace: Pace, open: OpenCopy) {
+    directory: Path, shelf: HostShelf, access: CheckpointAccess, pace: Pace, open: OpenCopy, streams: Streams = OneStream,
+    isAhead: Boolean = false) {
   private val files: FileSystem = directory.getFileSystem(access.hadoopConf)
   private lazy val checkpoint = new MooringCheckpointFileManager(directory, access.hadoopConf)
 
   private var needed = Map.empty[String, Long] // name -> bytes, of the newest whole version
-  private var byChangelog = false // how the last version was written
+  private var byChangelog = access.writesChangelogs // how the last version was written, most likely
   private var listed = Option.empty[(String, Seq[(String, Long)])] // the last snapshot, and what its archive names
   private var withoutArchive = Option.empty[String] // the base of a lineage that was found to have no snapshot yet
 
@@ -42,6 +45,11 @@ private final class StoreCopy(
 
   private def fetched(wanted: StoreVersion, isHeld: => Boolean): Long = {
     val round = new Round
+    try fetched(round, wanted, isHeld)
+    finally if (isAhead) shelf.came(round.names)
+  }
+
+  private def fetched(round: Round, wanted: StoreVersion, isHeld: => Boolean): Long = {
     val now = wanted.id match {
       case _ if wanted.version == 0 => Map.empty[String, Long]
       case Some(id) => round.uniquelyNamed(wanted.version, id, wanted.counts)
@@ -63,6 +71,8 @@ private final class StoreCopy(
     val present: Map[String, Long] = shelf.kept
     private var brought = Map.empty[String, Long]
     var fetched = 0L
+
+    def names: Set[String] = brought.keySet
 
     /** How an instance opens the version, where that is by a changelog. */
     var opened = Option.empty[CopiedVersion]
@@ -90,7 +100,7 @@ private final class StoreCopy(
         val copied = CopiedVersion(read.versions :+ (version -> id), read.hasColumnFamilies, counts)
         val missed = versions.reverse.takeWhile(name => !needed.contains(s"$name.changelog")).reverse
         val isThere = open.isOpen && missed.size < versions.size // else it stands at none of them
-        val changelogs = if (isThere) missed.flatMap(name => fetch(s"$name.changelog")).flatten else Nil
+        val changelogs = if (isThere) fetchAll(missed.map(name => s"$name.changelog")).flatten.flatten else Nil
         if (isThere && open.goOn(copied)) needed ++ changelogs else fromSnapshot(changelog, versions, copied)
       }
     }
@@ -98,8 +108,8 @@ private final class StoreCopy(
     private def fromSnapshot(changelog: String, versions: Seq[String], copied: CopiedVersion): Map[String, Long] = {
       val (base, later) = baseOf(changelog, versions)
       opened = Some(copied)
-      base.fold(Map.empty[String, Long])(snapshot) ++ later.flatMap { name =>
-        fetch(s"$name.changelog").getOrElse(throw new FileNotFoundException(s"$directory has no $name.changelog any more"))
+      base.fold(Map.empty[String, Long])(snapshot) ++ fetchAll(later.map(name => s"$name.changelog")).zip(later).flatMap {
+        case (found, name) => found.getOrElse(throw new FileNotFoundException(s"$directory has no $name.changelog any more"))
       }
     }
 
@@ -140,35 +150,59 @@ private final class StoreCopy(
     private def directoryListing: Array[FileStatus] =
       try files.listStatus(directory) catch { case _: FileNotFoundException => Array.empty }
 
-    private def immutable(listed: Seq[(String, Long)]): Map[String, Long] = listed.flatMap { case (path, bytes) =>
-      val found = fetch(path).getOrElse(throw new FileNotFoundException(s"$directory has no $path any more"))
-      for ((name, length) <- found if length != bytes) {
-        shelf.forget(name)
-        throw new IOException(s"$directory/$path has $length bytes and should have $bytes")
-      }
-      found
+    private def immutable(listed: Seq[(String, Long)]): Map[String, Long] = fetchAll(listed.map(_._1)).zip(listed).flatMap {
+      case (files, (path, bytes)) =>
+        val found = files.getOrElse(throw new FileNotFoundException(s"$directory has no $path any more"))
+        for ((name, length) <- found if length != bytes) {
+          shelf.forget(name)
+          throw new IOException(s"$directory/$path has $length bytes and should have $bytes")
+        }
+        found
     }.toMap
 
     /** The file's name and length, when this host has it or gets it; None when the checkpoint has it not. */
-    private def fetch(path: String): Option[Map[String, Long]] = {
-      val name = path.substring(path.lastIndexOf('/') + 1)
-      val file = one(path, name)
-      val proof = if (file.isDefined && access.hasChecksums && path == name) one(s"$path.crc", s"$name.crc") else None
-      file.map(length => Map(name -> length) ++ proof.map(s"$name.crc" -> _))
+    private def fetch(path: String): Option[Map[String, Long]] = fetchAll(Seq(path)).head
+
+    /** Of each path the file's name and length, and those of its checksum, if it has one in a file of its own. */
+    private def fetchAll(paths: Seq[String]): Seq[Option[Map[String, Long]]] = {
+      val found = here(paths)
+      val proofs = if (access.hasChecksums) here(for ((path, name) <- found if path == name) yield s"$path.crc").toMap else Map.empty[String, String]
+      paths.map { path =>
+        found.toMap.get(path).map(name => Map(name -> length(name)) ++ proofs.get(s"$path.crc").map(proof => proof -> length(proof)))
+      }
     }
 
-    /** What is kept is proved when it is used. */
-    private def one(path: String, name: String): Option[Long] = present.get(name).orElse(brought.get(name)).orElse {
-      try {
-        val bytes = Using.resource(files.open(new Path(directory, path)))(shelf.take(name, _))
-          .getOrElse(throw new IOException("there is no room"))
-        fetched += bytes
-        brought += name -> bytes
-        pace.spent(bytes)
-        Some(bytes)
-      } catch { case _: FileNotFoundException => None }
+    /** The paths of the files that are here, now at the latest, and their names. What is kept is proved when it is used. */
+    private def here(paths: Seq[String]): Seq[(String, String)] = {
+      val named = paths.map(path => path -> path.substring(path.lastIndexOf('/') + 1))
+      val missing = named.filterNot { case (_, name) => isHere(name) }
+      val came = streams.atOnce(missing.map { case (path, name) => () => bring(path, name).map(name -> _) }).flatten
+      fetched += came.map(_._2).sum
+      brought ++= came
+      named.filter { case (_, name) => isHere(name) }
     }
+
+    private def isHere(name: String): Boolean = present.contains(name) || brought.contains(name)
+    private def length(name: String): Long = present.getOrElse(name, brought(name))
   }
+
+  /** The length of the file; None when the checkpoint has it not. By any thread. */
+  private def bring(path: String, name: String): Option[Long] =
+    try {
+      val bytes = Using.resource(files.open(new Path(directory, path)))(shelf.take(name, _))
+        .getOrElse(throw new IOException("there is no room"))
+      pace.spent(bytes)
+      Some(bytes)
+    } catch { case _: FileNotFoundException => None }
+}
+
+/** How several files are fetched: one after the other, or some at once. What fails is thrown when all have ended, or before. */
+private trait Streams {
+  def atOnce[T](work: Seq[() => T]): Seq[T]
+}
+
+private object OneStream extends Streams {
+  override def atOnce[T](work: Seq[() => T]): Seq[T] = work.map(_())
 }
 
 /** Lets no more than so many bytes a second pass, over all threads: who has taken some waits until they are paid for. */

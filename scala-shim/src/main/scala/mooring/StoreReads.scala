@@ -15,7 +15,10 @@ final class StoreReads {
 
   def local(bytes: Long): Unit = { localFiles.incrementAndGet(); localBytes.addAndGet(bytes); () }
   def remote(bytes: Long): Unit = { remoteFiles.incrementAndGet(); remoteBytes.addAndGet(bytes); () }
-  def localChangelog(): Unit = { changelogLocal.incrementAndGet(); () }
+
+  /** Of a file that the host has, or has fetched just for this opening. */
+  def kept(bytes: Long, isNew: Boolean): Unit = if (isNew) remote(bytes) else local(bytes)
+  def keptChangelog(isNew: Boolean): Unit = { (if (isNew) changelogRemote else changelogLocal).incrementAndGet(); () }
 
   /** A stream from the checkpoint whose bytes count as remote as they pass. */
   def counted(name: String, stream: FSDataInputStream): FSDataInputStream =

@@ -29,6 +29,7 @@ final class VersionWatch {
       case Some(word) =>
         val isNews = word.version > taken
         taken = math.max(word.version, taken)
+        ExecutorReports.areCopied(word.copiedAnywhere)
         Aside.otherwise("letting go of copies", ())(Copies.ofThisExecutor.foreach(_.keepOnly(word.copied)))
         if (word.rehearsalIsAsked) Daemon.start("mooring-rehearsal")(
           Aside.otherwise("rehearsal", ())(ExecutorReports.rehearsal(Rehearsal.ofThisExecutor())))

@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicLong
 import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, KeyCounts, OperatorFacts, StreamDoors}
 
 /** One run of a query that has standbys: which versions it has committed, and how the copies of them stand. */
-private final class Watched(val query: String, val run: String, operators: Seq[OperatorFacts]) {
+private final class Watched(val query: String, val run: String, operators: Seq[OperatorFacts], pauseNanos: Long) {
   type Executor = (String, String) // id, host
 
   private val door = StreamDoors.query(query)
@@ -26,7 +26,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   private var offeredAt = System.nanoTime()
 
   // Of the replica query's thread alone, which may wait for the checkpoint: nobody else must wait for that.
-  @volatile private var ids = (-1L, Map.empty[Long, Array[Array[String]]]) // of one version: operator, partition, store
+  @volatile private var stores = Option.empty[CommittedStores]
   @volatile private var opened = Option.empty[CheckpointAccess]
   private var holders = Set.empty[Executor]
 
@@ -51,15 +51,15 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   private def countsOf(id: String): Option[KeyCounts] = synchronized { counted.get(id).map(_._2) }
 
   /**
-   * The newest round, when its copies are to be held by these: another than the last one after a commit, when the holders
-   * have changed, and some seconds after a round that has not brought all copies up to date; at most two a second. None
-   * before any commit.
+   * The newest round, when its copies are to be held by these: another than the last one after a commit, but not within
+   * `pauseNanos` of that; at once when the holders have changed, and some seconds after a round that has not brought all
+   * copies up to date. None before any commit.
    */
   def round(now: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
     val age = System.nanoTime() - offeredAt
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
-    val isNew = !offered.exists(_.version == version) || now != placed || isOverdue
-    if (version > 0 && isNew && (offered.isEmpty || age > Watched.PauseNanos)) {
+    val isLater = age > pauseNanos && !offered.exists(_.version == version)
+    if (version > 0 && (offered.isEmpty || age > Watched.ShortestNanos && (isLater || now != placed || isOverdue))) {
       placed = now
       offered = Some(Round(version, Watched.rounds.incrementAndGet()))
       offeredAt = System.nanoTime()
@@ -76,17 +76,8 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   /** The newest version of all stores of a partition; None while there is none, or the commit log does not tell it. */
   def order(partition: Int): Option[CopyOrder] = {
     val newest = version
-    if (ids._1 != newest || ids._2.isEmpty) ids = (newest, running.stateIds(newest - 1))
-    // An operator may have state in fewer partitions than it names, as a global limit has.
-    def idOf(operator: OperatorFacts, index: Int): Option[Option[String]] =
-      if (running.hasUniqueIds) ids._2.get(operator.id).flatMap(_.lift(partition)).flatMap(_.lift(index)).map(Some(_))
-      else Some(None)
-    val stores = for {
-      operator <- operators if partition < operator.partitions
-      (store, index) <- operator.stores.zipWithIndex
-      id <- idOf(operator, index)
-    } yield StoreVersion(operator.directory(partition, store), newest, id, id.flatMap(countsOf))
-    Option.when(newest > 0 && (ids._2.nonEmpty || !running.hasUniqueIds))(CopyOrder(partition, newest, stores))
+    if (!stores.exists(known => known.version == newest && known.areKnown)) stores = Some(new CommittedStores(running, operators, newest))
+    stores.flatMap(_.of(partition, countsOf)).map(CopyOrder(partition, newest, _))
   }
 
   /** Who holds which partitions from now on; answers who held some until now and holds none any more. */
@@ -137,8 +128,7 @@ private object Watched {
   private val rounds = new AtomicLong
   private val MostCommits = 1000
   private val VersionsInWork = 3L // since a round has begun for one of them
-  // A round costs the driver about as much as a small batch; one that waits leaves a batch's changelog to the take-over.
-  private val PauseNanos = TimeUnit.MILLISECONDS.toNanos(500)
+  private val ShortestNanos = TimeUnit.MILLISECONDS.toNanos(500)
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
   private val PatienceNanos = TimeUnit.SECONDS.toNanos(30)
 }

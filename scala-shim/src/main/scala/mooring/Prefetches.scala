@@ -1,0 +1,43 @@
+package io.mooring
+
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.{SparkContext, SparkEnv}
+import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, StreamDoor, StreamDoors}
+
+/**
+ * When a run of a query starts from state that there is already, every executor is told at once which stores its tasks will
+ * open, so that the files come before the tasks do. A job of one short task for each executor carries the word there.
+ */
+final class Prefetches(context: SparkContext, table: PlacementTable) {
+  private val begun = ConcurrentHashMap.newKeySet[String]() // runs
+
+  /** There is a plan for the run: once, and without waiting, its executors are told. */
+  def begin(query: StreamDoor, operators: Seq[OperatorFacts]): Unit = {
+    val version = operators.headOption.fold(0L)(_.batch)
+    if (version > 0 && query.setting(StreamDoors.ProviderKey).contains(Names.Provider) && begun.add(query.runId))
+      Daemon.start(s"mooring-prefetch-${query.id}")(Aside.otherwise("fetching state ahead", ())(send(query, operators, version)))
+  }
+
+  def ended(run: String): Unit = { begun.remove(run); () }
+
+  private def send(query: StreamDoor, operators: Seq[OperatorFacts], version: Long): Unit = {
+    val stores = new CommittedStores(query, operators, version)
+    val placed = for {
+      partition <- 0 until operators.map(_.partitions).max
+      (executor, host) <- table.preferred(query.id, partition).toSeq
+      store <- stores.of(partition).getOrElse(Nil)
+    } yield (executor, host) -> store
+    val orders = placed.groupMap(_._1)(_._2).toSeq.map { case ((executor, host), stores) =>
+      PrefetchOrder(executor, query.id, stores) -> Seq(Location.ofExecutor(host, executor))
+    }
+    if (orders.nonEmpty) {
+      val access = query.checkpointAccess
+      context.setJobDescription(s"mooring: state of ${query.label} is fetched")
+      context.runJob(context.makeRDD(orders), (mine: Iterator[PrefetchOrder]) => for {
+        order <- mine if order.executor == SparkEnv.get.executorId // else Spark has sent it to another one, as that was busy
+        prefetch <- Prefetch.ofThisExecutor
+      } prefetch.begin(order, access))
+    }
+  }
+}

@@ -1,0 +1,76 @@
+"""One streaming query of a session, whose rows lie in a file for each batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from mooring.client import MooringClient
+from mooring.testing.probes import wait_until
+from tests.integration.held_back import EVENTS, Kind
+
+
+class Job:
+    """One query with a checkpoint, whose batches leave a file each."""
+
+    def __init__(self, spark: SparkSession, directory: Path, frame: DataFrame) -> None:
+        self.spark, self.frame = spark, frame
+        self.checkpoint, self.out = directory / "checkpoint", directory / "out"
+        self.query: StreamingQuery | None = None
+
+    def start(self, checkpoint: Path | None = None, out: Path | None = None) -> StreamingQuery:
+        target = out or self.out
+        writer = self.frame.writeStream.outputMode("append")
+        writer = writer.foreachBatch(lambda rows, batch: self.write(rows, batch, target))
+        self.query = writer.option("checkpointLocation", str(checkpoint or self.checkpoint)).start()
+        return self.query
+
+    def write(self, rows: DataFrame, batch: int, out: Path) -> None:
+        rows.write.mode("overwrite").parquet(str(out / f"batch={batch}"))
+
+    def read_all(self, rows: int = len(EVENTS), seconds: float = 90) -> None:
+        query = self.running
+        wait_until(
+            lambda: (
+                query.exception() is not None
+                or sum(progress["numInputRows"] for progress in query.recentProgress) >= rows
+            ),
+            "the input to be read",
+            seconds,
+        )
+        assert query.exception() is None
+
+    @property
+    def running(self) -> StreamingQuery:
+        assert self.query is not None
+        return self.query
+
+    def stop(self) -> None:
+        """At a batch edge, so that all that was read is committed."""
+        query = self.running
+        wait_until(lambda: not query.status["isTriggerActive"] or not query.isActive, "a batch edge", 60)
+        query.stop()
+        self.in_use_no_more()
+
+    def in_use_no_more(self) -> None:
+        note = self.checkpoint / "_mooring" / "in-use.json"
+        wait_until(lambda: not note.exists(), "the agent to take its note away", 20)
+
+    def drain(self) -> None:
+        query = self.running
+        with MooringClient.open(self.spark.conf.get("spark.mooring.metadata")) as client:
+            client.drain(self.spark.sparkContext.applicationId, query.id)
+        assert query.awaitTermination(90), query.status
+        assert query.exception() is None
+        self.in_use_no_more()
+
+    def rows(self, out: Path | None = None) -> DataFrame:
+        return self.spark.read.parquet(str(out or self.out)).drop("batch")
+
+
+def same(job: Job, rows: DataFrame, kind: Kind) -> None:
+    wanted = job.spark.createDataFrame(kind.answer(), rows.schema)
+    assert_df_equality(rows, wanted, ignore_row_order=True, ignore_nullable=True)

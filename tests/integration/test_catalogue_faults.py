@@ -1,0 +1,179 @@
+"""The catalogue in a Delta table when agents die, two write, the table goes or is damaged: it is whole again later."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mooring.agent.catalog import CatalogKeeper
+from mooring.checkpoint.state_table import DELTA_PACKAGE
+from mooring.errors import AgentError
+from mooring.metadata.local_tree import LocalFileTree
+from mooring.model import events
+from mooring.spark.delta import DeltaTables
+from mooring.testing.probes import wait_until
+from tests.integration.one_jvm import application
+from tests.unit.checkpoint.made import Made
+
+pytestmark = pytest.mark.heavy
+DELTA = {"spark.jars.packages": DELTA_PACKAGE, "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false"}
+SEED = 5
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    ours = {"checkpoint_catalog_enabled": "true", "checkpoint_catalog_interval": "1s"}
+    with application("catalogue-faults", tmp_path_factory.mktemp("faults"), DELTA, **ours) as session:
+        yield session
+
+
+class Query:
+    """A count over a stream without an end, a batch of some tenths of a second; its catalogue."""
+
+    def __init__(self, spark: SparkSession, directory: Path) -> None:
+        self.spark, self.checkpoint = spark, directory / "checkpoint"
+        rate = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
+        writer = rate.groupBy((rate.value % 10).alias("key")).count().writeStream.format("noop").outputMode("complete")
+        self.query = writer.option("checkpointLocation", str(self.checkpoint)).start()
+
+    @property
+    def table(self) -> Path:
+        return self.checkpoint / "_mooring" / "state_versions"
+
+    def commits(self) -> dict[int, set[str]]:
+        """Batch to the ids that the commit log has."""
+        found = {}
+        for path in (self.checkpoint / "commits").iterdir():
+            if path.name.isdigit():
+                ids = json.loads(path.read_text().split("\n")[1])["stateUniqueIds"]["0"]
+                found[int(path.name)] = {one for of_partition in ids for one in of_partition}
+        return found
+
+    def rows(self) -> list[Any]:
+        if not list(self.table.glob("_delta_log/*.json")):
+            return []
+        return self.spark.read.format("delta").load(str(self.table)).where("kind = 'commit'").collect()
+
+    def is_whole(self) -> bool:
+        """Each store of each batch once, up to now, by the ids of the commit log."""
+        logged = self.commits()
+        newest = max(logged)
+        wait_until(lambda: max((row.batch for row in self.rows()), default=-1) >= newest, "the table", 90, interval=1)
+        rows = self.rows()
+        listed = Counter((row.batch, row.partition) for row in rows)
+        ids: dict[int, set[str]] = {}
+        for row in rows:
+            ids.setdefault(row.batch, set()).add(row.id)
+        assert set(listed.values()) == {1}, listed.most_common(3)
+        return all(ids.get(batch) == logged[batch] for batch in logged)
+
+    def goes_on(self) -> None:
+        before = self.query.lastProgress["batchId"]
+        wait_until(lambda: self.query.lastProgress["batchId"] > before + 2, "the next batches", 60)
+        assert self.query.exception() is None
+
+
+@pytest.fixture
+def query(spark: SparkSession, tmp_path: Path) -> Iterator[Query]:
+    made = Query(spark, tmp_path)
+    wait_until(made.rows, "the first rows", 90, interval=1)
+    yield made
+    made.query.stop()
+
+
+def agents(directory: Path) -> list[int]:
+    """Processes that work as the agent of this JVM's application."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if process.name.isdigit() and "-m mooring.agent" in line:
+            found.append(int(process.name))
+    return found
+
+
+def test_agents_that_are_killed_at_any_moment_leave_no_gap_and_write_nothing_twice(
+    query: Query, tmp_path: Path
+) -> None:
+    drawn = random.Random(SEED)
+    for _ in range(5):
+        time.sleep(drawn.uniform(1, 4))
+        for agent in agents(tmp_path):
+            os.kill(agent, signal.SIGKILL)
+        query.goes_on()
+    assert query.is_whole()
+
+
+def test_a_table_that_was_deleted_comes_again(query: Query) -> None:
+    shutil.rmtree(query.table)
+    query.goes_on()
+    assert query.is_whole()
+
+
+def test_a_log_that_is_half_written_is_set_aside(query: Query) -> None:
+    newest = max(query.table.glob("_delta_log/*.json"))
+    newest.write_bytes(newest.read_bytes()[:40])
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+    query.goes_on()
+    wait_until(lambda: list(query.table.parent.glob("state_versions.damaged-*")), "the table to be set aside", 90)
+    assert query.is_whole()
+
+
+def test_a_storage_that_refuses_for_a_while_gets_its_rows_later(query: Query) -> None:
+    log = query.table / "_delta_log"
+    elsewhere = log.with_name("elsewhere")
+    log.rename(elsewhere)
+    log.write_text("a file, where nothing can be written")
+    time.sleep(10)
+    query.goes_on()
+    log.unlink()
+    elsewhere.rename(log)
+    assert query.is_whole()
+
+
+def test_two_agents_at_once_write_each_batch_once(spark: SparkSession, tmp_path: Path) -> None:
+    made = Made(tmp_path / "it", batches=10)
+    tables = DeltaTables(spark._jvm)
+    keepers = []
+    for _ in range(2):
+        keeper = CatalogKeeper(tables, lambda most: "[]", LocalFileTree, print)
+        conf = {"spark.mooring.checkpoint.catalog.interval": "1h"}
+        keeper.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
+        keeper.take(events.QueryPlanned(1, "query-1", "run", "q", str(made.directory), 0, {0: 2}))
+        keepers.append(keeper)
+    for batches in range(10, 30, 5):
+        for batch in range(batches, batches + 5):
+            made.add(batch)
+        threads = [threading.Thread(target=_round, args=(keeper,)) for keeper in keepers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    for keeper in keepers:
+        _round(keeper)
+        keeper.end()
+    rows = spark.read.format("delta").load(f"{made.directory}/_mooring/state_versions").collect()
+    assert Counter((row.batch, row.partition) for row in rows) == {(b, p): 1 for b in range(30) for p in range(2)}
+
+
+def _round(keeper: CatalogKeeper) -> None:
+    for _ in range(5):
+        try:
+            return keeper.write()
+        except AgentError:  # the other one was faster: Delta refuses the slower of two that began together
+            continue
+    raise AssertionError("five times in a row")

@@ -1,0 +1,131 @@
+"""A query starts where its state is not any more: its files come by several streams, and the answer is the same."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mooring.cli.records import Records
+from mooring.testing.probes import wait_until
+from tests.integration.held_back import EVENTS, KINDS, Kind
+from tests.integration.one_jvm import application, events_in_files
+from tests.integration.one_query import Job, same
+
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+FILES = 6
+BRIEF = [
+    ("true", "2"),
+    pytest.param(("false", "2"), marks=pytest.mark.heavy),
+    pytest.param(("false", "1"), marks=pytest.mark.heavy),
+]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("prefetch")
+
+
+@pytest.fixture(scope="module")
+def spark(here: Path) -> Iterator[SparkSession]:
+    with application("prefetch", here) as session:
+        yield session
+
+
+@pytest.fixture(params=BRIEF, ids=lambda how: f"changelogs {how[0]}, format {how[1]}")
+def written(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[tuple[str, str]]:
+    """How the state is checkpointed."""
+    changelog, version = request.param
+    spark.conf.set(CHANGELOG, changelog)
+    spark.conf.set(FORMAT, version)
+    yield request.param
+    spark.conf.unset(CHANGELOG)
+    spark.conf.unset(FORMAT)
+
+
+@pytest.fixture
+def later(tmp_path: Path) -> Callable[[], None]:
+    """Half of the input is held back until it is called."""
+    held = tmp_path / "held"
+
+    def bring() -> None:
+        for file in sorted(held.iterdir()):
+            file.rename(tmp_path / "events" / file.name)
+
+    held.mkdir()
+    return bring
+
+
+def job_with_half(spark: SparkSession, directory: Path, kind: Kind) -> Job:
+    """It has read the first half of its input, and is stopped."""
+    events = events_in_files(spark, directory / "events", FILES).withWatermark("time", "10 seconds")
+    for number in range(FILES // 2, FILES):
+        (directory / "events" / f"{number}.json").rename(directory / "held" / f"{number}.json")
+    job = Job(spark, directory, kind.frame(events))
+    job.start()
+    job.read_all(len(EVENTS) // 2)
+    job.stop()
+    return job
+
+
+@pytest.mark.parametrize(
+    "kind", ["sessions into windows", pytest.param("outer join into windows", marks=pytest.mark.heavy)]
+)
+def test_what_a_host_has_lost_is_fetched_before_the_tasks_ask_for_it(
+    kind: str,
+    written: tuple[str, str],
+    spark: SparkSession,
+    here: Path,
+    tmp_path: Path,
+    later: Callable[[], None],
+) -> None:
+    job = job_with_half(spark, tmp_path, KINDS[kind])
+    for owner in (here / "store").glob("*/OWNER"):
+        shutil.rmtree(owner.parent)
+    later()
+    job.start()
+    wait_until(lambda: _are_all_fetched(here, job), "the agent to say what was fetched", 60)
+    job.read_all(len(EVENTS) // 2)
+    opened = _opened(job)
+    (row,) = _fetched(here, job)
+    assert row["bytes"] >= opened["mooring.restore-bytes-remote"]
+    if written != ("true", "2"):  # there changelogs are all that there is as yet, which do not count
+        assert opened["mooring.restore-bytes-remote"] > 0
+    assert opened["mooring.restore-bytes-local"] == 0
+    job.drain()
+    same(job, job.rows(), KINDS[kind])
+
+
+def test_what_the_host_has_is_not_fetched(
+    spark: SparkSession, here: Path, tmp_path: Path, later: Callable[[], None]
+) -> None:
+    kind = KINDS["sessions into windows"]
+    job = job_with_half(spark, tmp_path, kind)
+    later()
+    job.start()
+    job.read_all(len(EVENTS) // 2)
+    assert _opened(job)["mooring.restore-bytes-remote"] == 0 and _fetched(here, job) == []
+    job.drain()
+    same(job, job.rows(), kind)
+
+
+def _fetched(here: Path, job: Job) -> list[dict[str, Any]]:
+    status = Records(str(here / "metadata")).status_if_any()
+    labels = [query["name"] for query in status.get("queries", []) if query["id"] == job.running.id]
+    return [row for row in status.get("restores", []) if row["query"] in labels]
+
+
+def _are_all_fetched(here: Path, job: Job) -> bool:
+    return [row["done"] - row["stores"] for row in _fetched(here, job)] == [0]
+
+
+def _opened(job: Job) -> dict[str, int]:
+    """What the openings of the run's first batch with state read, over all operators."""
+    first = next(progress for progress in job.running.recentProgress if progress["stateOperators"])
+    names = ("mooring.restore-bytes-remote", "mooring.restore-bytes-local")
+    return {name: sum(operator["customMetrics"][name] for operator in first["stateOperators"]) for name in names}
