@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.executor_log import LOG_PATTERN, ExecutorLog, parse_file
 from benchmarks.storage.kinds import Storage
+from mooring.checkpoint.state_table import DELTA_PACKAGE
 from mooring.jar import jar_path
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.probes import wait_until
@@ -19,6 +20,7 @@ JOBS = Path(__file__).parent / "jobs"
 PARTITIONS = 8
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
+_CATALOGUE = "spark.mooring.checkpoint.catalog.enabled"
 _COPIES = "spark.mooring.standby.replication.factor"
 _BOTH = {
     "spark.sql.shuffle.partitions": str(PARTITIONS),
@@ -66,6 +68,22 @@ def mooring_without_copies() -> Side:
 def mooring_standby() -> Side:
     """The plugin, and a warm copy of each task."""
     return Side("mooring-standby", {**mooring().conf, _COPIES: "2"}, mooring().jars)
+
+
+_DELTA = {
+    "spark.jars.packages": DELTA_PACKAGE,
+    "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
+}
+
+
+def mooring_beside_delta() -> Side:
+    """The plugin in an application that has Delta's jars, without the catalogue."""
+    return Side("mooring-without-catalogue", {**mooring().conf, **_DELTA}, mooring().jars)
+
+
+def mooring_catalogued() -> Side:
+    """The plugin, and the catalogue of committed state in a Delta table."""
+    return Side("mooring-catalogue", {**mooring().conf, **_DELTA, _CATALOGUE: "true"}, mooring().jars)
 
 
 def in_turn(sides: Sequence[Callable[[], Side]], rounds: int) -> list[Side]:

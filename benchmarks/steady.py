@@ -40,7 +40,18 @@ from benchmarks.commits import commits_in
 from benchmarks.figures import Row, percentile, row
 from benchmarks.machine import this_machine
 from benchmarks.say import say
-from benchmarks.sides import CHANGELOG, Run, Side, StartedRun, mooring, mooring_standby, mooring_without_copies, stock
+from benchmarks.sides import (
+    CHANGELOG,
+    Run,
+    Side,
+    StartedRun,
+    mooring,
+    mooring_beside_delta,
+    mooring_catalogued,
+    mooring_standby,
+    mooring_without_copies,
+    stock,
+)
 from benchmarks.storage.kinds import storage
 from mooring.cli.records import Records
 from mooring.errors import ClusterError
@@ -88,6 +99,8 @@ FULL = (
     Case("raw", False, batches=200, rounds=2, sides=(mooring_without_copies, mooring)),
     Case("raw", False, batches=200, sides=(stock, mooring_standby)),
     Case("raw", True, batches=200, sides=(stock, mooring_standby)),
+    # What does the catalogue of committed state cost?
+    Case("raw", True, batches=200, sides=(mooring_beside_delta, mooring_catalogued)),
 )
 
 

@@ -11,6 +11,7 @@ from pyspark.sql.streaming import StreamingQuery
 from mooring.client import MooringClient
 from mooring.testing.probes import wait_until
 from tests.integration.held_back import EVENTS, Kind
+from tests.integration.one_jvm import events_in_files
 
 
 class Job:
@@ -69,6 +70,27 @@ class Job:
 
     def rows(self, out: Path | None = None) -> DataFrame:
         return self.spark.read.parquet(str(out or self.out)).drop("batch")
+
+
+class HalfJob(Job):
+    """It has read the first half of its input, and is stopped; the other half is held back."""
+
+    FILES = 6
+
+    def __init__(self, spark: SparkSession, directory: Path, kind: Kind) -> None:
+        events = events_in_files(spark, directory / "events", self.FILES).withWatermark("time", "10 seconds")
+        super().__init__(spark, directory, kind.frame(events))
+        self._events, self._held = directory / "events", directory / "held"
+        self._held.mkdir()
+        for number in range(self.FILES // 2, self.FILES):
+            (self._events / f"{number}.json").rename(self._held / f"{number}.json")
+        self.start()
+        self.read_all(len(EVENTS) // 2)
+        self.stop()
+
+    def bring_the_rest(self) -> None:
+        for file in sorted(self._held.iterdir()):
+            file.rename(self._events / file.name)
 
 
 def same(job: Job, rows: DataFrame, kind: Kind) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,12 @@ from pyspark.sql import SparkSession
 
 from mooring.cli.records import Records
 from mooring.testing.probes import wait_until
-from tests.integration.held_back import EVENTS, KINDS, Kind
-from tests.integration.one_jvm import application, events_in_files
-from tests.integration.one_query import Job, same
+from tests.integration.held_back import EVENTS, KINDS
+from tests.integration.one_jvm import application
+from tests.integration.one_query import HalfJob, Job, same
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-FILES = 6
 BRIEF = [
     ("true", "2"),
     pytest.param(("false", "2"), marks=pytest.mark.heavy),
@@ -48,52 +47,23 @@ def written(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[tup
     spark.conf.unset(FORMAT)
 
 
-@pytest.fixture
-def later(tmp_path: Path) -> Callable[[], None]:
-    """Half of the input is held back until it is called."""
-    held = tmp_path / "held"
-
-    def bring() -> None:
-        for file in sorted(held.iterdir()):
-            file.rename(tmp_path / "events" / file.name)
-
-    held.mkdir()
-    return bring
-
-
-def job_with_half(spark: SparkSession, directory: Path, kind: Kind) -> Job:
-    """It has read the first half of its input, and is stopped."""
-    events = events_in_files(spark, directory / "events", FILES).withWatermark("time", "10 seconds")
-    for number in range(FILES // 2, FILES):
-        (directory / "events" / f"{number}.json").rename(directory / "held" / f"{number}.json")
-    job = Job(spark, directory, kind.frame(events))
-    job.start()
-    job.read_all(len(EVENTS) // 2)
-    job.stop()
-    return job
-
-
 @pytest.mark.parametrize(
     "kind", ["sessions into windows", pytest.param("outer join into windows", marks=pytest.mark.heavy)]
 )
 def test_what_a_host_has_lost_is_fetched_before_the_tasks_ask_for_it(
-    kind: str,
-    written: tuple[str, str],
-    spark: SparkSession,
-    here: Path,
-    tmp_path: Path,
-    later: Callable[[], None],
+    kind: str, written: tuple[str, str], spark: SparkSession, here: Path, tmp_path: Path
 ) -> None:
-    job = job_with_half(spark, tmp_path, KINDS[kind])
+    job = HalfJob(spark, tmp_path, KINDS[kind])
     for owner in (here / "store").glob("*/OWNER"):
         shutil.rmtree(owner.parent)
-    later()
+    job.bring_the_rest()
     job.start()
     wait_until(lambda: _are_all_fetched(here, job), "the agent to say what was fetched", 60)
     job.read_all(len(EVENTS) // 2)
     opened = _opened(job)
     (row,) = _fetched(here, job)
-    assert row["bytes"] >= opened["mooring.restore-bytes-remote"]
+    if written[1] == "2":  # of format 1 archives are not kept, so the opening reads them itself
+        assert row["bytes"] >= opened["mooring.restore-bytes-remote"]
     if written != ("true", "2"):  # there changelogs are all that there is as yet, which do not count
         assert opened["mooring.restore-bytes-remote"] > 0
     assert opened["mooring.restore-bytes-local"] == 0
@@ -101,12 +71,10 @@ def test_what_a_host_has_lost_is_fetched_before_the_tasks_ask_for_it(
     same(job, job.rows(), KINDS[kind])
 
 
-def test_what_the_host_has_is_not_fetched(
-    spark: SparkSession, here: Path, tmp_path: Path, later: Callable[[], None]
-) -> None:
+def test_what_the_host_has_is_not_fetched(spark: SparkSession, here: Path, tmp_path: Path) -> None:
     kind = KINDS["sessions into windows"]
-    job = job_with_half(spark, tmp_path, kind)
-    later()
+    job = HalfJob(spark, tmp_path, kind)
+    job.bring_the_rest()
     job.start()
     job.read_all(len(EVENTS) // 2)
     assert _opened(job)["mooring.restore-bytes-remote"] == 0 and _fetched(here, job) == []

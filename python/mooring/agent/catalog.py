@@ -7,6 +7,7 @@ logs.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,7 +28,7 @@ from mooring.checkpoint.catalogue import (
 )
 from mooring.checkpoint.lease import DIRECTORY
 from mooring.checkpoint.logs import COMMITS, OFFSETS, Begun, Commit, parse_begun, parse_commit
-from mooring.errors import AgentError, CheckpointError, MetadataStoreError
+from mooring.errors import AgentError, CheckpointError, MetadataStoreError, MooringError
 from mooring.metadata.tree import FileEntry, FileTree
 from mooring.model import events
 from mooring.settings import Settings
@@ -39,6 +40,11 @@ _MOST_FACTS: Final = 20_000
 _MOST_BYTES: Final = 16 << 20
 _MOST_TRIES: Final = 3
 """Of reading a table, an interval apart."""
+
+_DAMAGE: Final = re.compile(r"(?i)json|malformed|corrupt|parquet|delta_(log|state|version|invalid|truncated)")
+"""What Delta says of a table whose own files are not what they should be."""
+
+_OF_PLACE: Final = ("kind", "batch", "operator", "partition", "store", "id")
 
 _LAST_SECONDS: Final = 1.0
 
@@ -54,6 +60,9 @@ class Tables(Protocol):
 
     def remove(self, path: str, schema: str, where: str) -> None:
         """Remove the rows for which `where` holds."""
+
+    def vacuum(self, path: str) -> None:
+        """Delete files that the table does not name any more."""
 
     def exists(self, path: str) -> bool:
         """Whether there is a table."""
@@ -87,6 +96,7 @@ class CatalogKeeper:
         self._every_seconds = 0.0
         self._retained = 0
         self._checkpoints: dict[str, str] = {}  # query -> its checkpoint, while it runs and until its last rows are in
+        self._runs: dict[str, str] = {}  # query -> its newest run
         self._ended: set[str] = set()
         self._anew: set[str] = set()  # queries of which a run has begun since the last round
         self._books: dict[str, FactBook] = {}  # by the plain path of the checkpoint
@@ -112,13 +122,16 @@ class CatalogKeeper:
                 with self._lock:
                     self._checkpoints[event.query] = event.checkpoint
                     self._ended.discard(event.query)
-                    self._anew.add(event.query)
+                    if self._runs.get(event.query) != event.run:
+                        self._anew.add(event.query)
+                    self._runs[event.query] = event.run
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._work, name="mooring-catalog", daemon=True)
                     self._thread.start()
             case events.QueryEnded():
                 with self._lock:
-                    self._ended.add(event.query)
+                    if self._runs.get(event.query) == event.run:
+                        self._ended.add(event.query)
             case events.ExecutorRegistered() if self._application:
                 with self._lock:
                     self._locations[event.executor] = event.location
@@ -138,15 +151,13 @@ class CatalogKeeper:
 
     def _work(self) -> None:
         while not self._over.wait(self._every_seconds):
-            try:
-                self.write()
-            except (AgentError, CheckpointError, MetadataStoreError) as fault:  # the next round begins where this did
+            for fault in self.write():
                 if not self._has_said:
                     self._has_said = True
                     self._say(f"the catalogue of committed state can not be written now ({fault}); it is tried again")
 
-    def write(self) -> None:
-        """One round over all queries."""
+    def write(self) -> list[MooringError]:
+        """One round over all queries; what went wrong, a fault a query: there the next round begins where this did."""
         for fact in facts_in(self._take_facts(_MOST_FACTS)):
             self._books.setdefault(store_path(fact)[0], FactBook()).take(fact)
         with self._lock:
@@ -154,14 +165,20 @@ class CatalogKeeper:
             for query in self._anew:
                 self._reached.pop(query, None)
             self._anew.clear()
+        faults: dict[str, MooringError] = {}
         for query, checkpoint in checkpoints.items():
-            self._catalogue(query, checkpoint)
+            try:
+                self._catalogue(query, checkpoint)
+            except (AgentError, CheckpointError, MetadataStoreError) as fault:
+                faults[query] = fault
         with self._lock:
-            for query in ended & self._ended:  # its last batches are in
+            for query in (ended & self._ended) - faults.keys():  # its last batches are in
                 self._checkpoints.pop(query, None)
+                self._runs.pop(query, None)
                 self._ended.discard(query)
                 self._reached.pop(query, None)
                 self._copies.pop(query, None)
+        return list(faults.values())
 
     def _catalogue(self, query: str, checkpoint: str) -> None:
         path = f"{checkpoint}/{DIRECTORY}/{TABLE}"
@@ -177,7 +194,7 @@ class CatalogKeeper:
             rows = book.rows(batches, of_all, self._holders(query))
             newest = batches[-1][0].batch
             if rows:
-                self._tables.append(path, SCHEMA, PARTITION, rows, f"{query}:{reached.line}", newest)
+                self._tables.append(path, SCHEMA, PARTITION, rows, f"{query}:{self._runs[query]}", newest)
             book.settle(rows)
             if rows:
                 self._clear(query, path, newest)
@@ -193,10 +210,12 @@ class CatalogKeeper:
         newest, line = int(top[0]["batch"]), int(top[0]["line"])
         logged = self._entries_after(-1, checkpoint)
         oldest = min(logged, default=newest + 1)
+        known = self._tables.select(path, _OF_PLACE, f"{of_query} AND batch >= {oldest}") or []
+        self._books.setdefault(_plain(checkpoint), FactBook()).know(known)
         listed: dict[int, set[str]] = {}
-        of_first = f"{of_query} AND kind = 'commit' AND partition = 0 AND batch >= {oldest}"
-        for row in self._tables.select(path, ("batch", "id"), of_first) or ():
-            listed.setdefault(int(row["batch"]), set()).add(str(row["id"]))
+        for row in known:
+            if row["kind"] == "commit" and int(row["partition"]) == 0:
+                listed.setdefault(int(row["batch"]), set()).add(str(row["id"]))
         in_both = sorted(set(listed) & set(logged), reverse=True)  # as a rule the first is the same
         same = (one for one in in_both if listed[one] <= self._ids(checkpoint, logged[one]))
         last = next(same, min(newest, oldest - 1))
@@ -211,7 +230,8 @@ class CatalogKeeper:
             top = self._tables.select(path, ("max(batch) AS batch", "max(line) AS line"), of_query)
         except AgentError as fault:
             self._unreadable[path] = self._unreadable.get(path, 0) + 1
-            if self._unreadable[path] < _MOST_TRIES or not self._tables.exists(path):
+            is_damaged = _DAMAGE.search(str(fault)) is not None and self._unreadable[path] >= _MOST_TRIES
+            if not is_damaged or not self._tables.exists(path):
                 raise
             aside = f"{path}.damaged-{time.time_ns() // 1_000_000}"
             self._tables.rename(path, aside)
@@ -232,6 +252,7 @@ class CatalogKeeper:
         first = max(0, newest + 1 - self._retained) // BATCHES_IN_PARTITION
         if first > self._cleared.get(query, 0):
             self._tables.remove(path, SCHEMA, f"{PARTITION} < {first}")
+            self._tables.vacuum(path)
             self._cleared[query] = first
 
     def _entries_after(self, last: int, checkpoint: str) -> dict[int, FileEntry]:

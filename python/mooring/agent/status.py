@@ -50,11 +50,12 @@ class Tally:
             case events.StoreOpened():
                 self.restores["local-opens" if event.remote_files == 0 else "remote-opens"] += 1
                 self.milliseconds["local" if event.remote_files == 0 else "other"] += event.milliseconds
-                self.milliseconds["fetching"] += event.milliseconds if event.remote_bytes else 0
+                took = event.milliseconds + event.ahead_ms
+                self.milliseconds["fetching"] += took if event.remote_bytes else 0
                 self.restores["restore-bytes-local"] += event.local_bytes
                 self.restores["restore-bytes-remote"] += event.remote_bytes
                 self.restores["remote-changelogs"] += event.remote_changelogs
-                self.restores["restore-ms"] += event.milliseconds
+                self.restores["restore-ms"] += took
             case events.StoresFetched():
                 self.fetches[event.query, event.executor] = event
             case events.ExecutorLost():

@@ -127,6 +127,17 @@ class FactBook:
         self.places = {one: at for one, at in self.places.items() if at.batch > newest - _BATCHES_KNOWN}
         return [_row({**of_all, **values}) for values in found]
 
+    def know(self, rows: Iterable[Row]) -> None:
+        """Rows that are in the table already: snapshots of these versions may be told of later, and once each."""
+        told = list(rows)
+        for row in told:
+            if row["kind"] == "commit":
+                place = Place(int(row["batch"]), int(row["operator"]), int(row["partition"]), row.get("store"))
+                self.places[str(row["id"])] = place
+        for row in told:
+            if row["kind"] == "snapshot":
+                self.places.pop(str(row["id"]), None)
+
     def settle(self, rows: Iterable[Row]) -> None:
         """These rows are in the table: what they were made from is not needed any more."""
         for row in rows:

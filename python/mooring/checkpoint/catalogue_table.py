@@ -53,7 +53,8 @@ def batches_listed(spark: SparkSession, checkpoint: Path, query: str) -> list[Li
     try:
         commits = spark.read.format("delta").load(str(_table(checkpoint))).where(f.col("kind") == "commit")
         of_query = commits.where(f.col("query") == query)
-        found = of_query.groupBy("batch").agg(*(f.expr(one) for one in _OF_A_BATCH)).orderBy("batch").collect()
+        once = of_query.dropDuplicates(["batch", "operator", "partition", "id"])  # two agents may have told of one
+        found = once.groupBy("batch").agg(*(f.expr(one) for one in _OF_A_BATCH)).orderBy("batch").collect()
     except PySparkException as fault:
         raise CheckpointError(f"the catalogue {_table(checkpoint)} can not be read: {fault}") from fault
     return [_listed(row) for row in found]

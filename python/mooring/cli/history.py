@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from mooring.checkpoint import Proofs, Survey, described, lease_on, query_id, state_table, under_way
 from mooring.checkpoint.catalogue_table import Listed, batches_listed, is_catalogued
+from mooring.checkpoint.pins import pinned
 from mooring.cli.checkpoint_place import checkpoint_directory
 from mooring.cli.exits import BadUsage
 from mooring.cli.output import print_json, size, table
@@ -36,6 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
         "application": lease.application if lease is not None and runs else None,
         "restoring-to": under_way(checkpoint),
         "batches": batches,
+        "pinned": list(pinned(checkpoint)),
         "faults": faults,
     }
     if arguments.json:
@@ -105,6 +107,8 @@ def _show(found: dict[str, Any]) -> None:
     print(table(("batch", "committed (UTC)", "watermark (UTC)", "keys", "state", "whole", "offsets"), rows))
     whole = tuple(one["batch"] for one in found["batches"] if not one["obstacles"] and not one["drained"])
     print(f"can go back to: {described(whole)}")
+    if found["pinned"]:
+        print(f"pinned, for --into: {described(tuple(found['pinned']))}")
     if found["application"]:
         print(f"the application {found['application']} works on it")
     if found["restoring-to"] is not None:

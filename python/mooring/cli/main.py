@@ -18,6 +18,7 @@ from mooring.cli import (
     gc,
     history,
     jar,
+    pin,
     placement,
     plan,
     restore,
@@ -246,6 +247,14 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one.set_defaults(run=restore.run)
 
     one = commands.add_parser(
+        "pin", help="a batch that can be gone back to for good, at the cost of a copy", allow_abbrev=False
+    )
+    _add_checkpoint(one)
+    one.add_argument("--batch", metavar="N", type=int, required=True, help="which; see mooring history")
+    one.add_argument("--release", action="store_true", help="let go of it: the copy is removed")
+    one.set_defaults(run=pin.run)
+
+    one = commands.add_parser(
         "verify", help="whether the state in a checkpoint is whole and undamaged", allow_abbrev=False
     )
     _add_checkpoint(one)
@@ -269,6 +278,7 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     for name in (
         "export",
         "history",
+        "pin",
         "restore",
         "verify",
         "status",

@@ -14,6 +14,7 @@ from mooring.checkpoint import (
     branch,
     described,
     lease_on,
+    pins,
     plan_branch,
     plan_rollback,
     rollback,
@@ -40,6 +41,12 @@ def run(arguments: argparse.Namespace) -> None:
     progress = ProgressLine(time.monotonic)
     with Proofs() as proofs:
         survey = Survey(checkpoint, proofs.lineage)
+        if (
+            into is not None
+            and arguments.to_batch not in survey.commits
+            and arguments.to_batch in pins.pinned(checkpoint)
+        ):
+            survey = Survey(pins.place_of(checkpoint, arguments.to_batch), proofs.lineage)
         to_batch = arguments.to_batch if arguments.to_batch is not None else _newest_whole(survey, proofs)
         _refuse_no_batch(survey, to_batch)
         if into is None:
@@ -135,6 +142,7 @@ def _newest_whole(survey: Survey, proofs: Proofs) -> int:
 
 def _refuse_no_batch(survey: Survey, to_batch: int) -> None:
     if to_batch not in survey.commits:
-        raise BadUsage(
-            f"--to-batch {to_batch}: expected a committed batch that is kept: {described(tuple(survey.commits))}"
-        )
+        pinned = pins.pinned(survey.checkpoint)
+        of_pins = f", or with --into one that is pinned: {described(pinned)}" if pinned else ""
+        kept = described(tuple(survey.commits))
+        raise BadUsage(f"--to-batch {to_batch}: expected a committed batch that is kept: {kept}{of_pins}")

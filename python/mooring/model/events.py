@@ -207,7 +207,10 @@ class DrainProgressed(Event):
 
 @dataclass(frozen=True, slots=True)
 class StoreOpened(Event):
-    """An executor brought up a state store from files; bytes and files as they were read."""
+    """An executor brought up a state store from files; bytes and files as they were read.
+
+    `ahead_ms` is how long some of them were fetched before it was opened.
+    """
 
     executor: str
     store: str
@@ -219,6 +222,7 @@ class StoreOpened(Event):
     remote_bytes: int
     local_changelogs: int
     remote_changelogs: int
+    ahead_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +353,7 @@ def _store_opened(form: Mapping[str, Any]) -> Event:
         form["version"],
         form["milliseconds"],
         *(form[count] for count in counts),
+        ahead_ms=form.get("ahead-milliseconds", 0),
     )
 
 

@@ -73,6 +73,13 @@ class DeltaTables:
         except Exception as fault:  # as above: nothing was removed
             raise AgentError(f"rows of the Delta table {path} can not be removed: {_first_line(fault)}") from fault
 
+    def vacuum(self, path: str) -> None:
+        """Delete files that the table has not named for a day. AgentError when it can not be done."""
+        try:
+            self._jvm.io.delta.tables.DeltaTable.forPath(self._session, path).vacuum()
+        except Exception as fault:  # as above
+            raise AgentError(f"the Delta table {path} can not be cleaned up: {_first_line(fault)}") from fault
+
     def exists(self, path: str) -> bool:
         """Whether a table lies there. AgentError when that can not be told."""
         try:

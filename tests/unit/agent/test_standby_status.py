@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -58,6 +59,13 @@ def test_recovery_is_estimated_from_what_was_measured() -> None:
     assert {task["estimated-recovery-seconds"] for task in tasks(story, tally)} == {0.06}
     story.sees_copies("1", "2", "3")
     assert {task["estimated-recovery-seconds"] for task in tasks(story, tally)} == {0.04}
+
+
+def test_what_was_fetched_ahead_counts_with_the_time_that_it_took() -> None:
+    tally = Tally()
+    tally.take(opened(3, 0, 30))
+    tally.take(replace(opened(0, 5_000, 50), ahead_ms=450))
+    assert tally.recovery_seconds(2_000) == 0.23, "at ten bytes a millisecond, and 30 ms to open"
 
 
 def test_recovery_is_not_known_without_a_rate() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mooring.agent.status import Tally, status_of
+from mooring.cli.status import as_text
 from mooring.model import events
 from tests.unit.agent.builders import running
 
@@ -18,6 +19,31 @@ def test_a_zone_is_shown_where_it_is_known() -> None:
     assert story.take(events.ExecutorRegistered(story.now_ms, "2", "b", 1, "eu-1a")) == []
     assert hosts_of(story)[1] == {"location": "b", "executors": ["2"], "zone": "eu-1a"}
     assert story.first_choice("q") == before
+
+
+def test_what_executors_fetch_when_a_query_starts_is_shown_until_it_ends() -> None:
+    story, tally = running(executors=("1@a", "2@b")), Tally()
+    for event in (
+        events.StoresFetched(1, "2", "q", 3, 4, 100, 20),
+        events.StoresFetched(1, "1", "q", 4, 4, 0, 20),  # it had all
+    ):
+        tally.take(event)
+    status = status_of(story.mind.fleet, tally, 0)
+    wanted = {"executor": "2", "stores": 4, "done": 3, "bytes": 100, "milliseconds": 20}
+    (row,) = status["restores"]
+    assert row.items() >= wanted.items()
+    assert "3 of 4" in as_text(status, 0)
+    tally.take(events.ExecutorLost(2, "2", "killed"))
+    assert "restores" not in status_of(story.mind.fleet, tally, 0)
+    tally.take(events.StoresFetched(3, "1", "q", 1, 4, 50, 5))
+    assert "restores" in status_of(story.mind.fleet, tally, 0)
+    tally.take(events.QueryEnded(4, "q", "run", ""))
+    assert "restores" not in status_of(story.mind.fleet, tally, 0)
+
+
+def test_what_was_fetched_is_read() -> None:
+    form = {"event": "StoresFetched", "at": 1, "executor": "2", "query": "q", "done": 1, "of": 2, "bytes": 7}
+    assert events.read_event({**form, "milliseconds": 9}) == events.StoresFetched(1, "2", "q", 1, 2, 7, 9)
 
 
 def test_an_event_without_a_zone_is_read() -> None:

@@ -79,7 +79,7 @@ private class FileManagerDoor(
     try {
       val loaded = super.loadCheckpointFromDfs(version, localDir, mapping, checkpointUniqueId)
       beganWith = checkpointUniqueId.map(version -> _).filter(_ => version > 0)
-      watcher.opened(version, loaded.immutableFiles.map(_.dfsFileName).toSet)
+      watcher.opened(version, checkpointUniqueId, loaded.immutableFiles.map(_.dfsFileName).toSet)
       loaded
     } catch {
       case e: ClosedByInterruptException => throw cancelled(e)

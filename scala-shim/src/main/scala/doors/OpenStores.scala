@@ -28,6 +28,9 @@ object OpenStores {
 
   def count: Int = held.size
 
+  /** Whether there is one of the store with this directory. */
+  def has(directory: String): Boolean = held.containsKey(directory)
+
   /** Whether stores opened with this access have changelogs to go on by, and versions that can be told apart. */
   def areOf(access: CheckpointAccess): Boolean =
     access.stores.enableStateStoreCheckpointIds && access.writesChangelogs

@@ -100,7 +100,7 @@ trait SnapshotLoadWatcher {
   def loaded(version: Long, milliseconds: Long): Unit
 
   /** The store was opened with the snapshot of `version`, which has these SST and log files. */
-  def opened(version: Long, files: Set[String]): Unit
+  def opened(version: Long, id: Option[String], files: Set[String]): Unit
 
   /** A snapshot of `version` was saved, which has these SST and log files, with their lengths. Called by any thread. */
   def saved(version: Long, id: Option[String], files: Map[String, Long]): Unit

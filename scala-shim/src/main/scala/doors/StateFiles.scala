@@ -27,13 +27,18 @@ object StateFiles {
         Files.copy(zip, metadata, StandardCopyOption.REPLACE_EXISTING)
       }
       RocksDBCheckpointMetadata.readFromFile(metadata.toFile).immutableFiles.map { file =>
-        val name = file.dfsFileName
-        val directory = if (RocksDBImmutableFile.isSstFile(name)) RocksDBImmutableFile.SST_FILES_DFS_SUBDIR
-          else RocksDBImmutableFile.LOG_FILES_DFS_SUBDIR
-        (s"$directory/$name", file.sizeBytes)
+        (s"${directoryOf(file.dfsFileName)}/${file.dfsFileName}", file.sizeBytes)
       }
     } finally Files.deleteIfExists(metadata)
   }
+
+  private def directoryOf(immutable: String): String =
+    if (RocksDBImmutableFile.isSstFile(immutable)) RocksDBImmutableFile.SST_FILES_DFS_SUBDIR
+    else RocksDBImmutableFile.LOG_FILES_DFS_SUBDIR
+
+  /** Where the checkpoint has an archive, or a file that archives name. */
+  def place(storeDir: Path, name: String): Path =
+    if (name.endsWith(".zip")) new Path(storeDir, name) else new Path(storeDir, s"${directoryOf(name)}/$name")
 
   /** What a changelog of format v2 builds on. */
   def lineage(files: CheckpointFileManager, changelog: Path, codec: String): ChangelogLineage = {

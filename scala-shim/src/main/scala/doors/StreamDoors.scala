@@ -80,8 +80,11 @@ final class StreamDoor private[mooring] (private[mooring] val execution: StreamE
     case other => StreamDoors.topicOf(execution).fold(other)(topic => s"KafkaSink[Subscribe[$topic]]")
   }
 
-  /** Whether the sink takes a batch whose number it knows for one that it has: then it computes nothing. */
-  def sinkMayLeaveOut: Boolean = Seq("FileSink[", "DeltaSink[", "ForeachBatchSink").exists(execution.sink.toString.startsWith)
+  /**
+   * Up to a batch the sink may take each for one that it has, and not compute it: then that is done without it.
+   * `wasComputed` tells whether it was. Before the first batch.
+   */
+  def completeBatches(until: Long)(wasComputed: Long => Boolean): Unit = CompletingSink.putBefore(execution, until, wasComputed)
 
   private def qualified(path: Path): Path = path.getFileSystem(session.sessionState.newHadoopConf()).makeQualified(path)
 

@@ -26,6 +26,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
   import Drains._
 
   private val under = new ConcurrentHashMap[String, Option[DrainValve]]() // the runs that are ended; None: it was refused
+  private val undone = new ConcurrentHashMap[String, Long]() // checkpoint -> until where it went back once
   private val checkpoints = new ConcurrentHashMap[String, String]() // by query, of all that this application has started
   private val together = ConcurrentHashMap.newKeySet[String]() // the checkpoints that this application was to drain
   private val flushesFrom = new ConcurrentHashMap[String, Long]() // run -> its first batch that flushes
@@ -83,16 +84,22 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
     }
   }
 
+  /** The last batch that the query had begun before it went back to an earlier one: its sink may remember it. */
+  def undoneUntil(checkpoint: String): Option[Long] = Option.when(undone.containsKey(checkpoint))(undone.get(checkpoint))
+
   /** On the thread of a stream that starts: what its checkpoint says of a drain. */
   def atStart(door: StreamDoor): Unit = {
     resets.remove(door.checkpoint)
     refusals.remove(door.checkpoint)
+    undone.remove(door.checkpoint)
     checkpoints.put(door.id, door.checkpoint)
     DrainValve.prepare(door)
     try {
       val markers = new Markers(door.checkpoint)
       markers.read(RestoringFile) match {
-        case None => goOn(door, markers)
+        case None =>
+          markers.read(UndoneFile).foreach(note => undone.put(door.checkpoint, note.get("until").asLong()))
+          goOn(door, markers)
         case Some(note) =>
           val batch = note.path("to-batch").asText()
           refusals.put(door.checkpoint, s"${door.checkpoint} is on its way back to batch $batch and not there yet: " +
@@ -318,9 +325,6 @@ object Drains {
   def watermarkInstead(checkpoint: String, batch: String): Option[Long] =
     for (reset <- Option(resets.get(checkpoint)); number <- batch.toLongOption if reset.from <= number && number <= reset.to)
       yield reset.watermarkMs
-
-  /** The last batch that the query had begun before it went back to an earlier one; its sink may remember it. */
-  def undoneUntil(checkpoint: String): Option[Long] = new Markers(checkpoint).read(UndoneFile).map(_.get("until").asLong())
 
   private final class Markers(checkpoint: String) {
     private val files = new DriverFiles(s"$checkpoint/$Directory")

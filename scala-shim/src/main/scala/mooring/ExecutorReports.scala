@@ -37,10 +37,10 @@ object ExecutorReports {
   def stateMeasured(storeDir: Path, bytes: Long): Unit =
     send(Map("report" -> "state-measured", "store" -> storeDir.toString, "bytes" -> bytes))
 
-  def storeOpened(storeDir: Path, version: Long, milliseconds: Long, counts: ReadCounts): Unit = {
+  def storeOpened(storeDir: Path, version: Long, milliseconds: Long, aheadMs: Long, counts: ReadCounts): Unit = {
     Say.info(s"opened $storeDir at version $version in $milliseconds ms: $counts")
     send(Map("report" -> "store-opened", "store" -> storeDir.toUri.toString, "version" -> version,
-      "milliseconds" -> milliseconds, "local-files" -> counts.localFiles, "local-bytes" -> counts.localBytes,
+      "milliseconds" -> milliseconds, "ahead-milliseconds" -> aheadMs, "local-files" -> counts.localFiles, "local-bytes" -> counts.localBytes,
       "remote-files" -> counts.remoteFiles, "remote-bytes" -> counts.remoteBytes,
       "local-changelogs" -> counts.localChangelogs, "remote-changelogs" -> counts.remoteChangelogs))
   }

@@ -19,13 +19,18 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
   private val size = new StateSize
   private val snapshots = new NewestSnapshots
   private val isToTidy = new AtomicBoolean
+  private val isLookedAt = new AtomicBoolean // whether the checkpoint still has what the store was opened from
+  @volatile private var checkpoint = Option.empty[FileSystem]
   @volatile private var doubts = 0
   @volatile private var isCopy = isOfCopy
   @volatile private var wasCopy = false // taken over, and not yet opened
 
-  override def fileSystem(stock: FileSystem): FileSystem = shelf match {
-    case Some(kept) => new SharedFileSystem(stock, kept, reads, () => doubts)
-    case None => new CountingFileSystem(stock, reads)
+  override def fileSystem(stock: FileSystem): FileSystem = {
+    checkpoint = Some(stock)
+    shelf match {
+      case Some(kept) => new SharedFileSystem(stock, kept, reads, () => doubts)
+      case None => new CountingFileSystem(stock, reads)
+    }
   }
 
   override def keeps(name: String): Boolean = shelf.exists(_.has(name))
@@ -51,12 +56,15 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
       wasCopy = false
       shelf.foreach(_.touch())
       RestoreMetrics.opened(storeDir, counts.localBytes, counts.remoteBytes, milliseconds)
-      ExecutorReports.storeOpened(storeDir, version, milliseconds, counts)
+      ExecutorReports.storeOpened(storeDir, version, milliseconds, shelf.fold(0L)(_.takeAheadMs()), counts)
     }
   }
 
-  override def opened(version: Long, files: Set[String]): Unit =
-    shelf.foreach(here => snapshots.opened(version, files, namesIn(here)))
+  override def opened(version: Long, id: Option[String], files: Set[String]): Unit = shelf.foreach { here =>
+    snapshots.opened(version, files, namesIn(here))
+    if (!isCopy && version > 0 && !isLookedAt.getAndSet(true))
+      for (stock <- checkpoint) here.mend(storeDir, files ++ id.map(unique => s"${version}_$unique.zip"), stock)
+  }
 
   override def saved(version: Long, id: Option[String], files: Map[String, Long]): Unit = {
     shelf.foreach { here =>

@@ -7,11 +7,13 @@ import java.nio.file._
 import java.nio.file.attribute.{BasicFileAttributes, FileTime}
 import java.util.UUID
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
-import java.util.concurrent.atomic.AtomicReference
+import java.util.concurrent.atomic.{AtomicLong, AtomicReference}
 import java.util.zip.{CheckedOutputStream, CRC32C}
 
 import scala.jdk.CollectionConverters._
 import scala.util.Using
+
+import org.apache.hadoop.fs.{FileSystem, Path => RemotePath}
 
 /** The kept files of one state store. Safe for several executors of one host at once. */
 final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, dir: Path) {
@@ -88,13 +90,20 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
 
   // Of the store that is about to be opened here
   private val coming = new AtomicReference[Coming]
+  private val aheadMs = new AtomicLong
   private val ahead = ConcurrentHashMap.newKeySet[String]() // files that have come for it
 
-  /** Its files are fetched from now on, before it is opened. */
-  def comes(files: Coming): Unit = coming.set(files)
+  /** Its files are to be fetched, before it is opened; `made` from what was to come until now. */
+  private[mooring] def comes(made: Option[Coming] => Coming): Coming = coming.updateAndGet(before => made(Option(before)))
 
-  /** These were fetched for the store that is about to be opened. */
-  def came(names: Set[String]): Unit = names.foreach(ahead.add)
+  /** These were fetched for the store that is about to be opened, which took so long. */
+  def came(names: Set[String], milliseconds: Long): Unit = if (names.nonEmpty) {
+    names.foreach(ahead.add)
+    aheadMs.set(milliseconds)
+  }
+
+  /** How long fetching ahead has taken for the store that was opened; 0 where nothing was fetched so. */
+  def takeAheadMs(): Long = aheadMs.getAndSet(0)
 
   /** Whether the file is one of those; true once. */
   def cameAhead(name: String): Boolean = ahead.remove(name)
@@ -121,10 +130,14 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
   }
 
   /** Lets go, soon, of what is superseded: by what is kept then. */
-  def tidy(superseded: Set[String] => Set[String]): Unit = hostStore.tidy {
+  def tidy(superseded: Set[String] => Set[String]): Unit = hostStore.soon("remove what is not needed") {
     val gone = superseded(attemptOr("list its files", Set.empty[String])(names))
     if (gone.nonEmpty) forget(gone)
   }
+
+  /** Gives back what the checkpoint has lost of these files, soon. */
+  def mend(storeDir: RemotePath, names: Set[String], files: FileSystem): Unit =
+    hostStore.soon("mend the checkpoint")(new Mending(storeDir, this, files).look(names))
 
   private def hasRoom: Boolean = hostStore.lackOfRoom() == 0 || {
     Say.once("local-store-full", s"the disk of the local store ${hostStore.root} has less than ${hostStore.floor >> 20} " +

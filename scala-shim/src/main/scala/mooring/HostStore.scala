@@ -43,9 +43,9 @@ final class HostStore(val root: Path) {
     Daemon.factory("mooring-host-store-tidy"))
   tidying.allowCoreThreadTimeOut(true)
 
-  /** Does it soon, unless the executor ends before. */
-  def tidy(work: => Unit): Unit =
-    try tidying.execute(() => attempt("remove what is not needed")(work))
+  /** Does it soon, unless the executor ends before; `what` it is, for the log. */
+  def soon(what: String)(work: => Unit): Unit =
+    try tidying.execute(() => attempt(what)(work))
     catch { case _: RejectedExecutionException => } // closed: whoever opens the store next removes it
 
   /** Ends what is done in the background. */

@@ -28,8 +28,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private val census = new Census(bridge)
   private val rehearsals = new Rehearsals
 
-  /** Where every task is kept once, copies are made of those that are to move, and soon. */
-  val standbys: Option[Standbys] = Option.when(placing)(new Standbys(table, bridge, if (settings.copies > 0) Driver.RoundsMs else Driver.SoonMs))
+  /** Where every task is kept once, copies are made of those that are to move. */
+  val standbys: Option[Standbys] = Option.when(placing)(new Standbys(table, bridge))
   private val takesOver = placing && settings.copies > 0
   private val stuckTasks = Option.when(takesOver)(new StuckTasks(context))
   private val liveness = Option.when(takesOver)(new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
@@ -124,8 +124,6 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 }
 
 object Driver {
-  private val RoundsMs = 2000L
-  private val SoonMs = 500L
   private val FirstWordMs = 30000L
   private val RenewedWordMs = 10000L
   private val ContestedMs = 60000L // an agent that hangs is killed after half of that, and the next one knows

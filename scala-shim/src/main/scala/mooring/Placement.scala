@@ -43,32 +43,27 @@ private object PlacementRule extends Rule[SparkPlan] {
         case NonFatal(e) => // an interruption is not: the query is being stopped
           Say.once("placement-rule", s"a query could not be told to the agent ($e): it runs where Spark puts it")
       }
-      place(plan, query, operators.exists(driver.queries.isRepeated), stageHasOne = false,
-        comesAgain = operators.exists(driver.queries.comesAgain))
+      place(plan, query, operators.exists(driver.queries.isRepeated), stageHasOne = false)
     }
   }
 
-  /** `comesAgain` as long as no node above is a placed one. */
-  private def place(plan: SparkPlan, query: String, isRepeated: Boolean, stageHasOne: Boolean, comesAgain: Boolean): SparkPlan =
+  private def place(plan: SparkPlan, query: String, isRepeated: Boolean, stageHasOne: Boolean): SparkPlan =
     StreamDoors.statefulOperator(plan) match {
       case Some(operator) if !stageHasOne =>
-        val child = below(plan, query, isRepeated, stageHasOne = true, comesAgain = false)
-        PlacedExec(child, query, operator, isRepeated, comesAgain)
-      case _ => below(plan, query, isRepeated, stageHasOne, comesAgain)
+        PlacedExec(below(plan, query, isRepeated, stageHasOne = true), query, operator, isRepeated)
+      case _ => below(plan, query, isRepeated, stageHasOne)
     }
 
-  private def below(plan: SparkPlan, query: String, isRepeated: Boolean, stageHasOne: Boolean, comesAgain: Boolean): SparkPlan =
-    plan.mapChildren(place(_, query, isRepeated, stageHasOne && !plan.isInstanceOf[Exchange], comesAgain))
+  private def below(plan: SparkPlan, query: String, isRepeated: Boolean, stageHasOne: Boolean): SparkPlan =
+    plan.mapChildren(place(_, query, isRepeated, stageHasOne && !plan.isInstanceOf[Exchange]))
 }
 
 /**
  * Runs its child where the plan wants it. Rows, order and partitioning are the child's.
  *
  * @param isRepeated whether an earlier run of the query has begun this batch and not committed it
- * @param comesAgain whether the batch was undone: a sink that remembers it would leave it out, and with it its state and
- *                   its watermark. So it is computed once before the sink has it; only of the topmost placed nodes
  */
-final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorFacts, isRepeated: Boolean, comesAgain: Boolean)
+final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorFacts, isRepeated: Boolean)
   extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -85,7 +80,6 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
   /** None; but Spark asks every node of the final plan, before it gives the batch to the sink. */
   override lazy val metrics: Map[String, SQLMetric] = {
     earlierAttempt
-    if (comesAgain) session.sparkContext.runJob(execute(), (rows: Iterator[InternalRow]) => rows.foreach(_ => ()))
     Map.empty
   }
 
@@ -118,6 +112,7 @@ final class PlacedRDD[T: ClassTag](
 
   /** On the driver, before the first task: what the tasks report counts, and nothing else. */
   private def writeObject(out: ObjectOutputStream): Unit = {
+    Driver.current.foreach(_.queries.computes(query, batch))
     if (earlierAttempt != null) earlierAttempt.foreach(_.forget())
     out.defaultWriteObject()
   }

@@ -1,15 +1,16 @@
 package io.mooring
 
-import java.util.concurrent.{ExecutionException, FutureTask, LinkedBlockingQueue, PriorityBlockingQueue, ThreadPoolExecutor, TimeUnit}
+import java.util.concurrent.{CancellationException, ConcurrentHashMap, ExecutionException, FutureTask, LinkedBlockingQueue, PriorityBlockingQueue, ThreadPoolExecutor, TimeUnit}
 import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.state.mooring.CheckpointAccess
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, OpenStores}
 
-/** The stores that the tasks of one executor will open first, in the order in which they will be needed. */
-final case class PrefetchOrder(executor: String, query: String, stores: Seq[StoreVersion])
+/** The stores that the tasks of one executor will open first in a run, in the order in which they will be needed. */
+final case class PrefetchOrder(executor: String, query: String, run: String, stores: Seq[StoreVersion])
 
 /**
  * Brings the stores that this executor's tasks are about to open to its host: several at once, and several files of
@@ -21,22 +22,29 @@ final class Prefetch(store: HostStore, mostStreams: Int, bytesPerSecond: Long) {
   private val stores = pool("mooring-prefetch-store", new LinkedBlockingQueue[Runnable])
   private val files = pool("mooring-prefetch-file", new PriorityBlockingQueue[Runnable])
 
-  /** Returns at once. */
+  private val ordered = new ConcurrentHashMap[String, (String, Seq[Coming])]() // query -> its newest run, and what was ordered for it
+
+  /** Returns at once. What was ordered for an earlier run, and not begun, is not needed any more. */
   def begin(order: PrefetchOrder, access: CheckpointAccess): Unit = {
     val progress = new Progress(order.query, order.stores.size)
-    for ((wanted, place) <- order.stores.zipWithIndex) {
-      val directory = new Path(wanted.directory)
-      for (shelf <- store.shelf(directory)) {
-        val copy = new StoreCopy(directory, shelf, access, pace, NeverOpen, new InTurn(place), isAhead = true)
-        val coming = new Coming(progress.count(wanted.directory)(copy.bringTo(wanted, isHeld = false)))
-        shelf.comes(coming)
-        stores.execute(coming)
-      }
+    val coming = for {
+      (wanted, place) <- order.stores.zipWithIndex
+      directory = new Path(wanted.directory)
+      shelf <- store.shelf(directory) if !OpenStores.has(wanted.directory)
+    } yield {
+      val copy = new StoreCopy(directory, shelf, access, pace, NeverOpen, new InTurn(place), isAhead = true)
+      shelf.comes(new Coming(progress.count(wanted.directory)(copy.bringTo(wanted, isHeld = false)), _))
     }
+    val before = ordered.put(order.query, order.run -> coming)
+    for ((run, earlier) <- Option(before) if run != order.run) earlier.foreach(_.cancel(false))
+    coming.foreach(stores.execute)
   }
 
   /** Ends the threads; a file that is being fetched is thrown away. */
-  def stop(): Unit = Seq(stores, files).foreach(_.shutdownNow())
+  def stop(): Unit = for (pool <- Seq(stores, files); left <- pool.shutdownNow().asScala) left match {
+    case task: FutureTask[_] => task.cancel(false) // somebody may wait for it
+    case _ =>
+  }
 
   private def pool(name: String, queue: java.util.concurrent.BlockingQueue[Runnable]): ThreadPoolExecutor = {
     val threads = new ThreadPoolExecutor(mostStreams, mostStreams, 10, TimeUnit.SECONDS, queue, Daemon.factory(name))
@@ -74,13 +82,20 @@ object Prefetch {
     catch { case e: ExecutionException => throw e.getCause }
 }
 
-/** The files of one store that are on their way to the host; run by whoever has the time for it first. */
-private final class Coming(bring: => Unit) extends FutureTask[Unit](() => bring) {
+/**
+ * The files of one store that are on their way to the host; run by whoever has the time for it first, and when those that
+ * were ordered `before` for the store have come, so that nothing is fetched twice.
+ */
+private final class Coming(bring: => Unit, before: Option[Coming]) extends FutureTask[Unit](() => {
+  before.foreach(_.await())
+  bring
+}) {
 
   /** Returns when they are here, or can not be had. InterruptedException when the caller's task is killed meanwhile. */
   def await(): Unit = {
     run() // does nothing when another thread has begun
-    Prefetch.resultOf(this)
+    try Prefetch.resultOf(this)
+    catch { case _: CancellationException => } // it is not needed any more
   }
 }
 
@@ -94,7 +109,7 @@ private final class Progress(query: String, of: Int) {
   def count(directory: String)(bring: => Long): Unit =
     try bytes.addAndGet(bring)
     catch {
-      case NonFatal(e) => // the store's opening tells what is wrong, if it still is
+      case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the store's opening tells what is wrong, if it still is
         failed.incrementAndGet()
         Say.once(s"prefetch-${e.getClass.getName}",
           s"the files of $directory could not be fetched ahead ($e): they are fetched when the store is opened")

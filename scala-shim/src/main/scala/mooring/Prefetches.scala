@@ -10,26 +10,27 @@ import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, St
  * open, so that the files come before the tasks do. A job of one short task for each executor carries the word there.
  */
 final class Prefetches(context: SparkContext, table: PlacementTable) {
-  private val begun = ConcurrentHashMap.newKeySet[String]() // runs
+  private type Placed = Seq[(Int, (String, String))] // partition; executor, host
 
-  /** There is a plan for the run: once, and without waiting, its executors are told. */
+  private val begun = new ConcurrentHashMap[String, Placed]() // by run
+
+  /** There is a plan for the run: without waiting, its executors are told; once, and again when it is another plan. */
   def begin(query: StreamDoor, operators: Seq[OperatorFacts]): Unit = {
     val version = operators.headOption.fold(0L)(_.batch)
-    if (version > 0 && query.setting(StreamDoors.ProviderKey).contains(Names.Provider) && begun.add(query.runId))
-      Daemon.start(s"mooring-prefetch-${query.id}")(Aside.otherwise("fetching state ahead", ())(send(query, operators, version)))
+    if (version > 0 && query.setting(StreamDoors.ProviderKey).contains(Names.Provider)) {
+      val placed = (0 until operators.map(_.partitions).max).flatMap(partition => table.preferred(query.id, partition).map(partition -> _))
+      if (begun.put(query.runId, placed) != placed)
+        Daemon.start(s"mooring-prefetch-${query.id}")(Aside.otherwise("fetching state ahead", ())(send(query, operators, version, placed)))
+    }
   }
 
   def ended(run: String): Unit = { begun.remove(run); () }
 
-  private def send(query: StreamDoor, operators: Seq[OperatorFacts], version: Long): Unit = {
+  private def send(query: StreamDoor, operators: Seq[OperatorFacts], version: Long, placed: Placed): Unit = {
     val stores = new CommittedStores(query, operators, version)
-    val placed = for {
-      partition <- 0 until operators.map(_.partitions).max
-      (executor, host) <- table.preferred(query.id, partition).toSeq
-      store <- stores.of(partition).getOrElse(Nil)
-    } yield (executor, host) -> store
-    val orders = placed.groupMap(_._1)(_._2).toSeq.map { case ((executor, host), stores) =>
-      PrefetchOrder(executor, query.id, stores) -> Seq(Location.ofExecutor(host, executor))
+    val wanted = for ((partition, executor) <- placed; store <- stores.of(partition).getOrElse(Nil)) yield executor -> store
+    val orders = wanted.groupMap(_._1)(_._2).toSeq.map { case ((executor, host), stores) =>
+      PrefetchOrder(executor, query.id, query.runId, stores) -> Seq(Location.ofExecutor(host, executor))
     }
     if (orders.nonEmpty) {
       val access = query.checkpointAccess

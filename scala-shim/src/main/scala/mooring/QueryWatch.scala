@@ -23,7 +23,7 @@ final class QueryStartWatch extends StreamingQueryListener {
       Aside.otherwise("look at an earlier drain", ())(driver.drains.atStart(query))
       if (Drains.whyNotToStart(query.checkpoint).isEmpty) {
         TakeOver.atStart(query)
-        Aside.otherwise("look at an earlier restore", ())(Drains.undoneUntil(query.checkpoint).foreach(driver.queries.comesAgain(query, _)))
+        for (until <- driver.drains.undoneUntil(query.checkpoint)) driver.queries.comesAgain(query, until)
         driver.queries.starts(query)
       }
     }
@@ -43,51 +43,59 @@ private object QueryStartWatch {
 /** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch. */
 final class QueryWatch(
     bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], patience: Patience) {
-  private val runs = new ConcurrentHashMap[String, String]() // query id -> run id that was planned
+  private val runs = new ConcurrentHashMap[String, String]() // query id -> the newest run's; written with the lock
+  private val planned = ConcurrentHashMap.newKeySet[String]() // run ids
+  private val computed = new ConcurrentHashMap[String, Long]() // query id -> the last batch of which a task was sent
   private val told = new ConcurrentHashMap[String, QueryWatch.Shape]() // run id -> what the agent knows of it
   private val repeated = new ConcurrentHashMap[String, Long]() // run id -> batch that an earlier run has begun
-
-  private val again = new ConcurrentHashMap[String, Long]() // run id -> last of the batches that were undone
 
   /** The run begins with a batch that an earlier one has begun and not committed. */
   def repeats(run: String, batch: Long): Unit = { repeated.put(run, batch); () }
 
   def isRepeated(operator: OperatorFacts): Boolean = repeated.getOrDefault(operator.runId, -1) == operator.batch
 
-  /** Up to this batch the run does again what its sink may remember, and then leave out: its state is to be there none the less. */
-  def comesAgain(query: StreamDoor, until: Long): Unit = if (query.sinkMayLeaveOut) { again.put(query.runId, until); () }
+  /** Up to this batch the run does again what its sink may remember, and leave out: its state is to be there none the less. */
+  def comesAgain(query: StreamDoor, until: Long): Unit =
+    query.completeBatches(until)(computed.getOrDefault(query.id, -1) == _)
 
-  def comesAgain(operator: OperatorFacts): Boolean = operator.batch <= again.getOrDefault(operator.runId, -1)
+  /** The batch's first task with state is about to be sent. */
+  def computes(query: String, batch: Long): Unit = { computed.put(query, batch); () }
 
   /**
    * A run starts; in the stream's thread, which does not wait. What it is to run its checkpoint tells long before its first
    * batch is planned, as a rule: so the plan is there by then, and the state is under way.
    */
   def starts(query: StreamDoor): Unit = if (query.isStateful) {
+    val run = query.runId
+    synchronized(runs.put(query.id, run))
     Daemon.start(s"mooring-start-${query.id}")(Aside.otherwise("look at a query that starts", ()) {
       val operators = query.operatorsInCheckpoint
-      if (operators.nonEmpty && told.putIfAbsent(query.runId, QueryWatch.shapeOf(operators)) == null) {
-        tell(query.id, Some(query), operators)
-        if (table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful)) prefetches.foreach(_.begin(query, operators))
-        if (!StreamDoors.query(query.id).exists(_.runId == query.runId)) ended(query.id, query.runId, None) // it ended meanwhile
+      if (operators.nonEmpty && tellOnce(query.id, run, Some(query), operators)) {
+        val hasPlan = table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful && runs.get(query.id) == run)
+        if (hasPlan && runs.get(query.id) == run) prefetches.foreach(_.begin(query, operators))
       }
     })
     ()
   }
 
-  private def tell(query: String, door: Option[StreamDoor], operators: Seq[OperatorFacts]): Unit =
-    bridge.tell(Map("event" -> "QueryPlanned", "query" -> query, "run" -> operators.head.runId,
+  /** Whether the agent was told just now: not of a run that has ended, nor again of what it knows. */
+  private def tellOnce(query: String, run: String, door: Option[StreamDoor], operators: Seq[OperatorFacts]): Boolean = synchronized {
+    val shape = QueryWatch.shapeOf(operators)
+    val isNews = runs.get(query) == run && told.put(run, shape) != shape
+    if (isNews) bridge.tell(Map("event" -> "QueryPlanned", "query" -> query, "run" -> run,
       "name" -> door.map(_.name).getOrElse(""), "checkpoint" -> operators.head.stateDir.stripSuffix("/state"),
       "batch" -> operators.head.batch, "provider" -> door.flatMap(_.setting(StreamDoors.ProviderKey)).getOrElse(""),
       "operators" -> operators.map(o => Map("id" -> o.id, "partitions" -> o.partitions))), about = Some(s"query $query"))
+    isNews
+  }
 
   /** A batch of the query was planned; in the stream's thread. */
   def planned(query: String, operators: Seq[OperatorFacts]): Unit = {
     val run = operators.head.runId
-    if (runs.put(query, run) != run) {
+    if (planned.add(run)) {
       val door = StreamDoors.query(query)
-      val shape = QueryWatch.shapeOf(operators)
-      if (told.put(run, shape) != shape) tell(query, door, operators)
+      synchronized(runs.put(query, run))
+      tellOnce(query, run, door, operators)
       standbys.foreach(_.planned(query, run, operators))
       val hasPlan = !patience.isHopeful || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isHopeful))
       for (running <- door) prefetches.foreach(_.begin(running, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
@@ -99,15 +107,20 @@ final class QueryWatch(
 
   def ended(query: String, run: String, error: Option[String]): Unit = {
     repeated.remove(run)
-    again.remove(run)
+    planned.remove(run)
     patience.ended(run)
     standbys.foreach(_.ended(query, run))
     prefetches.foreach(_.ended(run))
-    runs.remove(query, run)
-    if (told.remove(run) != null) {
-      PlacedStages.forget(query)
-      bridge.over(s"query $query")
-      bridge.tell(Map("event" -> "QueryEnded", "query" -> query, "run" -> run, "error" -> error.getOrElse("")))
+    synchronized {
+      val isKnown = told.remove(run) != null
+      if (runs.remove(query, run)) { // else a newer run of it is there already
+        computed.remove(query)
+        PlacedStages.forget(query)
+        if (isKnown) {
+          bridge.over(s"query $query")
+          bridge.tell(Map("event" -> "QueryEnded", "query" -> query, "run" -> run, "error" -> error.getOrElse("")))
+        }
+      }
     }
   }
 }

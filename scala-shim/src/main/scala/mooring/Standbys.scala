@@ -12,12 +12,8 @@ import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess,
  * The replica queries of this driver: one for each running query of which the plan names copies. A thread of its own,
  * from the first plan that names any, starts and stops them, and tells the agent how the copies stand; Spark's threads
  * only leave word here.
- *
- * A round of a replica query costs the driver and the executors about as much as a small batch; one that waits leaves the
- * changelogs of a batch or two to the take-over. So rounds are `pauseMs` apart.
  */
-final class Standbys(table: PlacementTable, bridge: Bridge, pauseMs: Long) {
-  private val pauseNanos = TimeUnit.MILLISECONDS.toNanos(pauseMs)
+final class Standbys(table: PlacementTable, bridge: Bridge) {
   private val watched = new ConcurrentHashMap[String, Watched]() // query id -> what is known of its run
 
   // Of the tending thread alone
@@ -40,7 +36,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge, pauseMs: Long) {
 
   /** A run of a query begins, from the state that the batch before has left. */
   def planned(query: String, run: String, operators: Seq[OperatorFacts]): Unit = {
-    watched.put(query, new Watched(query, run, operators.filter(_.stores.nonEmpty).distinctBy(_.id), pauseNanos))
+    watched.put(query, new Watched(query, run, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
     ()
   }
 

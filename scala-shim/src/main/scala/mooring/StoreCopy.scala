@@ -44,9 +44,9 @@ private final class StoreCopy(
     finally open.endTurn()
 
   private def fetched(wanted: StoreVersion, isHeld: => Boolean): Long = {
-    val round = new Round
+    val (round, began) = (new Round, System.nanoTime())
     try fetched(round, wanted, isHeld)
-    finally if (isAhead) shelf.came(round.names)
+    finally if (isAhead) shelf.came(round.names, (System.nanoTime() - began) / 1000000)
   }
 
   private def fetched(round: Round, wanted: StoreVersion, isHeld: => Boolean): Long = {

@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicLong
 import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, KeyCounts, OperatorFacts, StreamDoors}
 
 /** One run of a query that has standbys: which versions it has committed, and how the copies of them stand. */
-private final class Watched(val query: String, val run: String, operators: Seq[OperatorFacts], pauseNanos: Long) {
+private final class Watched(val query: String, val run: String, operators: Seq[OperatorFacts]) {
   type Executor = (String, String) // id, host
 
   private val door = StreamDoors.query(query)
@@ -51,15 +51,15 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   private def countsOf(id: String): Option[KeyCounts] = synchronized { counted.get(id).map(_._2) }
 
   /**
-   * The newest round, when its copies are to be held by these: another than the last one after a commit, but not within
-   * `pauseNanos` of that; at once when the holders have changed, and some seconds after a round that has not brought all
-   * copies up to date. None before any commit.
+   * The newest round, when its copies are to be held by these: another than the last one after a commit, when the holders
+   * have changed, and some seconds after a round that has not brought all copies up to date; at most two a second. None
+   * before any commit.
    */
   def round(now: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
     val age = System.nanoTime() - offeredAt
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
-    val isLater = age > pauseNanos && !offered.exists(_.version == version)
-    if (version > 0 && (offered.isEmpty || age > Watched.ShortestNanos && (isLater || now != placed || isOverdue))) {
+    val isNew = !offered.exists(_.version == version) || now != placed || isOverdue
+    if (version > 0 && isNew && (offered.isEmpty || age > Watched.PauseNanos)) {
       placed = now
       offered = Some(Round(version, Watched.rounds.incrementAndGet()))
       offeredAt = System.nanoTime()
@@ -128,7 +128,8 @@ private object Watched {
   private val rounds = new AtomicLong
   private val MostCommits = 1000
   private val VersionsInWork = 3L // since a round has begun for one of them
-  private val ShortestNanos = TimeUnit.MILLISECONDS.toNanos(500)
+  // A round costs the driver about as much as a small batch; one that waits leaves a batch's changelog to the take-over.
+  private val PauseNanos = TimeUnit.MILLISECONDS.toNanos(500)
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
   private val PatienceNanos = TimeUnit.SECONDS.toNanos(30)
 }

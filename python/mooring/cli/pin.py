@@ -1,0 +1,44 @@
+"""`mooring pin CHECKPOINT --batch N`: a batch that can be gone back to for good, at the cost of a copy."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from mooring.checkpoint import Proofs, Survey, branch, described, pins, plan_branch
+from mooring.cli.checkpoint_place import checkpoint_directory
+from mooring.cli.exits import BadUsage
+from mooring.cli.history import INSTEAD
+from mooring.cli.output import ProgressLine, print_json, size
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Pin the batch, or release it.
+
+    BadUsage when there is no such batch or pin; CheckpointError when it is not whole, or is pinned already.
+    """
+    checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
+    there = pins.pinned(checkpoint)
+    if arguments.release:
+        if arguments.batch not in there:
+            raise BadUsage(f"--batch {arguments.batch}: expected a batch that is pinned: {described(there)}")
+        pins.release(checkpoint, arguments.batch)
+        told = {"checkpoint": str(checkpoint), "batch": arguments.batch, "released": True}
+        print_json(told) if arguments.json else print(f"batch {arguments.batch} is not pinned any more")
+        return
+    progress = ProgressLine(time.monotonic)
+    with Proofs() as proofs:
+        survey = Survey(checkpoint, proofs.lineage)
+        if arguments.batch not in survey.commits:
+            kept = described(tuple(survey.commits))
+            raise BadUsage(f"--batch {arguments.batch}: expected a committed batch that is kept: {kept}")
+        plan = plan_branch(survey, arguments.batch)
+        place = pins.place_of(checkpoint, arguments.batch)
+        branch.carry_out(plan, place, lambda file: None if arguments.json else progress.show(f"copying {file}"))
+    if arguments.json:
+        print_json({"checkpoint": str(checkpoint), "batch": arguments.batch, "pin": str(place), "bytes": plan.bytes})
+    else:
+        progress.say(
+            f"batch {arguments.batch} is pinned: {len(plan.files)} files, {size(plan.bytes)}, in {place}; go back by"
+            f" mooring restore {checkpoint} --to-batch {arguments.batch} --into NEW_CHECKPOINT"
+        )
