@@ -353,7 +353,7 @@ def _store_opened(form: Mapping[str, Any]) -> Event:
         form["version"],
         form["milliseconds"],
         *(form[count] for count in counts),
-        ahead_ms=form.get("ahead-milliseconds", 0),
+        form.get("ahead-milliseconds", 0),
     )
 
 
