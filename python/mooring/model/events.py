@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 
@@ -346,15 +346,15 @@ def _drain_progressed(form: Mapping[str, Any]) -> Event:
 
 def _store_opened(form: Mapping[str, Any]) -> Event:
     counts = ("local-files", "local-bytes", "remote-files", "remote-bytes", "local-changelogs", "remote-changelogs")
-    return StoreOpened(
+    opened = StoreOpened(
         form["at"],
         form["executor"],
         form["store"],
         form["version"],
         form["milliseconds"],
         *(form[count] for count in counts),
-        form.get("ahead-milliseconds", 0),
     )
+    return replace(opened, ahead_ms=form.get("ahead-milliseconds", 0))
 
 
 def _copies_seen(form: Mapping[str, Any]) -> Event:
