@@ -60,7 +60,7 @@ class Store:
             self._none,
             self._none,
         )
-        self._copy = jvm.io.mooring.OpenCopy(self.path, 0, self._access, jvm.java.util.concurrent.Semaphore(1))
+        self._copy = jvm.io.mooring.InstanceOfCopy(self.path, 0, self._access, jvm.java.util.concurrent.Semaphore(1))
         self.ids: list[str | None] = [None]
         self.values = [b""]
         self._commits = 0
