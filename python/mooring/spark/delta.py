@@ -14,7 +14,7 @@ from mooring.errors import AgentError
 _POOL: Final = "mooring-catalog"
 _CONF: Final = {
     "spark.sql.shuffle.partitions": "1",
-    # Appending needs neither Delta's SQL nor its catalog, which are the application's to switch on.
+    # Delta's catalog is the application's to switch on: tables are named by their paths here.
     "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.databricks.delta.autoCompact.enabled": "true",  # by Delta itself, right after an append
@@ -116,10 +116,21 @@ class DeltaTables:
             wanted.add(text)
         return self._jvm.PythonUtils.toSeq(wanted)
 
+    def _with_delta(self) -> Any:
+        """A new session that knows Delta's own plans, which removing rows needs; the application's may not."""
+        sql = self._jvm.org.apache.spark.sql
+        users = sql.classic.SparkSession.builder().getOrCreate()
+        extensions = sql.SparkSessionExtensions()
+        self._jvm.io.delta.sql.DeltaSparkSessionExtension().apply(extensions)
+        option, nothing = self._jvm.scala.Option, self._jvm.PythonUtils.toScalaMap(self._jvm.java.util.HashMap())
+        shared = option.apply(users.sharedState())
+        context = users.sparkContext()
+        return sql.classic.SparkSession(context, shared, option.empty(), extensions, nothing, nothing)
+
     @property
     def _session(self) -> Any:
         if self._opened is None:
-            self._opened = self._jvm.org.apache.spark.sql.classic.SparkSession.builder().getOrCreate().newSession()
+            self._opened = self._with_delta()
             for key, value in _CONF.items():
                 self._opened.conf().set(key, value)
         self._opened.sparkContext().setLocalProperty(
