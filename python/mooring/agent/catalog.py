@@ -252,8 +252,8 @@ class CatalogKeeper:
         first = max(0, newest + 1 - self._retained) // BATCHES_IN_PARTITION
         if first > self._cleared.get(query, 0):
             self._tables.remove(path, SCHEMA, f"{PARTITION} < {first}")
-            self._tables.vacuum(path)
             self._cleared[query] = first
+            self._tables.vacuum(path)
 
     def _entries_after(self, last: int, checkpoint: str) -> dict[int, FileEntry]:
         """Batch to its entry in the commit log, in order."""

@@ -87,7 +87,7 @@ def session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
     builder: Any = SparkSession.builder
     ours = {
         "spark.master": "local[*]",
-        "spark.app.name": "mooring export",
+        "spark.app.name": "mooring",
         "spark.ui.enabled": "false",
         "spark.jars.packages": DELTA_PACKAGE,
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -26,13 +26,11 @@ final class Prefetch(store: HostStore, mostStreams: Int, bytesPerSecond: Long) {
 
   /** Returns at once. What was ordered for an earlier run, and not begun, is not needed any more. */
   def begin(order: PrefetchOrder, access: CheckpointAccess): Unit = {
-    val progress = new Progress(order.query, order.stores.size)
-    val coming = for {
-      (wanted, place) <- order.stores.zipWithIndex
-      directory = new Path(wanted.directory)
-      shelf <- store.shelf(directory) if !OpenStores.has(wanted.directory)
-    } yield {
-      val copy = new StoreCopy(directory, shelf, access, pace, NeverOpen, new InTurn(place), isAhead = true)
+    val wanted = order.stores.filterNot(one => OpenStores.has(one.directory))
+    val shelves = wanted.flatMap(one => store.shelf(new Path(one.directory)).map(one -> _))
+    val progress = new Progress(order.query, shelves.size)
+    val coming = for (((wanted, shelf), place) <- shelves.zipWithIndex) yield {
+      val copy = new StoreCopy(new Path(wanted.directory), shelf, access, pace, NeverOpen, new InTurn(place), isAhead = true)
       shelf.comes(new Coming(progress.count(wanted.directory)(copy.bringTo(wanted, isHeld = false)), _))
     }
     val before = ordered.put(order.query, order.run -> coming)

@@ -166,9 +166,10 @@ private final class StoreCopy(
     /** Of each path the file's name and length, and those of its checksum, if it has one in a file of its own. */
     private def fetchAll(paths: Seq[String]): Seq[Option[Map[String, Long]]] = {
       val found = here(paths)
+      val names = found.toMap
       val proofs = if (access.hasChecksums) here(for ((path, name) <- found if path == name) yield s"$path.crc").toMap else Map.empty[String, String]
       paths.map { path =>
-        found.toMap.get(path).map(name => Map(name -> length(name)) ++ proofs.get(s"$path.crc").map(proof => proof -> length(proof)))
+        names.get(path).map(name => Map(name -> length(name)) ++ proofs.get(s"$path.crc").map(proof => proof -> length(proof)))
       }
     }
 
