@@ -78,12 +78,12 @@ _DELTA = {
 
 def mooring_beside_delta() -> Side:
     """The plugin in an application that has Delta's jars, without the catalogue."""
-    return Side("mooring-without-catalogue", {**mooring().conf, **_DELTA}, mooring().jars)
+    return Side("mooring-without-catalogue", {**mooring().conf, **_DELTA, _CATALOGUE: "false"}, mooring().jars)
 
 
 def mooring_catalogued() -> Side:
     """The plugin, and the catalogue of committed state in a Delta table."""
-    return Side("mooring-catalogue", {**mooring().conf, **_DELTA, _CATALOGUE: "true"}, mooring().jars)
+    return Side("mooring-catalogue", {**mooring().conf, **_DELTA}, mooring().jars)
 
 
 def in_turn(sides: Sequence[Callable[[], Side]], rounds: int) -> list[Side]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +12,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mooring.checkpoint.state_table import DELTA_PACKAGE
+from mooring.spark.delta import DeltaTables
 from mooring.testing.probes import wait_until
 from tests.integration.held_back import outer_join_in_windows, window_counts
 from tests.integration.one_jvm import application, events_in_files
+from tests.unit.cli import records
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 FILES = 6
@@ -79,6 +83,36 @@ def test_stores_of_a_join_are_told_apart(spark: SparkSession, events: DataFrame,
     stores = {row.store for row in rows if row.operator == 1}
     assert len(stores) in (1, 4) and None not in stores, stores  # one with column families, or four
     assert {row.operator for row in rows} == {0, 1}
+
+
+def test_a_table_may_be_one_of_sparks_catalog(spark: SparkSession) -> None:
+    tables, name, schema = DeltaTables(spark._jvm), "default.state_versions", "kind STRING, hundred BIGINT"
+    assert not tables.exists(name) and tables.select(name, ("kind",), "true") is None
+    for number in range(2):
+        tables.append(name, schema, "hundred", [{"kind": "commit", "hundred": number}], "writer", number)
+    tables.append(name, schema, "hundred", [{"kind": "again", "hundred": 1}], "writer", 1)
+    tables.remove(name, "hundred < 1")
+    tables.vacuum(name)
+    assert tables.exists(name)
+    assert tables.select(name, ("kind", "hundred"), "true") == [{"kind": "commit", "hundred": 1}]
+
+
+def test_a_forecast_has_sizes_from_the_catalogue(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    query = window_counts(events).writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
+    wait_until(lambda: _last_commit(checkpoint) >= 2, "some batches", 90)
+    query.stop()
+    rows = [row for row in _until(spark, checkpoint, _last_commit(checkpoint)) if row.bytes is not None]
+    newest = max(row.batch for row in rows)
+    bytes = {row.partition: row.bytes for row in rows if row.batch == newest}
+    model = records.job_model(query.id, partitions=len(bytes), hosts=("10.0.0.2",))
+    place = records.write(tmp_path / "records", model, record={})
+    asked = ["plan", "--json", "--metadata", place, "--checkpoint", str(checkpoint), "--remove-host", "10.0.0.2"]
+    command = [sys.executable, "-m", "mooring.cli.main", *asked, "--add-host", "10.0.0.3"]
+    outlook = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    moves = {move["task"]: move["bytes"] for move in outlook["moves"]}
+    assert moves == {f"{query.id}/Partition {partition}": size for partition, size in bytes.items()}
+    assert outlook["bytes-to-fetch"] == sum(moves.values()) > 0
 
 
 def _last_commit(checkpoint: Path) -> int:

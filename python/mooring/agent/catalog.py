@@ -44,27 +44,39 @@ _MOST_TRIES: Final = 3
 _DAMAGE: Final = re.compile(r"(?i)json|malformed|corrupt|parquet|delta_(log|state|version|invalid|truncated)")
 """What Delta says of a table whose own files are not what they should be."""
 
+_MANY_BATCHES: Final = 1000
+"""Where more are kept, partitions that are full are made one file each."""
+
+_PARTITIONS_AT_ONCE: Final = 5
+"""Are let go of, or made small: each time is a second and more of Spark's work."""
+
+_SWEEP_SECONDS: Final = 12 * 3600.0
+
+_TOP: Final = ("max(batch) AS batch", "max(line) AS line", f"min({PARTITION}) AS first")
 _OF_PLACE: Final = ("kind", "batch", "operator", "partition", "store", "id")
 
 _LAST_SECONDS: Final = 1.0
 
 
 class Tables(Protocol):
-    """Where rows go; `mooring.spark.delta.DeltaTables` is the real one."""
+    """Where rows go; `mooring.spark.delta.DeltaTables` is the real one. A table is a path, or a name in a catalog."""
 
-    def append(self, path: str, schema: str, partition: str, rows: list[Row], writer: str, number: int) -> None:
+    def append(self, table: str, schema: str, partition: str, rows: list[Row], writer: str, number: int) -> None:
         """Add rows, once for each writer and number."""
 
-    def select(self, path: str, columns: Sequence[str], where: str) -> list[Row] | None:
+    def select(self, table: str, columns: Sequence[str], where: str) -> list[Row] | None:
         """Some columns of the rows for which `where` holds; None where there is no table yet."""
 
-    def remove(self, path: str, schema: str, where: str) -> None:
+    def remove(self, table: str, where: str) -> None:
         """Remove the rows for which `where` holds."""
 
-    def vacuum(self, path: str) -> None:
+    def compact(self, table: str, where: str) -> None:
+        """Make few files of many, in the partitions for which `where` holds."""
+
+    def vacuum(self, table: str) -> None:
         """Delete files that the table does not name any more."""
 
-    def exists(self, path: str) -> bool:
+    def exists(self, table: str) -> bool:
         """Whether there is a table."""
 
     def rename(self, path: str, to: str) -> None:
@@ -95,14 +107,17 @@ class CatalogKeeper:
         self._application = ""
         self._every_seconds = 0.0
         self._retained = 0
+        self._shared_table: str | None = None
         self._checkpoints: dict[str, str] = {}  # query -> its checkpoint, while it runs and until its last rows are in
         self._runs: dict[str, str] = {}  # query -> its newest run
         self._ended: set[str] = set()
         self._anew: set[str] = set()  # queries of which a run has begun since the last round
         self._books: dict[str, FactBook] = {}  # by the plain path of the checkpoint
         self._reached: dict[str, Reached] = {}  # query -> how far its table reaches, while it runs
-        self._unreadable: dict[str, int] = {}  # path of a table -> how often it could not be read, in a row
-        self._cleared: dict[str, int] = {}  # query -> the first partition that its table still has
+        self._unreadable: dict[str, int] = {}  # table -> how often it could not be read, in a row
+        self._first: dict[str, int] = {}  # query -> the first partition that its table has
+        self._compacted: dict[str, int] = {}  # query -> until which of its partitions are small
+        self._sweeps: dict[str, float] = {}  # table -> when its files are to be swept next
         self._copies: dict[str, dict[int, list[str]]] = {}  # query -> partition -> executors that hold copies
         self._locations: dict[str, str] = {}  # executor -> where it is
         self._lock = threading.Lock()
@@ -118,6 +133,7 @@ class CatalogKeeper:
                 settings = Settings.from_conf(event.settings)
                 self._every_seconds = settings.checkpoint_catalog_interval_ms / 1000
                 self._retained = settings.checkpoint_catalog_retain_batches
+                self._shared_table = settings.checkpoint_catalog_table
             case events.QueryPlanned() if self._application:
                 with self._lock:
                     self._checkpoints[event.query] = event.checkpoint
@@ -181,10 +197,10 @@ class CatalogKeeper:
         return list(faults.values())
 
     def _catalogue(self, query: str, checkpoint: str) -> None:
-        path = f"{checkpoint}/{DIRECTORY}/{TABLE}"
+        table = self._shared_table or f"{checkpoint}/{DIRECTORY}/{TABLE}"
         if query not in self._reached:
-            self._reached[query] = self._found(query, path, checkpoint)
-        elif self._reached[query].has_table and not self._tables.exists(path):  # somebody has removed it
+            self._reached[query] = self._found(query, table, checkpoint)
+        elif self._reached[query].has_table and not self._tables.exists(table):  # somebody has removed it
             self._reached[query] = Reached()
         reached = self._reached.pop(query)  # where what follows fails the table says what came of it
         batches = self._batches_after(reached.batch, checkpoint)
@@ -194,23 +210,23 @@ class CatalogKeeper:
             rows = book.rows(batches, of_all, self._holders(query))
             newest = batches[-1][0].batch
             if rows:
-                self._tables.append(path, SCHEMA, PARTITION, rows, f"{query}:{self._runs[query]}", newest)
+                self._tables.append(table, SCHEMA, PARTITION, rows, f"{query}:{self._runs[query]}", newest)
             book.settle(rows)
             if rows:
-                self._clear(query, path, newest)
+                self._tend(query, table, newest)
             reached = Reached(newest, reached.line, reached.has_table or bool(rows))
         self._reached[query] = reached
 
-    def _found(self, query: str, path: str, checkpoint: str) -> Reached:
+    def _found(self, query: str, table: str, checkpoint: str) -> Reached:
         """By the table, whose rows of batches that were undone since are removed: their ids are not in the log."""
         of_query = f"query = '{query}'"
-        top = self._top(path, of_query)
+        top = self._top(table, of_query)
         if not top or "batch" not in top[0]:
             return Reached()
-        newest, line = int(top[0]["batch"]), int(top[0]["line"])
+        newest, line, self._first[query] = (int(top[0][name]) for name in ("batch", "line", "first"))
         logged = self._entries_after(-1, checkpoint)
         oldest = min(logged, default=newest + 1)
-        known = self._tables.select(path, _OF_PLACE, f"{of_query} AND batch >= {oldest}") or []
+        known = self._tables.select(table, _OF_PLACE, f"{of_query} AND batch >= {oldest}") or []
         self._books.setdefault(_plain(checkpoint), FactBook()).know(known)
         listed: dict[int, set[str]] = {}
         for row in known:
@@ -221,23 +237,23 @@ class CatalogKeeper:
         last = next(same, min(newest, oldest - 1))
         if last == newest:
             return Reached(newest, line, has_table=True)
-        self._tables.remove(path, SCHEMA, f"{of_query} AND line <= {line} AND batch > {last}")
+        self._tables.remove(table, f"{of_query} AND line <= {line} AND batch > {last}")
         return Reached(last, line + 1, has_table=True)
 
-    def _top(self, path: str, of_query: str) -> list[Row] | None:
-        """The last batch and line. A table that is there and can not be read, again and again, is set aside."""
+    def _top(self, table: str, of_query: str) -> list[Row] | None:
+        """The last batch and line, and the first partition. A table of its own that can not be read is set aside."""
         try:
-            top = self._tables.select(path, ("max(batch) AS batch", "max(line) AS line"), of_query)
+            top = self._tables.select(table, _TOP, of_query)
         except AgentError as fault:
-            self._unreadable[path] = self._unreadable.get(path, 0) + 1
-            is_damaged = _DAMAGE.search(str(fault)) is not None and self._unreadable[path] >= _MOST_TRIES
-            if not is_damaged or not self._tables.exists(path):
+            self._unreadable[table] = self._unreadable.get(table, 0) + 1
+            is_damaged = _DAMAGE.search(str(fault)) is not None and self._unreadable[table] >= _MOST_TRIES
+            if not is_damaged or self._shared_table is not None or not self._tables.exists(table):
                 raise
-            aside = f"{path}.damaged-{time.time_ns() // 1_000_000}"
-            self._tables.rename(path, aside)
-            self._say(f"the catalogue {path} is damaged and lies in {aside} now; a new one is begun ({fault})")
+            aside = f"{table}.damaged-{time.time_ns() // 1_000_000}"
+            self._tables.rename(table, aside)
+            self._say(f"the catalogue {table} is damaged and lies in {aside} now; a new one is begun ({fault})")
             top = None
-        self._unreadable.pop(path, None)
+        self._unreadable.pop(table, None)
         return top
 
     def _holders(self, query: str) -> Copies:
@@ -247,13 +263,26 @@ class CatalogKeeper:
                 for partition, executors in self._copies.get(query, {}).items()
             }
 
-    def _clear(self, query: str, path: str, newest: int) -> None:
-        """Let go of batches that are older than is wanted, by whole partitions of the table."""
-        first = max(0, newest + 1 - self._retained) // BATCHES_IN_PARTITION
-        if first > self._cleared.get(query, 0):
-            self._tables.remove(path, SCHEMA, f"{PARTITION} < {first}")
-            self._cleared[query] = first
-            self._tables.vacuum(path)
+    def _tend(self, query: str, table: str, newest: int) -> None:
+        """Let go of batches that are older than is wanted, some partitions at a time; make others small."""
+        partition = newest // BATCHES_IN_PARTITION
+        compacted = self._compacted.get(query, partition - _PARTITIONS_AT_ONCE)
+        if self._retained > _MANY_BATCHES and partition >= compacted + _PARTITIONS_AT_ONCE:
+            self._compacted[query] = partition
+            self._tables.compact(table, f"{PARTITION} >= {compacted} AND {PARTITION} < {partition}")
+        wanted = max(0, newest + 1 - self._retained) // BATCHES_IN_PARTITION
+        if wanted >= self._first.get(query, 0) + _PARTITIONS_AT_ONCE:
+            self._first[query] = wanted
+            old = f"{PARTITION} < {wanted}"  # by partitions alone no file need be read
+            self._tables.remove(table, old if self._shared_table is None else f"query = '{query}' AND {old}")
+            self._sweep(table)
+
+    def _sweep(self, table: str) -> None:
+        """Delete files that are not named any more, for which Delta waits for a day."""
+        now = time.monotonic()
+        if now >= self._sweeps.get(table, now):
+            self._sweeps[table] = now + _SWEEP_SECONDS
+            self._tables.vacuum(table)
 
     def _entries_after(self, last: int, checkpoint: str) -> dict[int, FileEntry]:
         """Batch to its entry in the commit log, in order."""

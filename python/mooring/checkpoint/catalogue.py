@@ -171,6 +171,11 @@ class FactBook:
         }
 
 
+def is_path(table: str) -> bool:
+    """Whether a table is named by where it lies; else by its name in Spark's catalog."""
+    return "/" in table
+
+
 def store_path(fact: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
     """The checkpoint that a report is about, as a plain path, and the store below its `state`."""
     checkpoint, _, below = str(fact["store"]).rpartition("/state/")

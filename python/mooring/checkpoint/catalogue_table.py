@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mooring.checkpoint.catalogue import TABLE
+from mooring.checkpoint.catalogue import TABLE, is_path
 from mooring.checkpoint.lease import DIRECTORY
 from mooring.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _OF_A_BATCH: Final = (
     "max(committed_ms) AS committed_ms",
@@ -40,24 +40,48 @@ class Listed:
     deployment: str
 
 
-def is_catalogued(checkpoint: Path) -> bool:
-    """Whether the checkpoint has a catalogue."""
-    return (_table(checkpoint) / "_delta_log").is_dir()
+def own_table(checkpoint: Path) -> str | None:
+    """The table in the checkpoint itself; None where it has none."""
+    table = checkpoint / DIRECTORY / TABLE
+    return str(table) if (table / "_delta_log").is_dir() else None
 
 
-def batches_listed(spark: SparkSession, checkpoint: Path, query: str) -> list[Listed]:
-    """The batches in the catalogue, oldest first. CheckpointError when it can not be read."""
+def batches_listed(spark: SparkSession, table: str, query: str) -> list[Listed]:
+    """The batches of a query in a catalogue, oldest first. CheckpointError when it can not be read."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
     try:
-        commits = spark.read.format("delta").load(str(_table(checkpoint))).where(f.col("kind") == "commit")
-        of_query = commits.where(f.col("query") == query)
-        once = of_query.dropDuplicates(["batch", "operator", "partition", "id"])  # two agents may have told of one
+        once = _commits(spark, table, query)
         found = once.groupBy("batch").agg(*(f.expr(one) for one in _OF_A_BATCH)).orderBy("batch").collect()
     except PySparkException as fault:
-        raise CheckpointError(f"the catalogue {_table(checkpoint)} can not be read: {fault}") from fault
+        raise CheckpointError(f"the catalogue {table} can not be read: {fault}") from fault
     return [_listed(row) for row in found]
+
+
+def newest_bytes(spark: SparkSession, table: str, query: str) -> dict[int, int]:
+    """Partition to the bytes of its state, over all stores, after the newest batch that tells; empty where none does.
+
+    CheckpointError when it can not be read.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as f
+
+    try:
+        told = _commits(spark, table, query).where(f.col("bytes").isNotNull())
+        newest = told.agg(f.max("batch")).collect()[0][0]
+        of_newest = told.where(f.col("batch") == newest).groupBy("partition").agg(f.sum("bytes").alias("bytes"))
+        return {row.partition: row.bytes for row in of_newest.collect()} if newest is not None else {}
+    except PySparkException as fault:
+        raise CheckpointError(f"the catalogue {table} can not be read: {fault}") from fault
+
+
+def _commits(spark: SparkSession, table: str, query: str) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    rows = spark.read.format("delta").load(table) if is_path(table) else spark.read.table(table)
+    of_query = rows.where((f.col("kind") == "commit") & (f.col("query") == query))
+    return of_query.dropDuplicates(["batch", "operator", "partition", "id"])  # two agents may have told of one
 
 
 def _listed(row: Any) -> Listed:
@@ -65,7 +89,3 @@ def _listed(row: Any) -> Listed:
     return Listed(
         row.batch, row.committed_ms, row.watermark_ms or 0, offsets, row["keys"], row["bytes"], row.deployment
     )
-
-
-def _table(checkpoint: Path) -> Path:
-    return checkpoint / DIRECTORY / TABLE

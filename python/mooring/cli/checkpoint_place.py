@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from mooring.checkpoint.catalogue_table import own_table
 from mooring.cli.exits import BadUsage, nearest
+
+INSTEAD: Final = "mount it, or copy it to a disk of this host"
+"""What helps where a checkpoint on other storage is to be read."""
 
 _PARTS = ("metadata", "offsets", "commits")
 
@@ -34,3 +39,14 @@ def local_path(option: str, named: str, instead: str) -> Path:
             f"{option} {named}: expected a directory that is mounted here, not one in {parts.scheme}; {instead}"
         )
     return Path(unquote(parts.path) if parts.scheme else named).absolute()
+
+
+def catalogue_in(checkpoint: Path, option: str) -> str:
+    """The catalogue that lies in a checkpoint. BadUsage where there is none."""
+    table = own_table(checkpoint)
+    if table is None:
+        raise BadUsage(
+            f"{option}: {checkpoint} has no catalogue; expected one that an application with Delta's jars has "
+            "written there, or its name or path where spark.mooring.checkpoint.catalog.table was set"
+        )
+    return table

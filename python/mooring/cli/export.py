@@ -8,9 +8,8 @@ import time
 from mooring.checkpoint import Proofs, Survey, described, state_table
 from mooring.checkpoint.state_files import Operator, operators_in
 from mooring.checkpoint.state_table import Part
-from mooring.cli.checkpoint_place import checkpoint_directory
+from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory
 from mooring.cli.exits import BadUsage, CommandFailed
-from mooring.cli.history import INSTEAD
 from mooring.cli.output import ProgressLine, counted, print_json
 
 

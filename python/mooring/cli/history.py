@@ -6,16 +6,13 @@ import argparse
 import time
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from mooring.checkpoint import Proofs, Survey, described, lease_on, query_id, state_table, under_way
-from mooring.checkpoint.catalogue_table import Listed, batches_listed, is_catalogued
+from mooring.checkpoint.catalogue_table import Listed, batches_listed
 from mooring.checkpoint.pins import pinned
-from mooring.cli.checkpoint_place import checkpoint_directory
-from mooring.cli.exits import BadUsage
+from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_directory
 from mooring.cli.output import print_json, size, table
-
-INSTEAD: Final = "mount it, or copy it to a disk of this host"
 
 _LONGEST_OFFSETS = 60
 
@@ -27,8 +24,8 @@ def run(arguments: argparse.Namespace) -> None:
         survey = Survey(checkpoint, proofs.lineage)
         batches = [_batch(survey, batch) for batch in survey.commits]
         faults = [fault.message for fault in survey.log_faults]
-    if arguments.catalog:
-        batches = _with_listed(batches, _listed(checkpoint))
+    if arguments.catalog is not None:
+        batches = _with_listed(batches, _listed(checkpoint, arguments.catalog or catalogue_in(checkpoint, "--catalog")))
     lease = lease_on(checkpoint)
     runs = lease is not None and lease.holds(time.time_ns() // 1_000_000)
     found = {
@@ -46,14 +43,9 @@ def run(arguments: argparse.Namespace) -> None:
         _show(found)
 
 
-def _listed(checkpoint: Path) -> list[Listed]:
-    if not is_catalogued(checkpoint):
-        raise BadUsage(
-            f"--catalog: {checkpoint} has no catalogue; expected one that was written with "
-            "spark.mooring.checkpoint.catalog.enabled=true"
-        )
+def _listed(checkpoint: Path, table: str) -> list[Listed]:
     with state_table.session({}) as spark:
-        return batches_listed(spark, checkpoint, query_id(checkpoint))
+        return batches_listed(spark, table, query_id(checkpoint))
 
 
 def _with_listed(batches: list[dict[str, Any]], listed: list[Listed]) -> list[dict[str, Any]]:

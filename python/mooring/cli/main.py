@@ -116,6 +116,17 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one.add_argument(
         "--move", metavar="ID=HOST", action="append", default=[], help="a processor that moves; may be repeated"
     )
+    one.add_argument(
+        "--checkpoint",
+        metavar="CHECKPOINT",
+        action="append",
+        default=[],
+        help="of one query: the Delta catalogue in it tells how large its tasks are where the status does not, as"
+        " before the query has run on these hosts; starts a Spark on this machine; may be repeated",
+    )
+    one.add_argument(
+        "--catalog", metavar="TABLE", help="the table, as in spark.mooring.checkpoint.catalog.table, if not that one"
+    )
     one.set_defaults(run=plan.run)
 
     one = commands.add_parser(
@@ -219,8 +230,11 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     _add_checkpoint(one)
     one.add_argument(
         "--catalog",
-        action="store_true",
-        help="with what the Delta catalogue knows besides: older batches, and keys; starts a Spark on this machine",
+        metavar="TABLE",
+        nargs="?",
+        const="",
+        help="with what the Delta catalogue knows besides: older batches, and keys; starts a Spark on this machine;"
+        " TABLE as in spark.mooring.checkpoint.catalog.table (default: the one in the checkpoint)",
     )
     one.set_defaults(run=history.run)
 

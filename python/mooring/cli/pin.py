@@ -6,9 +6,8 @@ import argparse
 import time
 
 from mooring.checkpoint import Proofs, Survey, branch, described, pins, plan_branch
-from mooring.cli.checkpoint_place import checkpoint_directory
+from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory
 from mooring.cli.exits import BadUsage
-from mooring.cli.history import INSTEAD
 from mooring.cli.output import ProgressLine, print_json, size
 
 

@@ -7,6 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mooring.checkpoint import query_id, state_table
+from mooring.checkpoint.catalogue_table import newest_bytes
+from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_directory
 from mooring.cli.exits import BadUsage, CommandFailed, nearest
 from mooring.cli.output import counted, print_json, size, table
 from mooring.cli.records import Records
@@ -60,7 +63,10 @@ def run(arguments: argparse.Namespace) -> None:
     """Plan, and show what would move."""
     records = Records(arguments.metadata, arguments.metadata_conf)
     before, locality, status = records.job_model(), records.task_locality(), records.status_if_any()
-    outlook = forecast(before, locality, status, arguments.add_host, arguments.remove_host, arguments.move)
+    if arguments.catalog and not arguments.checkpoint:
+        raise BadUsage("--catalog: expected --checkpoint too, of the queries whose tasks are meant")
+    sizes = _sizes_listed(before, status, arguments.checkpoint, arguments.catalog)
+    outlook = forecast(before, locality, status, arguments.add_host, arguments.remove_host, arguments.move, sizes)
     if arguments.json:
         print_json(as_json(outlook))
     else:
@@ -74,8 +80,11 @@ def forecast(
     add: Collection[str],
     remove: Collection[str],
     move: Collection[str] = (),
+    sizes_listed: Mapping[str, int] | None = None,
 ) -> Forecast:
     """Plan as the agent would after these processors moved (`ID=HOST`), and these hosts came and went.
+
+    `sizes_listed` has the bytes of tasks, for those of which the status does not tell.
 
     Nothing goes to drained hosts while there is another. BadUsage for a processor to move or a host to remove that is
     not there, for a move to a drained host, and when no host would be left.
@@ -84,9 +93,10 @@ def forecast(
     moved = _moved(before, move, drained)
     spare = {processor["id"] for processor in status.get("processors", []) if processor.get("spare")}
     places = _open_places(_places(moved, add, remove), spare, drained)
-    sizes = {
+    measured = {
         task["name"]: task["local-bytes"] for task in status.get("tasks", []) if task.get("local-bytes") is not None
     }
+    sizes = {**(sizes_listed or {}), **measured}
     choice = _grouper_of(before)
     weights = sizes or None if choice.by_bytes else None
     after = moved
@@ -94,6 +104,30 @@ def forecast(
         after = plan_job(queries_of(before), places, locality, moved, weights, choice.make)
     rate = _measured_rate(status.get("counters", {}))
     return Forecast(before, after, plan_moves(before, after, sizes), rate, _warm_copies(before, status))
+
+
+def _sizes_listed(
+    model: JobModel, status: Mapping[str, Any], checkpoints: Collection[str], table: str | None
+) -> dict[str, int]:
+    """Task to bytes, by the catalogues of these queries. BadUsage where one has none, or none of the job's tasks."""
+    if not checkpoints:
+        return {}
+    directories = [checkpoint_directory("--checkpoint", one, INSTEAD) for one in checkpoints]
+    tables = [table or catalogue_in(one, "--checkpoint") for one in directories]
+    labels = {one["id"]: one["name"] or one["id"] for one in status.get("queries", [])}
+    tasks_of = queries_of(model)
+    found: dict[str, int] = {}
+    with state_table.session({}) as spark:
+        for directory, catalogue in zip(directories, tables, strict=True):
+            id = query_id(directory)
+            tasks = tasks_of.get(labels.get(id, id)) or (next(iter(tasks_of.values())) if len(tasks_of) == 1 else None)
+            if tasks is None:
+                raise BadUsage(f"--checkpoint {directory}: expected that of one of {', '.join(sorted(tasks_of))}")
+            sizes = newest_bytes(spark, catalogue, id)
+            found |= {
+                task.task_name: sizes[task.changelog_partition] for task in tasks if task.changelog_partition in sizes
+            }
+    return found
 
 
 def _open_places(places: Mapping[str, str], spare: Collection[str], drained: Collection[str]) -> Mapping[str, str]:

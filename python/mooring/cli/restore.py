@@ -20,9 +20,8 @@ from mooring.checkpoint import (
     rollback,
     under_way,
 )
-from mooring.cli.checkpoint_place import checkpoint_directory, local_path
+from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory, local_path
 from mooring.cli.exits import BadUsage, CommandFailed
-from mooring.cli.history import INSTEAD
 from mooring.cli.output import ProgressLine, counted, print_json, size
 
 

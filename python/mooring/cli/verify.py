@@ -7,9 +7,8 @@ import time
 from pathlib import Path
 
 from mooring.checkpoint import Proofs, Survey, Verification
-from mooring.cli.checkpoint_place import checkpoint_directory
+from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory
 from mooring.cli.exits import CommandFailed
-from mooring.cli.history import INSTEAD
 from mooring.cli.output import ProgressLine, counted, print_json
 
 

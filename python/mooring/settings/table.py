@@ -205,9 +205,18 @@ TABLE: tuple[Setting, ...] = (
     Setting(
         "checkpoint.catalog.enabled",
         "boolean",
-        "false",
-        "Whether every committed state version is listed in a Delta table, _mooring/state_versions in its checkpoint;"
-        " Delta has to be among the application's jars.",
+        None,
+        "Whether every committed state version is listed in a Delta table; by default where Delta is among the"
+        " application's jars.",
+    ),
+    Setting(
+        "checkpoint.catalog.table",
+        "string",
+        None,
+        "The table that all queries of the application share for it; by default each has one of its own,"
+        " _mooring/state_versions in its checkpoint.",
+        pattern=r"[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+){0,2}|[^ ]*/[^ ]+",
+        values=("a path, as in s3a://bucket/state_versions, or a name in Spark's catalog, as in ops.state_versions",),
     ),
     Setting(
         "checkpoint.catalog.interval",
@@ -221,7 +230,7 @@ TABLE: tuple[Setting, ...] = (
         "checkpoint.catalog.retain.batches",
         "integer",
         "100",
-        "How many batches back the Delta catalogue reaches at least; older ones are removed by the hundred.",
+        "How many batches back the Delta catalogue reaches at least; older ones are removed five hundred at a time.",
         minimum="1",
     ),
     Setting(

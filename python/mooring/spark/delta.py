@@ -6,18 +6,21 @@ Rows go as JSON and are read by the JVM: no executor needs Python for them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
+from mooring.checkpoint.catalogue import is_path
 from mooring.errors import AgentError
+from mooring.spark.delta_kernel import KernelAppends, Row
 
 _POOL: Final = "mooring-catalog"
+_CATALOG: Final = "spark.sql.catalog.spark_catalog"
+_NO_CATALOG: Final = "builtin"
 _CONF: Final = {
     "spark.sql.shuffle.partitions": "1",
-    # Delta's catalog is the application's to switch on: tables are named by their paths here.
     "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "1",
-    "spark.databricks.delta.autoCompact.enabled": "true",  # by Delta itself, right after an append
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",  # a clean-up is ten thousand tasks else
 }
 
 
@@ -28,64 +31,86 @@ _TABLE: Final = {  # a log of weeks takes long to list
 
 
 class DeltaTables:
-    """Appends to tables by their paths; one job at a time, in a pool of its own."""
+    """Tables, each named by its path or by its name in a catalog; one job at a time, in a pool of its own."""
 
     def __init__(self, jvm: Any) -> None:
         """`jvm` is Py4J's view of the driver."""
         self._jvm = jvm
         self._opened: Any = None
+        self._kernel: KernelAppends | None = None
 
-    def append(
-        self, path: str, schema: str, partition: str, rows: Sequence[Mapping[str, Any]], writer: str, number: int
-    ) -> None:
+    def append(self, table: str, schema: str, partition: str, rows: Sequence[Row], writer: str, number: int) -> None:
         """Add rows in one transaction; the table is made if need be, partitioned by the column `partition`.
 
         What `writer` has written under this number is not written again; numbers rise. Rows hold what JSON can.
         AgentError when it can not be done.
         """
+        if is_path(table) and self.exists(table) and self._kernel_appends(table, partition, rows, writer, number):
+            return
         try:
             appending = self._frame(schema, rows).write().format("delta").mode("append")
             appending = appending.partitionBy(self._seq(partition)).option("txnAppId", writer)
             for key, value in _TABLE.items():
                 appending = appending.option(key, value)
-            appending.option("txnVersion", str(number)).save(path)
+            self._save(appending.option("txnVersion", str(number)), table)
         except Exception as fault:  # Spark's, Delta's, Py4J's, the storage's: all mean that nothing was appended
-            raise AgentError(f"the Delta table {path} can not be written: {_first_line(fault)}") from fault
+            raise AgentError(f"the Delta table {table} can not be written: {_first_line(fault)}") from fault
 
-    def select(self, path: str, columns: Sequence[str], where: str) -> list[Mapping[str, Any]] | None:
+    def _kernel_appends(self, table: str, partition: str, rows: Sequence[Row], writer: str, number: int) -> bool:
+        """Whether Delta's Kernel has them; else Spark's writer is to try, for which what was written counts once."""
+        try:
+            if self._kernel is None:
+                self._kernel = KernelAppends(self._jvm, self._session.sessionState().newHadoopConf())
+            self._kernel.append(table, partition, rows, writer, number)
+        except Exception:  # not among the jars, a table that it can not write, the storage's: Spark's writer says which
+            self._kernel = None
+            return False
+        return True
+
+    def select(self, table: str, columns: Sequence[str], where: str) -> list[Row] | None:
         """Some columns, or aggregates, of the rows for which `where` holds; None where there is no table yet.
 
         What is null is left out. AgentError when it can not be read.
         """
         try:
-            if not self.exists(path):
+            if not self.exists(table):
                 return None
-            frame = self._session.read().format("delta").load(path).where(where).selectExpr(self._seq(*columns))
+            reader = self._session.read().format("delta")
+            rows = reader.load(table) if is_path(table) else reader.table(table)
+            frame = rows.where(where).selectExpr(self._seq(*columns))
             return [json.loads(line) for line in frame.toJSON().collectAsList()]
         except Exception as fault:  # as above: it is not known
-            raise AgentError(f"the Delta table {path} can not be read: {_first_line(fault)}") from fault
+            raise AgentError(f"the Delta table {table} can not be read: {_first_line(fault)}") from fault
 
-    def remove(self, path: str, schema: str, where: str) -> None:
+    def remove(self, table: str, where: str) -> None:
         """Remove the rows for which `where` holds. AgentError when it can not be done."""
         try:
-            nothing = self._frame(schema, ()).write().format("delta").mode("overwrite")
-            nothing.option("replaceWhere", where).save(path)
+            self._table(table).delete(where)
         except Exception as fault:  # as above: nothing was removed
-            raise AgentError(f"rows of the Delta table {path} can not be removed: {_first_line(fault)}") from fault
+            raise AgentError(f"rows of the Delta table {table} can not be removed: {_first_line(fault)}") from fault
 
-    def vacuum(self, path: str) -> None:
+    def compact(self, table: str, where: str) -> None:
+        """Make few files of many, in the partitions for which `where` holds. AgentError when it can not be done."""
+        try:
+            self._table(table).optimize().where(where).executeCompaction()
+        except Exception as fault:  # as above: it is as it was
+            raise AgentError(f"the Delta table {table} can not be compacted: {_first_line(fault)}") from fault
+
+    def vacuum(self, table: str) -> None:
         """Delete files that the table has not named for a day. AgentError when it can not be done."""
         try:
-            self._jvm.io.delta.tables.DeltaTable.forPath(self._session, path).vacuum()
+            self._table(table).vacuum()
         except Exception as fault:  # as above
-            raise AgentError(f"the Delta table {path} can not be cleaned up: {_first_line(fault)}") from fault
+            raise AgentError(f"the Delta table {table} can not be cleaned up: {_first_line(fault)}") from fault
 
-    def exists(self, path: str) -> bool:
-        """Whether a table lies there. AgentError when that can not be told."""
+    def exists(self, table: str) -> bool:
+        """Whether there is such a table. AgentError when that can not be told."""
         try:
-            return bool(self._files(path).exists(self._path(f"{path}/_delta_log")))
-        except Exception as fault:  # the storage's, or Py4J's
-            raise AgentError(f"{path} can not be looked at: {_first_line(fault)}") from fault
+            if not is_path(table):
+                return bool(self._session.catalog().tableExists(table))
+            return bool(self._files(table).exists(self._path(f"{table}/_delta_log")))
+        except Exception as fault:  # the storage's, the catalog's, or Py4J's
+            raise AgentError(f"{table} can not be looked at: {_first_line(fault)}") from fault
 
     def rename(self, path: str, to: str) -> None:
         """Take the table away from its path, with all that is in it. AgentError when it can not be done."""
@@ -96,13 +121,23 @@ class DeltaTables:
         if not done:
             raise AgentError(f"{path} can not be renamed to {to}")
 
+    def _table(self, table: str) -> Any:
+        tables = self._jvm.io.delta.tables.DeltaTable
+        return (tables.forPath if is_path(table) else tables.forName)(self._session, table)
+
+    def _save(self, writer: Any, table: str) -> None:
+        if is_path(table):
+            writer.save(table)
+        else:
+            writer.saveAsTable(table)
+
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(path)
 
     def _files(self, path: str) -> Any:
         return self._path(path).getFileSystem(self._session.sessionState().newHadoopConf())
 
-    def _frame(self, schema: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+    def _frame(self, schema: str, rows: Sequence[Row]) -> Any:
         lines = self._jvm.java.util.ArrayList()
         for row in rows:
             lines.add(json.dumps(row))
@@ -131,8 +166,11 @@ class DeltaTables:
     def _session(self) -> Any:
         if self._opened is None:
             self._opened = self._with_delta()
+            conf = self._opened.conf()
             for key, value in _CONF.items():
-                self._opened.conf().set(key, value)
+                conf.set(key, value)
+            if conf.get(_CATALOG, _NO_CATALOG) == _NO_CATALOG:  # else the application has chosen who knows its tables
+                conf.set(_CATALOG, "org.apache.spark.sql.delta.catalog.DeltaCatalog")
         self._opened.sparkContext().setLocalProperty(
             "spark.scheduler.pool", _POOL
         )  # of the thread that serves this one

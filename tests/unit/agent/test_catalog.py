@@ -21,13 +21,16 @@ class InMemory:
         self.database = sqlite3.connect(":memory:", check_same_thread=False)
         self.database.row_factory = sqlite3.Row
         self.written: dict[str, int] = {}
+        self.named: set[str] = set()
+        self.compacted: list[str] = []
         self.is_away = False
         self.is_damaged = False
 
-    def append(self, path: str, schema: str, partition: str, rows: list[Row], writer: str, number: int) -> None:
+    def append(self, table: str, schema: str, partition: str, rows: list[Row], writer: str, number: int) -> None:
         if self.is_away:
             raise AgentError("the storage refuses")
         assert partition in COLUMNS
+        self.named.add(table)
         columns = ", ".join(f'"{column}"' for column in COLUMNS)
         self.database.execute(f"CREATE TABLE IF NOT EXISTS rows ({columns})")
         if number > self.written.get(writer, -1):
@@ -46,7 +49,10 @@ class InMemory:
             return None
         return [{key: row[key] for key in row.keys() if row[key] is not None} for row in found]  # noqa: SIM118
 
-    def remove(self, path: str, schema: str, where: str) -> None:
+    def compact(self, table: str, where: str) -> None:
+        self.compacted.append(where)
+
+    def remove(self, table: str, where: str) -> None:
         self.database.execute(f"DELETE FROM rows WHERE {where}")
 
     def vacuum(self, path: str) -> None:
@@ -75,11 +81,13 @@ def keeper(
     take_facts: Callable[[int], str] = lambda most: "[]",
     retain: int = 100,
     run: str = "run",
+    **more: str,
 ) -> CatalogKeeper:
     made = CatalogKeeper(tables, take_facts, LocalFileTree, print)
     conf = {
         "spark.mooring.checkpoint.catalog.interval": "1h",
         "spark.mooring.checkpoint.catalog.retain.batches": str(retain),
+        **{f"spark.mooring.checkpoint.catalog.{name}": value for name, value in more.items()},
     }
     made.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
     made.take(events.QueryPlanned(1, "q", run, "q", str(checkpoint), 0, {0: 2}))
@@ -258,16 +266,68 @@ def test_a_snapshot_that_is_told_after_the_agent_was_replaced_has_its_row_once(t
     assert [row["kind"] for row in tables.rows].count("snapshot") == 1
 
 
-def test_old_batches_go_by_the_hundred(tmp_path: Path) -> None:
+def test_old_batches_go_five_hundred_at_a_time(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=0), InMemory()
     catalog = keeper(tables, made.directory, retain=150)
-    for batch in range(260):
+    for batch in range(660):
         made.add(batch)
-    catalog.write()  # two hundred at most
-    assert tables.batches == list(range(200))
+    for _ in range(3):  # two hundred a round at most
+        catalog.write()
+    assert tables.batches == list(range(600))
     catalog.write()
-    assert tables.batches == list(range(100, 260))
+    assert tables.batches == list(range(500, 660))
     catalog.end()
+
+
+def test_old_batches_of_short_runs_go_too(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=0), InMemory()
+    for batch in range(660):
+        made.add(batch)
+        if batch % 150 == 149 or batch == 659:
+            catalog = keeper(tables, made.directory, run=f"run {batch}")
+            catalog.write()
+            catalog.end()
+    assert tables.batches == list(range(500, 660))
+
+
+def test_what_is_kept_for_long_is_compacted_when_it_is_full(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=0), InMemory()
+    catalog = keeper(tables, made.directory, retain=100_000)
+    for batch in range(660):
+        made.add(batch)
+    for _ in range(4):
+        catalog.write()
+    catalog.end()
+    assert tables.compacted == ["hundred >= -4 AND hundred < 1", "hundred >= 1 AND hundred < 6"]
+    assert tables.batches == list(range(660))
+
+
+def test_queries_may_share_a_table_and_lose_their_own_old_batches_only(tmp_path: Path) -> None:
+    made, other, tables = Made(tmp_path / "it", batches=0), Made(tmp_path / "other", batches=3), InMemory()
+    catalog = keeper(tables, made.directory, retain=50, table="ops.state_versions")
+    catalog.take(events.QueryPlanned(1, "p", "run", "p", str(other.directory), 0, {0: 2}))
+    for batch in range(560):
+        made.add(batch)
+    for _ in range(3):
+        assert catalog.write() == []
+    catalog.end()
+    assert tables.named == {"ops.state_versions"}
+    batches = {query: [row["batch"] for row in tables.rows if row["query"] == query] for query in "qp"}
+    assert min(batches["q"]) == 500 and sorted(set(batches["p"])) == [0, 1, 2]
+
+
+def test_a_table_that_is_shared_is_not_set_aside(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=3), InMemory()
+    first = keeper(tables, made.directory, table="/ops/state_versions")
+    first.write()
+    first.end()
+    tables.is_damaged = True
+    second = keeper(tables, made.directory, table="/ops/state_versions")
+    assert [len(second.write()) for _ in range(5)] == [1] * 5
+    tables.is_damaged = False
+    assert second.write() == []
+    second.end()
+    assert len(tables.rows) == 6
 
 
 def test_who_holds_copies_is_in_the_rows(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ CONTRACT = {
     "metadata.": None,
     "standby.replication.factor": "1",
     "debounce": "3s",
+    "checkpoint.catalog.enabled": None,
     "checkpoint.catalog.interval": "10s",
     "checkpoint.catalog.retain.batches": "100",
     "drain.timeout": None,

@@ -105,7 +105,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
           refusals.put(door.checkpoint, s"${door.checkpoint} is on its way back to batch $batch and not there yet: " +
             s"`mooring restore ${door.checkpoint} --to-batch $batch` goes on with that")
       }
-      if (whyNotToStart(door.checkpoint).isEmpty && !under.containsKey(door.runId)) hold(door)
+      if (whyNotToStart(door.checkpoint).isEmpty && !under.containsKey(door.runId)) hold(door, markers)
     } catch {
       case NonFatal(e) => refusals.put(door.checkpoint, s"what ${door.checkpoint}/$Directory says of a drain or a restore can not be read ($e): " +
         "a drained checkpoint would count every new event as late. Try again, or remove the file")
@@ -116,8 +116,8 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
    * A drain of it may have been asked for before it starts: then it reads nothing until the agent says that it is its
    * turn, as those that feed it may have to be drained before. The agent is waited for, once, to say what is asked for.
    */
-  private def hold(door: StreamDoor): Unit = synchronized {
-    val isNoted = new Markers(door.checkpoint).read(WantedFile).isDefined
+  private def hold(door: StreamDoor, markers: Markers): Unit = synchronized {
+    val isNoted = markers.read(WantedFile).isDefined
     val isToEnd = onStart || isNoted // it is started for its drain only
     val about = s"start of ${door.runId}"
     if (isNoted) tellOwed(door, Nil, isHeld = true)
@@ -326,13 +326,30 @@ object Drains {
     for (reset <- Option(resets.get(checkpoint)); number <- batch.toLongOption if reset.from <= number && number <= reset.to)
       yield reset.watermarkMs
 
+  /** What lies there is listed first: a start asks for many that are not there, and storage may take long to answer. */
   private final class Markers(checkpoint: String) {
     private val files = new DriverFiles(s"$checkpoint/$Directory")
+    private var listed: Option[Set[String]] = None // until something is written
 
     /** None when there is no such file. */
-    def read(name: String): Option[JsonNode] = Option(files.read(name, MostBytes)).map(bytes => Json.read(new String(bytes, UTF_8)))
-    def write(name: String, content: Map[String, Any]): Unit = files.writeAtomic(name, Json.write(content).getBytes(UTF_8))
-    def delete(name: String): Unit = files.delete(name)
+    def read(name: String): Option[JsonNode] = Option.when(names(name))(files.read(name, MostBytes)).flatMap(Option(_))
+      .map(bytes => Json.read(new String(bytes, UTF_8)))
+
+    def write(name: String, content: Map[String, Any]): Unit = {
+      listed = None
+      files.writeAtomic(name, Json.write(content).getBytes(UTF_8))
+    }
+
+    def delete(name: String): Unit = {
+      listed = None
+      files.delete(name)
+    }
+
+    private def names: Set[String] = listed.getOrElse {
+      val found = files.names.toSet
+      listed = Some(found)
+      found
+    }
   }
 
   private val MostBytes = 1 << 20

@@ -26,11 +26,12 @@ final class DriverFiles(directory: String) {
   def localPath: String = if (fileSystem.getScheme == "file") fileSystem.makeQualified(path).toUri.getPath else ""
 
   /** `[{"name", "size", "modified": milliseconds}]`, empty when there is no such directory. */
-  def list(): String = {
-    val found = try files.list(path).toSeq catch { case _: FileNotFoundException => Nil }
-    Json.write(found.filter(_.isFile).map(f =>
-      Map("name" -> f.getPath.getName, "size" -> f.getLen, "modified" -> f.getModificationTime)))
-  }
+  def list(): String = Json.write(found.map(f =>
+    Map("name" -> f.getPath.getName, "size" -> f.getLen, "modified" -> f.getModificationTime)))
+
+  def names: Seq[String] = found.map(_.getPath.getName)
+
+  private def found = (try files.list(path).toSeq catch { case _: FileNotFoundException => Nil }).filter(_.isFile)
 
   /** The file's first `limit` bytes, or null when there is none. */
   def read(name: String, limit: Int): Array[Byte] =

@@ -27,7 +27,7 @@ import org.apache.spark.sql.execution.streaming.state.mooring.StreamDoors
  * Spark makes one for each log and each state store, by reflection.
  */
 final class MooringCheckpointFileManager(path: Path, conf: Configuration) extends CheckpointFileManager {
-  private val stock = CheckpointFileManager.create(path, MooringCheckpointFileManager.stockConf(conf))
+  private val stock = new AskedOnce(CheckpointFileManager.create(path, MooringCheckpointFileManager.stockConf(conf)))
   private val shelf = HostStores.ofThisExecutor.flatMap(_.shelf(path))
   private lazy val reads = StoreReads.of(path)
   private lazy val localFiles = FileSystem.getLocal(conf).getRaw

@@ -1,0 +1,110 @@
+"""Between its start and its first commit a stream's thread asks its checkpoint once for what is written for good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.integration.held_back import window_counts
+from tests.integration.one_jvm import application, events_in_files
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with application("asked-once", tmp_path_factory.mktemp("asked-once")) as session:
+        yield session
+
+
+class Log:
+    """A directory of the checkpoint's files, through the plugin's file manager and behind its back."""
+
+    def __init__(self, spark: SparkSession, directory: Path) -> None:
+        directory.mkdir(parents=True)
+        self._directory, self._jvm = directory, spark._jvm
+        conf = self._jvm.org.apache.hadoop.conf.Configuration()
+        self._files = self._jvm.io.mooring.MooringCheckpointFileManager(self._path(), conf)
+
+    def write_behind(self, name: str, text: str) -> None:
+        (self._directory / name).write_text(text)
+
+    def write(self, name: str, text: str) -> None:
+        out = self._files.createAtomic(self._path(name), True)
+        out.write(text.encode())
+        out.close()
+
+    def read(self, name: str) -> str:
+        stream = self._files.open(self._path(name))
+        return bytes(stream.readAllBytes()).decode()
+
+    def has(self, name: str) -> bool:
+        return bool(self._files.exists(self._path(name)))
+
+    def delete(self, name: str) -> None:
+        self._files.delete(self._path(name))
+
+    def names(self) -> set[str]:
+        return {status.getPath().getName() for status in self._files.list(self._path())}
+
+    def _path(self, name: str = "") -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path((self._directory / name).as_uri())
+
+
+def test_until_the_first_commit_what_was_heard_holds_but_for_what_the_thread_writes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    heard: dict[str, Any] = {}
+
+    def in_first_batch(log: Log) -> None:
+        heard["nothing"] = log.has("7")
+        log.write_behind("7", "written once")
+        heard["names"], heard["first"] = log.names(), log.read("7")
+        log.write_behind("7", "changed behind its back")
+        log.write_behind("8", "new")
+        heard["again"], heard["same names"] = log.read("7"), log.names()
+        log.write("9", "its own")
+        heard["own"], heard["names with it"] = log.read("9"), log.names()
+        log.write("7", "its own, over another")
+        heard["over"] = log.read("7")
+        log.delete("7")
+        heard["deleted"] = log.has("7")
+        log.write_behind("10", "before the commit")
+        heard["of 10"] = log.read("10")
+
+    def in_second_batch(log: Log) -> None:
+        log.write_behind("10", "after the commit")
+        heard["of 10 later"] = log.read("10")
+
+    log = Log(spark, tmp_path / "another" / "offsets")
+
+    def each(rows: DataFrame, batch: int) -> None:
+        rows.collect()
+        (in_first_batch if batch == 0 else in_second_batch)(log)
+
+    events = events_in_files(spark, tmp_path / "events", 2).withWatermark("time", "10 seconds")
+    writer = window_counts(events).writeStream.foreachBatch(each).option("checkpointLocation", str(tmp_path / "ck"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert heard == {
+        "nothing": False,
+        "names": {"7"},
+        "first": "written once",
+        "again": "written once",
+        "same names": {"7"},
+        "own": "its own",
+        "names with it": {"7", "8", "9"},
+        "over": "its own, over another",
+        "deleted": False,
+        "of 10": "before the commit",
+        "of 10 later": "after the commit",
+    }
+
+
+def test_other_threads_are_told_what_is_there_now(spark: SparkSession, tmp_path: Path) -> None:
+    log = Log(spark, tmp_path / "offsets")
+    log.write_behind("7", "once")
+    assert log.read("7") == "once"
+    log.write_behind("7", "twice")
+    assert log.read("7") == "twice" and log.names() == {"7"}
