@@ -21,6 +21,7 @@ PARTITIONS = 8
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 _CATALOGUE = "spark.mooring.checkpoint.catalog.enabled"
+_INTERVAL = "spark.mooring.checkpoint.catalog.interval"
 _COPIES = "spark.mooring.standby.replication.factor"
 _BOTH = {
     "spark.sql.shuffle.partitions": str(PARTITIONS),
@@ -82,8 +83,11 @@ def mooring_beside_delta() -> Side:
 
 
 def mooring_catalogued() -> Side:
-    """The plugin, and the catalogue of committed state in a Delta table."""
-    return Side("mooring-catalogue", {**mooring().conf, **_DELTA}, mooring().jars)
+    """The plugin, and the catalogue of committed state in a Delta table, written every ten seconds, as by default.
+
+    Of its own time: `steady` stops it half of the time, and the interval goes on.
+    """
+    return Side("mooring-catalogue", {**mooring().conf, **_DELTA, _INTERVAL: "20s"}, mooring().jars)
 
 
 def in_turn(sides: Sequence[Callable[[], Side]], rounds: int) -> list[Side]:

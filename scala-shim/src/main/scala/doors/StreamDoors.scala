@@ -26,6 +26,9 @@ import org.apache.spark.util.{SerializableConfiguration, Utils}
 final class StreamDoor private[mooring] (private[mooring] val execution: StreamExecution) {
   private val session = execution.sparkSessionForStream // protected[sql]
 
+  /** The same query, whose logs are looked at anew. */
+  def another: StreamDoor = new StreamDoor(execution)
+
   def id: String = execution.id.toString
   def runId: String = execution.runId.toString
   def name: String = Option(execution.name).getOrElse("")
@@ -124,7 +127,7 @@ final class StreamDoor private[mooring] (private[mooring] val execution: StreamE
 
   /** The unique ids of the state that a committed batch has left: operator, partition, store; none in format v1. */
   def stateIds(batch: Long): Map[Long, Array[Array[String]]] =
-    commits.get(batch).flatMap(_.stateUniqueIds).getOrElse(Map.empty)
+    committed.filter(_._1 == batch).map(_._2).orElse(commits.get(batch)).flatMap(_.stateUniqueIds).getOrElse(Map.empty)
 
   /** The batch that was begun and not committed, if there is one. */
   def unfinishedBatch: Option[Long] =

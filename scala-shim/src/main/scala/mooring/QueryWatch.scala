@@ -1,6 +1,6 @@
 package io.mooring
 
-import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, FutureTask, TimeUnit}
 import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
@@ -18,13 +18,14 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
 final class QueryStartWatch extends StreamingQueryListener {
   override def onQueryStarted(event: QueryStartedEvent): Unit =
     for (driver <- Driver.current; query <- StreamDoors.query(event.id.toString)) {
+      val look = driver.queries.lookAhead(query)
       driver.bridge.tell(Map("event" -> "CheckpointTaken", "run" -> query.runId, "checkpoint" -> query.checkpoint),
         about = Some(QueryStartWatch.about(query.runId)))
       Aside.otherwise("look at an earlier drain", ())(driver.drains.atStart(query))
       if (Drains.whyNotToStart(query.checkpoint).isEmpty) {
         TakeOver.atStart(query)
         for (until <- driver.drains.undoneUntil(query.checkpoint)) driver.queries.comesAgain(query, until)
-        driver.queries.starts(query)
+        look.foreach(driver.queries.starts(query, _))
       }
     }
   override def onQueryProgress(event: QueryProgressEvent): Unit = ()
@@ -61,18 +62,28 @@ final class QueryWatch(
   /** The batch's first task with state is about to be sent. */
   def computes(query: String, batch: Long): Unit = { computed.put(query, batch); () }
 
+  /** What the checkpoint of a run that is about to start says of its operators, by a thread of its own; None without state. */
+  def lookAhead(query: StreamDoor): Option[QueryWatch.Look] = Option.when(query.isStateful) {
+    val look = new FutureTask(() => {
+      val door = query.another
+      door -> door.operatorsInCheckpoint
+    })
+    Daemon.start(s"mooring-look-${query.id}")(look.run())
+    look
+  }
+
   /**
-   * A run starts; in the stream's thread, which does not wait. What it is to run its checkpoint tells long before its first
-   * batch is planned, as a rule: so the plan is there by then, and the state is under way.
+   * A run starts; in the stream's thread, which does not wait. The agent hears what it is to run long before its first batch
+   * is planned, as a rule: so the plan is there by then, and the state is under way.
    */
-  def starts(query: StreamDoor): Unit = if (query.isStateful) {
+  def starts(query: StreamDoor, look: QueryWatch.Look): Unit = {
     val run = query.runId
     synchronized(runs.put(query.id, run))
     Daemon.start(s"mooring-start-${query.id}")(Aside.otherwise("look at a query that starts", ()) {
-      val operators = query.operatorsInCheckpoint
-      if (operators.nonEmpty && tellOnce(query.id, run, Some(query), operators)) {
+      val (door, operators) = look.get()
+      if (operators.nonEmpty && tellOnce(query.id, run, Some(door), operators)) {
         val hasPlan = table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful && runs.get(query.id) == run)
-        if (hasPlan && runs.get(query.id) == run) prefetches.foreach(_.begin(query, operators))
+        if (hasPlan && runs.get(query.id) == run) prefetches.foreach(_.begin(door, operators))
       }
     })
     ()
@@ -125,10 +136,11 @@ final class QueryWatch(
   }
 }
 
-private object QueryWatch {
-  type Shape = (Long, Set[(Long, Int)]) // first batch; operators, and partitions of each
+object QueryWatch {
+  type Look = FutureTask[(StreamDoor, Seq[OperatorFacts])]
+  private type Shape = (Long, Set[(Long, Int)]) // first batch; operators, and partitions of each
 
-  def shapeOf(operators: Seq[OperatorFacts]): Shape = (operators.head.batch, operators.map(one => one.id -> one.partitions).toSet)
+  private def shapeOf(operators: Seq[OperatorFacts]): Shape = (operators.head.batch, operators.map(one => one.id -> one.partitions).toSet)
 
   private val LongestMs = 10000L
 }
