@@ -64,13 +64,17 @@ def test_until_the_first_commit_what_was_heard_holds_but_for_what_the_thread_wri
         heard["names"], heard["first"] = log.names(), log.read("7")
         log.write_behind("7", "changed behind its back")
         log.write_behind("8", "new")
-        heard["again"], heard["same names"] = log.read("7"), log.names()
+        heard["again"] = log.read("7")
         log.write("9", "its own")
         heard["own"], heard["names with it"] = log.read("9"), log.names()
         log.write("7", "its own, over another")
         heard["over"] = log.read("7")
         log.delete("7")
         heard["deleted"] = log.has("7")
+        other.write_behind("7", "once")
+        heard["of another checkpoint"] = other.read("7")
+        other.write_behind("7", "twice")
+        heard["of another, again"] = other.read("7")
         log.write_behind("10", "before the commit")
         heard["of 10"] = log.read("10")
 
@@ -78,7 +82,7 @@ def test_until_the_first_commit_what_was_heard_holds_but_for_what_the_thread_wri
         log.write_behind("10", "after the commit")
         heard["of 10 later"] = log.read("10")
 
-    log = Log(spark, tmp_path / "another" / "offsets")
+    log, other = Log(spark, tmp_path / "ck" / "more" / "offsets"), Log(spark, tmp_path / "another" / "offsets")
 
     def each(rows: DataFrame, batch: int) -> None:
         rows.collect()
@@ -92,11 +96,12 @@ def test_until_the_first_commit_what_was_heard_holds_but_for_what_the_thread_wri
         "names": {"7"},
         "first": "written once",
         "again": "written once",
-        "same names": {"7"},
         "own": "its own",
         "names with it": {"7", "8", "9"},
         "over": "its own, over another",
         "deleted": False,
+        "of another checkpoint": "once",
+        "of another, again": "twice",
         "of 10": "before the commit",
         "of 10 later": "after the commit",
     }

@@ -51,6 +51,9 @@ _PARTITIONS_AT_ONCE: Final = 5
 """Are let go of, or made small: each time is a second and more of Spark's work."""
 
 _SWEEP_SECONDS: Final = 12 * 3600.0
+"""Between two searches for files that a table does not name any more, for which Delta waits a day."""
+
+_REST_SECONDS: Final = 600.0
 
 _TOP: Final = ("max(batch) AS batch", "max(line) AS line", f"min({PARTITION}) AS first")
 _OF_PLACE: Final = ("kind", "batch", "operator", "partition", "store", "id")
@@ -117,6 +120,7 @@ class CatalogKeeper:
         self._unreadable: dict[str, int] = {}  # table -> how often it could not be read, in a row
         self._first: dict[str, int] = {}  # query -> the first partition that its table has
         self._compacted: dict[str, int] = {}  # query -> until which of its partitions are small
+        self._rests_until: dict[str, float] = {}  # query -> until when its table is not tended
         self._sweeps: dict[str, float] = {}  # table -> when its files are to be swept next
         self._copies: dict[str, dict[int, list[str]]] = {}  # query -> partition -> executors that hold copies
         self._locations: dict[str, str] = {}  # executor -> where it is
@@ -212,10 +216,10 @@ class CatalogKeeper:
             if rows:
                 self._tables.append(table, SCHEMA, PARTITION, rows, f"{query}:{self._runs[query]}", newest)
             book.settle(rows)
-            if rows:
-                self._tend(query, table, newest)
             reached = Reached(newest, reached.line, reached.has_table or bool(rows))
         self._reached[query] = reached
+        if batches and reached.has_table:
+            self._tend(query, table, reached.batch)
 
     def _found(self, query: str, table: str, checkpoint: str) -> Reached:
         """By the table, whose rows of batches that were undone since are removed: their ids are not in the log."""
@@ -237,7 +241,8 @@ class CatalogKeeper:
         last = next(same, min(newest, oldest - 1))
         if last == newest:
             return Reached(newest, line, has_table=True)
-        self._tables.remove(table, f"{of_query} AND line <= {line} AND batch > {last}")
+        since = f"{PARTITION} >= {(last + 1) // BATCHES_IN_PARTITION} AND batch > {last}"
+        self._tables.remove(table, f"{of_query} AND line <= {line} AND {since}")
         return Reached(last, line + 1, has_table=True)
 
     def _top(self, table: str, of_query: str) -> list[Row] | None:
@@ -246,7 +251,9 @@ class CatalogKeeper:
             top = self._tables.select(table, _TOP, of_query)
         except AgentError as fault:
             self._unreadable[table] = self._unreadable.get(table, 0) + 1
-            is_damaged = _DAMAGE.search(str(fault)) is not None and self._unreadable[table] >= _MOST_TRIES
+            is_damaged = (
+                _DAMAGE.search(str(fault).replace(table, "")) is not None and self._unreadable[table] >= _MOST_TRIES
+            )
             if not is_damaged or self._shared_table is not None or not self._tables.exists(table):
                 raise
             aside = f"{table}.damaged-{time.time_ns() // 1_000_000}"
@@ -264,25 +271,28 @@ class CatalogKeeper:
             }
 
     def _tend(self, query: str, table: str, newest: int) -> None:
-        """Let go of batches that are older than is wanted, some partitions at a time; make others small."""
+        """Let go of batches that are older than is wanted, some partitions at a time; make others small.
+
+        What fails, as where the owner of a shared table does not permit it, is tried again after a rest.
+        """
+        now = time.monotonic()
+        if now < self._rests_until.get(query, 0.0):
+            return
+        self._rests_until[query] = now + _REST_SECONDS
         partition = newest // BATCHES_IN_PARTITION
         compacted = self._compacted.get(query, partition - _PARTITIONS_AT_ONCE)
         if self._retained > _MANY_BATCHES and partition >= compacted + _PARTITIONS_AT_ONCE:
-            self._compacted[query] = partition
             self._tables.compact(table, f"{PARTITION} >= {compacted} AND {PARTITION} < {partition}")
+            self._compacted[query] = partition
         wanted = max(0, newest + 1 - self._retained) // BATCHES_IN_PARTITION
         if wanted >= self._first.get(query, 0) + _PARTITIONS_AT_ONCE:
-            self._first[query] = wanted
             old = f"{PARTITION} < {wanted}"  # by partitions alone no file need be read
             self._tables.remove(table, old if self._shared_table is None else f"query = '{query}' AND {old}")
-            self._sweep(table)
-
-    def _sweep(self, table: str) -> None:
-        """Delete files that are not named any more, for which Delta waits for a day."""
-        now = time.monotonic()
-        if now >= self._sweeps.get(table, now):
-            self._sweeps[table] = now + _SWEEP_SECONDS
-            self._tables.vacuum(table)
+            self._first[query] = wanted
+            if self._shared_table is None and now >= self._sweeps.get(table, now):
+                self._sweeps[table] = now + _SWEEP_SECONDS
+                self._tables.vacuum(table)
+        self._rests_until[query] = 0.0
 
     def _entries_after(self, last: int, checkpoint: str) -> dict[int, FileEntry]:
         """Batch to its entry in the commit log, in order."""

@@ -40,7 +40,7 @@ class Outside:
         self._bridge = bridge
         open_hadoop = partial(HadoopFileTree, bridge.jvm)
         self._leases = Leases(open_hadoop, self._say, lambda: time.time_ns() // 1_000_000)
-        self._catalog = CatalogKeeper(DeltaTables(bridge.jvm), bridge.take_facts, open_hadoop, self._say)
+        self._catalog = CatalogKeeper(DeltaTables(bridge.jvm, self._say), bridge.take_facts, open_hadoop, self._say)
         self._memory: Memory | None = None
         self._helm: Helm | None = None
         self._has_lost = False

@@ -60,7 +60,7 @@ def batches_listed(spark: SparkSession, table: str, query: str) -> list[Listed]:
 
 
 def newest_bytes(spark: SparkSession, table: str, query: str) -> dict[int, int]:
-    """Partition to the bytes of its state, over all stores, after the newest batch that tells; empty where none does.
+    """Partition to the bytes of its state over all stores, each after the newest batch of which all of them tell.
 
     CheckpointError when it can not be read.
     """
@@ -68,10 +68,10 @@ def newest_bytes(spark: SparkSession, table: str, query: str) -> dict[int, int]:
     from pyspark.sql import functions as f
 
     try:
-        told = _commits(spark, table, query).where(f.col("bytes").isNotNull())
-        newest = told.agg(f.max("batch")).collect()[0][0]
-        of_newest = told.where(f.col("batch") == newest).groupBy("partition").agg(f.sum("bytes").alias("bytes"))
-        return {row.partition: row.bytes for row in of_newest.collect()} if newest is not None else {}
+        of_batches = _commits(spark, table, query).groupBy("partition", "batch")
+        sums = of_batches.agg(f.sum("bytes").alias("bytes"), f.count("bytes").alias("told"), f.count("*").alias("all"))
+        whole = sums.where("told = all").groupBy("partition").agg(f.max_by("bytes", "batch").alias("bytes"))
+        return {row.partition: row.bytes for row in whole.collect()}
     except PySparkException as fault:
         raise CheckpointError(f"the catalogue {table} can not be read: {fault}") from fault
 

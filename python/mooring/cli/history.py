@@ -24,8 +24,9 @@ def run(arguments: argparse.Namespace) -> None:
         survey = Survey(checkpoint, proofs.lineage)
         batches = [_batch(survey, batch) for batch in survey.commits]
         faults = [fault.message for fault in survey.log_faults]
-    if arguments.catalog is not None:
-        batches = _with_listed(batches, _listed(checkpoint, arguments.catalog or catalogue_in(checkpoint, "--catalog")))
+    if arguments.catalog or arguments.catalog_table:
+        catalogue = arguments.catalog_table or catalogue_in(checkpoint, "--catalog")
+        batches = _with_listed(batches, _listed(checkpoint, catalogue))
     lease = lease_on(checkpoint)
     runs = lease is not None and lease.holds(time.time_ns() // 1_000_000)
     found = {

@@ -118,15 +118,13 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     )
     one.add_argument(
         "--checkpoint",
-        metavar="CHECKPOINT",
+        metavar="[QUERY=]CHECKPOINT",
         action="append",
         default=[],
         help="of one query: the Delta catalogue in it tells how large its tasks are where the status does not, as"
         " before the query has run on these hosts; starts a Spark on this machine; may be repeated",
     )
-    one.add_argument(
-        "--catalog", metavar="TABLE", help="the table, as in spark.mooring.checkpoint.catalog.table, if not that one"
-    )
+    _add_catalog_table(one)
     one.set_defaults(run=plan.run)
 
     one = commands.add_parser(
@@ -230,12 +228,10 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     _add_checkpoint(one)
     one.add_argument(
         "--catalog",
-        metavar="TABLE",
-        nargs="?",
-        const="",
-        help="with what the Delta catalogue knows besides: older batches, and keys; starts a Spark on this machine;"
-        " TABLE as in spark.mooring.checkpoint.catalog.table (default: the one in the checkpoint)",
+        action="store_true",
+        help="with what the Delta catalogue knows besides: older batches, and keys; starts a Spark on this machine",
     )
+    _add_catalog_table(one)
     one.set_defaults(run=history.run)
 
     one = commands.add_parser(
@@ -311,6 +307,14 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     ):
         commands.choices[name].add_argument("--json", action="store_true", help="one JSON text instead of words")
     return parser, commands.choices
+
+
+def _add_catalog_table(one: argparse.ArgumentParser) -> None:
+    one.add_argument(
+        "--catalog-table",
+        metavar="TABLE",
+        help="the catalogue, where spark.mooring.checkpoint.catalog.table has put it (default: in the checkpoint)",
+    )
 
 
 def _add_metadata(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from mooring.checkpoint import query_id, state_table
@@ -63,9 +64,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Plan, and show what would move."""
     records = Records(arguments.metadata, arguments.metadata_conf)
     before, locality, status = records.job_model(), records.task_locality(), records.status_if_any()
-    if arguments.catalog and not arguments.checkpoint:
-        raise BadUsage("--catalog: expected --checkpoint too, of the queries whose tasks are meant")
-    sizes = _sizes_listed(before, status, arguments.checkpoint, arguments.catalog)
+    if arguments.catalog_table and not arguments.checkpoint:
+        raise BadUsage("--catalog-table: expected --checkpoint too, of the queries whose tasks are meant")
+    sizes = _sizes_listed(before, status, arguments.checkpoint, arguments.catalog_table)
     outlook = forecast(before, locality, status, arguments.add_host, arguments.remove_host, arguments.move, sizes)
     if arguments.json:
         print_json(as_json(outlook))
@@ -109,25 +110,36 @@ def forecast(
 def _sizes_listed(
     model: JobModel, status: Mapping[str, Any], checkpoints: Collection[str], table: str | None
 ) -> dict[str, int]:
-    """Task to bytes, by the catalogues of these queries. BadUsage where one has none, or none of the job's tasks."""
+    """Task to bytes, by the catalogues of these queries. BadUsage where one has none, or is of none of the job's."""
     if not checkpoints:
         return {}
-    directories = [checkpoint_directory("--checkpoint", one, INSTEAD) for one in checkpoints]
-    tables = [table or catalogue_in(one, "--checkpoint") for one in directories]
-    labels = {one["id"]: one["name"] or one["id"] for one in status.get("queries", [])}
     tasks_of = queries_of(model)
     found: dict[str, int] = {}
+    named = [_query_and_directory(one, tasks_of, status) for one in checkpoints]
+    tables = [table or catalogue_in(directory, "--checkpoint") for _, directory in named]
     with state_table.session({}) as spark:
-        for directory, catalogue in zip(directories, tables, strict=True):
-            id = query_id(directory)
-            tasks = tasks_of.get(labels.get(id, id)) or (next(iter(tasks_of.values())) if len(tasks_of) == 1 else None)
-            if tasks is None:
-                raise BadUsage(f"--checkpoint {directory}: expected that of one of {', '.join(sorted(tasks_of))}")
-            sizes = newest_bytes(spark, catalogue, id)
-            found |= {
-                task.task_name: sizes[task.changelog_partition] for task in tasks if task.changelog_partition in sizes
-            }
+        for (query, directory), catalogue in zip(named, tables, strict=True):
+            sizes = newest_bytes(spark, catalogue, query_id(directory))
+            known = [task for task in tasks_of[query] if task.changelog_partition in sizes]
+            found |= {task.task_name: sizes[task.changelog_partition] for task in known}
     return found
+
+
+def _query_and_directory(text: str, queries: Collection[str], status: Mapping[str, Any]) -> tuple[str, Path]:
+    """Which of the queries `[QUERY=]CHECKPOINT` is about: by its name, by the status, or as there is only one."""
+    name, equals, rest = text.partition("=")
+    if equals and name in queries:
+        return name, checkpoint_directory("--checkpoint", rest, INSTEAD)
+    directory = checkpoint_directory("--checkpoint", text, INSTEAD)
+    id = query_id(directory)
+    shown = {one["id"]: one["name"] or one["id"] for one in status.get("queries", [])}
+    query = shown.get(id, id)
+    if query in queries:
+        return query, directory
+    if not shown and len(queries) == 1:
+        return next(iter(queries)), directory
+    expected = ", ".join(f"{one}={directory}" for one in sorted(queries, key=natural_order))
+    raise BadUsage(f"--checkpoint {text}: the job's records do not tell whose it is; expected one of {expected}")
 
 
 def _open_places(places: Mapping[str, str], spare: Collection[str], drained: Collection[str]) -> Mapping[str, str]:

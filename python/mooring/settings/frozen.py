@@ -38,6 +38,7 @@ class Settings:
     standby_max_bytes_per_second: int
     standby_open_stores: int
     debounce_ms: int
+    checkpoint_retain_batches: int | None
     checkpoint_catalog_enabled: bool | None
     checkpoint_catalog_table: str | None
     checkpoint_catalog_interval_ms: int

@@ -203,6 +203,15 @@ TABLE: tuple[Setting, ...] = (
         maximum="10m",
     ),
     Setting(
+        "checkpoint.retain.batches",
+        "integer",
+        None,
+        "How many batches a query can go back at least: raises spark.sql.streaming.minBatchesToRetain to that; the"
+        " checkpoint keeps the changelogs and SST files of so many.",
+        minimum="2",
+        maximum="1000000",
+    ),
+    Setting(
         "checkpoint.catalog.enabled",
         "boolean",
         None,
@@ -215,7 +224,7 @@ TABLE: tuple[Setting, ...] = (
         None,
         "The table that all queries of the application share for it; by default each has one of its own,"
         " _mooring/state_versions in its checkpoint.",
-        pattern=r"[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+){0,2}|[^ ]*/[^ ]+",
+        pattern=r"[A-Za-z0-9_]+([.][A-Za-z0-9_]+){0,2}|[^ ]*/[^ ]+",
         values=("a path, as in s3a://bucket/state_versions, or a name in Spark's catalog, as in ops.state_versions",),
     ),
     Setting(

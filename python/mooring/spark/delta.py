@@ -6,7 +6,7 @@ Rows go as JSON and are read by the JVM: no executor needs Python for them.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from mooring.checkpoint.catalogue import is_path
@@ -15,6 +15,7 @@ from mooring.spark.delta_kernel import KernelAppends, Row
 
 _POOL: Final = "mooring-catalog"
 _CATALOG: Final = "spark.sql.catalog.spark_catalog"
+_KERNEL_TRIES: Final = 3
 _NO_CATALOG: Final = "builtin"
 _CONF: Final = {
     "spark.sql.shuffle.partitions": "1",
@@ -33,9 +34,10 @@ _TABLE: Final = {  # a log of weeks takes long to list
 class DeltaTables:
     """Tables, each named by its path or by its name in a catalog; one job at a time, in a pool of its own."""
 
-    def __init__(self, jvm: Any) -> None:
-        """`jvm` is Py4J's view of the driver."""
-        self._jvm = jvm
+    def __init__(self, jvm: Any, say: Callable[[str], None] = lambda text: None) -> None:
+        """`jvm` is Py4J's view of the driver; `say` hears of what is done at more cost than need be."""
+        self._jvm, self._say = jvm, say
+        self._kernel_failed: dict[str, int] = {}  # table -> how often in a row
         self._opened: Any = None
         self._kernel: KernelAppends | None = None
 
@@ -58,14 +60,26 @@ class DeltaTables:
 
     def _kernel_appends(self, table: str, partition: str, rows: Sequence[Row], writer: str, number: int) -> bool:
         """Whether Delta's Kernel has them; else Spark's writer is to try, for which what was written counts once."""
+        if self._kernel_failed.get(table, 0) >= _KERNEL_TRIES:
+            return False
         try:
             if self._kernel is None:
+                if self._has_log_stores:  # which Kernel does not know: two writers might not see each other
+                    raise AgentError("spark.delta.logStore is set")
                 self._kernel = KernelAppends(self._jvm, self._session.sessionState().newHadoopConf())
             self._kernel.append(table, partition, rows, writer, number)
-        except Exception:  # not among the jars, a table that it can not write, the storage's: Spark's writer says which
+        except Exception as fault:  # not among the jars, a table that it can not write, the storage's: Spark's tells
             self._kernel = None
+            self._kernel_failed[table] = self._kernel_failed.get(table, 0) + 1
+            if self._kernel_failed[table] == _KERNEL_TRIES:
+                self._say(f"the catalogue {table} is written by Spark from now on, at more cost ({_first_line(fault)})")
             return False
+        self._kernel_failed.pop(table, None)
         return True
+
+    @property
+    def _has_log_stores(self) -> bool:
+        return len(self._session.sparkContext().getConf().getAllWithPrefix("spark.delta.logStore.")) > 0
 
     def select(self, table: str, columns: Sequence[str], where: str) -> list[Row] | None:
         """Some columns, or aggregates, of the rows for which `where` holds; None where there is no table yet.

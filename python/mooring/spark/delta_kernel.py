@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 _ENGINE_INFO: Final = "mooring"
@@ -46,8 +47,9 @@ class KernelAppends:
                 self._utils.Utils.toCloseableIterator(actions.iterator())
             ),
         )
-        for hook in done.getPostCommitHooks():  # a checkpoint of the log now and then
-            hook.threadSafeInvoke(self._engine)
+        for hook in done.getPostCommitHooks():
+            with suppress(Exception):  # a checkpoint of the log, or a checksum: the next commits make theirs
+                hook.threadSafeInvoke(self._engine)
 
     def _write(self, transaction: Any, partition: Mapping[str, int], rows: Sequence[Row], actions: Any) -> None:
         """Files of one partition; what the log is to say of them is added to `actions`."""

@@ -35,6 +35,7 @@ def test_defaults():
         standby_max_bytes_per_second=64 * 1024**2,
         standby_open_stores=16,
         debounce_ms=3_000,
+        checkpoint_retain_batches=None,
         checkpoint_catalog_enabled=None,
         checkpoint_catalog_table=None,
         checkpoint_catalog_interval_ms=10_000,

@@ -14,17 +14,18 @@ import org.apache.spark.sql.execution.streaming.state.mooring.StreamDoors
  * Between its start and its first commit a stream's thread asks its checkpoint for the same few entries up to six times, and
  * each question is a call to the storage. Here it is answered by what it has heard before. That holds for what Spark writes
  * once and for good, or the thread itself: entries of the logs of offsets and commits, and what operators have written of
- * themselves. That something is not there is asked again each time. Other threads are passed on.
+ * themselves. Which entries there are holds for a moment only, as an earlier driver may just be at its last. That something
+ * is not there is asked again each time. Other threads, and other checkpoints, are passed on.
  */
 private final class AskedOnce(stock: CheckpointFileManager) extends CheckpointFileManager {
   import AskedOnce._
 
-  override def open(file: Path): FSDataInputStream = heard.filter(_ => isEntry(file)).fold(stock.open(file)) { known =>
+  override def open(file: Path): FSDataInputStream = heard(file).filter(_ => isEntry(file)).fold(stock.open(file)) { known =>
     val content = known.contents.getOrElseUpdate(key(file), Using.resource(stock.open(file))(_.readAllBytes()))
     new FSDataInputStream(new InMemoryFile(content))
   }
 
-  override def exists(path: Path): Boolean = heard.filter(_ => isEntry(path) || isDirectory(path)).fold(stock.exists(path)) { known =>
+  override def exists(path: Path): Boolean = heard(path).filter(_ => isEntry(path) || isDirectory(path)).fold(stock.exists(path)) { known =>
     known.there(key(path)) || known.contents.contains(key(path)) || {
       val isThere = stock.exists(path)
       if (isThere) known.there.add(key(path))
@@ -32,13 +33,13 @@ private final class AskedOnce(stock: CheckpointFileManager) extends CheckpointFi
     }
   }
 
-  override def list(dir: Path, filter: PathFilter): Array[FileStatus] = heard.filter(_ => isDirectory(dir)).fold(stock.list(dir, filter)) {
-    _.lists.getOrElseUpdate(key(dir), stock.list(dir)).filter(found => filter.accept(found.getPath))
+  override def list(dir: Path, filter: PathFilter): Array[FileStatus] = heard(dir).filter(_ => isDirectory(dir)).fold(stock.list(dir, filter)) {
+    _.listed(key(dir))(stock.list(dir)).filter(found => filter.accept(found.getPath))
   }
 
   override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
     changes(file)
-    if (file.getParent != null && file.getParent.getName == Commits) over()
+    if (file.getParent != null && file.getParent.getName == Commits && heard(file).isDefined) over()
     stock.createAtomic(file, overwriteIfPossible)
   }
 
@@ -58,13 +59,21 @@ private final class AskedOnce(stock: CheckpointFileManager) extends CheckpointFi
 }
 
 private object AskedOnce {
-  private final class Heard {
+  private final class Heard(val checkpoint: String) {
     private val began = System.nanoTime()
+    private val lists = mutable.Map.empty[String, (Long, Array[FileStatus])] // when, and what was there
     val contents = mutable.Map.empty[String, Array[Byte]]
     val there = mutable.Set.empty[String]
-    val lists = mutable.Map.empty[String, Array[FileStatus]]
 
     def isFresh: Boolean = System.nanoTime() - began < LongestNanos
+
+    def listed(dir: String)(ask: => Array[FileStatus]): Array[FileStatus] = lists.get(dir) match {
+      case Some((at, found)) if System.nanoTime() - at < MomentNanos => found
+      case _ =>
+        val (at, found) = (System.nanoTime(), ask)
+        lists(dir) = at -> found
+        found
+    }
 
     def forget(path: String): Unit = {
       def isBelow(other: String) = other == path || other.startsWith(s"$path/")
@@ -76,20 +85,23 @@ private object AskedOnce {
 
   private val Commits = "commits"
   private val LongestNanos = TimeUnit.MINUTES.toNanos(1) // of a start
-  private val ofThread = new ThreadLocal[Option[Heard]] // of a run's thread, which it ends with; null before the first question
+  private val MomentNanos = TimeUnit.MILLISECONDS.toNanos(500)
+  private val ofThread = new ThreadLocal[Option[Heard]] // of a run's thread, with which it ends; null on others
 
-  /** None on other threads, and when the start is over. */
-  private def heard: Option[Heard] = if (!StreamDoors.onStreamThread) None else {
-    if (ofThread.get == null) ofThread.set(Some(new Heard))
-    if (!ofThread.get.forall(_.isFresh)) over()
-    ofThread.get
+  /** The run of this thread starts from this checkpoint. */
+  def begin(checkpoint: String): Unit = if (StreamDoors.onStreamThread) ofThread.set(Some(new Heard(checkpoint)))
+
+  /** None on other threads, of other checkpoints, and when the start is over. */
+  private def heard(path: Path): Option[Heard] = Option(ofThread.get).flatten.filter { known =>
+    if (!known.isFresh) over()
+    known.isFresh && key(path).startsWith(s"${known.checkpoint}/")
   }
 
-  private def over(): Unit = if (StreamDoors.onStreamThread) ofThread.set(None)
+  private def over(): Unit = if (ofThread.get != null) ofThread.set(None)
 
-  private def changes(path: Path): Unit = heard.foreach(_.forget(key(path)))
+  private def changes(path: Path): Unit = heard(path).foreach(_.forget(key(path)))
 
-  private def key(path: Path) = path.toUri.getPath
+  private def key(path: Path) = path.toString
 
   private def isLog(dir: Path) = dir != null && (dir.getName == "offsets" || dir.getName == Commits)
 

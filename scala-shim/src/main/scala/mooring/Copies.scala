@@ -25,8 +25,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int) {
   private val held = new ConcurrentHashMap[(String, Int), TaskCopy]()
   private val leaving = new ConcurrentHashMap[TaskCopy, Long]() // not to be brought on any more -> since when, by System.nanoTime
 
-  private val threads = new ThreadPoolExecutor(Copies.Threads, Copies.Threads, 60, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
-    Daemon.factoryOfGentle("mooring-standby-copy"))
+  private val threads = new ThreadPoolExecutor(Copies.Threads, Copies.Threads, 10, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
+    Daemon.factory("mooring-standby-copy"))
   threads.allowCoreThreadTimeOut(true)
 
   /** Takes orders for some tasks of a query, of which it is to hold no others; answers how the copies stand now. */

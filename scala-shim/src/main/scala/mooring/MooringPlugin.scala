@@ -156,6 +156,7 @@ private final class MooringDriverPlugin extends DriverPlugin {
       val driver = new Driver(conf, settings, context)
       Driver.set(Some(driver))
       TakeOver.amend(conf)
+      TakeOver.retain(conf, settings.count("spark.mooring.checkpoint.retain.batches"))
       if (settings.copies > 0) TakeOver.askSooner(conf)
       Metrics.register(pluginContext.metricRegistry())
       try driver.awaitTurn()

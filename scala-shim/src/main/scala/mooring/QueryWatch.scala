@@ -18,7 +18,8 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
 final class QueryStartWatch extends StreamingQueryListener {
   override def onQueryStarted(event: QueryStartedEvent): Unit =
     for (driver <- Driver.current; query <- StreamDoors.query(event.id.toString)) {
-      val look = driver.queries.lookAhead(query)
+      AskedOnce.begin(query.checkpoint)
+      val look = Aside.otherwise[Option[QueryWatch.Look]]("look ahead", None)(driver.queries.lookAhead(query))
       driver.bridge.tell(Map("event" -> "CheckpointTaken", "run" -> query.runId, "checkpoint" -> query.checkpoint),
         about = Some(QueryStartWatch.about(query.runId)))
       Aside.otherwise("look at an earlier drain", ())(driver.drains.atStart(query))

@@ -4,6 +4,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.SparkConf
 import org.apache.spark.sql.execution.streaming.state.mooring.{StreamDoor, StreamDoors}
+import org.apache.spark.sql.internal.SQLConf
 
 /** Puts our classes where the user chose stock RocksDB or nothing; leaves every other choice alone and says so. */
 object TakeOver {
@@ -30,6 +31,11 @@ object TakeOver {
     conf.set(MaxRetries, "15")
   }
 
+  /** Of each checkpoint at least so many batches are kept from Spark's own clean-up; where the user keeps more, those. */
+  def retain(conf: SparkConf, batches: Int): Unit =
+    if (conf.getInt(Retained, SQLConf.MIN_BATCHES_TO_RETAIN.defaultValue.get) < batches) conf.set(Retained, batches.toString)
+
+  private val Retained = SQLConf.MIN_BATCHES_TO_RETAIN.key
   private val RetryWait = "spark.shuffle.io.retryWait"
   private val MaxRetries = "spark.shuffle.io.maxRetries"
   private val Service = "spark.shuffle.service.enabled"
