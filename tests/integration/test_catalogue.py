@@ -97,6 +97,41 @@ def test_a_table_may_be_one_of_sparks_catalog(spark: SparkSession) -> None:
     assert tables.select(name, ("kind", "hundred"), "true") == [{"kind": "commit", "hundred": 1}]
 
 
+def test_an_append_counts_once_whether_kernel_or_spark_has_written_it(spark: SparkSession, tmp_path: Path) -> None:
+    path, schema = str(tmp_path / "table"), "kind STRING, hundred BIGINT, at STRUCT<name: STRING>, all ARRAY<STRING>"
+    tables, by_spark = DeltaTables(spark._jvm), DeltaTables(spark._jvm)
+    by_spark._kernel_failed[path] = 3
+
+    def append(by: DeltaTables, number: int, kind: str, *hundreds: int) -> None:
+        rows = [{"kind": kind, "hundred": one, "at": {"name": kind}, "all": [kind, None]} for one in hundreds]
+        by.append(path, schema, "hundred", rows, "writer", number)
+
+    append(tables, 0, "made by spark", 0)
+    append(tables, 1, "kernel", 0, 1)
+    append(by_spark, 1, "again", 1)
+    append(by_spark, 2, "spark", 1)
+    append(tables, 2, "again", 1)
+    for number in range(3, 25):  # Kernel makes checkpoints of the log meanwhile
+        append(tables, number, "kernel", 2)
+    assert tables._kernel is not None, "Kernel has written, not Spark"
+    assert list((tmp_path / "table" / "_delta_log").glob("*.checkpoint*.parquet"))
+    files = len(list(spark.read.format("delta").load(path).where("hundred = 2").inputFiles()))
+    tables.compact(path, "hundred >= 2")
+    assert files == 22 and len(list(spark.read.format("delta").load(path).where("hundred = 2").inputFiles())) == 1
+    rows = tables.select(path, ("*",), "true") or []
+    assert all(row["at"] == {"name": row["kind"]} and row["all"] == [row["kind"], None] for row in rows)
+    counted = {(row["kind"], row["hundred"]): 0 for row in rows}
+    for row in rows:
+        counted[row["kind"], row["hundred"]] += 1
+    assert counted == {
+        ("made by spark", 0): 1,
+        ("kernel", 0): 1,
+        ("kernel", 1): 1,
+        ("spark", 1): 1,
+        ("kernel", 2): 22,
+    }
+
+
 def test_a_forecast_has_sizes_from_the_catalogue(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     query = window_counts(events).writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
