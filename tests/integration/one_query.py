@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from mooring.client import MooringClient
+from mooring.drain import StopMode
 from mooring.testing.probes import wait_until
 from tests.integration.held_back import EVENTS, Kind
 from tests.integration.one_jvm import events_in_files
@@ -49,16 +50,21 @@ class Job:
         assert self.query is not None
         return self.query
 
-    def stop(self) -> None:
-        """At a batch edge, so that all that was read is committed."""
+    def stop(self, is_endless: bool = False) -> None:
+        """At a batch edge, so that all that was read is committed; `is_endless`: it always has a batch to do."""
         query = self.running
-        wait_until(lambda: not query.status["isTriggerActive"] or not query.isActive, "a batch edge", 60)
-        query.stop()
+        if is_endless:
+            with MooringClient.open(self.spark.conf.get("spark.mooring.metadata")) as client:
+                client.stop(self.spark.sparkContext.applicationId, StopMode.AFTER_BATCH, query.id)
+            assert query.awaitTermination(60), query.status
+        else:
+            wait_until(lambda: not query.status["isTriggerActive"] or not query.isActive, "a batch edge", 60)
+            query.stop()
         self.in_use_no_more()
 
     def in_use_no_more(self) -> None:
         note = self.checkpoint / "_mooring" / "in-use.json"
-        wait_until(lambda: not note.exists(), "the agent to take its note away", 20)
+        wait_until(lambda: not note.exists(), "the agent to take its note away", 60)
 
     def drain(self) -> None:
         query = self.running

@@ -171,15 +171,16 @@ def test_two_agents_at_once_leave_no_batch_out(spark: SparkSession, tmp_path: Pa
 
 
 def test_what_is_older_than_is_wanted_goes_from_the_table(spark: SparkSession, tmp_path: Path) -> None:
-    made = Made(tmp_path / "it", batches=150, archives=())
+    made = Made(tmp_path / "it", batches=550, archives=())
     keeper = CatalogKeeper(DeltaTables(spark._jvm), lambda most: "[]", LocalFileTree, print)
     conf = {"spark.mooring.checkpoint.catalog.interval": "1h", "spark.mooring.checkpoint.catalog.retain.batches": "20"}
     keeper.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
     keeper.take(events.QueryPlanned(1, "query-1", "run", "q", str(made.directory), 0, {0: 2}))
-    assert keeper.write() == []
+    for _ in range(3):  # two hundred a round at most
+        assert keeper.write() == []
     keeper.end()
     rows = spark.read.format("delta").load(f"{made.directory}/_mooring/state_versions").collect()
-    assert {row.batch for row in rows} == set(range(100, 150))
+    assert {row.batch for row in rows} == set(range(500, 550))
 
 
 def _round(keeper: CatalogKeeper) -> None:

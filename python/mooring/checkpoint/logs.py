@@ -7,6 +7,7 @@ An entry is a file named by its batch: a version, a JSON object, and for offsets
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,11 +136,30 @@ def query_id(checkpoint: Path) -> str:
 
 def _content(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        content = file.read_bytes()
     except FileNotFoundError as fault:
         raise CheckpointError(f"{file} is missing") from fault
     except OSError as fault:
         raise CheckpointError(f"{file} can not be read: {fault}") from fault
+    if not _is_as_written(content, file.with_name(f".{file.name}.crc")):
+        raise CheckpointError(f"{file} has another content than was written, by its checksum: it is cut off or damaged")
+    return content
+
+
+def _is_as_written(content: bytes, sums: Path) -> bool:
+    """By what Hadoop's local file system keeps beside each file: a mark, the length of a piece, a CRC32 for each.
+
+    True where nothing is kept, as on other storage.
+    """
+    try:
+        kept = sums.read_bytes()
+    except OSError:
+        return True
+    piece = int.from_bytes(kept[4:8], "big")
+    if kept[:4] != b"crc\0" or piece == 0:
+        return True
+    found = (zlib.crc32(content[at : at + piece]).to_bytes(4, "big") for at in range(0, len(content), piece))
+    return b"".join(found) == kept[8:]
 
 
 def _lines(file: str, content: bytes) -> list[str]:

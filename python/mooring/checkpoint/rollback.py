@@ -60,11 +60,12 @@ def plan_rollback(survey: Survey, to_batch: int) -> Rollback:
     """
     survey.refuse_to_return(to_batch)
     checkpoint = survey.checkpoint
-    begun = {one for log in (COMMITS, OFFSETS) for one in batches_in(checkpoint, log) if one > to_batch}
-    is_newest = to_batch == max(survey.commits) and begun <= {to_batch + 1} and begun <= survey.begun.keys()
+    committed, begun = ({one for one in batches_in(checkpoint, log) if one > to_batch} for log in (COMMITS, OFFSETS))
+    # A later entry that can not be read is no commit, and Spark would end at it all the same.
+    is_newest = not committed and begun <= {to_batch + 1} and begun <= survey.begun.keys()
     if is_newest and under_way(checkpoint) is None:  # else it is what is left of one that was cut off
         return Rollback(checkpoint, to_batch, (), (), ())
-    batches = sorted(begun, reverse=True)
+    batches = sorted(committed | begun, reverse=True)
     cuts = cuts_after(checkpoint, survey.begun, to_batch)
     files = (
         *(path for one in batches for log in (COMMITS, OFFSETS) if (path := checkpoint / log / str(one)).exists()),

@@ -35,24 +35,31 @@ class SourceCut:
 def cuts_after(checkpoint: Path, begun: Mapping[int, Begun], batch: int) -> tuple[SourceCut, ...]:
     """Of all file sources of the query, as of a batch. CheckpointError where it can not be told what is to go."""
     offsets = begun[batch].offsets
-    found = []
+    found: dict[Path, SourceCut] = {}
     for source, offset in offsets.items():
         last = _last_entry(offset)
         if last is None and offset is None and _is_of_files(source, begun.values()):
             last = -1  # it had found nothing yet
         if last is not None:
-            found.append(_cut(_log_of(checkpoint, source, offsets), last))
-    return tuple(found)
+            log = _log_of(checkpoint, source, offsets, begun.values())
+            found[log] = _cut(log, last)
+    return tuple(found.values())
 
 
-def _log_of(checkpoint: Path, source: str, offsets: Mapping[str, str | None]) -> Path:
-    """CheckpointError where a log and a source can not be matched, as of a source that the query reads twice."""
+def _log_of(checkpoint: Path, source: str, offsets: Mapping[str, str | None], begun: Iterable[Begun]) -> Path:
+    """CheckpointError where a log and a source can not be matched, as of one that is read twice beside others.
+
+    Each file source makes its log as soon as it starts. So where there is one log, and all that is read has always been
+    at the same entry, it is one source.
+    """
     sources = checkpoint / SOURCES
     there = {path.name for path in sources.iterdir() if path.is_dir()} if sources.is_dir() else set()
+    if there == {"0"} and all(len(set(one.offsets.values())) == 1 for one in begun):
+        return sources / "0"
     if source not in there or len(there) > len(offsets):
         raise CheckpointError(
             f"{sources} has {', '.join(sorted(there)) or 'nothing'} for the sources {', '.join(offsets)}: it can not be"
-            " told whose log is which, as where a query reads one source twice"
+            " told whose log is which, as where a query reads one source twice beside others"
         )
     return sources / source
 

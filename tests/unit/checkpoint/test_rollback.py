@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import pytest
@@ -132,9 +133,42 @@ def test_a_source_that_had_found_nothing_begins_anew_and_one_that_is_read_twice_
     made.write("offsets/2", offsets.read_text().replace('{"logOffset":2}', "-"))
     gone = plan_rollback(made.survey(), 2).files
     assert {made.directory / f"sources/0/{number}" for number in range(6)} <= set(gone)
-    made.write("offsets/2", offsets.read_text().replace("-", '{"logOffset":2}\n{"logOffset":2}'))
+    made.write("offsets/2", offsets.read_text().replace("-", '{"logOffset":2}\n{"logOffset":1}'))
     with pytest.raises(CheckpointError, match="can not be told whose log is which"):
         plan_rollback(made.survey(), 2)
+
+
+@pytest.mark.parametrize("damage", ["", "v1\n{"])
+def test_an_entry_of_the_newest_commit_that_can_not_be_read_goes(damage: str, tmp_path: Path) -> None:
+    made = Made(tmp_path / "it", batches=4)
+    made.write("commits/3", damage)
+    plan = plan_rollback(made.survey(), 2)
+    assert plan.batches == (3,)
+    assert {made.directory / "commits/3", made.directory / "offsets/3"} <= set(plan.files)
+
+
+def test_an_entry_with_another_content_than_hadoop_has_noted_is_damaged(tmp_path: Path) -> None:
+    made = Made(tmp_path / "it", batches=4)
+    entry = made.directory / "offsets" / "3"
+    content = entry.read_bytes()
+    pieces = [content[at : at + 512] for at in range(0, len(content), 512)]
+    noted = b"crc\0" + (512).to_bytes(4, "big") + b"".join(zlib.crc32(one).to_bytes(4, "big") for one in pieces)
+    entry.with_name(".3.crc").write_bytes(noted)
+    assert made.survey().log_faults == ()
+    entry.write_bytes(content.replace(b"3", b"4"))
+    assert [fault.batch for fault in made.survey().log_faults] == [3]
+    entry.with_name(".3.crc").write_bytes(b"somebody else's")
+    assert made.survey().log_faults == ()
+
+
+def test_a_source_that_is_read_twice_and_no_other_has_one_log(tmp_path: Path) -> None:
+    made = Made(tmp_path / "it")
+    before = plan_rollback(made.survey(), 2).files
+    for file in (made.directory / "offsets").iterdir():
+        if file.name.isdigit():
+            offset = f'{{"logOffset":{file.name}}}'
+            made.write(f"offsets/{file.name}", file.read_text().replace(offset, f"{offset}\n{offset}"))
+    assert plan_rollback(made.survey(), 2).files == before
 
 
 def test_sources_that_have_names_have_logs_of_these_names(tmp_path: Path) -> None:
