@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from mooring.cli.main import main
 from mooring.testing.probes import wait_until
-from tests.integration.held_back import EVENTS, KINDS
+from tests.integration.held_back import EVENTS, KINDS, Kind
 from tests.integration.one_jvm import application, events_in_files
 from tests.integration.one_query import Job, same
 
@@ -26,6 +27,22 @@ FILES = 6
 IN_BRIEF = "sessions into windows"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+
+
+def with_odd_partners(events: DataFrame) -> DataFrame:
+    right = events.where("key % 2 = 1").select(f.col("key").alias("partner"), f.col("time").alias("at"))
+    return of_key_and_time(events.join(right, f.expr("key = partner AND at = time")))
+
+
+def of_key_and_time(rows: DataFrame) -> DataFrame:
+    return rows.select("key", f.unix_millis("time").alias("time"))
+
+
+ALL_KINDS = {
+    **KINDS,  # and what holds nothing back
+    "inner join": Kind(with_odd_partners, lambda: [(key, ms) for key, ms in EVENTS if key % 2]),
+    "duplicates": Kind(lambda events: of_key_and_time(events.dropDuplicates(["key", "time"])), lambda: list(EVENTS)),
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +78,12 @@ def changelog(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[s
 
 
 @pytest.mark.parametrize(
-    "name", [name if name == IN_BRIEF else pytest.param(name, marks=pytest.mark.heavy) for name in KINDS]
+    "name", [name if name == IN_BRIEF else pytest.param(name, marks=pytest.mark.heavy) for name in ALL_KINDS]
 )
 def test_a_query_that_went_back_comes_to_the_same_answer(
     name: str, changelog: str, spark: SparkSession, events: DataFrame, tmp_path: Path
 ) -> None:
-    kind = KINDS[name]
+    kind = ALL_KINDS[name]
     job = Job(spark, tmp_path, kind.frame(events))
     job.start()
     job.read_all()
