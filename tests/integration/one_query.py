@@ -64,7 +64,7 @@ class Job:
 
     def in_use_no_more(self) -> None:
         note = self.checkpoint / "_mooring" / "in-use.json"
-        wait_until(lambda: not note.exists(), "the agent to take its note away", 60)
+        wait_until(lambda: not note.exists(), "the agent to take its note away", 20)
 
     def drain(self) -> None:
         query = self.running

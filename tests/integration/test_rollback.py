@@ -94,7 +94,8 @@ def test_a_query_that_went_back_comes_to_the_same_answer(
     job.start()
     job.read_all(len(EVENTS) * 4 // 6)
     first = next(p["numInputRows"] for p in job.running.recentProgress if p["numInputRows"])
-    assert first < len(EVENTS) // 2, "the files come one by one, as they did (a join reads each twice)"
+    reads = 2 if "join" in name else 1  # of each file
+    assert first < reads * len(EVENTS) // 3, "the files come one by one, as they did"
     after = (job.checkpoint / "offsets" / "2").read_text()
     assert after.split("\n")[2] == before["2"].split("\n")[2], "and the batches are the same"
     job.drain()
