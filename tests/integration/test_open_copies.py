@@ -14,6 +14,7 @@ from tests.integration.kept import Kept
 
 STATE = "org.apache.spark.sql.execution.streaming.state"
 DOORS = f"{STATE}.mooring"
+STALE_FILES = "spark.sql.streaming.stateStore.rocksdb.checkStaleReusedFilesInSnapshot"
 CONF = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
@@ -143,7 +144,7 @@ class Store:
         taken = self._take()
         try:
             self._load(taken, version)
-            self.began_with = taken.beganWith().get()._1() if taken.beganWith().isDefined() else 0
+            self.began_with = _version(taken.beganWith())
             return bytes(taken.get(b"key", "default"))
         finally:
             taken.close()
@@ -166,6 +167,10 @@ class Store:
         """A provider has taken the copy, and commits from now on."""
         self._owner.close()
         self._owner = self._take()
+
+    def began_with_now(self) -> int:
+        """The version of the snapshot that the owner builds on, 0 for the empty store."""
+        return _version(self._owner.beganWith())
 
     def opened_from_the_checkpoint(self, version: int) -> bytes:
         """The value of the key, as an instance of stock Spark finds it that has nothing here."""
@@ -228,6 +233,10 @@ class Store:
         store.load(version, self._jvm.scala.Option.apply(self.ids[version]), False, False)
 
 
+def _version(snapshot: Any) -> int:
+    return snapshot.get()._1() if snapshot.isDefined() else 0
+
+
 @pytest.fixture
 def store(jvm: Any, session: Any, tmp_path: Path) -> Iterator[Store]:
     """With four versions, and an open copy of the third."""
@@ -253,6 +262,19 @@ def test_a_copy_of_a_later_version_is_of_no_use(store: Store, version: int) -> N
     assert store.taken_over(version) == store.values[version]
 
 
+@pytest.fixture
+def strict(jvm: Any, session: Any, tmp_path: Path) -> Iterator[Store]:
+    """The same, where Spark does not look whether a snapshot names files that may be removed by then."""
+    session.conf().set(STALE_FILES, "false")
+    store = Store(jvm, session, tmp_path)
+    for _ in range(4):
+        store.commit()
+    store.copy(3)
+    yield store
+    store.close()
+    session.conf().unset(STALE_FILES)
+
+
 def test_a_copy_that_builds_on_an_older_snapshot_than_its_owner_is_of_no_use(store: Store) -> None:
     store.commit(with_snapshot=True)
     store.commit()
@@ -262,9 +284,10 @@ def test_a_copy_that_builds_on_an_older_snapshot_than_its_owner_is_of_no_use(sto
 
 @pytest.mark.parametrize(("copied", "version", "began_with"), [(8, 13, 4), (10, 13, 4), (8, 14, 8), (11, 13, 8)])
 def test_a_copy_outlives_snapshots_of_its_owner_while_what_it_builds_on_is_retained(
-    store: Store, copied: int, version: int, began_with: int
+    strict: Store, copied: int, version: int, began_with: int
 ) -> None:
     """Of twelve versions that are retained nine may be newer, and after six it is opened anew."""
+    store = strict
     store.upload_snapshot()  # of version 4
     store.commit()
     store.commit()
@@ -306,6 +329,28 @@ def test_what_went_on_past_a_snapshot_of_its_owner_is_read_back_from_its_own_nex
     store.commit(with_snapshot=True)
     store.commit()
     assert store.opened_from_the_checkpoint(12) == store.values[12]
+
+
+def test_a_copy_of_any_age_is_of_use_as_its_own_snapshot_has_all_files_anew(store: Store) -> None:
+    store.upload_snapshot()  # of version 4
+    store.commit()
+    store.commit()
+    store.copy(5)  # opened anew from that snapshot
+    while len(store.ids) <= 22:
+        store.commit()
+    store.copy(20)  # went on
+    store.upload_snapshot()
+    store.commit()
+    store.commit()
+    before = set(store.checkpoint.glob("SSTs/*.sst"))
+    store.owner_is_the_copy()
+    store.commit(with_snapshot=True)
+    store.upload_snapshot()
+    store.commit()
+    for file in before:
+        file.unlink(missing_ok=True)
+    assert store.began_with_now() == 4
+    assert store.opened_from_the_checkpoint(26) == store.values[26]
 
 
 def test_of_another_attempt_at_a_version_nothing_is_used(store: Store) -> None:

@@ -245,13 +245,14 @@ private class RocksDBDoor(
   def beganWith: Option[(Long, String)] = files.beganWith
 
   /**
-   * Whether the checkpoint will still have the files of the snapshot that it began with when its own next snapshot names
-   * them, once it has come to the end of this lineage. Those of an older snapshot than the lineage's are removed with the
-   * versions that are not retained any more; a quarter of their number, and two at least, are left until then.
+   * Whether its own next snapshot may name files of the snapshot that it began with, once it has come to the end of this
+   * lineage: the checkpoint must still have them then. Spark uploads those anew that may be removed by then, unless it is
+   * told not to look. Then the files of an older snapshot than the lineage's have to be some way from their end, as they are
+   * removed with the versions that are not retained any more: by a quarter of their number, and two at least.
    */
-  def mayBuildOnItsBase(lineage: Seq[(Long, String)]): Boolean = {
+  def mayBuildOnItsBase(lineage: Seq[(Long, String)]): Boolean = beganWith.isEmpty || conf.checkStaleReusedFilesInSnapshot || {
     val (age, retained) = (ageOfBase(lineage), conf.minVersionsToRetain.toLong)
-    beganWith.isEmpty || age == 0 || age * 4 <= retained * 3 && age + 2 <= retained
+    age == 0 || age * 4 <= retained * 3 && age + 2 <= retained
   }
 
   /**
