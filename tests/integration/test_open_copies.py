@@ -14,7 +14,6 @@ from tests.integration.kept import Kept
 
 STATE = "org.apache.spark.sql.execution.streaming.state"
 DOORS = f"{STATE}.mooring"
-STALE_FILES = "spark.sql.streaming.stateStore.rocksdb.checkStaleReusedFilesInSnapshot"
 CONF = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
@@ -172,6 +171,11 @@ class Store:
         """The version of the snapshot that the owner builds on, 0 for the empty store."""
         return _version(self._owner.beganWith())
 
+    def files_of_snapshot(self, version: int) -> set[str]:
+        archive = self._jvm.java.io.FileInputStream(str(self.checkpoint / f"{version}_{self.ids[version]}.zip"))
+        needed = scala_object(self._jvm, f"{DOORS}.StateFiles").neededBy(archive)
+        return {needed.apply(number)._1().rpartition("/")[2] for number in range(needed.size())}
+
     def opened_from_the_checkpoint(self, version: int) -> bytes:
         """The value of the key, as an instance of stock Spark finds it that has nothing here."""
         working = self._jvm.java.io.File(str(self.checkpoint.parent / "anew"))
@@ -262,19 +266,6 @@ def test_a_copy_of_a_later_version_is_of_no_use(store: Store, version: int) -> N
     assert store.taken_over(version) == store.values[version]
 
 
-@pytest.fixture
-def strict(jvm: Any, session: Any, tmp_path: Path) -> Iterator[Store]:
-    """The same, where Spark does not look whether a snapshot names files that may be removed by then."""
-    session.conf().set(STALE_FILES, "false")
-    store = Store(jvm, session, tmp_path)
-    for _ in range(4):
-        store.commit()
-    store.copy(3)
-    yield store
-    store.close()
-    session.conf().unset(STALE_FILES)
-
-
 def test_a_copy_that_builds_on_an_older_snapshot_than_its_owner_is_of_no_use(store: Store) -> None:
     store.commit(with_snapshot=True)
     store.commit()
@@ -282,12 +273,9 @@ def test_a_copy_that_builds_on_an_older_snapshot_than_its_owner_is_of_no_use(sto
     assert store.taken_over(6) == store.values[6]
 
 
-@pytest.mark.parametrize(("copied", "version", "began_with"), [(8, 13, 4), (10, 13, 4), (8, 14, 8), (11, 13, 8)])
-def test_a_copy_outlives_snapshots_of_its_owner_while_what_it_builds_on_is_retained(
-    strict: Store, copied: int, version: int, began_with: int
-) -> None:
-    """Of twelve versions that are retained nine may be newer, and after six it is opened anew."""
-    store = strict
+@pytest.mark.parametrize(("copied", "version", "began_with"), [(8, 13, 4), (10, 13, 4), (8, 14, 4), (11, 13, 8)])
+def test_a_copy_outlives_snapshots_of_its_owner(store: Store, copied: int, version: int, began_with: int) -> None:
+    """Twelve versions are retained; after six it is opened anew."""
     store.upload_snapshot()  # of version 4
     store.commit()
     store.commit()
@@ -331,26 +319,46 @@ def test_what_went_on_past_a_snapshot_of_its_owner_is_read_back_from_its_own_nex
     assert store.opened_from_the_checkpoint(12) == store.values[12]
 
 
-def test_a_copy_of_any_age_is_of_use_as_its_own_snapshot_has_all_files_anew(store: Store) -> None:
+@pytest.mark.parametrize("is_forced", [True, False])
+@pytest.mark.parametrize(("copied", "names_old_files"), [(8, True), (20, False)])
+def test_the_next_snapshot_of_a_copy_names_no_files_that_may_be_removed_by_then(
+    store: Store, copied: int, names_old_files: bool, is_forced: bool
+) -> None:
+    """Twelve versions are retained, of which nine may be newer than what the copy began with."""
     store.upload_snapshot()  # of version 4
     store.commit()
     store.commit()
     store.copy(5)  # opened anew from that snapshot
-    while len(store.ids) <= 22:
+    while len(store.ids) <= copied + 1:
         store.commit()
-    store.copy(20)  # went on
-    store.upload_snapshot()
+    store.copy(copied)  # went on
+    store.upload_snapshot()  # later changelogs tell of no version before it
     store.commit()
-    store.commit()
-    before = set(store.checkpoint.glob("SSTs/*.sst"))
+    before = {file.name for file in store.checkpoint.glob("SSTs/*.sst")}
     store.owner_is_the_copy()
-    store.commit(with_snapshot=True)
+    store.commit(is_forced)
     store.upload_snapshot()
-    store.commit()
-    for file in before:
-        file.unlink(missing_ok=True)
     assert store.began_with_now() == 4
-    assert store.opened_from_the_checkpoint(26) == store.values[26]
+    assert bool(before & store.files_of_snapshot(len(store.ids) - 1)) == names_old_files
+    store.commit()
+    for file in before if not names_old_files else ():
+        (store.checkpoint / "SSTs" / file).unlink(missing_ok=True)
+    store.changelog(1).unlink(missing_ok=True)  # else Spark would replay all from the beginning instead
+    last = len(store.ids) - 1
+    assert store.opened_from_the_checkpoint(last) == store.values[last]
+
+
+def test_changes_are_written_in_the_order_of_their_keys(jvm: Any) -> None:
+    """Those of one key in theirs. Keys as Spark has them: two families, long numbers, words of some lengths."""
+    draw = random.Random(7)
+    words = [b"w" * draw.randrange(20) + b"%d" % draw.randrange(300) for _ in range(500)]
+    keys = [b"\0%c" % draw.randrange(2) + bytes(8) + draw.randbytes(draw.choice([4, 8])) for _ in range(500)]
+    for drawn in ([], [b""], [b"a", b"a", b""], words, keys, words + keys):
+        given = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("[B"), len(drawn))
+        for place, key in enumerate(drawn):
+            given[place] = key
+        order = list(scala_object(jvm, f"{DOORS}.Replay").order(given))
+        assert order == sorted(range(len(drawn)), key=lambda place: (drawn[place], place))
 
 
 def test_of_another_attempt_at_a_version_nothing_is_used(store: Store) -> None:

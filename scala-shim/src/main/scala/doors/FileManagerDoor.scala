@@ -54,7 +54,11 @@ private class FileManagerDoor(
 
   /** The snapshot that was brought last; None for the empty store. */
   @volatile var beganWith: Option[(Long, String)] = None
+  @volatile private var origins = Option.empty[RocksDBFileMapping] // of local files, in the checkpoint
   private var isAnew = false
+
+  /** The next snapshot names none of the files that the checkpoint has: all are uploaded, under new names. */
+  def forgetOrigins(): Unit = origins.foreach(_.clear())
 
   /** The next load uses none of the files in the working directory. */
   def beginAnew(): Unit = isAnew = true
@@ -75,6 +79,7 @@ private class FileManagerDoor(
       file.delete()
     }
     isAnew = false
+    origins = Some(mapping)
     watcher.loading(version, doubted)
     try {
       val loaded = super.loadCheckpointFromDfs(version, localDir, mapping, checkpointUniqueId)

@@ -110,12 +110,12 @@ final class OpenStore private[mooring] (
   def isTaken: Boolean = state.get == Taken
 
   /**
-   * Goes on to the version by the changelogs since the one it stands at; false when that can not be: it has ended, or
-   * began with a snapshot of which files may be gone soon. What is thrown leaves it fit only to be dropped.
+   * Goes on to the version by the changelogs since the one it stands at; false when that can not be, as when it has ended.
+   * What is thrown leaves it fit only to be dropped.
    */
   def goOn(copied: CopiedVersion): Boolean =
     try door.exclusively {
-      state.get == Held && door.mayBuildOnItsBase(copied.versions) && copied.hasColumnFamilies == hasColumnFamilies &&
+      state.get == Held && copied.hasColumnFamilies == hasColumnFamilies &&
         door.goOn(copied.versions, copied.counts)
     } finally closeIfDropped()
 

@@ -59,22 +59,38 @@ private object Replay {
   private type Change = (RecordType.Value, Array[Byte], Array[Byte])
 
   /**
-   * The order in which to write these keys: neighbours in it are neighbours in memory, too, which makes writing cheaper. It
-   * need not be exact, and costs much less than an exact one: by the first bytes in which the keys differ. The changes of
-   * one key stay in theirs.
+   * The order in which to write these keys, each by its place here: neighbours in it are neighbours in memory, too. Those of
+   * equal keys keep theirs. By words of eight bytes, as to compare the keys one with another takes many times as long.
    */
-  private[mooring] def nearlySorted(keys: IndexedSeq[Array[Byte]]): Array[Int] = {
-    val start = commonPrefix(keys)
-    val bits = 64 - java.lang.Long.numberOfLeadingZeros(keys.length.toLong) // of an index, below those of the key
-    val mask = (1L << bits) - 1
-    val order = Array.tabulate(keys.length)(index => (wordAt(keys(index), start) ^ Long.MinValue) & ~mask | index)
-    Arrays.sort(order) // as signed numbers, hence the first bit turned
-    order.map(word => (word & mask).toInt)
+  private[mooring] def order(keys: Array[Array[Byte]]): Array[Int] = {
+    val order = keys.indices.toArray
+    sort(keys, order, 0, keys.length, sorted = -1)
+    order
   }
 
-  private def commonPrefix(keys: IndexedSeq[Array[Byte]]): Int = {
-    val first = keys.headOption.getOrElse(Array.emptyByteArray)
-    keys.foldLeft(first.length) { (length, key) =>
+  /** Of this part, whose keys are in order as far as their first `sorted` bytes go, and alike in these. */
+  private def sort(keys: Array[Array[Byte]], order: Array[Int], from: Int, until: Int, sorted: Int): Unit = {
+    val before = Arrays.copyOfRange(order, from, until)
+    val start = commonPrefix(keys, before)
+    if (start > sorted) { // else the shorter ones are as if zeros came after them
+      val mask = (1L << (64 - java.lang.Long.numberOfLeadingZeros(before.length.toLong))) - 1 // of a place, below a key's bits
+      val words = Array.tabulate(before.length)(place => (wordAt(keys(before(place)), start) ^ Long.MinValue) & ~mask | place)
+      Arrays.sort(words) // as signed numbers, hence the first bit turned
+      for (place <- words.indices) order(from + place) = before((words(place) & mask).toInt)
+      var first = 0
+      while (first < words.length) {
+        var end = first + 1
+        while (end < words.length && (words(end) & ~mask) == (words(first) & ~mask)) end += 1
+        if (end > first + 1) sort(keys, order, from + first, from + end, start)
+        first = end
+      }
+    }
+  }
+
+  private def commonPrefix(keys: Array[Array[Byte]], places: Array[Int]): Int = {
+    val first = places.headOption.fold(Array.emptyByteArray)(keys)
+    places.foldLeft(first.length) { (length, place) =>
+      val key = keys(place)
       val differs = Arrays.mismatch(first, 0, length, key, 0, math.min(length, key.length))
       if (differs < 0) length else differs
     }
@@ -99,7 +115,7 @@ private object Replay {
     def write(): Unit = if (changes.nonEmpty) {
       val batch = new WriteBatch()
       try {
-        nearlySorted(changes.view.map(_._2).toIndexedSeq).iterator.map(changes).foreach {
+        order(changes.view.map(_._2).toArray).iterator.map(changes).foreach {
           case (RecordType.PUT_RECORD, key, value) => batch.put(key, value)
           case (RecordType.DELETE_RECORD, key, _) => batch.delete(key)
           case (RecordType.MERGE_RECORD, key, value) => batch.merge(key, value)

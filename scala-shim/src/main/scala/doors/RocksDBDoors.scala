@@ -178,7 +178,10 @@ private class RocksDBDoor(
     val result =
       try {
         // A copy of another version that can not go on is thrown away, its files with it; the store is opened as without it.
-        if (isFresh && (loadEmpty || !(standsAt(version, stateStoreCkptId) || catchesUp(version, stateStoreCkptId)))) throwAway()
+        if (isFresh) {
+          if (loadEmpty || !(standsAt(version, stateStoreCkptId) || catchesUp(version, stateStoreCkptId))) throwAway()
+          else if (!mayNameItsBase) files.forgetOrigins()
+        }
         isFresh = false
         if (before.failedLoads > 1) watcher.distrusting()
         super.load(version, stateStoreCkptId, readOnly, loadEmpty)
@@ -216,7 +219,7 @@ private class RocksDBDoor(
   private def catchesUp(version: Long, id: Option[String]): Boolean = loadedVersion > 0 && loadedVersion < version && id.exists { last =>
     try {
       val lineage = lineageOf(version, last)
-      mayBuildOnItsBase(lineage) && !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && goOn(lineage, None)
+      !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && goOn(lineage, None)
     } catch {
       case NonFatal(_) if !RocksDBDoor.taskIsKilled => false // its files are read in another way, which tells what is wrong
     }
@@ -224,9 +227,12 @@ private class RocksDBDoor(
 
   private def lineageOf(version: Long, id: String): Seq[(Long, String)] = {
     val changelog = files.getChangelogReader(version, Some(id))
-    try changelog.lineage.toSeq.map(one => one.version -> one.checkpointUniqueId).sorted :+ (version -> id)
+    try versionsIn(changelog.lineage) :+ (version -> id)
     finally changelog.closeIfNeeded()
   }
+
+  private def versionsIn(lineage: Array[LineageItem]): Seq[(Long, String)] =
+    lineage.toSeq.map(one => one.version -> one.checkpointUniqueId).sorted
 
   /** A version that made a column family has a snapshot besides its changelog, which alone tells of that. */
   private def hasSnapshotOf(versions: Seq[(Long, String)]): Boolean =
@@ -245,13 +251,12 @@ private class RocksDBDoor(
   def beganWith: Option[(Long, String)] = files.beganWith
 
   /**
-   * Whether its own next snapshot may name files of the snapshot that it began with, once it has come to the end of this
-   * lineage: the checkpoint must still have them then. Spark uploads those anew that may be removed by then, unless it is
-   * told not to look. Then the files of an older snapshot than the lineage's have to be some way from their end, as they are
-   * removed with the versions that are not retained any more: by a quarter of their number, and two at least.
+   * Whether the checkpoint will still have the files of the snapshot that it began with when its own next snapshot names
+   * them. Those of an older one than the newest are removed with the versions that are not retained any more; a quarter of
+   * their number, and two at least, are left until then.
    */
-  def mayBuildOnItsBase(lineage: Seq[(Long, String)]): Boolean = beganWith.isEmpty || conf.checkStaleReusedFilesInSnapshot || {
-    val (age, retained) = (ageOfBase(lineage), conf.minVersionsToRetain.toLong)
+  private def mayNameItsBase: Boolean = {
+    val (age, retained) = (ageOfBase(versionsIn(lineageManager.getLineageForCurrVersion())), conf.minVersionsToRetain.toLong)
     age == 0 || age * 4 <= retained * 3 && age + 2 <= retained
   }
 
