@@ -1,0 +1,219 @@
+"""One state store on a real checkpoint directory, as its owner writes it, and an open copy of it, in one JVM."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+STATE = "org.apache.spark.sql.execution.streaming.state"
+DOORS = f"{STATE}.mooring"
+
+
+def scala_object(jvm: Any, name: str) -> Any:
+    return jvm.java.lang.Class.forName(f"{name}$").getField("MODULE$").get(None)
+
+
+class Store:
+    """A state store with one key, whose value each commit changes; and an open copy of it."""
+
+    def __init__(self, jvm: Any, session: Any, directory: Path, has_column_families: bool = False) -> None:
+        self._jvm, self._state = jvm, jvm.org.apache.spark.sql.execution.streaming.state
+        self._none = jvm.scala.Option.apply(None)
+        self._has_column_families = has_column_families
+        self.checkpoint = directory / "state" / "0" / "0"
+        self.path = jvm.org.apache.hadoop.fs.Path(self.checkpoint.as_uri())
+        self._access = scala_object(jvm, f"{DOORS}.CheckpointAccess").of(session)
+        self._conf = scala_object(jvm, f"{STATE}.RocksDBConf").apply(self._access.stores())
+        working, hadoop = jvm.java.io.File(str(directory / "owner")), self._access.hadoopConf()
+        self._owner = self._state.RocksDB(
+            self.path.toString(),
+            self._conf,
+            working,
+            hadoop,
+            "owner",
+            has_column_families,
+            True,
+            0,
+            self._none,
+            self._none,
+        )
+        self._copy = jvm.io.mooring.InstanceOfCopy(self.path, 0, self._access, jvm.java.util.concurrent.Semaphore(1))
+        self.ids: list[str | None] = [None]
+        self.values = [b""]
+        self._commits = 0
+        self.pairs: list[dict[bytes, bytes]] = [{}]
+        """All keys and values, of each version."""
+        self.counts: list[Any] = [None]
+        """How many keys the owner says that there are."""
+        self.began_with = -1
+        """The version of the snapshot that the instance which took over builds on, 0 for the empty store."""
+
+    def commit(self, with_snapshot: bool = False, draw: random.Random | None = None) -> None:
+        """The next version, as its owner writes it; with some changes of other keys, if they are to be drawn."""
+        self._load(self._owner, len(self.ids) - 1)
+        if self._has_column_families:
+            self._owner.createColFamilyIfAbsent("default", False)
+        self._commits += 1
+        self.values.append(f"commit {self._commits}".encode())
+        self._owner.put(b"key", self.values[-1], "default", False, False, False)
+        pairs = dict(self.pairs[-1])
+        for _ in range(50 if draw else 0):
+            self._change(pairs, draw)
+        self.pairs.append(pairs | {b"key": self.values[-1]})
+        self.ids.append(self._owner.commit(with_snapshot)._2().stateStoreCkptId().get())
+        metrics = self._owner.metricsOpt().get()
+        self.counts.append(self.key_counts(metrics.numCommittedKeys(), metrics.numInternalKeys()))
+
+    def key_counts(self, keys: int, internal: int = 0) -> Any:
+        return self._state.mooring.KeyCounts(keys, internal)
+
+    def _change(self, pairs: dict[bytes, bytes], draw: random.Random) -> None:
+        """One change, of the kinds that a changelog knows; some values are long, so that there are several batches."""
+        number, value = draw.randrange(60), draw.randbytes(draw.choice([8, 40_000]))
+        # Of two lengths, and some alike in more than the eight bytes that a copy orders them by.
+        key = b"%03d" % number if number % 2 else b"%02d---------%d" % divmod(number, 10)
+        kinds = ["put", "remove", "merge", "delete range"] if self._has_column_families else ["put", "remove"]
+        kind = draw.choices(kinds, [10, 6, 4, 1][: len(kinds)])[0]
+        if kind == "put":
+            self._owner.put(key, value, "default", False, False, False)
+            pairs[key] = value
+        elif kind == "remove":
+            self._owner.remove(key, "default", False, False, False)
+            pairs.pop(key, None)
+        elif kind == "merge":
+            self._owner.merge(key, value, "default", False, False, False)
+            pairs[key] = pairs.get(key, b"") + value  # without a delimiter, by default
+        else:
+            end = b"%03d" % (number + draw.randrange(1, 6))
+            self._owner.deleteRange(key, end, "default", False, False)
+            for gone in [each for each in pairs if key <= each < end]:
+                del pairs[gone]
+
+    def give_up(self, version: int) -> None:
+        """What was committed from that version on does not count."""
+        del self.ids[version:], self.values[version:], self.pairs[version:], self.counts[version:]
+
+    def copy(self, version: int, is_counted: bool = False) -> None:
+        """Open a copy at that version, which the next one's changelog names; maybe with its number of keys."""
+        files = self._jvm.io.mooring.MooringCheckpointFileManager(self.path, self._access.hadoopConf())
+        later = self._jvm.org.apache.hadoop.fs.Path(self.path, self.changelog(version + 1).name)
+        lineage = scala_object(self._jvm, f"{DOORS}.StateFiles").lineage(files, later, self._access.codec())
+        copied = self._state.mooring.CopiedVersion(
+            lineage.versions(),
+            self._has_column_families,
+            self._jvm.scala.Option.apply(self.counts[version] if is_counted else None),
+        )
+        assert self._copy.bringTo(copied)
+
+    def keep_snapshots(self, shelf: Any) -> None:
+        """This host has fetched all archives that there are."""
+        for archive in self.checkpoint.glob("*.zip"):
+            path = self._jvm.org.apache.hadoop.fs.Path(archive.as_uri())
+            shelf.take(archive.name, path.getFileSystem(self._access.hadoopConf()).open(path))
+
+    def upload_snapshot(self) -> None:
+        """As the owner does every minute: later changelogs tell of no version before the snapshot."""
+        self._owner.doMaintenance()
+
+    def taken_over(self, version: int) -> bytes:
+        """The value of the key, once a provider has taken the copy and loaded that version."""
+        taken = self._take()
+        try:
+            self._load(taken, version)
+            self.began_with = _version(taken.beganWith())
+            return bytes(taken.get(b"key", "default"))
+        finally:
+            taken.close()
+
+    def pairs_taken_over(self, version: int) -> tuple[dict[bytes, bytes], int]:
+        """All keys and values of that version in a copy that was taken over, and how many it counts."""
+        taken = self._take()
+        try:
+            self._load(taken, version)
+            found, pairs = {}, taken.iterator()
+            while pairs.hasNext():
+                pair = pairs.next()
+                found[bytes(pair.key())] = bytes(pair.value())
+            taken.commit(False)
+            return found, taken.metricsOpt().get().numCommittedKeys()
+        finally:
+            taken.close()
+
+    def owner_is_the_copy(self) -> None:
+        """A provider has taken the copy, and commits from now on."""
+        self._owner.close()
+        self._owner = self._take()
+
+    def began_with_now(self) -> int:
+        """The version of the snapshot that the owner builds on, 0 for the empty store."""
+        return _version(self._owner.beganWith())
+
+    def files_of_snapshot(self, version: int) -> set[str]:
+        archive = self._jvm.java.io.FileInputStream(str(self.checkpoint / f"{version}_{self.ids[version]}.zip"))
+        needed = scala_object(self._jvm, f"{DOORS}.StateFiles").neededBy(archive)
+        return {needed.apply(number)._1().rpartition("/")[2] for number in range(needed.size())}
+
+    def opened_from_the_checkpoint(self, version: int) -> bytes:
+        """The value of the key, as an instance of stock Spark finds it that has nothing here."""
+        working = self._jvm.java.io.File(str(self.checkpoint.parent / "anew"))
+        opened = self._state.RocksDB(
+            self.path.toString(),
+            self._conf,
+            working,
+            self._access.hadoopConf(),
+            "anew",
+            self._has_column_families,
+            True,
+            0,
+            self._none,
+            self._none,
+        )
+        try:
+            self._load(opened, version)
+            return bytes(opened.get(b"key", "default"))
+        finally:
+            opened.close()
+
+    def opened_again(self, version: int, is_killed: bool, writes: bool = False, writes_late: bool = False) -> bytes:
+        """The value of the key when the owner's task has opened the version and failed, and the next one opens it.
+
+        `writes_late`: what the task's Python had begun to write comes after the roll-back.
+        """
+        contexts = scala_object(self._jvm, "org.apache.spark.TaskContext")
+        task = contexts.empty()
+        contexts.setTaskContext(task)
+        try:
+            self._load(self._owner, version)
+            if writes:
+                self._write()
+            if is_killed:
+                task.markInterrupted("killed")
+            self._owner.rollback()
+        finally:
+            contexts.unset()
+        if writes_late:
+            self._write()
+        self._load(self._owner, version)
+        return bytes(self._owner.get(b"key", "default"))
+
+    def _write(self) -> None:
+        self._owner.put(b"key", b"of no version", "default", False, False, False)
+
+    def _take(self) -> Any:
+        stores = scala_object(self._jvm, f"{DOORS}.OpenStores")
+        return stores.take(self.path.toString(), self._conf, self._has_column_families, True, 0, self._none).get()
+
+    def changelog(self, version: int) -> Path:
+        return self.checkpoint / f"{version}_{self.ids[version]}.changelog"
+
+    def close(self) -> None:
+        self._copy.close()
+        self._owner.close()
+
+    def _load(self, store: Any, version: int) -> None:
+        store.load(version, self._jvm.scala.Option.apply(self.ids[version]), False, False)
+
+
+def _version(snapshot: Any) -> int:
+    return snapshot.get()._1() if snapshot.isDefined() else 0
