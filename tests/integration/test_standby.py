@@ -67,20 +67,28 @@ def test_copies_beyond_the_limit_are_files(tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 def test_an_executor_that_joins_has_compiled_what_the_others_have_before_its_first_task(tmp_path: Path) -> None:
-    with warm(tmp_path, files=24) as here:
+    with warm(tmp_path, files=44) as here:
         before = here.cluster.executors()
         while here.load.committed() < 12:  # executors are asked what they have loaded after ten
             here.load.feed(here.job)
         here.cluster.kill_executor(HOSTS[1])
-        here.job.wait_until(lambda: len(here.job.executors()) == len(HOSTS), "another executor in its place", 120)
-        (joined,) = {one.id for one in here.cluster.executors()} - {one.id for one in before}
-        log = next(here.cluster.work_dir.rglob(f"*/{joined}/stderr"))
-        here.load.feed(here.job, 2)
-        here.job.wait_until(lambda: "Running task" in log.read_text(errors="replace"), "it to have tasks", 60)
-        said, _, _ = log.read_text(errors="replace").partition("Running task")
-    print(re.findall("Mooring: .* classes are loaded.*", said))
+        found: list[Path] = []
+
+        def log() -> str:
+            """Of the executor that comes in its place."""
+            joined = {one.id for one in here.cluster.executors()} - {one.id for one in before}
+            found.extend(file for id in joined for file in here.cluster.work_dir.rglob(f"*/{id}/stderr"))
+            return found[0].read_text(errors="replace") if found else ""
+
+        while "Running task" not in log() or "shuffles are read" not in log():
+            here.load.feed(here.job)  # it reads what tasks read that run meanwhile
+            time.sleep(0.5)  # for some fifteen seconds, and there are not many files
+        said, _, since = log().partition("Running task")
+    print(re.findall("Mooring: .* classes are loaded.*|Mooring: .* shuffles are read.*", log()))
     assert "classes are loaded" in said
     assert said.count("Code generated in") >= 10
+    assert "a task's code read" in said
+    assert int(re.findall(r"(\d+) shuffles are read", since)[0]) >= 1
 
 
 @pytest.mark.heavy

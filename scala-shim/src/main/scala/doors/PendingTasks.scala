@@ -3,7 +3,10 @@ package org.apache.spark.scheduler.mooring
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.{MapOutputTrackerMaster, SparkContext}
-import org.apache.spark.scheduler.{ShuffleMapStage, TaskSchedulerImpl, TaskSetManager}
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.scheduler.{ShuffleMapStage, Task, TaskSchedulerImpl, TaskSetManager}
+import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
+import org.apache.spark.storage.BroadcastBlockId
 
 /** The tasks of running stages that Spark has not started yet, or will start again. */
 object PendingTasks {
@@ -66,6 +69,33 @@ object PendingTasks {
         .exists(_.withMapStatuses(_.exists(status => status != null && status.location.executorId == executor)))
     case _ => false // somebody else's scheduler
   }
+
+  /**
+   * The code of tasks that read shuffles and run just now, each as the block of a broadcast. All files of these shuffles
+   * are there, and while the tasks run nobody removes them. None when there will not be such tasks before `joining`,
+   * an executor that is not ready yet, can work: there is no other, or tasks wait and none runs.
+   */
+  def codeOfReaders(context: SparkContext, joining: String): Option[Seq[String]] = (context.taskScheduler, context.schedulerBackend) match {
+    case (scheduler: TaskSchedulerImpl, backend: CoarseGrainedSchedulerBackend) =>
+      val stages = scheduler.synchronized(scheduler.rootPool.getSortedTaskSetQueue.filterNot(_.isZombie).toSeq)
+      val running = stages.filter(_.runningTasks > 0)
+      val isAlone = backend.getExecutorIds().forall(_ == joining)
+      Option.unless(isAlone || (stages.nonEmpty && running.isEmpty)) {
+        val readers = running.filter { stage =>
+          val writers = writersFor(context, stage.taskSet.stageId)
+          writers.nonEmpty && writers.forall(_.isAvailable)
+        }
+        readers.flatMap(_.tasks.headOption).flatMap(codeOf)
+      }
+    case _ => None // somebody else's scheduler, or this process alone
+  }
+
+  /** Private in Spark 4.2, of both kinds of tasks. */
+  private def codeOf(task: Task[_]): Option[String] =
+    for {
+      field <- task.getClass.getDeclaredFields.find(field => field.getName == "taskBinary" || field.getName.endsWith("$$taskBinary"))
+      code <- { field.setAccessible(true); Option(field.get(task)) }.collect { case broadcast: Broadcast[_] => broadcast }
+    } yield BroadcastBlockId(code.id, "piece0").name
 
   private def writersFor(context: SparkContext, stage: Int): Seq[ShuffleMapStage] =
     context.dagScheduler.stageIdToStage.get(stage).toSeq.flatMap(_.parents).collect { case writer: ShuffleMapStage => writer }

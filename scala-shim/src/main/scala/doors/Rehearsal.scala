@@ -70,7 +70,8 @@ object Rehearsal {
     found.get(of)
   }
 
-  private def asFarAsPossible(work: => Any): Unit =
-    try { work; () }
-    catch { case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => } // it comes with the first task, or never
+  /** Whether it was possible; else it comes with the first task, or never. */
+  def asFarAsPossible(work: => Any): Boolean =
+    try { work; true }
+    catch { case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] || e.isInstanceOf[StackOverflowError] => false }
 }

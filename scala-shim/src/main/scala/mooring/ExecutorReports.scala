@@ -95,6 +95,12 @@ object ExecutorReports {
     }
   }.getOrElse(Rehearsal.Nothing)
 
+  /** Of tasks that read shuffles and run now, as blocks; None when there will be no such tasks before this executor works. */
+  def codeOfReaders(): Option[Seq[String]] = context.flatMap { ctx =>
+    Option(ctx.ask(Json.write(Map("report" -> "readers", "executor" -> ctx.executorID()))))
+      .map(answer => Json.read(answer.toString)).filter(_.has("code")).map(texts(_, "code"))
+  }
+
   def rehearsal(mine: Rehearsal): Unit =
     send(Map("report" -> "rehearsal", "classes" -> mine.classes, "sources" -> mine.sources))
 

@@ -33,7 +33,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private val takesOver = placing && settings.copies > 0
   private val stuckTasks = Option.when(takesOver)(new StuckTasks(context))
   private val liveness = Option.when(takesOver)(new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
-  val reports = new ReportDesk(bridge, table, standbys, liveness, census, rehearsals, () => mayBeTold)
+  val reports = new ReportDesk(context, bridge, table, standbys, liveness, census, rehearsals, () => mayBeTold)
 
   /** Whether committed state is listed in Delta tables. */
   val isCatalogued: Boolean = placing && Catalogue.isOn(settings)
@@ -192,6 +192,7 @@ private final class MooringDriverPlugin extends DriverPlugin {
 private final class MooringExecutorPlugin extends ExecutorPlugin {
   private var sweep: Option[HostStoreSweep] = None
   private var versions: Option[VersionWatch] = None
+  private var firstReads: Option[Thread] = None
 
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = Aside.otherwise("executor part", ()) {
     val settings = SettingsTable.read(context.conf().getAll.toMap)
@@ -227,9 +228,11 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
     val began = System.nanoTime()
     val store = Daemon.start("mooring-warm-up")(Aside.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)))
     @volatile var rehearsed = Rehearsal.Nothing
+    @volatile var codeIsRead = false
     val rehearsal = Daemon.start("mooring-rehearsal")(Aside.otherwise("rehearsal", ()) {
       try {
         rehearsed = ExecutorReports.rehearsal()
+        if (rehearsed != Rehearsal.Nothing) codeIsRead = FirstReads.code()
         rehearsed.attend(conf)
       } catch { case _: InterruptedException => } // it takes too long: what is missing comes with the first task
     })
@@ -237,13 +240,15 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
     rehearsal.interrupt()
     if (rehearsed != Rehearsal.Nothing) {
       store.join(MooringExecutorPlugin.LongestWarmUpMs)
-      Say.info(s"${rehearsed.classes.size} classes are loaded, ${rehearsed.sources.size} pieces of code compiled, as the queries that " +
-        s"run use them, after ${(System.nanoTime() - began) / 1000000} ms")
+      Say.info(s"${rehearsed.classes.size} classes are loaded, ${rehearsed.sources.size} pieces of code compiled${if (codeIsRead) ", a task's code read" else ""}, " +
+        s"as the queries that run use them, after ${(System.nanoTime() - began) / 1000000} ms")
+      firstReads = Some(FirstReads.begin())
     }
   }
 
   override def shutdown(): Unit = {
     sweep.foreach(_.stop())
+    firstReads.foreach(_.interrupt())
     versions.foreach(_.stop())
     Copies.use(None)
     Prefetch.use(None)

@@ -291,7 +291,7 @@ final class Census(bridge: Bridge) {
 
 /** What executors report, added up for metrics and passed on to the agent. */
 final class ReportDesk(
-    bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], liveness: Option[Liveness], census: Census,
+    context: SparkContext, bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], liveness: Option[Liveness], census: Census,
     rehearsals: Rehearsals, agentIsComing: () => Boolean) {
   private val localBytes, remoteBytes = new AtomicLong
   private val versions = new ConcurrentHashMap[String, Long]() // executor -> version that was told to the agent
@@ -303,6 +303,7 @@ final class ReportDesk(
       case "joins" =>
         val rehearsal = rehearsals.now
         Json.write(Map("classes" -> rehearsal.classes, "sources" -> rehearsal.sources))
+      case "readers" => Json.write(PendingTasks.codeOfReaders(context, report.get("executor").asText()).map("code" -> _).toMap)
       case "version" => newestVersion(report.get("executor").asText(), report.get("version").asLong())
       case kind =>
         take(kind, report)
