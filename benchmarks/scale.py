@@ -27,6 +27,7 @@ from typing import Any
 from benchmarks.figures import Row
 from benchmarks.machine import this_machine
 from benchmarks.move import Change
+from benchmarks.newcomers import coming_up
 from benchmarks.sides import CHANGELOG, Side, in_turn, mooring, stock
 from benchmarks.storage.kinds import storage
 from benchmarks.working import Seen, Working, built_states, compared, hosts_for, is_even
@@ -89,16 +90,15 @@ def _grown(cluster: SparkCluster, side: Side, checkpoint: Path, plan: Plan) -> I
     working.wait_for_commits(1 + plan.batches_quiet)  # the one that is under way is not among them
     time.sleep(ASKED_AFTER)
     at = time.time()
-    for host in later:
-        cluster.revive_host(host)
     working.hosts = AFTER
     job = working.submission
-    job.wait_for_executors(AFTER, timeout=120)
-    if side.name != "stock":
-        job.wait_until(lambda: is_even(working.status(), AFTER), "an even plan on four hosts", MOST_SECONDS)
-    over_at = time.time()
-    working.wait_for_commits(BATCHES_AFTER)
-    end = time.time()
+    with coming_up(cluster, later, job.application):
+        job.wait_for_executors(AFTER, timeout=120)
+        if side.name != "stock":
+            job.wait_until(lambda: is_even(working.status(), AFTER), "an even plan on four hosts", MOST_SECONDS)
+        over_at = time.time()
+        working.wait_for_commits(BATCHES_AFTER)
+        end = time.time()
     moved = _moves(working) - moves
     figures = Change(quiet_from, at, over_at, end).figures(working.finish())
     yield "two hosts to four", figures if side.name == "stock" else {**figures, "moves": moved}
