@@ -49,7 +49,13 @@ def coming_up(cluster: SparkCluster, names: Iterable[str], application: str) -> 
 
 
 def set_priority(host: SparkHost, nice: int) -> bool:
-    """Of the Worker and all that it starts, which are one session; whether the kernel knows priorities of sessions."""
+    """Of the Worker and all that it starts, which are one session; whether the kernel goes by priorities of sessions.
+
+    It does not where that is switched off, nor inside a control group for processors.
+    """
+    if _text("/proc/sys/kernel/sched_autogroup_enabled") != "1" or not _shares_all_processors():
+        say(f"the priority of host {host.address} stays as it is: the kernel does not go by sessions here")
+        return False
     for _ in range(_TRIES):
         try:
             Path(f"/proc/{host.worker.pid}/autogroup").write_text(str(nice))
@@ -61,6 +67,21 @@ def set_priority(host: SparkHost, nice: int) -> bool:
             return False
     say(f"the priority of host {host.address} stays as it is: the kernel was asked {_TRIES} times")
     return False
+
+
+def _shares_all_processors() -> bool:
+    """Whether no control group for processors is between this process and the kernel."""
+    groups = [line.split(":", 2) for line in _text("/proc/self/cgroup").splitlines()]
+    first = [path for _, controllers, path in groups if "cpu" in controllers.split(",")]
+    second = [path for number, _, path in groups if number == "0"]
+    return (first or second) == ["/"]
+
+
+def _text(file: str) -> str:
+    try:
+        return Path(file).read_text().strip()
+    except OSError:  # another system
+        return ""
 
 
 class FirstTask:

@@ -21,31 +21,31 @@ def context(jvm: Any) -> Iterator[Any]:
     context.stop()
 
 
-def broadcast(jvm: Any, context: Any, beside: Any) -> str:
-    """The block of an RDD and something beside it, made as Spark makes that of a task's code."""
+def broadcast(jvm: Any, context: Any, beside: Any) -> int:
+    """The broadcast of an RDD and something beside it, made as Spark makes that of a task's code."""
     rdd = context.emptyRDD().rdd()
     any_class = jvm.scala.reflect.ClassTag.Any()
     serializer = jvm.org.apache.spark.SparkEnv.get().closureSerializer().newInstance()
     code = serializer.serialize(jvm.scala.Tuple2(rdd, beside), any_class).array()
-    return f"broadcast_{context.broadcast(code).id()}_piece0"
+    return int(context.broadcast(code).id())
 
 
 def test_a_tasks_code_is_read(jvm: Any, context: Any) -> None:
-    block = broadcast(jvm, context, "a function")
-    code = scala_object(jvm, f"{DOORS}.TaskReads").code(block)
+    id = broadcast(jvm, context, "a function")
+    code = scala_object(jvm, f"{DOORS}.TaskReads").code(id)
     assert code._1().getClass().getName() == "org.apache.spark.rdd.EmptyRDD"
     assert code._2() == "a function"
 
 
-def test_reading_ends_at_the_first_class_of_the_users(jvm: Any, context: Any) -> None:
-    block = broadcast(jvm, context, jvm.org.apache.commons.lang3.mutable.MutableObject("a user's"))
+def test_code_with_a_class_of_the_users_is_not_read(jvm: Any, context: Any) -> None:
+    id = broadcast(jvm, context, jvm.org.apache.commons.lang3.mutable.MutableObject("a user's"))
     with pytest.raises(Py4JJavaError, match=r"ClassNotFoundException: org\.apache\.commons\.lang3\.mutable\.Mu"):
-        scala_object(jvm, f"{DOORS}.TaskReads").code(block)
+        scala_object(jvm, f"{DOORS}.TaskReads").code(id)
 
 
 def test_a_broadcast_that_is_gone_is_named(jvm: Any, context: Any) -> None:
-    with pytest.raises(Py4JJavaError, match="NoSuchElementException: broadcast_4711_piece0"):
-        scala_object(jvm, f"{DOORS}.TaskReads").code("broadcast_4711_piece0")
+    with pytest.raises(Py4JJavaError, match="NoSuchElementException: broadcast 4711 "):
+        scala_object(jvm, f"{DOORS}.TaskReads").code(4711)
 
 
 def test_an_application_in_one_process_has_no_other_executors_whose_code_is_read(jvm: Any, context: Any) -> None:

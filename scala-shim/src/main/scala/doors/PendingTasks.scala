@@ -6,10 +6,10 @@ import org.apache.spark.{MapOutputTrackerMaster, SparkContext}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.scheduler.{ShuffleMapStage, Task, TaskSchedulerImpl, TaskSetManager}
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
-import org.apache.spark.storage.BroadcastBlockId
 
 /** The tasks of running stages that Spark has not started yet, or will start again. */
 object PendingTasks {
+  private val FewStages = 4 // each executor that joins asks some times
 
   /**
    * Has the tasks that wait for an executor that is gone wait for another one, which `instead` names for stage and partition.
@@ -71,31 +71,28 @@ object PendingTasks {
   }
 
   /**
-   * The code of tasks that read shuffles and run just now, each as the block of a broadcast. All files of these shuffles
-   * are there, and while the tasks run nobody removes them. None when there will not be such tasks before `joining`,
-   * an executor that is not ready yet, can work: there is no other, or tasks wait and none runs.
+   * The code of tasks that read shuffles and run just now, of a few stages, each as the id of a broadcast. All files of
+   * these shuffles are there, and while the tasks run nobody removes them. None when there is no executor but `joining`,
+   * which is not ready yet: nothing will run before it does.
    */
-  def codeOfReaders(context: SparkContext, joining: String): Option[Seq[String]] = (context.taskScheduler, context.schedulerBackend) match {
-    case (scheduler: TaskSchedulerImpl, backend: CoarseGrainedSchedulerBackend) =>
-      val stages = scheduler.synchronized(scheduler.rootPool.getSortedTaskSetQueue.filterNot(_.isZombie).toSeq)
-      val running = stages.filter(_.runningTasks > 0)
-      val isAlone = backend.getExecutorIds().forall(_ == joining)
-      Option.unless(isAlone || (stages.nonEmpty && running.isEmpty)) {
-        val readers = running.filter { stage =>
-          val writers = writersFor(context, stage.taskSet.stageId)
-          writers.nonEmpty && writers.forall(_.isAvailable)
-        }
-        readers.flatMap(_.tasks.headOption).flatMap(codeOf)
+  def codeOfReaders(context: SparkContext, joining: String): Option[Seq[Long]] = (context.taskScheduler, context.schedulerBackend) match {
+    case (scheduler: TaskSchedulerImpl, backend: CoarseGrainedSchedulerBackend) if backend.getExecutorIds().exists(_ != joining) =>
+      val running = scheduler.synchronized(
+        scheduler.rootPool.getSortedTaskSetQueue.filter(stage => !stage.isZombie && stage.runningTasks > 0).toSeq)
+      val readers = running.filter { stage =>
+        val writers = writersFor(context, stage.taskSet.stageId)
+        writers.nonEmpty && writers.forall(_.isAvailable)
       }
+      Some(readers.take(FewStages).flatMap(_.tasks.headOption).flatMap(codeOf))
     case _ => None // somebody else's scheduler, or this process alone
   }
 
   /** Private in Spark 4.2, of both kinds of tasks. */
-  private def codeOf(task: Task[_]): Option[String] =
+  private def codeOf(task: Task[_]): Option[Long] =
     for {
       field <- task.getClass.getDeclaredFields.find(field => field.getName == "taskBinary" || field.getName.endsWith("$$taskBinary"))
       code <- { field.setAccessible(true); Option(field.get(task)) }.collect { case broadcast: Broadcast[_] => broadcast }
-    } yield BroadcastBlockId(code.id, "piece0").name
+    } yield code.id
 
   private def writersFor(context: SparkContext, stage: Int): Seq[ShuffleMapStage] =
     context.dagScheduler.stageIdToStage.get(stage).toSeq.flatMap(_.parents).collect { case writer: ShuffleMapStage => writer }

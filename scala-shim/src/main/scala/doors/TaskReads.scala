@@ -1,5 +1,6 @@
 package org.apache.spark.sql.execution.streaming.state.mooring
 
+import java.io.InputStream
 import java.nio.ByteBuffer
 import java.util.UUID
 
@@ -7,41 +8,64 @@ import org.apache.spark.{MapOutputTrackerWorker, ShuffleDependency, SparkEnv, Ta
 import org.apache.spark.internal.config
 import org.apache.spark.io.CompressionCodec
 import org.apache.spark.rdd.RDD
+import org.apache.spark.serializer.JavaSerializer
 import org.apache.spark.shuffle.sort.SortShuffleManager
+import org.apache.spark.sql.execution.UnsafeRowSerializer
 import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreId, StateStoreProviderId}
-import org.apache.spark.storage.BlockId
+import org.apache.spark.storage.BroadcastBlockId
+import org.apache.spark.util.Utils
 
 /**
  * What tasks read before they compute: their code, which is a broadcast, and the files of a shuffle. An executor that
  * reads them once before its first task is connected with the others, and prepared for what tasks are made of. Nothing
- * that is read is kept, and of the user's own classes none is touched: who knows what they do when they are loaded.
+ * that is read is kept. Who knows what a user's own classes do when they are loaded? So code is read only as Spark
+ * writes it by default, and not where it has classes of others; of shuffles only those of Spark's own rows.
  */
 object TaskReads {
   private val LargestShuffleRead = 1024 * 1024L
   private val PartitionsLookedAt = 8
   private val FreshNs = 200L * 1000 * 1000
+  private val SparksOwn = "org.apache.spark."
 
-  /** The code of a task that runs somewhere, by its block: RDD and function. From the driver, which has just answered. */
-  def code(block: String): Any = {
+  /**
+   * The code of a task that runs somewhere, by its broadcast: RDD and function. From the driver, which has just answered.
+   * NoSuchElementException when it is gone, or too large for one piece; ClassNotFoundException when it has classes that
+   * are not known.
+   */
+  def code(broadcast: Long): Any = {
     val env = SparkEnv.get
-    val driver = env.blockManager.master.getLocations(BlockId(block)).find(_.isDriver).getOrElse(throw new NoSuchElementException(block))
-    val bytes = env.blockManager.blockTransferService.fetchBlockSync(driver.host, driver.port, driver.executorId, block, tempFileManager = null)
-    val stored = bytes.createInputStream()
-    val plain = if (env.conf.get(config.BROADCAST_COMPRESS)) CompressionCodec.createCodec(env.conf).compressedInputStream(stored) else stored
-    val stream = env.serializer.newInstance().deserializeStream(plain)
+    require(env.serializer.getClass == classOf[JavaSerializer], s"${env.serializer.getClass.getName} may run what the user has registered")
+    def atDriver(piece: Int) = env.blockManager.master.getLocations(BroadcastBlockId(broadcast, s"piece$piece")).find(_.isDriver)
+    val driver = atDriver(0).filter(_ => atDriver(1).isEmpty).getOrElse(throw new NoSuchElementException(s"broadcast $broadcast in one piece"))
+    val block = BroadcastBlockId(broadcast, "piece0").name
+    val stored = env.blockManager.blockTransferService.fetchBlockSync(driver.host, driver.port, driver.executorId, block, tempFileManager = null)
     val loader = new OnlyKnownClasses(Thread.currentThread.getContextClassLoader)
-    try env.closureSerializer.newInstance().deserialize[Any](ByteBuffer.wrap(stream.readObject[Array[Byte]]()), loader)
-    finally stream.close()
+    Utils.withContextClassLoader(loader) {
+      val stream = env.serializer.newInstance().deserializeStream(plain(stored.createInputStream()))
+      try env.closureSerializer.newInstance().deserialize[Any](ByteBuffer.wrap(stream.readObject[Array[Byte]]()), loader)
+      finally stream.close()
+    }
+  }
+
+  private def plain(stored: InputStream): InputStream = {
+    val conf = SparkEnv.get.conf
+    if (!conf.get(config.BROADCAST_COMPRESS)) stored
+    else {
+      val codec = CompressionCodec.getCodecName(conf)
+      require(!codec.contains('.') || codec.startsWith(SparksOwn), s"codec $codec is not Spark's own")
+      CompressionCodec.createCodec(conf, codec).compressedInputStream(stored)
+    }
   }
 
   /**
    * Reads the shuffles that a task of this code reads, of each one small partition; how many. Within a moment of when
-   * (`System.nanoTime`) the driver has said that such tasks run: who asks for the files of a shuffle that is gone waits
-   * for `spark.rpc.askTimeout`. Only with Spark's own shuffles: what others do when they are read nobody knows.
+   * (`System.nanoTime`) the driver was asked which such tasks run: who asks for the files of a shuffle that is gone
+   * waits for `spark.rpc.askTimeout`. Only with Spark's own shuffles: what others do when they are read nobody knows.
    */
-  def shuffles(code: Any, told: Long): Int = code match {
+  def shuffles(code: Any, asked: Long): Int = code match {
     case (rdd: RDD[_], _) if Option(SparkEnv.get.shuffleManager).exists(_.getClass == classOf[SortShuffleManager]) =>
-      inputs(rdd).count(input => System.nanoTime() - told < FreshNs && Rehearsal.asFarAsPossible(read(input)))
+      inputs(rdd).filter(_.serializer.getClass == classOf[UnsafeRowSerializer])
+        .count(input => System.nanoTime() - asked < FreshNs && Rehearsal.asFarAsPossible(read(input)))
     case _ => 0
   }
 

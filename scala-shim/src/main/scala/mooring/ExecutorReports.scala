@@ -95,10 +95,10 @@ object ExecutorReports {
     }
   }.getOrElse(Rehearsal.Nothing)
 
-  /** Of tasks that read shuffles and run now, as blocks; None when there will be no such tasks before this executor works. */
-  def codeOfReaders(): Option[Seq[String]] = context.flatMap { ctx =>
+  /** Of tasks that read shuffles and run now, as broadcasts; None when there will be none before this executor works. */
+  def codeOfReaders(): Option[Seq[Long]] = context.flatMap { ctx =>
     Option(ctx.ask(Json.write(Map("report" -> "readers", "executor" -> ctx.executorID()))))
-      .map(answer => Json.read(answer.toString)).filter(_.has("code")).map(texts(_, "code"))
+      .map(answer => Json.read(answer.toString)).filter(_.has("code")).map(_.get("code").elements().asScala.map(_.asLong()).toSeq)
   }
 
   def rehearsal(mine: Rehearsal): Unit =

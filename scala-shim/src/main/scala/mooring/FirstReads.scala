@@ -15,11 +15,33 @@ object FirstReads {
   private val FirstPauseMs = 3000L
   private val RoundPauseMs = 500L
 
-  /** Whether a task's code was there and could be read; waits for one for a second at most, and not when none will come. */
-  def code(): Boolean = some(block => if (Rehearsal.asFarAsPossible(TaskReads.code(block))) 1 else 0) > 0
+  /** Code of tasks that read shuffles and ran when (`System.nanoTime`) the driver was asked. */
+  private final case class Readers(code: Seq[Long], asked: Long)
 
-  /** On a thread of its own, which ends by itself, within some twenty seconds as a rule, or is interrupted. */
-  def begin(): Thread = Daemon.start("mooring-first-reads") {
+  /** As soon as there are some; of none when that does not happen within a second, or will not. */
+  private def readers(triesLeft: Int = MostTries): Readers = {
+    val asked = System.nanoTime()
+    ExecutorReports.codeOfReaders() match {
+      case Some(Nil) if triesLeft > 1 =>
+        Thread.sleep(PauseMs)
+        readers(triesLeft - 1)
+      case found => Readers(found.getOrElse(Nil), asked)
+    }
+  }
+
+  /** Whether a task's code was there and could be read; waits for one for a second at most, and not when none will come. */
+  def code(): Boolean = readers().code.exists(broadcast => Rehearsal.asFarAsPossible(TaskReads.code(broadcast)))
+
+  /** On a thread of its own, which ends by itself, within some twenty seconds as a rule. */
+  def begin(): FirstReads = new FirstReads
+}
+
+final class FirstReads {
+  import FirstReads._
+
+  @volatile private var isOver = false // what Spark waits with may swallow an interrupt
+
+  private val thread = Daemon.start("mooring-first-reads") {
     try Say.info(s"${shuffles()} shuffles are read as the queries that run do")
     catch {
       case _: InterruptedException => // the executor ends
@@ -27,29 +49,20 @@ object FirstReads {
     }
   }
 
+  def stop(): Unit = {
+    isOver = true
+    thread.interrupt()
+  }
+
   private def shuffles(): Int = {
     Thread.sleep(FirstPauseMs)
     Rehearsal.asFarAsPossible(TaskReads.askCoordinator())
-    (1 to Rounds).map { _ =>
+    (1 to Rounds).filterNot(_ => isOver).map { _ =>
       Thread.sleep(RoundPauseMs)
-      some { block =>
-        val told = System.nanoTime()
-        var count = 0
-        Rehearsal.asFarAsPossible { count = TaskReads.shuffles(TaskReads.code(block), told) }
-        count
-      }
+      val now = readers()
+      var count = 0
+      for (broadcast <- now.code) Rehearsal.asFarAsPossible { count += TaskReads.shuffles(TaskReads.code(broadcast), now.asked) }
+      count
     }.sum
-  }
-
-  /** What reading the code of tasks comes to when some run that read shuffles; 0 when that does not happen within a second. */
-  private def some(read: String => Int): Int = {
-    def look(triesLeft: Int): Int = ExecutorReports.codeOfReaders() match {
-      case Some(blocks) if blocks.nonEmpty => blocks.map(read).sum
-      case Some(_) if triesLeft > 1 =>
-        Thread.sleep(PauseMs)
-        look(triesLeft - 1)
-      case _ => 0 // none will run before this executor does, or they are far between
-    }
-    look(MostTries)
   }
 }

@@ -192,7 +192,7 @@ private final class MooringDriverPlugin extends DriverPlugin {
 private final class MooringExecutorPlugin extends ExecutorPlugin {
   private var sweep: Option[HostStoreSweep] = None
   private var versions: Option[VersionWatch] = None
-  private var firstReads: Option[Thread] = None
+  private var firstReads: Option[FirstReads] = None
 
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = Aside.otherwise("executor part", ()) {
     val settings = SettingsTable.read(context.conf().getAll.toMap)
@@ -232,7 +232,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
     val rehearsal = Daemon.start("mooring-rehearsal")(Aside.otherwise("rehearsal", ()) {
       try {
         rehearsed = ExecutorReports.rehearsal()
-        if (rehearsed != Rehearsal.Nothing) codeIsRead = FirstReads.code()
+        if (rehearsed != Rehearsal.Nothing) Rehearsal.asFarAsPossible { codeIsRead = FirstReads.code() }
         rehearsed.attend(conf)
       } catch { case _: InterruptedException => } // it takes too long: what is missing comes with the first task
     })
@@ -248,7 +248,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
 
   override def shutdown(): Unit = {
     sweep.foreach(_.stop())
-    firstReads.foreach(_.interrupt())
+    firstReads.foreach(_.stop())
     versions.foreach(_.stop())
     Copies.use(None)
     Prefetch.use(None)
