@@ -237,10 +237,11 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       } catch { case _: InterruptedException => } // it takes too long: what is missing comes with the first task
     })
     rehearsal.join(MooringExecutorPlugin.LongestWarmUpMs)
+    val all = if (rehearsal.isAlive) "Not all of " else ""
     rehearsal.interrupt()
     if (rehearsed != Rehearsal.Nothing) {
       store.join(MooringExecutorPlugin.LongestWarmUpMs)
-      Say.info(s"${rehearsed.classes.size} classes are loaded, ${rehearsed.sources.size} pieces of code compiled${if (codeIsRead) ", a task's code read" else ""}, " +
+      Say.info(s"$all${rehearsed.classes.size} classes are loaded, ${rehearsed.sources.size} pieces of code compiled${if (codeIsRead) ", a task's code read" else ""}, " +
         s"as the queries that run use them, after ${(System.nanoTime() - began) / 1000000} ms")
       firstReads = Some(FirstReads.begin())
     }
