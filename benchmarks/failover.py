@@ -48,11 +48,11 @@ from benchmarks.machine import this_machine
 from benchmarks.sides import CHANGELOG, Side, mooring, mooring_standby, stock
 from benchmarks.storage.kinds import storage
 from benchmarks.takeover import Kill, figures_of, losses
-from benchmarks.working import DECOMMISSION, Seen, Working, built_states, compared, hosts_for, tell_to_go
+from benchmarks.working import DECOMMISSION, Load, Seen, Working, built_states, compared, hosts_for, tell_to_go
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
 
-ROWS_A_BATCH = 80
+LOAD = Load(rows=80)
 QUIET_BATCHES = 10
 KILLED_AFTER = (0.2, 0.5, 0.8)
 """Seconds from a commit to the kill, one kill after the other: a batch begins every second."""
@@ -144,7 +144,7 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
 def _faults(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, plan: Plan) -> Iterator[Seen]:
     """What was done, and the figures of it; at the end those of the whole application."""
     conf = {CHANGELOG: str(case.changelog).lower(), **(DECOMMISSION if "notice" in case.faults else {})}
-    working = Working(cluster, side, storage(case.storage), checkpoint, ROWS_A_BATCH, conf)
+    working = Working(cluster, side, storage(case.storage), checkpoint, LOAD, conf)
     last_host = ""
     notices: list[Notice] = []
     working.wait_until_steady(max(plan.batches_first, case.batches_between))

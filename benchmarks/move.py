@@ -2,10 +2,10 @@
 
 For each size of state the state is built once, by stock Spark, and each side works on a copy of that checkpoint, on
 `slow` storage with changelog checkpointing on: batches of a fixed number of rows, one after the other, that open and
-commit all partitions. Mooring is asked to place a processor on the next host, in a circle of three, so that each goes
-where it has not been. Stock Spark has no moves, and makes the same change with its own means: an executor is told to go
-(SIGPWR, with `spark.decommission.enabled`), leaves, and another one takes over what it had. For one that is an executor
-with an even share of the partitions, or what is nearest to it.
+commit all partitions, with little work for each row and with much. Mooring is asked to place a processor on the next
+host, in a circle of three, so that each goes where it has not been. Stock Spark has no moves, and makes the same change
+with its own means: an executor is told to go (SIGPWR, with `spark.decommission.enabled`), leaves, and another one takes
+over what it had. For one that is an executor with an even share of the partitions, or what is nearest to it.
 
 A change begins amid a batch, after a stretch of quiet batches. It is over when Mooring has given the last final status;
 with stock Spark when the last executor is gone and the driver has another one in its place. Five batches more count.
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,7 +32,7 @@ from benchmarks.figures import Row, percentile
 from benchmarks.machine import this_machine
 from benchmarks.sides import CHANGELOG, Side, in_turn, mooring, stock
 from benchmarks.storage.kinds import storage
-from benchmarks.working import DECOMMISSION, HOSTS, Seen, Working, built_states, compared, hosts_for, tell_to_go
+from benchmarks.working import DECOMMISSION, HOSTS, Load, Seen, Working, built_states, compared, hosts_for, tell_to_go
 from mooring.errors import ClusterError
 from mooring.placement import StatusCode
 from mooring.testing.cluster import SparkCluster
@@ -49,6 +49,12 @@ ASKED_AFTER = (0.3, 0.9, 1.5)
 MOST_SECONDS = 600.0
 """For how long the final status of one request is waited for."""
 
+LIGHT = Load(rows=400)
+"""A batch takes half a second, which chance delays of a tenth of a second are a fifth of."""
+
+BUSY = Load(rows=400, outputs=1000)
+"""A batch takes about two seconds: processors that work, as they do for whom a fleet is changed."""
+
 SIDES = (stock, mooring)
 UNITS = {"worst-over-median": "x", "quiet-worst-over-median": "x"}
 
@@ -58,8 +64,7 @@ class Case:
     """One comparison: what is changed in each application, in this order."""
 
     storage: str
-    rows: int
-    """For each batch: so many that the batch takes about two seconds, and no chance delay decides which is longest."""
+    load: Load
     changes: tuple[str, ...]
     """Each `ONE` or `ALL`. Four after the other at the most, three of them of one: then each processor goes where it
     has not been."""
@@ -82,10 +87,10 @@ class Plan:
     """Batches that each change is compared with."""
 
 
-QUICK = Plan((0.1,), (Case("slow", 400, (ONE,)),), rounds=1, batches_first=10, batches_between=0, batches_quiet=5)
+QUICK = Plan((0.1,), (Case("slow", LIGHT, (ONE,)),), rounds=1, batches_first=10, batches_between=0, batches_quiet=5)
 FULL = Plan(
     (0.5, 1.0),
-    (Case("slow", 400, (ONE, ONE, ONE, ALL)),),
+    (Case("slow", LIGHT, (ONE, ONE, ONE, ALL)), Case("slow", BUSY, (ONE, ONE, ONE, ALL))),
     rounds=2,
     batches_first=20,
     batches_between=8,
@@ -106,7 +111,7 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
         for size, built in built_states(cluster, directory, plan.sizes_gb):
             for case in plan.cases:
                 observe = partial(_changes, cluster, case=case, plan=plan)
-                varied = {"storage": case.storage, "state_gb": size, "changelog": case.changelog, "rows": case.rows}
+                varied = {"storage": case.storage, "state_gb": size, "changelog": case.changelog, **asdict(case.load)}
                 rows += compared(cluster, in_turn(sides, plan.rounds), built, observe, UNITS, **varied)
     return {"name": "move", "machine": machine, "rows": rows}
 
@@ -114,7 +119,7 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
 def _changes(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, plan: Plan) -> Iterator[Seen]:
     """What was changed in one application, and the figures of it."""
     conf = {CHANGELOG: str(case.changelog).lower(), **DECOMMISSION}
-    working = Working(cluster, side, storage(case.storage), checkpoint, case.rows, conf)
+    working = Working(cluster, side, storage(case.storage), checkpoint, case.load, conf)
     working.wait_until_steady(plan.batches_first)
     means: Means = Notices(working) if side.name == "stock" else Requests(working)
     seen: list[tuple[str, Change]] = []

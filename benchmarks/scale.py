@@ -2,9 +2,10 @@
 
 For each size of state the state is built once, by stock Spark, and each side works on a copy of that checkpoint, on
 `slow` storage with changelog checkpointing on: batches of a fixed number of rows, one after the other, that open and
-commit all partitions. Two of four hosts are down when the application starts, and come up at the same time, amid a
-batch, after a stretch of quiet batches; the application takes an executor on each. With Mooring it is over when its
-plan is even on four; with stock Spark, which has no plan, when both executors are there. Ten batches more count.
+commit all partitions, with little work for each row and with much. Two of four hosts are down when the application
+starts, and come up at the same time, amid a batch, after a stretch of quiet batches; the application takes an executor
+on each. With Mooring it is over when its plan is even on four; with stock Spark, which has no plan, when both executors
+are there. Ten batches more count.
 
     worst-over-median        the longest batch from when the hosts come up until ten commits after it was over, to the
                              median of the quiet batches before
@@ -19,18 +20,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Row
 from benchmarks.machine import this_machine
-from benchmarks.move import Change
+from benchmarks.move import BUSY, LIGHT, Change
 from benchmarks.newcomers import coming_up
 from benchmarks.sides import CHANGELOG, Side, in_turn, mooring, stock
 from benchmarks.storage.kinds import storage
-from benchmarks.working import Seen, Working, built_states, compared, hosts_for, is_even
+from benchmarks.working import Load, Seen, Working, built_states, compared, hosts_for, is_even
 from mooring.testing.cluster import SparkCluster
 
 BEFORE, AFTER = 2, 4
@@ -51,13 +52,13 @@ class Plan:
     sizes_gb: tuple[float, ...]
     rounds: int
     """How often each side runs, every time with a new application."""
-    rows: int
+    loads: tuple[Load, ...]
     batches_first: int
     batches_quiet: int
 
 
-QUICK = Plan((0.1,), rounds=1, rows=400, batches_first=10, batches_quiet=5)
-FULL = Plan((0.5,), rounds=3, rows=400, batches_first=20, batches_quiet=15)
+QUICK = Plan((0.1,), rounds=1, loads=(LIGHT,), batches_first=10, batches_quiet=5)
+FULL = Plan((0.5,), rounds=3, loads=(LIGHT, BUSY), batches_first=20, batches_quiet=15)
 
 
 def run(quick: bool) -> dict[str, Any]:
@@ -71,19 +72,19 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
     rows: list[Row] = []
     with hosts_for("scale", keep, hosts=AFTER) as (cluster, directory):
         for size, built in built_states(cluster, directory, plan.sizes_gb):
-            varied = {"storage": STORAGE, "state_gb": size, "changelog": True, "rows": plan.rows}
-            rows += compared(
-                cluster, in_turn(sides, plan.rounds), built, partial(_grown, cluster, plan=plan), UNITS, **varied
-            )
+            for load in plan.loads:
+                observe = partial(_grown, cluster, plan=plan, load=load)
+                varied = {"storage": STORAGE, "state_gb": size, "changelog": True, **asdict(load)}
+                rows += compared(cluster, in_turn(sides, plan.rounds), built, observe, UNITS, **varied)
     return {"name": "scale", "machine": machine, "rows": rows}
 
 
-def _grown(cluster: SparkCluster, side: Side, checkpoint: Path, plan: Plan) -> Iterator[Seen]:
+def _grown(cluster: SparkCluster, side: Side, checkpoint: Path, plan: Plan, load: Load) -> Iterator[Seen]:
     """The figures of one application."""
     later = sorted(cluster.hosts)[BEFORE:]
     for host in later:
         cluster.kill_host(host)
-    working = Working(cluster, side, storage(STORAGE), checkpoint, plan.rows, {CHANGELOG: "true"}, hosts=BEFORE)
+    working = Working(cluster, side, storage(STORAGE), checkpoint, load, {CHANGELOG: "true"}, hosts=BEFORE)
     working.wait_until_steady(plan.batches_first)
     moves = _moves(working)
     quiet_from = time.time()

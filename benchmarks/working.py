@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,17 @@ DECOMMISSION = {
 }
 """What those set who have executors told to go: their shuffle files move to others first. Spark looks whether that is
 done every 30 s by default; the shorter time is the benchmark's patience."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What an application has to do in each batch."""
+
+    rows: int
+    """Of 2 KB, that come in."""
+    outputs: int = 1
+    """How many rows each of them becomes after the state: most of what a batch takes, where there are many."""
+
 
 Seen = tuple[str, Mapping[str, float]]
 """What was done to an application, and the figures of it."""
@@ -119,15 +131,15 @@ class Working:
         side: Side,
         where: Storage,
         checkpoint: Path,
-        rows: int,
+        load: Load,
         conf: Mapping[str, str],
         hosts: int = HOSTS,
     ) -> None:
-        """Start it; each batch has so many `rows`, and `hosts` of the cluster are up."""
+        """Start it; `hosts` of the cluster are up."""
         self.hosts = hosts
         self._cluster, self._side, self._checkpoint = cluster, side, checkpoint
         self._stop = checkpoint.with_name("stop")
-        args = [where.uri(checkpoint), str(rows), str(self._stop)]
+        args = [where.uri(checkpoint), str(load.rows), str(load.outputs), str(self._stop)]
         self._run = StartedRun(cluster, side, where, "working_job.py", args, conf)
 
     @property

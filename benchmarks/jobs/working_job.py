@@ -1,7 +1,8 @@
 """The built query at a steady load: a batch a second, until it is told to end. Knows nothing of Mooring.
 
-working_job.py CHECKPOINT ROWS STOP RESULT    ROWS for each batch; ends when the file STOP is there; RESULT gets JSON
-                                              with the progress of every batch
+working_job.py CHECKPOINT ROWS OUTPUTS STOP RESULT    ROWS for each batch, of each of which OUTPUTS come; ends when the
+                                                      file STOP is there; RESULT gets JSON with the progress of every
+                                                      batch
 """
 
 import json
@@ -9,13 +10,14 @@ import sys
 import time
 from pathlib import Path
 
-from built_query import without_duplicates
+from built_query import expanded, without_duplicates
 from pyspark.sql import SparkSession
 
 
-def main(checkpoint: str, rows: str, stop: str, result: str) -> None:
+def main(checkpoint: str, rows: str, outputs: str, stop: str, result: str) -> None:
     spark = SparkSession.builder.appName("working").getOrCreate()
-    writer = without_duplicates(spark, rows).writeStream.format("noop").queryName("working")
+    rows_out = expanded(without_duplicates(spark, rows), int(outputs))
+    writer = rows_out.writeStream.format("noop").queryName("working")
     query = writer.option("checkpointLocation", checkpoint).trigger(processingTime="1 second").start()
     while query.isActive and not Path(stop).exists():
         time.sleep(0.5)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from mooring.agent import host_control, moves, standby_control, standby_moves
+from mooring.agent.copies import all_copies, bringing_ms
 from mooring.agent.fleet import Fleet
 from mooring.agent.moves import PATIENCE, Patience, Seen
 from mooring.agent.refusals import refusal
@@ -84,7 +85,7 @@ def _seen(desk: Desk, fleet: Fleet, action: Action, others: list[Action], view: 
         case Phase.RESTARTING:
             return moves.restarted(fleet, action, view.patience, view.now_ms)
         case Phase.EMPTYING | Phase.OPENING:
-            warm_by_ms = action.since_ms + view.patience.warm_up_ms
+            warm_by_ms = action.since_ms + view.patience.warm_up_ms + bringing_ms(fleet, all_copies(fleet))
             found = host_control.outcome(
                 action, fleet, view.obeyed, view.rows, view.copies, is_late=view.now_ms >= warm_by_ms
             )

@@ -5,7 +5,8 @@ Pure. Which processors hold standbys is in the job model; here they become execu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -87,6 +88,38 @@ def all_caught_up(fleet: Fleet) -> bool:
         for task, copy in standbys.items()
         if task.standby_of in partition_of and fleet.queries[partition_of[task.standby_of][0]].can_be_copied
     )
+
+
+def bringing_ms(fleet: Fleet, coming: Iterable[tuple[str, str | None]]) -> int:
+    """For how long the state of these tasks may be on its way to these executors: twice what the limit makes of it."""
+    sizes = fleet.expected_bytes()
+    to_bring: Counter[str] = Counter()
+    for name, executor in set(coming):
+        if executor is not None:
+            to_bring[executor] += sizes.get(name, 0)
+    return 2 * 1000 * max(to_bring.values(), default=0) // fleet.timing.copy_bytes_a_second
+
+
+def all_copies(fleet: Fleet) -> list[tuple[str, str | None]]:
+    """The copies of the plan in force: the task, the executor."""
+    executor_of = fleet.executor_of
+    return [
+        (task.standby_of, executor_of.get(id))
+        for id, container in fleet.model.containers.items()
+        for task in container.tasks.values()
+        if task.standby_of is not None
+    ]
+
+
+def cold_copies(fleet: Fleet, model: JobModel, processors: Collection[str]) -> list[tuple[str, str | None]]:
+    """Of the copies that these processors have in this model, those not about caught up: the task, the executor."""
+    executor_of, standbys = fleet.executor_of, standbys_of(fleet, model)
+    return [
+        (task.standby_of, executor_of.get(id))
+        for id in processors
+        for task, seen in standbys.get(id, {}).items()
+        if task.standby_of is not None and (seen is None or seen.lag_versions > MOST_LAG_VERSIONS)
+    ]
 
 
 def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:

@@ -18,13 +18,14 @@ class Timing:
     """The few settings that the core needs, in milliseconds.
 
     `barrier_timeout_ms` is for how long a new version waits for executors to take it up, several times the second in
-    which a living one does.
+    which a living one does. `copy_bytes_a_second` is what an executor fetches for its copies at most.
     """
 
     debounce_ms: int = 3_000
     rebind_timeout_ms: int = 60_000
     first_plan_wait_ms: int = 10_000
     barrier_timeout_ms: int = 4_000
+    copy_bytes_a_second: int = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +305,15 @@ class Fleet:
                 elif name in self.remembered_bytes:
                     found[name] = self.remembered_bytes[name]
         return found
+
+    def expected_bytes(self) -> dict[str, int]:
+        """Task name to the bytes of its state; of tasks not known an even share of what the last batch counted."""
+        shares = {
+            str(query.task_name(partition)): query.state_bytes // query.task_count
+            for query in self.queries.values()
+            for partition in range(query.task_count)
+        }
+        return {**shares, **self.state_bytes()}
 
     def processor_of_task(self) -> dict[str, str]:
         """Active task's name to processor id, as the job model in force has it."""

@@ -164,7 +164,12 @@ class Agent:
     def _learn(self, event: events.ApplicationStarted) -> None:
         self._application = event
         settings = Settings.from_conf(event.settings)
-        timing = Timing(settings.debounce_ms, settings.processor_rebind_timeout_ms, settings.host_affinity_wait_ms)
+        timing = Timing(
+            settings.debounce_ms,
+            settings.processor_rebind_timeout_ms,
+            settings.host_affinity_wait_ms,
+            copy_bytes_a_second=settings.standby_max_bytes_per_second,
+        )
         fleet = replace(
             self._mind.fleet,
             timing=timing,

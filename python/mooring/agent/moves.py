@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mooring.agent.binding import ask_for_regrouping, unused_id
-from mooring.agent.copies import MOST_LAG_VERSIONS, warm_at
+from mooring.agent.copies import MOST_LAG_VERSIONS, bringing_ms, warm_at
 from mooring.agent.fleet import Executor, Fleet, Move, Processor
 from mooring.agent.planning import bound_anew
 from mooring.agent.refusals import places_of_copies, refusal
@@ -39,7 +39,7 @@ Seen = tuple[Happening, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """For how long what is waited for, in milliseconds."""
+    """For how long what is waited for, in milliseconds; the larger copies are, the more time is added for them."""
 
     reserve_ms: int = 60_000
     warm_up_ms: int = 600_000
@@ -89,10 +89,16 @@ def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
     cold = cold_tasks(fleet, id, destination, MOST_LAG_VERSIONS if may_lag else 0)
     if not cold:
         return Happening.WARM, f"the tasks run on executor {destination.id} at {destination.location} now", ""
-    if now_ms >= action.since_ms + patience.warm_up_ms:
-        what = f"{len(cold)} copies were not there after {patience.warm_up_ms} ms, as that of {cold[0]}"
+    wait_ms = warming_up_ms(fleet, id, destination, patience)
+    if now_ms >= action.since_ms + wait_ms:
+        what = f"{len(cold)} copies were not there after {wait_ms} ms, as that of {cold[0]}"
         return Happening.EXPIRED, f"{what}: the source was not touched", ""
     return None
+
+
+def warming_up_ms(fleet: Fleet, id: str, destination: Executor, patience: Patience) -> int:
+    """For how long the state of the processor's tasks is waited for there: the more of it, the longer."""
+    return patience.warm_up_ms + bringing_ms(fleet, [(name, destination.id) for name, *_ in _tasks(fleet, id)])
 
 
 def progress(fleet: Fleet, action: Action) -> str:

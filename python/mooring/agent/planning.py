@@ -18,7 +18,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from mooring.agent.copies import are_caught_up, cold_arrivals, replicas, without_gone_copies
+from mooring.agent.copies import are_caught_up, bringing_ms, cold_arrivals, cold_copies, replicas, without_gone_copies
 from mooring.agent.fleet import Fleet
 from mooring.agent.steps import Step, begun, next_step
 from mooring.errors import InvalidGroupingError
@@ -101,7 +101,9 @@ def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int)
     target = _with_idle(fleet, _grouped(fleet, queries, fleet.open_places, wishes, choice))
     step = next_step(fleet, resting, target)
     arrivals = _arrivals(fleet, step.model)
-    by_ms = now_ms + fleet.timing.rebind_timeout_ms if fleet.even_out_by_ms is None else fleet.even_out_by_ms
+    by_ms = fleet.even_out_by_ms
+    if by_ms is None:
+        by_ms = _warm_by_ms(fleet, arrivals, kept.model, step, now_ms)
     if by_ms > now_ms and _must_wait(replace(fleet, arrivals=arrivals), kept.model, step):
         after, told = _standing(fleet, queries, kept, choice, arrivals)
         return replace(after, even_out_by_ms=by_ms), told
@@ -215,13 +217,27 @@ def _must_wait(fleet: Fleet, resting: JobModel, step: Step) -> bool:
     """
     if step.receivers and fleet.settled_by_ms is not None:
         return True
+    return bool(cold_arrivals(fleet)) or not are_caught_up(fleet, resting, _receivers(fleet, step))
+
+
+def _receivers(fleet: Fleet, step: Step) -> set[str]:
+    """The processors that get a task which another one has."""
     before = fleet.processor_of_task()
-    receivers = {
+    return {
         id
         for id, container in step.model.containers.items()
         if any(before.get(name, id) != id and before[name] in fleet.processors for name in container.tasks)
     }
-    return bool(cold_arrivals(fleet)) or not are_caught_up(fleet, resting, receivers)
+
+
+def _warm_by_ms(fleet: Fleet, arrivals: Mapping[str, str], resting: JobModel, step: Step, now_ms: int) -> int:
+    """Until when the step may wait: the rebind timeout, and the time that the state which it waits for may take."""
+    if not fleet.timing.rebind_timeout_ms:
+        return now_ms
+    bound, awaited = fleet.executor_of, replace(fleet, arrivals=arrivals)
+    tasks = [(name, bound.get(arrivals[name])) for name in cold_arrivals(awaited)]
+    copies = cold_copies(fleet, resting, _receivers(fleet, step))
+    return now_ms + fleet.timing.rebind_timeout_ms + bringing_ms(fleet, [*tasks, *copies])
 
 
 def _with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> Standbys:

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Final
 
 from mooring.agent import moves
-from mooring.agent.copies import MOST_LAG_VERSIONS, copies_of, standbys_of, without_gone_copies
+from mooring.agent.copies import MOST_LAG_VERSIONS, bringing_ms, copies_of, standbys_of, without_gone_copies
 from mooring.agent.fleet import Executor, Fleet
-from mooring.agent.moves import CATCH_UP_MS, Patience, Seen, cold_tasks
+from mooring.agent.moves import CATCH_UP_MS, Patience, Seen, cold_tasks, warming_up_ms
 from mooring.agent.planning import with_copies_renewed
 from mooring.agent.refusals import places_of_replicas, refusal
 from mooring.agent.requests import Action
@@ -49,8 +49,9 @@ def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
     cold = cold_tasks(fleet, fleet.base_of(standby), destination, MOST_LAG_VERSIONS if may_lag else 0)
     if not cold:
         return Happening.COPIES_WARM, f"standby {standby} is at {destination.location} now", ""
-    if now_ms >= action.since_ms + patience.warm_up_ms:
-        what = f"{len(cold)} copies were not there after {patience.warm_up_ms} ms, as that of {cold[0]}"
+    wait_ms = warming_up_ms(fleet, fleet.base_of(standby), destination, patience)
+    if now_ms >= action.since_ms + wait_ms:
+        what = f"{len(cold)} copies were not there after {wait_ms} ms, as that of {cold[0]}"
         return Happening.EXPIRED, f"{what}: no copy has moved", ""
     return None
 
@@ -115,7 +116,8 @@ def outcome(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_m
     if not cold:
         where = ", ".join(sorted({fleet.places[id] for id in held.values()}, key=natural_order)) or "nowhere"
         return Happening.IN_FORCE, f"the {len(held)} copies of standby {standby} are at {where}", ""
-    if now_ms >= action.since_ms + patience.warm_up_ms:
+    holders = [(name, fleet.processors[id].executor) for name, id in held.items()]
+    if now_ms >= action.since_ms + patience.warm_up_ms + bringing_ms(fleet, holders):
         return Happening.EXPIRED, f"{len(cold)} of {len(held)} copies have not caught up, as that of {cold[0]}", ""
     return None
 

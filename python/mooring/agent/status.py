@@ -262,18 +262,8 @@ def _wanted(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
     return {"standbys-wanted-at": dict(sorted(places.items()))} if places else {}
 
 
-def _sizes(fleet: Fleet) -> dict[str, int]:
-    """Task name to bytes: as measured, else an even share of what the query's last batch counted."""
-    shares = {
-        str(query.task_name(partition)): query.state_bytes // query.task_count
-        for query in fleet.queries.values()
-        for partition in range(query.task_count)
-    }
-    return {**shares, **fleet.state_bytes()}
-
-
 def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Tally) -> list[Mapping[str, Any]]:
-    sizes, copies = _sizes(fleet), _copies_of_tasks(fleet)
+    sizes, copies = fleet.expected_bytes(), _copies_of_tasks(fleet)
     return [
         {
             "name": name,

@@ -197,9 +197,9 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     _add_waiting(one, "60s")
     one.set_defaults(run=placement.run_control_standby)
 
-    one = commands.add_parser("container-status", help="how far a request to a processor is", allow_abbrev=False)
+    one = commands.add_parser("container-status", help="how far a request is", allow_abbrev=False)
     _add_metadata(one)
-    _add_processor(one)
+    _add_processor(one, is_required=False)
     one.add_argument("--uuid", metavar="UUID", required=True, help="the request, as place-container shows it")
     one.set_defaults(run=placement.run_container_status)
 
@@ -338,8 +338,9 @@ def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the checkpoint directory of one query, mounted here")
 
 
-def _add_processor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--processor-id", metavar="ID", required=True, help="a processor, as mooring status shows it")
+def _add_processor(parser: argparse.ArgumentParser, is_required: bool = True) -> None:
+    what = "a processor, as mooring status shows it" if is_required else "fails when the request is about another one"
+    parser.add_argument("--processor-id", metavar="ID", required=is_required, help=what)
 
 
 def _add_host(parser: argparse.ArgumentParser) -> None:

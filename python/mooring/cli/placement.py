@@ -96,7 +96,7 @@ def run_container_status(arguments: argparse.Namespace) -> None:
             f"there is no request {uuid} in {records.place}: it never was, was for another deployment, or is long done"
         )
     about = answer.request.processor_id
-    if about not in ("", arguments.processor_id):
+    if arguments.processor_id is not None and about not in ("", arguments.processor_id):
         raise CommandFailed(f"request {uuid} is about processor {about}, not {arguments.processor_id}")
     if arguments.json:
         print_json(answer.as_json())

@@ -17,13 +17,17 @@ from mooring.cli.records import Records
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, Move, MovePlan, choose_grouper, plan_job, plan_moves
 from mooring.model import ContainerModel, JobModel, TaskMode, TaskModel, named_place, natural_order
+from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY
+
+NO_LOCATIONS = (ANY_HOST, LAST_SEEN, STANDBY)
+"""What `place-container` takes besides a location: where that leads is decided when it is done."""
 
 
 @dataclass(frozen=True)
 class Forecast:
     """A plan, and what it would cost. `bytes_a_second` is the measured rate of fetching state, None without one.
 
-    `copies` are the tasks and the locations of their warm copies.
+    `copies` are the tasks and the locations of their warm copies; `notes` what would stand against the moves asked for.
     """
 
     before: JobModel
@@ -31,6 +35,7 @@ class Forecast:
     plan: MovePlan
     bytes_a_second: float | None
     copies: frozenset[tuple[str, str]] = frozenset()
+    notes: tuple[str, ...] = ()
 
     def fetches(self, move: Move) -> bool:
         """Whether the task comes to a location where neither its state nor a copy of it is."""
@@ -104,7 +109,8 @@ def forecast(
     if add or remove or not move:
         after = plan_job(queries_of(before), places, locality, moved, weights, choice.make)
     rate = _measured_rate(status.get("counters", {}))
-    return Forecast(before, after, plan_moves(before, after, sizes), rate, _warm_copies(before, status))
+    copies = _warm_copies(before, status)
+    return Forecast(before, after, plan_moves(before, after, sizes), rate, copies, _notes(before, move))
 
 
 def _sizes_listed(
@@ -166,12 +172,39 @@ def _moved(model: JobModel, moves: Collection[str], drained: Collection[str]) ->
         if host in drained:
             open = [place for place in _hosts(model) if place not in drained]
             raise BadUsage(f"--move {text}: host {host} is drained: expected an open one{nearest(host, open)}")
+        if host in NO_LOCATIONS:
+            raise BadUsage(f"--move {text}: expected a location, such as {_hosts(model)[0]}")
         to[id] = host
     containers = [
         ContainerModel.of(id, container.tasks.values(), named_place(to.get(id, container.location_id or "")))
         for id, container in model.containers.items()
     ]
     return replace(model, containers=JobModel.of(containers).containers)
+
+
+def _copies_at(model: JobModel, id: str, host: str) -> list[str]:
+    """The tasks of a processor that have a copy at this location, in natural order."""
+    actives = model.containers[id].actives
+    held = (
+        task.standby_of
+        for container in model.containers.values()
+        if container.location_id == host
+        for task in container.tasks.values()
+        if task.standby_of in actives
+    )
+    return sorted((name for name in held if name is not None), key=natural_order)
+
+
+def _notes(model: JobModel, moves: Collection[str]) -> tuple[str, ...]:
+    """What `place-container` would say to these moves (`ID=HOST`), where it would refuse them."""
+    wanted = [(id, host) for id, _, host in (text.partition("=") for text in moves)]
+    held = [(id, host, _copies_at(model, id, host)) for id, host in wanted]
+    return tuple(
+        f"place-container refuses {host} by name for processor {id}, as a copy of {copies[0]} is there: {STANDBY} takes"
+        f" over where most copies are; or place the copies elsewhere first ({id}-0 is the first standby)"
+        for id, host, copies in held
+        if copies
+    )
 
 
 def _warm_copies(model: JobModel, status: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
@@ -230,6 +263,7 @@ def as_json(outlook: Forecast) -> dict[str, Any]:
             }
             for move in outlook.plan.moves
         ],
+        "notes": list(outlook.notes),
     }
 
 
@@ -260,6 +294,7 @@ def as_text(outlook: Forecast) -> str:
             table(("task", "from", "to", "state"), rows),
             f"{moving} of {counted(tasks, 'task')} would move, {len(outlook.to_fetch)} would fetch state: "
             f"{total}, {time}; nothing was changed",
+            *outlook.notes,
         ]
     )
 

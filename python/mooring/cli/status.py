@@ -111,7 +111,7 @@ def _drained(status: dict[str, Any]) -> str:
     """The hosts that operators keep empty."""
     what = {
         "draining": "is draining: its tasks and copies go to other hosts",
-        "drained": "is drained: nothing is there, and nothing comes until mooring open-host {host}",
+        "drained": "is drained: no task and no copy is there, and none comes until mooring open-host {host}",
     }
     return "\n".join(
         f"host {one['location']} {what[one['state']].format(host=one['location'])}"

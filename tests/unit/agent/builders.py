@@ -95,6 +95,13 @@ class Story:
         return [order for order in self.orders if isinstance(order, SaveJobModel)]
 
 
+def measured(story: Story, state_bytes: int, query: str = "q", partitions: int = 6) -> None:
+    """Every partition has so many bytes of state."""
+    for partition in range(partitions):
+        place = f"file:/ck/{query}/state/0/{partition}"
+        story.take(events.StateMeasured(story.now_ms, "1", place, state_bytes))
+
+
 def running(
     query: str = "q", partitions: int = 6, executors: tuple[str, ...] = ("1@a", "2@b", "3@c"), factor: int = 1
 ) -> Story:

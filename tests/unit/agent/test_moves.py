@@ -7,7 +7,7 @@ import pytest
 from mooring.agent.moves import CATCH_UP_MS, IDLE_MS, Patience
 from mooring.model import events
 from mooring.placement import ANY_HOST, STANDBY
-from tests.unit.agent.builders import TIMING, running
+from tests.unit.agent.builders import TIMING, measured, running
 from tests.unit.agent.desks import Desks
 from tests.unit.agent.moving import (
     DONE,
@@ -203,6 +203,16 @@ def test_copies_that_do_not_come_are_a_failure_and_the_source_is_not_touched(des
     desks.after(PATIENCE.warm_up_ms)
     assert desks.changes(asked) == FAILED and "copies were not there" in desks.message(asked)
     assert where(desks, "0") == {"1"}
+
+
+def test_copies_of_much_state_have_as_much_more_time_as_their_limit_gives_them_twice(desks: Desks) -> None:
+    measured(desks.story, 60 * TIMING.copy_bytes_a_second, partitions=4)
+    asked = desks.places("0", free_host(desks))
+    desks.is_read()
+    desks.after(PATIENCE.warm_up_ms + 119_000)
+    assert desks.changes(asked) == DONE[:2]
+    desks.after(1_000)
+    assert desks.changes(asked) == FAILED and where(desks, "0") == {"1"}
 
 
 def test_a_query_that_stands_still_does_not_hold_the_request_up(desks: Desks) -> None:

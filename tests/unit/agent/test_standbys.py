@@ -14,7 +14,7 @@ from mooring.agent.takeover import taken_over
 from mooring.grouping import choose_grouper
 from mooring.model import events, natural_order
 from mooring.model.orders import PublishPlan, Say
-from tests.unit.agent.builders import TIMING, Story, running
+from tests.unit.agent.builders import TIMING, Story, measured, running
 
 FOUR = ("1@a", "2@b", "3@c", "4@d")
 
@@ -121,6 +121,22 @@ def test_copies_that_never_catch_up_hold_nothing_up_for_longer_than_the_rebind_t
     story.after(TIMING.rebind_timeout_ms)
     assert story.sizes("q") == [3, 2, 2, 2]
     assert next_deadline_ms(story.mind) == float("inf")
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_a_newcomer_has_more_time_to_warm_up_the_more_state_it_has_to_bring(factor: int) -> None:
+    story = running(partitions=9, factor=factor)
+    measured(story, 60 * TIMING.copy_bytes_a_second, partitions=9)
+    story.take(events.BatchEnded(story.now_ms, "q", 0, 10, {}, 0, 0, 0))
+    story.joins("4@d")
+    story.after(TIMING.debounce_ms)
+    story.after(TIMING.rebind_timeout_ms)
+    assert "4" not in story.first_choice("q").values(), "it would open its stores cold"
+    copies = sum("4" in held for held in story.copies["q"].values())
+    story.after(copies * 120_000 - 1)
+    assert "4" not in story.first_choice("q").values()
+    story.after(1)
+    assert "4" in story.first_choice("q").values(), "what never comes holds nothing up for ever"
 
 
 def test_tasks_without_a_copy_stay_with_the_lost_processor_until_it_is_given_up() -> None:

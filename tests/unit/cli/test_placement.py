@@ -96,6 +96,7 @@ def test_status_of_a_request(place, messages, capsys):
     messages.write_response(only_request(messages).answered(StatusCode.FAILED, "why", 7))
     assert main([*look, "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["responseMessage"] == "why"
+    assert main(look[:-1]) == 0 and "FAILED: why" in capsys.readouterr().out
     assert main([*look, "2"]) == 1 and "is about processor 1, not 2" in capsys.readouterr().err
 
 

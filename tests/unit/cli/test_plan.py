@@ -188,6 +188,8 @@ def test_a_copy_that_is_there_already_is_not_fetched():
     outlook = as_json(forecast(model, {}, status, [], [], ["1=10.0.0.4"]))
     assert [move["task"] for move in outlook["moves"] if not move["fetches"]] == ["clicks/Partition 1"]
     assert outlook["tasks-to-move"] == 3 and outlook["tasks-to-fetch"] == 2
+    assert "place-container refuses 10.0.0.4 by name for processor 1" in outlook["notes"][0]
+    assert not as_json(forecast(model, {}, status, [], [], ["1=10.0.0.9"]))["notes"]
 
 
 def test_a_spare_processor_gets_nothing_in_the_forecast_either():
@@ -203,6 +205,7 @@ def test_a_spare_processor_gets_nothing_in_the_forecast_either():
     [
         ("1", "expected a processor and a host, such as 0=10.0.0.7"),
         ("11=b", "no processor 11: expected one of 0, 1, 2"),
+        ("1=STANDBY", "--move 1=STANDBY: expected a location, such as 10.0.0.2"),
     ],
 )
 def test_a_move_that_makes_no_sense_is_bad_usage(tmp_path, capsys, move, words):
