@@ -6,7 +6,6 @@ order of their clients' timestamps; others do not wait. Nothing is begun while a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from mooring.agent import host_control, moves, standby_control, standby_moves
@@ -15,9 +14,9 @@ from mooring.agent.fleet import Fleet
 from mooring.agent.moves import PATIENCE, Patience, Seen
 from mooring.agent.refusals import refusal
 from mooring.agent.requests import Action, Desk, in_progress
+from mooring.agent.turns import Turns
 from mooring.errors import InvalidGroupingError
 from mooring.model.orders import Copies, Order, RestartExecutor, Rows, Say
-from mooring.placement import HostAction
 from mooring.placement.lifecycle import Happening, Phase, step
 
 _OVER = (Phase.DONE, Phase.FAILED)
@@ -38,34 +37,41 @@ class View:
 def advanced(desk: Desk, fleet: Fleet, view: View, may_plan: bool = True) -> tuple[Desk, Fleet, list[Order]]:
     """Bring every action as far as it comes now; but make one plan at most, as the agent is to hear of events."""
     orders: list[Order] = []
-    while True:
-        found = next(_possible(desk, fleet, view, may_plan), None)
-        if found is None:
-            return desk, fleet, orders
-        action, seen = found
-        may_plan = may_plan and not _needs_a_plan(action, seen)
-        desk, fleet, more = _stepped(desk, fleet, action, seen, view.now_ms)
-        orders += more
+    is_over = False
+    while not is_over:
+        is_over = True
+        passed: list[Action] = []
+        turns = Turns(fleet, desk.actions)
+        for action in desk.actions:
+            now: Action | None = action
+            while now is not None:
+                if not turns.is_about(fleet):
+                    turns = Turns(fleet, [*passed, *desk.actions])
+                seen = _seen(desk, fleet, now, turns, view)
+                if seen is None or (_needs_a_plan(now, seen) and not may_plan):
+                    break
+                is_over, may_plan = False, may_plan and not _needs_a_plan(now, seen)
+                desk, fleet, more = _stepped(desk, fleet, now, seen, view.now_ms)
+                orders += more
+                now = desk.action(action.request.uuid)
+            if now is not None:
+                passed.append(now)
+                turns.add(now)
+    return desk, fleet, orders
 
 
 def may_advance(desk: Desk, fleet: Fleet, view: View) -> bool:
     """Whether `advanced` would change anything."""
-    return next(_possible(desk, fleet, view, may_plan=True), None) is not None
-
-
-def _possible(desk: Desk, fleet: Fleet, view: View, may_plan: bool) -> Iterator[tuple[Action, Seen]]:
-    earlier: list[Action] = []
-    under_way = [action for action in desk.actions if action.is_under_way]
+    turns = Turns(fleet, desk.actions)
     for action in desk.actions:
-        others = [*earlier, *under_way] if not action.is_under_way else []
-        seen = _seen(desk, fleet, action, others, view)
-        if seen is not None and (may_plan or not _needs_a_plan(action, seen)):
-            yield action, seen
-        earlier.append(action)
+        if _seen(desk, fleet, action, turns, view) is not None:
+            return True
+        turns.add(action)
+    return False
 
 
-def _seen(desk: Desk, fleet: Fleet, action: Action, others: list[Action], view: View) -> Seen | None:
-    """What has happened to an action, None while it has to wait; `others` come before it."""
+def _seen(desk: Desk, fleet: Fleet, action: Action, turns: Turns, view: View) -> Seen | None:
+    """What has happened to an action, None while it has to wait, as for those that `turns` has before it."""
     id = action.request.processor_id
     if action.request.host_action is None and fleet.base_of(id) not in fleet.processors:
         return Happening.NOT_POSSIBLE_ANY_MORE, f"processor {id} is gone: its host did not come back", ""
@@ -73,7 +79,7 @@ def _seen(desk: Desk, fleet: Fleet, action: Action, others: list[Action], view: 
         return _seen_of_a_standby(fleet, action, view)
     match action.phase:
         case Phase.WAITING:
-            return _turn_of(fleet, action, others)
+            return _turn_of(fleet, action, turns)
         case Phase.RESERVING:
             return moves.reserved(
                 fleet, action, view.patience, view.now_ms, lambda: moves.executor_for(desk, fleet, action)
@@ -115,10 +121,10 @@ def _seen_of_a_standby(fleet: Fleet, action: Action, view: View) -> Seen | None:
             return standby_moves.outcome(fleet, action, view.patience, view.obeyed, view.now_ms)
 
 
-def _turn_of(fleet: Fleet, action: Action, others: list[Action]) -> Seen | None:
+def _turn_of(fleet: Fleet, action: Action, turns: Turns) -> Seen | None:
     if not all(query.is_released for query in fleet.queries.values()):
         return None
-    if any(other is not action and _meet(fleet, action, other) for other in others):
+    if turns.has_to_wait(action):
         return None
     if _was_begun_with_another(fleet, action):
         return Happening.NOT_POSSIBLE_ANY_MORE, "it was begun before, and the processor is on neither executor now", ""
@@ -131,16 +137,18 @@ def _turn_of(fleet: Fleet, action: Action, others: list[Action]) -> Seen | None:
         return (*host_control.turn(action), "")
     if _is_of_a_standby(fleet, action):
         return standby_moves.turn(fleet, action)
-    now = fleet.processors[action.request.processor_id].executor or ""
+    now, begun = fleet.processors[action.request.processor_id].executor or "", action.begun
     ended = fleet.restarts.get(str(action.request.uuid))  # by an agent before this one
+    if ended is None and begun is not None and begun.phase == Phase.RESTARTING.label:
+        ended = begun.source  # the JVM has given up to end it, or had not heard of it
     if ended is not None or (action.begun is None and moves.is_where_it_is(fleet, action)):
         source = now if ended is None else ended
-        if source and any(source in (other.executor, other.source) and other.is_under_way for other in others):
-            return None  # a processor is on its way to that executor, or has it for a refuge
+        if source and turns.is_busy(source):
+            return None
         return Happening.TURN_TO_RESTART, f"executor {source} ends when no task runs on it", source
-    if action.begun is not None and action.begun.phase == Phase.SWITCHING.label:
+    if begun is not None and begun.phase == Phase.SWITCHING.label and now != begun.source:
         return Happening.WAS_SWITCHED, "an agent before this one had switched it", ""
-    source = action.begun.source if action.begun else now
+    source = begun.source if begun else now  # it may be switched anew: that plan was not kept
     return Happening.TURN_TO_MOVE, f"looking for an executor for {action.request.destination_host}", source
 
 
@@ -150,50 +158,6 @@ def _was_begun_with_another(fleet: Fleet, action: Action) -> bool:
     if begun is None or begun.phase != Phase.SWITCHING.label or action.request.processor_id not in fleet.processors:
         return False
     return fleet.processors[action.request.processor_id].executor not in (None, begun.source, begun.executor)
-
-
-def _ends(fleet: Fleet, action: Action) -> str:
-    """The executor that a restart ends, or will end; empty for any other request."""
-    if action.phase is Phase.RESTARTING:
-        return action.source
-    request = action.request
-    is_other = action.is_under_way or request.host_action is not None or request.standby is not None
-    if is_other or request.processor_id not in fleet.processors or not moves.is_where_it_is(fleet, action):
-        return ""
-    return fleet.processors[request.processor_id].executor or ""
-
-
-def _concerned(fleet: Fleet, action: Action) -> set[str]:
-    """The processors that a request is about: a restart is about all on the executor that ends."""
-    ends = _ends(fleet, action)
-    beside = {id for id, executor in fleet.executor_of.items() if ends and executor == ends}
-    return {fleet.base_of(action.request.processor_id), *beside}
-
-
-def _meet(fleet: Fleet, one: Action, other: Action) -> bool:
-    """Whether they are about the same host or processor, or about a processor and copies of its tasks.
-
-    A host that is being emptied may be opened again.
-    """
-    if one.request.host_action is not None or other.request.host_action is not None:
-        is_same = one.request.host_action is not None and other.request.host_action is not None
-        is_same = is_same and one.request.destination_host == other.request.destination_host
-        ends_it = one.request.host_action is HostAction.OPEN and other.phase is Phase.EMPTYING
-        return is_same and not ends_it
-    ours, theirs = _concerned(fleet, one), _concerned(fleet, other)
-    if ours & theirs:
-        return True
-    if one.request.standby is not None and other.request.standby is not None:
-        return False  # each is about copies of its own
-    return any(_holds_copies_of(fleet, a, b) or _holds_copies_of(fleet, b, a) for a in ours for b in theirs)
-
-
-def _holds_copies_of(fleet: Fleet, holder: str, id: str) -> bool:
-    containers = fleet.model.containers
-    if holder not in containers or id not in containers:
-        return False
-    actives = containers[id].actives
-    return any(task.standby_of in actives for task in containers[holder].tasks.values())
 
 
 def _needs_a_plan(action: Action, seen: Seen) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mooring.agent.binding import ask_for_regrouping, unused_id
-from mooring.agent.copies import MOST_LAG_VERSIONS, bringing_ms, warm_at
+from mooring.agent.copies import MOST_LAG_VERSIONS, bringing_ms, is_warm_at
 from mooring.agent.fleet import Executor, Fleet, Move, Processor
 from mooring.agent.planning import bound_anew
 from mooring.agent.refusals import places_of_copies, refusal
@@ -84,13 +84,18 @@ def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
         what = f"host {destination.location} is drained meanwhile: the source was not touched"
         return Happening.NOT_POSSIBLE_ANY_MORE, what, ""
     if fleet.processors[id].executor is None:
+        if fleet.replication_factor > 1 and next(_tasks(fleet, id), None) is None:
+            what = "the source was lost: its tasks run where their copies are"
+            return Happening.NOT_POSSIBLE_ANY_MORE, what, ""
         return Happening.SOURCE_LOST, f"the source was lost: the tasks run on executor {destination.id} now", ""
     may_lag = now_ms >= action.since_ms + CATCH_UP_MS
     cold = cold_tasks(fleet, id, destination, MOST_LAG_VERSIONS if may_lag else 0)
     if not cold:
         return Happening.WARM, f"the tasks run on executor {destination.id} at {destination.location} now", ""
-    wait_ms = warming_up_ms(fleet, id, destination, patience)
-    if now_ms >= action.since_ms + wait_ms:
+    if now_ms >= action.since_ms + patience.warm_up_ms:
+        wait_ms = warming_up_ms(fleet, id, destination, patience)
+        if now_ms < action.since_ms + wait_ms:
+            return None
         what = f"{len(cold)} copies were not there after {wait_ms} ms, as that of {cold[0]}"
         return Happening.EXPIRED, f"{what}: the source was not touched", ""
     return None
@@ -150,11 +155,11 @@ def cold_tasks(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) 
     """The processor's tasks whose copy has not caught up there, in natural order; one host's executors share files."""
     if destination.location == fleet.processors[id].location:
         return []
-    warm = warm_at(fleet, destination.location, most_lag)
+    here = [executor.id for executor in fleet.executors.values() if executor.location == destination.location]
     cold = [
         name
         for name, query, partition in _tasks(fleet, id)
-        if fleet.queries[query].has_rocksdb and (query, partition) not in warm
+        if fleet.queries[query].has_rocksdb and not is_warm_at(fleet, query, partition, here, most_lag)
     ]
     return sorted(cold, key=natural_order)
 
@@ -173,7 +178,7 @@ def restarted_for_nobody(fleet: Fleet, action: Action) -> Fleet:
 
 def being_restarted(desk: Desk) -> frozenset[str]:
     """The executors that end, or have ended, for a request that is not over: their processors are waited for."""
-    return frozenset(action.source for action in desk.actions if action.phase is Phase.RESTARTING)
+    return frozenset(a.source for a in desk.actions if a.phase is Phase.RESTARTING and a.source)
 
 
 def arrived(fleet: Fleet, action: Action) -> Fleet:
@@ -261,11 +266,12 @@ def _loads(desk: Desk, fleet: Fleet) -> dict[str, int]:
 
 def _tasks(fleet: Fleet, id: str) -> Iterator[tuple[str, str, int]]:
     """The processor's tasks of queries that run: name, query, partition."""
-    partition_of = fleet.partition_of_task()
+    by_label = {query.label: query for query in fleet.queries.values() if query.is_released}
     container = fleet.model.containers.get(id)
-    for name in container.actives if container else ():
-        if name in partition_of:
-            yield (name, *partition_of[name])
+    for name, task in container.actives.items() if container else ():
+        query, partition = by_label.get(name.rpartition("/")[0]), task.changelog_partition
+        if query is not None and partition < query.task_count and query.task_name(partition) == name:
+            yield name, query.id, partition
 
 
 def _has_run_there(fleet: Fleet, action: Action, now_ms: int) -> dict[str, bool]:

@@ -115,6 +115,10 @@ class Desk:
         actions = tuple(sorted((*self.actions, *accepted), key=lambda one: _turn(one.request)))
         return replace(self, actions=actions, seen=kept)
 
+    def action(self, uuid: UUID) -> Action | None:
+        """What a request has come to; None when it is over, or was never accepted."""
+        return next((action for action in self.actions if action.request.uuid == uuid), None)
+
     def with_action(self, action: Action) -> Desk:
         """With an action as it is now."""
         uuid = action.request.uuid

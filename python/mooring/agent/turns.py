@@ -1,0 +1,114 @@
+"""Whose turn it is: which requests of operators wait for which.
+
+Pure. Requests about one processor wait for each other, and so do those about a processor and about one that has copies
+of its tasks; a restart is about all processors on the executor that ends. Requests about one host wait for each other,
+but one that is being emptied may be opened. Each is looked up, not compared with every other: there may be thousands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mooring.agent import moves
+from mooring.agent.fleet import Fleet
+from mooring.agent.requests import Action
+from mooring.placement import HostAction
+from mooring.placement.lifecycle import Phase
+
+
+class _Concerned:
+    """What some requests are about."""
+
+    def __init__(self) -> None:
+        self.processors: set[str] = set()
+        self.copies: set[str] = set()
+        """Processors that share tasks with those, an active and its copy, by requests that are not about copies."""
+        self.copies_of_standbys: set[str] = set()
+        """The same by requests that start or stop standbys, each of which is about copies of its own."""
+        self.hosts: dict[str, set[Phase]] = {}
+
+
+class Turns:
+    """What comes before a request: those under way, those that an agent before this one had begun, and what `add` adds.
+
+    Good for one fleet, as long as `is_about` says so.
+    """
+
+    def __init__(self, fleet: Fleet, actions: Iterable[Action]) -> None:
+        self._fleet = fleet
+        self._on_executor: dict[str, set[str]] = {}
+        for id, executor in fleet.executor_of.items():
+            self._on_executor.setdefault(executor, set()).add(id)
+        self._sharing = _sharing(fleet)
+        self._before, self._begun_before = _Concerned(), _Concerned()
+        self._busy: set[str] = set()
+        for action in actions:
+            if action.is_under_way:
+                self.add(action)
+            elif action.begun is not None:
+                self._put(self._begun_before, action)
+
+    def is_about(self, fleet: Fleet) -> bool:
+        """Whether it still holds for this fleet."""
+        return fleet.model is self._fleet.model and fleet.processors is self._fleet.processors
+
+    def add(self, action: Action) -> None:
+        """Those that are looked at later wait for this one."""
+        self._put(self._before, action)
+        if action.is_under_way:
+            self._busy |= {action.source, action.executor} - {""}
+
+    def has_to_wait(self, action: Action) -> bool:
+        """Whether another one that it must not run beside comes first; `action` is waiting, and was not added."""
+        if self._waits_for(self._before, action):
+            return True
+        return action.begun is None and self._waits_for(self._begun_before, action)
+
+    def is_busy(self, executor: str) -> bool:
+        """Whether a processor is on its way to that executor, or has it for a refuge."""
+        return executor in self._busy
+
+    def _put(self, there: _Concerned, action: Action) -> None:
+        if action.request.host_action is not None:
+            there.hosts.setdefault(action.request.destination_host, set()).add(action.phase)
+            return
+        processors = self._processors(action)
+        there.processors |= processors
+        copies = there.copies if action.request.standby is None else there.copies_of_standbys
+        for id in processors:
+            copies |= self._sharing.get(id, set())
+
+    def _waits_for(self, there: _Concerned, action: Action) -> bool:
+        if action.request.host_action is not None:
+            phases = there.hosts.get(action.request.destination_host, set())
+            opens = action.request.host_action is HostAction.OPEN
+            return bool(phases - {Phase.EMPTYING} if opens else phases)
+        processors = self._processors(action)
+        if processors & (there.processors | there.copies):
+            return True
+        return action.request.standby is None and bool(processors & there.copies_of_standbys)
+
+    def _processors(self, action: Action) -> set[str]:
+        beside = self._on_executor.get(self._ends(action), set())
+        return {self._fleet.base_of(action.request.processor_id), *beside}
+
+    def _ends(self, action: Action) -> str:
+        """The executor that a restart ends, or will end; empty for any other request."""
+        if action.phase is Phase.RESTARTING:
+            return action.source
+        request, fleet = action.request, self._fleet
+        if action.is_under_way or request.standby is not None or request.processor_id not in fleet.processors:
+            return ""
+        return (fleet.processors[request.processor_id].executor or "") if moves.is_where_it_is(fleet, action) else ""
+
+
+def _sharing(fleet: Fleet) -> dict[str, set[str]]:
+    """Processor to those with a copy of its tasks, and those of whose tasks it has a copy."""
+    owner, sharing = fleet.processor_of_task(), dict[str, set[str]]()
+    for holder, container in fleet.model.containers.items():
+        for task in container.tasks.values():
+            id = None if task.standby_of is None else owner.get(task.standby_of)
+            if id is not None:
+                sharing.setdefault(id, set()).add(holder)
+                sharing.setdefault(holder, set()).add(id)
+    return sharing
