@@ -81,7 +81,8 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
     mind = replace(mind, fleet=_with_drained_hosts_emptied(before, mind.fleet, event.at_ms))
     mind, kept = _word_kept(mind)
     answers = [order for order in orders if isinstance(order, (Answer, RemoveMessages))]
-    return mind, [*(order for order in orders if order not in answers), *kept, *answers, *endings]
+    others = [order for order in orders if not isinstance(order, (Answer, RemoveMessages))]
+    return mind, [*others, *kept, *answers, *endings]
 
 
 def _view(mind: Mind, now_ms: int) -> View:
@@ -140,7 +141,8 @@ def next_deadline_ms(mind: Mind) -> float:
     first_plans = [_first_plan_deadline_ms(fleet, query) for query in _waiting(fleet)]
     restarting = being_restarted(mind.desk)
     rebinds = [rebind_deadline_ms(fleet, p) for p in fleet.processors.values() if p.was_on not in restarting]
-    due = (fleet.regroup_at_ms, fleet.even_out_by_ms, fleet.settled_by_ms)
+    settled_by_ms = None if _is_held_up(fleet) else fleet.settled_by_ms
+    due = (fleet.regroup_at_ms, fleet.even_out_by_ms, settled_by_ms)
     regroup = [at_ms for at_ms in due if at_ms is not None]
     request = float("-inf") if may_advance(mind.desk, fleet, _view(mind, now_ms=0)) else float("inf")
     return min([*first_plans, *rebinds, *regroup, gate, request])
@@ -173,6 +175,8 @@ def _react(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
             return fleet.with_query(_query(fleet, event))
         case events.QueryEnded():
             return _query_ended(fleet, event)
+        case events.BatchBegan():
+            return _batch_began(fleet, event)
         case events.BatchEnded():
             return _batch_ended(fleet, event)
         case events.CopiesSeen():
@@ -234,6 +238,11 @@ def _query_ended(fleet: Fleet, event: events.QueryEnded) -> Fleet:
     return without_gone_copies(without_ended_queries(replace(fleet, queries=left)))
 
 
+def _batch_began(fleet: Fleet, event: events.BatchBegan) -> Fleet:
+    query = fleet.queries.get(event.query)
+    return fleet if query is None else fleet.with_query(replace(query, begun=event.batch, began_at_ms=event.at_ms))
+
+
 def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
     query = fleet.queries.get(event.query)
     if query is None:
@@ -259,6 +268,11 @@ def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
     return _settled(fleet, event.at_ms) if fleet.settled_by_ms is not None and is_settled(fleet) else fleet
 
 
+def _is_held_up(fleet: Fleet) -> bool:
+    """Whether a batch that began before the last step's time was over still runs: tasks may be where they were."""
+    return fleet.settled_by_ms is not None and fleet.is_in_a_batch_since(fleet.settled_by_ms)
+
+
 def _settled(fleet: Fleet, now_ms: int) -> Fleet:
     """The last step is over: the next one, if there is any, need not wait for it."""
     is_awaited = fleet.even_out_by_ms is not None and fleet.regroup_at_ms is None
@@ -275,7 +289,7 @@ def _with_drained_hosts_emptied(before: Fleet, fleet: Fleet, now_ms: int) -> Fle
 
 def _regroup_when_due(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[Order]]:
     """Group anew when the fleet changed and the debounce is over, and when the first plan of a query is due."""
-    if fleet.settled_by_ms is not None and fleet.settled_by_ms <= now_ms:
+    if fleet.settled_by_ms is not None and fleet.settled_by_ms <= now_ms and not _is_held_up(fleet):
         fleet = _settled(fleet, now_ms)
     released = [replace(query, is_released=True) for query in _waiting(fleet) if _may_be_released(fleet, query, now_ms)]
     is_due = any(at_ms is not None and at_ms <= now_ms for at_ms in (fleet.regroup_at_ms, fleet.even_out_by_ms))

@@ -73,7 +73,7 @@ class Query:
     batch.
 
     Until it `is_released`, nothing is published for it: its first batch waits in the JVM. `ran_on` is the executor of
-    each partition in the last batch, which ended at `ran_at_ms`.
+    each partition in the last batch, which ended at `ran_at_ms`; the batch that was begun last began at `began_at_ms`.
     """
 
     id: str
@@ -89,7 +89,14 @@ class Query:
     is_released: bool = False
     ran_on: Mapping[int, str] = field(default_factory=dict)
     ran_at_ms: int = -1
+    begun: int = -1
+    began_at_ms: int = -1
     has_rocksdb: bool = False
+
+    @property
+    def is_in_a_batch(self) -> bool:
+        """Whether a batch was begun that has not ended, however long it takes."""
+        return self.begun > self.batch
 
     @property
     def can_be_copied(self) -> bool:
@@ -234,6 +241,10 @@ class Fleet:
             return False
         places = self.undrained_places
         return any(held.actives and id not in places for id, held in self.model.containers.items())
+
+    def is_in_a_batch_since(self, at_ms: int) -> bool:
+        """Whether some query's batch runs that began until then."""
+        return any(query.is_in_a_batch and query.began_at_ms <= at_ms for query in self.queries.values())
 
     def is_empty_spare(self, id: str) -> bool:
         """Whether the processor is spare and has no active."""

@@ -20,13 +20,16 @@ from uuid import UUID
 from mooring.agent.records import Records, Remembered
 from mooring.agent.word import OperatorsWord
 from mooring.coordination import KEPT_VERSIONS
-from mooring.errors import LeadershipLost, MetadataStoreUnavailable, WriterReplaced
+from mooring.errors import LeadershipLost, MetadataStoreUnavailable, OutcomeUnknown, WriterReplaced
 from mooring.metadata import MetadataStore
 from mooring.model import JobModel
 from mooring.placement import ContainerPlacementResponseMessage, StoredMessages
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 2.0
+
+GIVEN_AGAIN_SECONDS = 600.0
+"""How often messages are handed over that have not changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Memory:
         may_write: Callable[[], bool] = lambda: True,
         poll_seconds: float = math.inf,
         takes_over: bool = False,
+        again_seconds: float = GIVEN_AGAIN_SECONDS,
     ) -> None:
         """`open_records` gets who hears of records that are ignored; the records are closed here.
 
@@ -87,6 +91,7 @@ class Memory:
         self._poll_seconds = poll_seconds
         self._poll_at = -math.inf if poll_seconds < math.inf else math.inf
         self._found = self._given = StoredMessages({}, {}, {})
+        self._given_at, self._again_seconds = time.monotonic(), again_seconds
         self._writing = False
         self._stopping = False
         self._remembered: Remembered | None = None
@@ -140,7 +145,7 @@ class Memory:
         def remove() -> None:
             try:
                 self._records.remove_messages(uuid, response_too)
-            except MetadataStoreUnavailable as error:
+            except (MetadataStoreUnavailable, OutcomeUnknown) as error:  # to remove what is gone does no harm
                 self._say_once(f"can not remove a request that is answered ({error}): it stays, and is not acted on")
 
         self._send(remove)
@@ -155,11 +160,15 @@ class Memory:
         self._send(lambda: self._records.remove_notifications(uuids))
 
     def messages(self) -> StoredMessages | None:
-        """What clients ask and what was answered, when that has changed since it was given last; else None."""
+        """What clients ask and what was answered, when that has changed since it was given last; else None.
+
+        Now and then also when it has not, as long as there are answers: old ones are to go.
+        """
         with self._change:
-            if self._found == self._given:
+            is_long_ago = bool(self._found.responses) and time.monotonic() - self._given_at >= self._again_seconds
+            if self._found == self._given and not is_long_ago:
                 return None
-            self._given = self._found
+            self._given, self._given_at = self._found, time.monotonic()
             return self._given
 
     def drain(self, timeout: float) -> bool:

@@ -40,29 +40,29 @@ class Turns:
         for id, executor in fleet.executor_of.items():
             self._on_executor.setdefault(executor, set()).add(id)
         self._sharing = _sharing(fleet)
-        self._before, self._begun_before = _Concerned(), _Concerned()
+        self._ahead, self._begun, self._waiting = _Concerned(), _Concerned(), _Concerned()
         self._busy: set[str] = set()
         for action in actions:
             if action.is_under_way:
                 self.add(action)
             elif action.begun is not None:
-                self._put(self._begun_before, action)
+                self._put(self._begun, action)
 
     def is_about(self, fleet: Fleet) -> bool:
         """Whether it still holds for this fleet."""
         return fleet.model is self._fleet.model and fleet.processors is self._fleet.processors
 
     def add(self, action: Action) -> None:
-        """Those that are looked at later wait for this one."""
-        self._put(self._before, action)
+        """Those that are looked at later wait for this one; but what was begun waits for nothing that was not."""
+        has_begun = action.is_under_way or action.begun is not None
+        self._put(self._ahead if has_begun else self._waiting, action)
         if action.is_under_way:
             self._busy |= {action.source, action.executor} - {""}
 
     def has_to_wait(self, action: Action) -> bool:
         """Whether another one that it must not run beside comes first; `action` is waiting, and was not added."""
-        if self._waits_for(self._before, action):
-            return True
-        return action.begun is None and self._waits_for(self._begun_before, action)
+        others = (self._ahead,) if action.begun is not None else (self._ahead, self._begun, self._waiting)
+        return any(self._waits_for(these, action) for these in others)
 
     def is_busy(self, executor: str) -> bool:
         """Whether a processor is on its way to that executor, or has it for a refuge."""

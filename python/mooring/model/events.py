@@ -117,6 +117,14 @@ class QueryPlanned(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class BatchBegan(Event):
+    """A batch was planned and is about to run; `BatchEnded` of the one before may come later than this."""
+
+    query: str
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
 class BatchEnded(Event):
     """A batch was committed.
 
@@ -375,6 +383,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
     "ExecutorRestarting": lambda form: ExecutorRestarting(form["at"], form["request"], form["executor"]),
     "QueryStarting": lambda form: QueryStarting(form["at"], form["query"], form["run"], form["checkpoint"]),
     "QueryPlanned": _query_planned,
+    "BatchBegan": lambda form: BatchBegan(form["at"], form["query"], form["batch"]),
     "BatchEnded": _batch_ended,
     "QueryEnded": lambda form: QueryEnded(form["at"], form["query"], form["run"], form["error"]),
     "DrainProgressed": _drain_progressed,

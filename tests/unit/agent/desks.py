@@ -58,6 +58,10 @@ class Desks:
         ended = events.BatchEnded(self.story.now_ms, query, self.batch, 500, ran, 0, 0, 0)
         self.carry_out(lambda: self.story.take(ended))
 
+    def begins_a_batch(self, query: str = "q") -> None:
+        began = events.BatchBegan(self.story.now_ms, query, self.batch + 1)
+        self.carry_out(lambda: self.story.take(began))
+
     def warms_up(self, behind: int = 0) -> None:
         """A round of the replica queries, and the tick that follows it."""
         self.carry_out(lambda: self.story.sees_copies(*self.story.mind.fleet.executors, behind=behind))

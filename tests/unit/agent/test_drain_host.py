@@ -90,6 +90,18 @@ def test_the_next_step_waits_until_a_batch_has_run_or_none_comes() -> None:
     assert hosts_at_work(desks) == {"a", "b"}
 
 
+def test_a_host_is_not_empty_before_the_batch_has_ended_that_began_before() -> None:
+    desks = at_work(executors=("1@a", "2@b", "3@c"))
+    desks.begins_a_batch()
+    drain = asks(desks, HostAction.DRAIN, "c")
+    for _ in range(20):
+        desks.after(TIMING.debounce_ms)
+        desks.warms_up()
+    assert desks.changes(drain) == DONE[:2], "its tasks there run still"
+    goes_on(desks, rounds=3)
+    assert desks.changes(drain) == DONE and hosts_at_work(desks) == {"a", "b"}
+
+
 def test_what_does_not_get_warm_goes_when_the_time_is_over() -> None:
     desks = at_work(executors=("1@a", "2@b"))
     asks(desks, HostAction.DRAIN, "b")

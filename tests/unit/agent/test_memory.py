@@ -12,7 +12,7 @@ import pytest
 from mooring.agent.memory import Memory
 from mooring.agent.records import JOB_MODELS, STATUS, TASK_LOCALITY, Records
 from mooring.coordination import KEPT_VERSIONS
-from mooring.errors import MetadataStoreUnavailable, WriterReplaced
+from mooring.errors import MetadataStoreUnavailable, OutcomeUnknown, WriterReplaced
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import ContainerModel, JobModel, LocationId, job_model_from_json
 from mooring.placement import (
@@ -28,11 +28,11 @@ class Unsteady(MemoryMetadataStore):
     """A store that can be away."""
 
     is_away = False
-    lets_nothing_go = False
+    refuses_to_delete: Exception | None = None
 
     def delete(self, key: str) -> None:
-        if self.lets_nothing_go:
-            raise MetadataStoreUnavailable("it is not yours")
+        if self.refuses_to_delete:
+            raise self.refuses_to_delete
         super().delete(key)
 
     def get(self, key: str) -> bytes | None:
@@ -143,8 +143,11 @@ def test_a_trouble_is_said_once_each_time_it_comes(
     assert len(said) == 4
 
 
-def test_a_request_that_can_not_be_removed_holds_up_no_answer(store: Unsteady, said: list[str]) -> None:
-    store.lets_nothing_go = True
+@pytest.mark.parametrize("kind", [MetadataStoreUnavailable, OutcomeUnknown])
+def test_a_request_that_can_not_be_removed_holds_up_no_answer(
+    store: Unsteady, said: list[str], kind: type[Exception]
+) -> None:
+    store.refuses_to_delete = kind("it is not yours")
     memory = Memory(partial(Records, store), said.append, poll_seconds=0.02)
     try:
         memory.recall(5)
@@ -158,6 +161,19 @@ def test_a_request_that_can_not_be_removed_holds_up_no_answer(store: Unsteady, s
         assert answers.keys() == {first.uuid, second.uuid}
         assert sum("it is not yours" in line for line in said) == 1
         wait_until(lambda: (found := memory.messages()) is not None and len(found.responses) == 2, "the messages", 5)
+    finally:
+        memory.close()
+
+
+def test_answers_are_handed_over_again_so_that_old_ones_can_go(store: Unsteady, said: list[str]) -> None:
+    memory = Memory(partial(Records, store), said.append, poll_seconds=0.02, again_seconds=0.2)
+    try:
+        memory.recall(5)
+        request = ContainerPlacementRequestMessage(uuid.uuid4(), "app", "0", STANDBY, 1)
+        memory.answer(request.answered(StatusCode.BAD_REQUEST, "no", 2))
+        for _ in range(2):
+            wait_until(lambda: (found := memory.messages()) is not None and bool(found.responses), "the answer", 5)
+        assert memory.messages() is None
     finally:
         memory.close()
 

@@ -197,6 +197,18 @@ def test_a_source_that_dies_while_its_tasks_warm_up_elsewhere_lets_them_run_ther
     assert desks.changes(asked) == DONE
 
 
+def test_a_source_that_dies_with_standbys_leaves_its_tasks_where_their_copies_are() -> None:
+    desks = warm_on_four(factor=2)
+    tasks = tasks_of(desks, "0")
+    holders = {partition: desks.story.copies["q"][partition] for partition in tasks}
+    asked = desks.places("0", free_host(desks))
+    desks.is_read()
+    desks.story.dies("1")
+    desks.after()
+    assert desks.changes(asked) == FAILED and "where their copies are" in desks.message(asked)
+    assert all(desks.story.first_choice("q")[partition] in holders[partition] for partition in tasks)
+
+
 def test_copies_that_do_not_come_are_a_failure_and_the_source_is_not_touched(desks: Desks) -> None:
     asked = desks.places("0", free_host(desks))
     desks.is_read()
@@ -222,6 +234,35 @@ def test_a_query_that_stands_still_does_not_hold_the_request_up(desks: Desks) ->
     assert desks.changes(asked) == DONE[:2]
     desks.after(IDLE_MS)
     assert desks.changes(asked) == DONE
+
+
+def test_a_batch_that_takes_long_is_no_query_that_stands_still(desks: Desks) -> None:
+    desks.runs_a_batch()
+    desks.begins_a_batch()
+    asked = desks.places("0", free_host(desks))
+    desks.is_read()
+    desks.warms_up()
+    assert where(desks, "0") != {"1"}, "the next batch runs there"
+    desks.after(100 * IDLE_MS)
+    assert desks.changes(asked) == DONE[:2] and desks.story.mind.fleet.moves["0"].source == "1", "it may be needed yet"
+    desks.runs_a_batch()
+    assert desks.changes(asked) == DONE
+
+
+def test_a_batch_before_the_move_says_nothing_of_it() -> None:
+    desks = Desks(running(partitions=4, executors=FOUR))
+    desks.runs_a_batch()
+    desks.places("0", "b", at_ms=1)
+    desks.is_read()
+    desks.warms_up()
+    desks.after(IDLE_MS + 1_000)
+    back = desks.places("0", "a", at_ms=2)
+    desks.is_read()
+    desks.warms_up()
+    desks.after()
+    assert where(desks, "0") == {"1"} and desks.changes(back) == DONE[:2]
+    desks.runs_a_batch()
+    assert desks.changes(back) == DONE
 
 
 def test_any_host_is_the_one_with_the_least_to_do_and_without_copies(desks: Desks) -> None:

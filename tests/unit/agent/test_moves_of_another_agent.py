@@ -9,8 +9,10 @@ import pytest
 from mooring.agent import binding
 from mooring.agent.core import Mind, absorb
 from mooring.agent.fleet import Fleet
+from mooring.agent.moves import PATIENCE, RESTART_MARGIN_MS
 from mooring.agent.word import OperatorsWord
 from mooring.model import events
+from mooring.model.orders import RestartExecutor
 from mooring.placement import ANY_HOST, LAST_SEEN
 from tests.unit.agent.builders import TIMING, Story, running
 from tests.unit.agent.desks import Desks
@@ -59,6 +61,58 @@ def test_a_new_agent_does_not_end_another_executor_for_a_restart(is_back: bool) 
         new.after()
     assert new.changes(asked)[-1] == "SUCCEEDED" and set(restarts(new)) <= {"1"}
     assert asked.uuid not in new.requests
+
+
+def test_what_an_agent_had_begun_comes_before_what_was_asked_earlier() -> None:
+    old = Desks(running(partitions=4, executors=FOUR))
+    asked = old.places("0", "b", at_ms=20)
+    old.is_read()
+    old.warms_up()
+    earlier = old.places("0", "c", at_ms=10)
+    old.is_read()
+    new = a_new_agent(old.story)
+    new.requests, new.responses = dict(old.requests), dict(old.responses)
+    new.is_read()
+    new.warms_up()
+    new.after()
+    assert where(new, "0") == {"2"} and not new.changes(earlier)
+    new.runs_a_batch()
+    assert new.changes(asked)[-1] == "SUCCEEDED"
+    new.warms_up()
+    new.after()
+    assert where(new, "0") == {"3"}
+
+
+def test_a_switch_whose_plan_was_not_kept_is_made_again() -> None:
+    old = has_moved(FOUR)  # from a to b, where processor 1 is too
+    asked = old.places("1", "a")
+    old.is_read()
+    mind, orders = old.story.mind, list(old.story.orders)
+    old.warms_up()
+    word = kept_word(old.story)
+    old.story.mind, old.story.orders = mind, orders  # it dies between the two
+    new = a_new_agent(old.story, word)
+    new.requests, new.responses = dict(old.requests), dict(old.responses)
+    new.is_read()
+    new.after(TIMING.first_plan_wait_ms)
+    assert where(new, "1") == {"2"}
+    new.warms_up()
+    new.after()
+    new.runs_a_batch()
+    assert new.changes(asked)[-1] == "SUCCEEDED" and where(new, "1") == {"1"} and where(new, "0") == {"2"}
+
+
+def test_a_restart_that_the_jvm_gave_up_is_no_move_for_the_next_agent() -> None:
+    old = Desks(running(partitions=4, executors=("1@a", "9@a", "2@b", "3@c")))
+    asked = old.places("0", LAST_SEEN)
+    old.is_read()
+    old.story.orders = [order for order in old.story.orders if not isinstance(order, RestartExecutor)]
+    new = a_new_agent(old.story, kept_word(old.story))
+    new.requests, new.responses = dict(old.requests), dict(old.responses)
+    new.is_read()
+    new.after(PATIENCE.restart_ms + RESTART_MARGIN_MS + 1_000)
+    assert new.changes(asked)[-1] == "FAILED" and "did not end" in new.message(asked)
+    assert where(new, "0") == {"1"}
 
 
 def test_a_new_agent_leaves_processors_where_a_move_has_brought_them() -> None:

@@ -72,7 +72,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     greeted = true
     news.clear()
     operations.agentIsNew()
-    val order = Seq("ApplicationStarted", "ExecutorRegistered", "CheckpointTaken", "QueryStarting", "QueryPlanned")
+    val order = Seq("ApplicationStarted", "ExecutorRegistered", "CheckpointTaken", "QueryStarting", "QueryPlanned", "BatchBegan")
     val now = living.values().asScala.toSeq.sortBy(e => (order.indexOf(e("event").toString), e("at").asInstanceOf[Long]))
     Json.write(Map("event" -> "PlanInForce", "at" -> System.currentTimeMillis(), "plan" -> lastPlan,
       "offered" -> offered) +: now)

@@ -49,6 +49,7 @@ final class QueryWatch(
   private val planned = ConcurrentHashMap.newKeySet[String]() // run ids
   private val computed = new ConcurrentHashMap[String, Long]() // query id -> the last batch of which a task was sent
   private val told = new ConcurrentHashMap[String, QueryWatch.Shape]() // run id -> what the agent knows of it
+  private val underWay = new ConcurrentHashMap[String, (String, Long)]() // query id -> run and batch begun last; written with the lock
   private val repeated = new ConcurrentHashMap[String, Long]() // run id -> batch that an earlier run has begun
 
   /** The run begins with a batch that an earlier one has begun and not committed. */
@@ -113,6 +114,19 @@ final class QueryWatch(
       for (running <- door) prefetches.foreach(_.begin(running, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
       if (!hasPlan) Say.warn(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
     }
+    begins(query, run, operators.head.batch)
+  }
+
+  /** A batch may be planned several times. */
+  private def begins(query: String, run: String, batch: Long): Unit = synchronized {
+    if (runs.get(query) == run && underWay.put(query, (run, batch)) != (run, batch)) {
+      bridge.tell(Map("event" -> "BatchBegan", "query" -> query, "batch" -> batch), about = Some(QueryWatch.aboutBatchOf(query)))
+    }
+  }
+
+  /** A batch was committed; the next one may be under way already. */
+  def committed(query: String, run: String, batch: Long): Unit = synchronized {
+    if (underWay.remove(query, (run, batch))) bridge.over(QueryWatch.aboutBatchOf(query))
   }
 
   def isStateful(query: String): Boolean = runs.containsKey(query)
@@ -127,6 +141,8 @@ final class QueryWatch(
       val isKnown = told.remove(run) != null
       if (runs.remove(query, run)) { // else a newer run of it is there already
         computed.remove(query)
+        underWay.remove(query)
+        bridge.over(QueryWatch.aboutBatchOf(query))
         PlacedStages.forget(query)
         if (isKnown) {
           bridge.over(s"query $query")
@@ -142,6 +158,8 @@ object QueryWatch {
   private type Shape = (Long, Set[(Long, Int)]) // first batch; operators, and partitions of each
 
   private def shapeOf(operators: Seq[OperatorFacts]): Shape = (operators.head.batch, operators.map(one => one.id -> one.partitions).toSet)
+
+  private def aboutBatchOf(query: String): String = s"batch of $query"
 
   private val LongestMs = 10000L
 }
@@ -235,6 +253,7 @@ final class ClusterWatch(
 
   private def batchEnded(query: String, e: QueryProgressEvent): Unit = {
     standbys.foreach(_.committed(query, e.progress.batchId))
+    queries.committed(query, e.progress.runId.toString, e.progress.batchId)
     val batch = batches.remove(query).getOrElse(new Batch)
     rehearsals.batchEnded(query, e.progress.runId.toString, batch.placements.values.toSet)
     bridge.tell(Map("event" -> "BatchEnded", "query" -> query, "run" -> e.progress.runId.toString,
