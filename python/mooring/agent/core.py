@@ -110,6 +110,7 @@ def _word_kept(mind: Mind) -> tuple[Mind, list[Order]]:
         done=mind.desk.done_with,
         drained=fleet.drained,
         pinned=fleet.pinned_standbys,
+        attempt=fleet.attempt,
     )
     if word == mind.saved_word or not (word.says_anything or mind.saved_word.says_anything):
         return mind, []
@@ -161,7 +162,7 @@ def _at_the_gate(gate: Gate, event: events.Event) -> Gate:
 def _react(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
     match event:
         case events.ApplicationStarted():
-            return replace(fleet, application=event.application)
+            return replace(fleet, application=event.application, attempt=event.attempt)
         case events.PlanInForce():
             version = max(fleet.model.version, event.version, event.offered)
             return replace(fleet, wanted_by_jvm=event.wanted, model=replace(fleet.model, version=version))
@@ -169,6 +170,8 @@ def _react(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
             return _executor_registered(fleet, event)
         case events.ExecutorLost():
             return _executor_lost(fleet, event, published)
+        case events.StoreOpened():
+            return fleet.with_opening(event)
         case events.ExecutorRestarting():
             return replace(fleet, restarts={**fleet.restarts, event.request: event.executor})
         case events.QueryPlanned():

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice
 from mooring.model import JobModel, SystemStreamPartition, TaskModel, TaskName
+from mooring.model.events import StoreOpened
 from mooring.standby import SharedZone, Unplaced
 
 
@@ -166,12 +167,16 @@ class Fleet:
 
     No task and no copy goes to the locations in `drained` while there is another place. At most `most_receivers`
     processors take tasks over at once; until `settled_by_ms` those of the last step are given time for that.
+
+    While processors are on their way, `openings` maps checkpoint, partition and executor to the bytes of state that
+    were fetched when stores were opened at a destination.
     """
 
     timing: Timing = Timing()
     grouping: GrouperChoice = DEFAULT_GROUPER
     replication_factor: int = 1
     application: str = ""
+    attempt: str = ""
     executors: Mapping[str, Executor] = field(default_factory=dict)
     processors: Mapping[str, Processor] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
@@ -196,6 +201,7 @@ class Fleet:
     drained: frozenset[str] = frozenset()
     most_receivers: int = 1
     settled_by_ms: int | None = None
+    openings: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
 
     @property
     def executor_of(self) -> dict[str, str]:
@@ -283,13 +289,20 @@ class Fleet:
 
     def with_measure(self, store: str, state_bytes: int) -> Fleet:
         """With the bytes of one store known; a directory that is no store's is passed over."""
-        checkpoint, _, place = store.rpartition("/state/")
-        partition = place.split("/")[1] if "/" in place else ""
-        if not checkpoint or not partition.isdecimal():
+        task = _task_of(store)
+        if task is None:
             return self
-        task = (checkpoint, int(partition))
-        stores = {**self.store_bytes.get(task, {}), place: state_bytes}
+        stores = {**self.store_bytes.get(task, {}), store.rpartition("/state/")[2]: state_bytes}
         return replace(self, store_bytes={**self.store_bytes, task: stores})
+
+    def with_opening(self, opened: StoreOpened) -> Fleet:
+        """With the opening of one store known, where a processor has just come to the executor."""
+        task = _task_of(opened.store)
+        has_come = any(move.is_switched and move.executor == opened.executor for move in self.moves.values())
+        if task is None or not has_come:
+            return self
+        key = (*task, opened.executor)
+        return replace(self, openings={**self.openings, key: self.openings.get(key, 0) + opened.remote_bytes})
 
     def with_query(self, query: Query) -> Fleet:
         """With one query added or replaced."""
@@ -331,3 +344,10 @@ class Fleet:
         return {
             task: container.processor_id for container in self.model.containers.values() for task in container.actives
         }
+
+
+def _task_of(store: str) -> tuple[str, int] | None:
+    """The checkpoint and the partition of a store's directory; None for a directory that is no store's."""
+    checkpoint, _, place = store.rpartition("/state/")
+    partition = place.split("/")[1] if "/" in place else ""
+    return (checkpoint, int(partition)) if checkpoint and partition.isdecimal() else None

@@ -272,9 +272,10 @@ class Agent:
 
         Of that the drained hosts, and where standbys and spare processors are, so that a restart on the same hosts
         undoes no move; when this driver has taken over from another one also which standbys are stopped. Its executors
-        are gone, and so are requests for it.
+        are gone, and so are requests for it; so are those of an earlier attempt at this application.
         """
-        if found.word.application == self._mind.fleet.application:
+        fleet = self._mind.fleet
+        if (found.word.application, found.word.attempt) == (fleet.application, fleet.attempt):
             return found.word
         takes_over = self._memory is not None and self._memory.takes_over
         stopped = found.word.stopped if takes_over else frozenset()

@@ -128,7 +128,8 @@ def switched(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_
         return (Happening.EXPIRED, f"the plan was not in force after {patience.switch_ms} ms", "") if late else None
     waits = [query for query, there in _has_run_there(fleet, action, now_ms).items() if not there]
     if not waits:
-        return Happening.RAN_THERE, f"processor {id} is on executor {processor.executor} at {processor.location}", ""
+        where = f"processor {id} is on executor {processor.executor} at {processor.location}"
+        return Happening.RAN_THERE, f"{where}{_how_it_opened(fleet, action)}", ""
     disobeys = [query for query in waits if _began_under_the_plan(fleet, action, query)]
     if late and disobeys:
         label, after = fleet.queries[disobeys[0]].label, patience.switch_ms
@@ -184,7 +185,8 @@ def being_restarted(desk: Desk) -> frozenset[str]:
 def arrived(fleet: Fleet, action: Action) -> Fleet:
     """With the processor not on its way any more, wherever it is."""
     id = action.request.processor_id
-    return replace(fleet, moves={other: move for other, move in fleet.moves.items() if other != id})
+    left = {other: move for other, move in fleet.moves.items() if other != id}
+    return replace(fleet, moves=left, openings=fleet.openings if left else {})
 
 
 def switch(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
@@ -272,6 +274,19 @@ def _tasks(fleet: Fleet, id: str) -> Iterator[tuple[str, str, int]]:
         query, partition = by_label.get(name.rpartition("/")[0]), task.changelog_partition
         if query is not None and partition < query.task_count and query.task_name(partition) == name:
             yield name, query.id, partition
+
+
+def _how_it_opened(fleet: Fleet, action: Action) -> str:
+    """What was fetched for the processor's tasks when they were opened at the destination, as far as that is known."""
+    places = [
+        (fleet.queries[query].checkpoint.rstrip("/"), partition, action.executor)
+        for _, query, partition in _tasks(fleet, action.request.processor_id)
+    ]
+    fetched = [fleet.openings[place] for place in places if place in fleet.openings]
+    if not fetched:
+        return ""
+    local = f"{fetched.count(0)} of {len(fetched)} tasks opened what was there"
+    return f"; {local}, {sum(fetched)} bytes were fetched" if any(fetched) else f"; {local}"
 
 
 def _has_run_there(fleet: Fleet, action: Action, now_ms: int) -> dict[str, bool]:

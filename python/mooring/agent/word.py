@@ -31,7 +31,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class OperatorsWord:
-    """What holds in one application; empty where nothing was asked.
+    """What holds in one application, and in one attempt at it; empty where nothing was asked.
 
     `stopped` are the processors whose standbys are stopped, `spare` those that moves have left behind. `carriers` maps
     processors to their executor where that has several, `under_way` requests, by uuid, to how far they are, `done`
@@ -47,11 +47,12 @@ class OperatorsWord:
     done: Mapping[str, Verdict] = field(default_factory=dict)
     drained: frozenset[str] = frozenset()
     pinned: Mapping[str, str] = field(default_factory=dict)
+    attempt: str = ""
 
     @property
     def says_anything(self) -> bool:
         """Whether there is anything to keep."""
-        return self != OperatorsWord(self.application)
+        return self != OperatorsWord(self.application, attempt=self.attempt)
 
     def to_json(self) -> str:
         """The JSON text."""
@@ -68,6 +69,7 @@ class OperatorsWord:
                 "done": {uuid: {"status": said.status, "message": said.message} for uuid, said in self.done.items()},
                 "drained-hosts": sorted(self.drained, key=natural_order),
                 "pinned-standbys": dict(self.pinned),
+                "attempt": self.attempt,
             }
         )
 
@@ -91,6 +93,7 @@ class OperatorsWord:
                 },
                 frozenset(map(_text, _list(form.get("drained-hosts", [])))),
                 {_text(id): _text(place) for id, place in form.get("pinned-standbys", {}).items()},
+                _text(form.get("attempt", "")),
             )
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as damage:
             raise ValueError(f"{damage!r}") from damage

@@ -15,7 +15,16 @@ from mooring.cli.exits import BadUsage, CommandFailed, nearest
 from mooring.cli.output import counted, print_json, size, table
 from mooring.cli.records import Records
 from mooring.errors import InvalidSettingError
-from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, Move, MovePlan, choose_grouper, plan_job, plan_moves
+from mooring.grouping import (
+    DEFAULT_GROUPER,
+    GrouperChoice,
+    Move,
+    MovePlan,
+    choose_grouper,
+    locations_of_copies,
+    plan_job,
+    plan_moves,
+)
 from mooring.model import ContainerModel, JobModel, TaskMode, TaskModel, named_place, natural_order
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY
 
@@ -107,7 +116,8 @@ def forecast(
     weights = sizes or None if choice.by_bytes else None
     after = moved
     if add or remove or not move:
-        after = plan_job(queries_of(before), places, locality, moved, weights, choice.make)
+        wishes = {**locality, **locations_of_copies(locality, places, moved)}
+        after = plan_job(queries_of(before), places, wishes, moved, weights, choice.make)
     rate = _measured_rate(status.get("counters", {}))
     copies = _warm_copies(before, status)
     return Forecast(before, after, plan_moves(before, after, sizes), rate, copies, _notes(before, move))

@@ -49,7 +49,8 @@ class ApplicationStarted(Event):
     """The application has its id.
 
     `checkpoint_location` is the session default for checkpoints, or empty. `is_catalogued`: Delta is there, and
-    executors tell of the state that they commit.
+    executors tell of the state that they commit. `attempt` tells drivers of one application apart, where the cluster
+    manager starts another one for it, as YARN does; else it is empty.
     """
 
     application: str
@@ -57,6 +58,7 @@ class ApplicationStarted(Event):
     settings: Mapping[str, str]
     checkpoint_location: str
     is_catalogued: bool = False
+    attempt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +304,7 @@ def _application(form: Mapping[str, Any]) -> Event:
         dict(form["settings"]),
         form["checkpoint-location"],
         form.get("catalogued", False),
+        form.get("attempt", ""),
     )
 
 

@@ -249,6 +249,27 @@ def test_a_batch_that_takes_long_is_no_query_that_stands_still(desks: Desks) -> 
     assert desks.changes(asked) == DONE
 
 
+def test_the_last_word_says_what_was_fetched_at_the_destination() -> None:
+    desks = Desks(running(partitions=8, executors=FOUR))
+    first, second = sorted(tasks_of(desks, "0"))
+    asked = desks.places("0", "b")
+    desks.is_read()
+
+    def opens(partition: int, remote_bytes: int) -> None:
+        store = f"file:/ck/q/state/0/{partition}"
+        opened = events.StoreOpened(desks.story.now_ms, "2", store, 3, 40, 5, 100, 1, remote_bytes, 0, 0)
+        desks.carry_out(lambda: desks.story.take(opened))
+
+    opens(first, 10_000)  # before the switch: it says nothing of the move
+    desks.warms_up()
+    opens(first, 0)
+    opens(second, 77)
+    desks.runs_a_batch()
+    assert desks.changes(asked) == DONE
+    assert desks.message(asked).endswith("; 1 of 2 tasks opened what was there, 77 bytes were fetched")
+    assert not desks.story.mind.fleet.openings
+
+
 def test_a_batch_before_the_move_says_nothing_of_it() -> None:
     desks = Desks(running(partitions=4, executors=FOUR))
     desks.runs_a_batch()

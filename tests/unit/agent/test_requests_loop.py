@@ -60,13 +60,15 @@ class Application:
         factor: int = 2,
         copies_of_another_agent: LivingBridge | None = None,
         takes_over: bool = False,
+        attempt: str = "",
     ) -> None:
         settings = {
             "spark.mooring.standby.replication.factor": str(factor),
             "spark.mooring.debounce": "0ms",
             "spark.mooring.host.affinity.wait": "200ms",
         }
-        told: list[events.Event] = [events.ApplicationStarted(0, application, "clicks", settings, "file:/ck")]
+        begin = events.ApplicationStarted(0, application, "clicks", settings, "file:/ck", attempt=attempt)
+        told: list[events.Event] = [begin]
         if copies_of_another_agent is not None:
             rows = copies_of_another_agent.plans[-1]
             in_force = {(query, p): row[0] for query, by in rows.items() for p, row in by.items()}
@@ -141,6 +143,15 @@ def test_the_command_stops_and_starts_and_status_shows_it(
     assert "2 copies are in the plan" in json.loads(capsys.readouterr().out)["responseMessage"]
     assert application.copied() == {"0", "1", "2"}
     wait_until(lambda: stopped(status(tmp_path, capsys)) == set(), "the status", 30)
+
+
+def test_another_attempt_at_the_application_has_other_executors_of_the_same_ids(start: Start, tmp_path: Path) -> None:
+    first = start(attempt="1")
+    uuid = MooringClient.open(str(tmp_path)).control_standby("1", StandbyAction.STOP, "app-1")
+    wait_until(lambda: first.copied() == {"0", "2"}, f"{uuid} in force", 30)
+    first.end()
+    second = start(attempt="2")
+    wait_until(lambda: second.copied() == {"0", "1", "2"}, "a plan with all copies", 30)
 
 
 def test_what_is_stopped_outlives_the_agent_and_ends_with_the_application(start: Start, tmp_path: Path) -> None:

@@ -192,6 +192,26 @@ def test_a_copy_that_is_there_already_is_not_fetched():
     assert not as_json(forecast(model, {}, status, [], [], ["1=10.0.0.9"]))["notes"]
 
 
+def test_the_tasks_of_a_host_that_goes_are_expected_where_their_copies_are():
+    model = records.job_model()
+    gone = model.containers["1"]
+    copies = [
+        replace(task, task_name=TaskName(f"Standby-{name}-0"), task_mode=TaskMode.STANDBY, standby_of=name)
+        for name, task in gone.actives.items()
+    ]
+    held = ContainerModel.of("2", [*model.containers["2"].tasks.values(), *copies], LocationId("10.0.0.4"))
+    model = JobModel.of([model.containers["0"], gone, held], 12)
+    status = records.status(model)
+    for copy in copies:
+        seen = {"name": copy.task_name, "mode": "Standby", "location": "10.0.0.4", "local-bytes": 1, "lag-versions": 0}
+        status["tasks"].append(seen)
+    moves = as_json(forecast(model, {}, status, [], ["10.0.0.3"]))["moves"]
+    there = [move["task"] for move in moves if not move["fetches"] and move["to"]["location"] == "10.0.0.4"]
+    assert there and set(there) <= set(gone.actives)
+    without = as_json(forecast(records.job_model(), {}, records.status(model), [], ["10.0.0.3"]))["moves"]
+    assert sum(move["fetches"] for move in moves) < sum(move["fetches"] for move in without)
+
+
 def test_a_spare_processor_gets_nothing_in_the_forecast_either():
     model = records.job_model()
     spare = JobModel.of([*model.containers.values(), ContainerModel.of("7", [], LocationId("10.0.0.9"))], 12)

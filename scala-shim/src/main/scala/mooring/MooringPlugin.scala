@@ -68,7 +68,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private def mooringSettings = conf.getAll.toMap.filter(_._1.startsWith(Names.Prefix))
 
   def applicationStarted(id: String): Unit = bridge.tell(Map("event" -> "ApplicationStarted", "application" -> id,
-    "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
+    "attempt" -> context.applicationAttemptId.getOrElse(""), "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
     "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
     "catalogued" -> isCatalogued, "settings" -> mooringSettings), about = Some("application"))
 
