@@ -52,8 +52,8 @@ MOST_SECONDS = 600.0
 LIGHT = Load(rows=400)
 """A batch takes half a second, which chance delays of a tenth of a second are a fifth of."""
 
-BUSY = Load(rows=400, outputs=1000)
-"""A batch takes about two seconds: processors that work, as they do for whom a fleet is changed."""
+BUSY = Load(rows=400, outputs=2000)
+"""A batch takes two to three seconds: processors that work, as they do for whom a fleet is changed."""
 
 SIDES = (stock, mooring)
 UNITS = {"worst-over-median": "x", "quiet-worst-over-median": "x"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,6 +79,24 @@ class Operator:
             return shown.get(str(uuid), "").startswith(phase)
 
         self.job.wait_until(has_begun, f"request {uuid} to be {phase}", 60)
+
+    def begins_what_is_held_up(self, id: str) -> UUID:
+        """A request for a move to the third host, which does not come to warm up before it is resumed."""
+        self.job.wait_until(self.load.is_idle, "the batches to be over", 60)
+        self.cluster.pause_host(HOSTS[2])
+        uuid = self.places(id, HOSTS[2])
+        self.begins(uuid, "warming up")
+        return uuid
+
+    def kills_the_agent(self) -> None:
+        """With SIGKILL; the driver starts another one."""
+        agent = self.job.helper("mooring.agent")
+        assert agent is not None
+        os.kill(agent.pid, signal.SIGKILL)
+
+    def fails(self, uuid: UUID, words: str, feeds: bool = True) -> None:
+        answer = self.answer(uuid, feeds)
+        assert answer.status_code is StatusCode.FAILED and words in answer.response_message, answer
 
     def standby_threads(self) -> set[str]:
         """The names, as far as Linux keeps them, of the driver's and the executors' threads that standbys need."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 
@@ -135,7 +132,7 @@ def test_with_standbys_a_processor_goes_to_any_host_and_is_restarted_in_place(tm
 def test_a_source_that_dies_while_the_destination_warms_up_leaves_the_tasks_there(tmp_path: Path) -> None:
     with operated(tmp_path, "false", files=24) as here:
         processor = here.processor_at(HOSTS[1])
-        uuid = begun_and_held_up(here, processor)
+        uuid = here.begins_what_is_held_up(processor)
         next(one for one in here.cluster.executors() if one.id == here.executor_of(processor)).kill()
         here.cluster.resume_host(HOSTS[2])
         here.succeeds(uuid)
@@ -146,19 +143,8 @@ def test_a_source_that_dies_while_the_destination_warms_up_leaves_the_tasks_ther
 def test_an_agent_that_dies_while_a_processor_is_on_its_way_is_followed_by_one_that_goes_on(tmp_path: Path) -> None:
     with operated(tmp_path, "false", files=24) as here:
         processor = here.processor_at(HOSTS[1])
-        uuid = begun_and_held_up(here, processor)
-        agent = here.job.helper("mooring.agent")
-        assert agent is not None
-        os.kill(agent.pid, signal.SIGKILL)
+        uuid = here.begins_what_is_held_up(processor)
+        here.kills_the_agent()
         here.cluster.resume_host(HOSTS[2])
         here.succeeds(uuid)
         here.waits_for(processor, HOSTS[2])
-
-
-def begun_and_held_up(here: Operator, processor: str) -> UUID:
-    """A request for a move to the third host, which does not come to warm up before it is resumed."""
-    here.job.wait_until(here.load.is_idle, "the batches to be over", 60)
-    here.cluster.pause_host(HOSTS[2])
-    uuid = here.places(processor, HOSTS[2])
-    here.begins(uuid, "warming up")
-    return uuid

@@ -1,0 +1,72 @@
+"""What goes wrong while an operator's request is carried out: each is answered, and the answer of the job is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mooring.placement import LAST_SEEN
+from tests.integration.operating import HOSTS, Operator, operated
+from tests.integration.warm import warm
+
+
+@pytest.mark.heavy
+def test_hosts_that_die_on_either_side_of_a_move(tmp_path: Path) -> None:
+    with operated(tmp_path, "false", files=50) as here:
+        processor = here.processor_at(HOSTS[1])
+        uuid = here.begins_what_is_held_up(processor)
+        here.cluster.kill_host(HOSTS[2])
+        here.fails(uuid, "the source was not touched", feeds=False)
+        assert here.ran_at(processor) == {HOSTS[1]}
+        here.cluster.revive_host(HOSTS[2])
+        here.job.wait_until(lambda: len(here.job.executors()) == 3, "the third executor", 120)
+
+        here.job.wait_until(here.load.is_idle, "the batches to be over", 60)
+        uuid = here.places(processor, HOSTS[2])
+        here.begins(uuid, "switching")
+        for host in HOSTS[1:]:
+            here.cluster.kill_host(host)
+        here.fails(uuid, "its tasks run on any host")
+        for host in HOSTS[1:]:
+            here.cluster.revive_host(host)
+        here.job.wait_until(lambda: len(here.job.executors()) == 3, "three executors", 120)
+        here.load.feed(here.job)
+
+
+@pytest.mark.heavy
+def test_restarts_that_are_not_over_in_time_and_agents_that_die_over_them(tmp_path: Path) -> None:
+    with operated(tmp_path, "false", files=50) as here:
+        processor = here.processor_at(HOSTS[1])
+        here.job.wait_until(here.load.is_idle, "the batches to be over", 60)
+        here.fails(here.places(processor, LAST_SEEN, expiry_ms=1), "within 1 ms", feeds=False)
+        here.job.wait_until(lambda: here.executor_of(processor) != "None", "an executor, the same or another one", 60)
+        here.waits_for(processor, HOSTS[1])
+
+        before = here.executor_of(processor)
+        uuid = here.places(processor, LAST_SEEN)
+        here.begins(uuid, "restarting")
+        here.kills_the_agent()
+        here.succeeds(uuid)
+        here.job.wait_until(lambda: here.executor_of(processor) not in (before, "None"), "another executor", 30)
+
+        here.job.wait_until(here.load.is_idle, "the batches to be over", 60)
+        uuid = here.places(processor, HOSTS[2])
+        here.begins(uuid, "switching")
+        here.kills_the_agent()
+        here.succeeds(uuid)
+        here.waits_for(processor, HOSTS[2])
+
+
+@pytest.mark.heavy
+def test_an_agent_that_dies_while_a_standby_is_on_its_way(tmp_path: Path) -> None:
+    with warm(tmp_path, files=30) as there:
+        here = Operator(there.cluster, there.load, there.job)
+        processor = here.processor_at(HOSTS[1])
+        uuid = here.begins_what_is_held_up(f"{processor}-0")
+        here.kills_the_agent()
+        here.cluster.resume_host(HOSTS[2])
+        here.succeeds(uuid)
+        there.wait_until_caught_up()
+        assert here.copied_at(processor) == {HOSTS[2]}
+        here.client.close()
