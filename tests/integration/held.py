@@ -20,6 +20,7 @@ class Start:
 
     stage: int
     attempt: int
+    partition: int
     host: str
     locality: str
 
@@ -53,10 +54,12 @@ class Held(Load):
     def starts(self, driver_log: str, batch: int) -> list[list[Start]]:
         """Those of the query's batch, stage by stage, in order of time."""
         task = (
-            r"Starting task \d+\.(\d+) in stage (\d+)\.\d+ \(TID \d+\) \(([\d.]+),executor \d+, partition \d+, (\w+),"
+            r"Starting task \d+\.(\d+) in stage (\d+)\.\d+ \(TID \d+\) \(([\d.]+),executor \d+, partition (\d+), (\w+),"
         )
         found = re.findall(self._said_of(batch) + task, driver_log)
-        starts = [Start(int(stage), int(attempt), host, locality) for attempt, stage, host, locality in found]
+        starts = [
+            Start(int(stage), int(attempt), int(p), host, locality) for attempt, stage, host, p, locality in found
+        ]
         return [[one for one in starts if one.stage == stage] for stage in sorted({one.stage for one in starts})]
 
     def finished(self, driver_log: str, batch: int) -> int:

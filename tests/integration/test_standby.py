@@ -120,6 +120,34 @@ def test_a_task_that_fails_where_its_copy_is_is_tried_again_there(tmp_path: Path
 
 
 @pytest.mark.heavy
+def test_what_is_lost_waits_for_its_copys_executor_though_another_one_is_free(tmp_path: Path) -> None:
+    load = Held(tmp_path)
+    with warm(tmp_path, {CHANGELOG: "true"}, load=load, cores=3) as here:  # all tasks of the stage begin at once
+        busy = next(host for host in HOSTS if here.tasks_of(host) == 3)
+        runs_at = {one["name"]: one["location"] for one in load.status()["tasks"] if one["mode"] == "Active"}
+        copy_at = {task: copy["location"] for copy in here.copies() for task in runs_at if f"-{task}-" in copy["name"]}
+        lost = next(host for task, host in runs_at.items() if copy_at[task] == busy)
+        (free,) = (host for host in HOSTS if host not in (busy, lost))
+        batch = load.committed()
+        for host in HOSTS:
+            load.shut_gate(host)
+        load.offer(1)
+        here.job.wait_until(lambda: all(load.held(host) is not None for host in HOSTS), "a task on each host", 60)
+        load.open_gate(free)
+        done = 1 + here.tasks_of(free)
+        here.job.wait_until(lambda: load.finished(here.job.log, batch) >= done, "the others to be done", 60)
+        here.cluster.kill_executor(lost)
+        time.sleep(1)  # less than spark.locality.wait
+        load.open_gate(lost)
+        load.open_gate(busy)
+        here.job.wait_until(lambda: load.committed() > batch, "the batch to be committed", 60)
+        again = [start for stage in load.starts(here.job.log, batch)[1:] for start in stage if start.attempt]
+    print(again)
+    wanted = {int(task.rpartition(" ")[2]): host for task, host in copy_at.items()}
+    assert again and all((start.host, start.locality) == (wanted[start.partition], "PROCESS_LOCAL") for start in again)
+
+
+@pytest.mark.heavy
 def test_a_host_goes_then_the_one_that_took_over(tmp_path: Path) -> None:
     with warm(tmp_path) as here:
         lost = here.tasks_of(HOSTS[1])

@@ -75,10 +75,13 @@ def warm(
     files: int = 12,
     load: Load | None = None,
     network: HostNetwork | None = None,
+    cores: int = 1,
 ) -> Iterator[Warm]:
     """Start it; at the end let it read the rest, and compare with the offline answer. `load`: another job."""
     load = load or Load(directory, files=files)
-    with SparkCluster(hosts=3, executor_memory="768m", work_dir=directory / "cluster", network=network) as cluster:
+    with SparkCluster(
+        hosts=3, executor_memory="768m", work_dir=directory / "cluster", network=network, cores_per_host=cores
+    ) as cluster:
         load.offer(2)
         job = load.submit(cluster, {**STANDBY, "spark.mooring.processor.rebind.timeout": "60s", **(conf or {})})
         job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 120)

@@ -86,8 +86,8 @@ TABLE: tuple[Setting, ...] = (
         "processor.rebind.timeout",
         "duration",
         "60s",
-        "How long a processor whose executor was lost keeps its tasks for one that comes back on the same location; also"
-        " how long tasks that go to another executor may warm up there, besides the time that their bytes take. 0: not.",
+        "How long a processor whose executor was lost keeps its tasks for one that comes back on the same location;"
+        " also how long tasks that go elsewhere may warm up there, besides the time that their bytes take. 0: not.",
         minimum="0ms",
         maximum="1d",
     ),

@@ -4,11 +4,15 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.{MapOutputTrackerMaster, SparkContext}
 import org.apache.spark.broadcast.Broadcast
-import org.apache.spark.scheduler.{ShuffleMapStage, Task, TaskSchedulerImpl, TaskSetManager}
+import org.apache.spark.scheduler.{ShuffleMapStage, Task, TaskLocality, TaskSchedulerImpl, TaskSetManager}
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 
 /** The tasks of running stages that Spark has not started yet, or will start again. */
 object PendingTasks {
+  sealed trait Stages
+  case object All extends Stages
+  case object ThoseThatStartAnywhere extends Stages
+
   private val FewStages = 4 // each executor that joins asks some times
 
   /**
@@ -16,11 +20,12 @@ object PendingTasks {
    * What a task prefers is fixed when its stage begins, for all its attempts: else it waits until `spark.locality.wait` has
    * passed, twice, and may then be the first task of the cold executor that comes in the place of the lost one.
    */
-  def redirect(context: SparkContext, isGone: String => Boolean)(instead: (Int, Int) => Option[String]): Int =
+  def redirect(context: SparkContext, isGone: String => Boolean, stages: Stages = All)(instead: (Int, Int) => Option[String]): Int =
     context.taskScheduler match {
       case scheduler: TaskSchedulerImpl =>
         val redirected = scheduler.synchronized {
-          scheduler.rootPool.getSortedTaskSetQueue.filterNot(_.isZombie).map(redirect(_, isGone, instead)).sum
+          val running = scheduler.rootPool.getSortedTaskSetQueue.filterNot(_.isZombie)
+          running.filter(stage => stages == All || isAnywhere(stage)).map(redirect(_, isGone, instead)).sum
         }
         if (redirected > 0) scheduler.backend.reviveOffers()
         redirected
@@ -39,9 +44,15 @@ object PendingTasks {
       pending.forExecutor.getOrElseUpdate(executor, new ArrayBuffer) += task // one that is started is passed over
       for (preferred <- stage.tasks(task).preferredLocations; onHost <- pending.forHost.get(preferred.host)) onHost -= task
     }
-    if (found.nonEmpty) stage.recomputeLocality()
+    if (found.nonEmpty) {
+      stage.recomputeLocality()
+      stage.resetDelayScheduleTimer(Some(TaskLocality.PROCESS_LOCAL)) // else it may be as good as over, or over
+    }
     found.size
   }
+
+  /** Once all tasks of a stage have begun nothing holds back one that has to begin again: the first free slot takes it. */
+  private def isAnywhere(stage: TaskSetManager): Boolean = stage.myLocalityLevels.sameElements(Array(TaskLocality.ANY))
 
   /**
    * Has tasks that start from now on ask where their shuffle files are. An executor remembers that until a task of a newer

@@ -67,10 +67,14 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
   private def mooringSettings = conf.getAll.toMap.filter(_._1.startsWith(Names.Prefix))
 
-  def applicationStarted(id: String): Unit = bridge.tell(Map("event" -> "ApplicationStarted", "application" -> id,
-    "attempt" -> context.applicationAttemptId.getOrElse(""), "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
-    "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
-    "catalogued" -> isCatalogued, "settings" -> mooringSettings), about = Some("application"))
+  def applicationStarted(id: String): Unit = {
+    cluster.holdBackWhatIsLost()
+    bridge.tell(Map("event" -> "ApplicationStarted", "application" -> id,
+      "attempt" -> context.applicationAttemptId.getOrElse(""),
+      "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
+      "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
+      "catalogued" -> isCatalogued, "settings" -> mooringSettings), about = Some("application"))
+  }
 
   private object operations extends Operations {
     override def copiesAreWanted(): Unit = standbys.foreach(_.begin())

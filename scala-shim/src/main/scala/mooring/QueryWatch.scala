@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler._
-import org.apache.spark.scheduler.mooring.PendingTasks
+import org.apache.spark.scheduler.mooring.{LossWatch, PendingTasks}
 import org.apache.spark.sql.execution.streaming.state.mooring.{KeyCounts, OperatorFacts, Rehearsal, StreamDoor, StreamDoors}
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
@@ -204,7 +204,21 @@ final class ClusterWatch(
   /** The tasks that wait in running stages for executors that are gone go where the plan wants them now: to their copies. */
   def redirect(): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
     PendingTasks.askAnew(context)
-    PendingTasks.redirect(context, !table.isAlive(_)) { (stage, partition) =>
+    redirect(PendingTasks.All)
+  }
+
+  /** From now on those of them that nothing holds back, as all of their stage had begun, go there before Spark starts them. */
+  def holdBackWhatIsLost(): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
+    LossWatch.begin(context) { lost =>
+      Aside.otherwise("redirection of tasks", ()) {
+        table.executorLost(lost)
+        redirect(PendingTasks.ThoseThatStartAnywhere)
+      }
+    }
+  }
+
+  private def redirect(of: PendingTasks.Stages): Unit =
+    PendingTasks.redirect(context, !table.isAlive(_), of) { (stage, partition) =>
       for {
         rdds <- stages.get(stage)
         wanted <- PlacedStages.find(rdds)
@@ -214,7 +228,6 @@ final class ClusterWatch(
         executor
       }
     }
-  }
 
   override def onStageSubmitted(submitted: SparkListenerStageSubmitted): Unit = {
     val rdds = submitted.stageInfo.rddInfos
