@@ -13,7 +13,7 @@ from tests.integration.warm import warm
 
 @pytest.mark.heavy
 def test_hosts_that_die_on_either_side_of_a_move(tmp_path: Path) -> None:
-    with operated(tmp_path, "false", files=50) as here:
+    with operated(tmp_path, "false", files=20) as here:
         processor = here.processor_at(HOSTS[1])
         uuid = here.begins_what_is_held_up(processor)
         here.cluster.kill_host(HOSTS[2])
@@ -36,7 +36,7 @@ def test_hosts_that_die_on_either_side_of_a_move(tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 def test_restarts_that_are_not_over_in_time_and_agents_that_die_over_them(tmp_path: Path) -> None:
-    with operated(tmp_path, "false", files=50) as here:
+    with operated(tmp_path, "false", files=20) as here:
         processor = here.processor_at(HOSTS[1])
         here.job.wait_until(here.load.is_idle, "the batches to be over", 60)
         here.fails(here.places(processor, LAST_SEEN, expiry_ms=1), "within 1 ms", feeds=False)
