@@ -46,7 +46,9 @@ def advanced(desk: Desk, fleet: Fleet, view: View, may_plan: bool = True) -> tup
             now: Action | None = action
             while now is not None:
                 if not turns.is_about(fleet):
-                    turns = Turns(fleet, [*passed, *desk.actions])
+                    turns = Turns(fleet, desk.actions)
+                    for one in passed:
+                        turns.add(one)
                 seen = _seen(desk, fleet, now, turns, view)
                 if seen is None or (_needs_a_plan(now, seen) and not may_plan):
                     break

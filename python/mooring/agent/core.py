@@ -105,7 +105,7 @@ def _word_kept(mind: Mind) -> tuple[Mind, list[Order]]:
         | {
             str(action.request.uuid): Begun(action.phase.label, action.source, action.executor)
             for action in mind.desk.actions
-            if action.is_under_way and action.request.standby is None
+            if action.is_under_way
         },
         done=mind.desk.done_with,
         drained=fleet.drained,

@@ -109,11 +109,11 @@ class Desk:
     done_with: Mapping[str, Verdict] = field(default_factory=dict)
 
     def with_news(self, accepted: list[Action], seen: dict[UUID, None]) -> Desk:
-        """With more actions, and these remembered: the newest, in the order in which they came."""
-        forgotten = len(seen) - REMEMBERED_REQUESTS
-        kept = dict(islice(seen.items(), forgotten, None)) if forgotten > 0 else seen
+        """With more actions, and the newest of these, in the order in which they came, remembered; `seen` is kept."""
+        for uuid in list(islice(seen, max(0, len(seen) - REMEMBERED_REQUESTS))):
+            del seen[uuid]
         actions = tuple(sorted((*self.actions, *accepted), key=lambda one: _turn(one.request)))
-        return replace(self, actions=actions, seen=kept)
+        return replace(self, actions=actions, seen=seen)
 
     def action(self, uuid: UUID) -> Action | None:
         """What a request has come to; None when it is over, or was never accepted."""
@@ -161,13 +161,14 @@ def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[
         elif response is not None and response.status_code.is_final:
             orders.append(RemoveMessages(request.uuid))
             seen[request.uuid] = None
+        elif request.uuid in seen:
+            orders.append(RemoveMessages(request.uuid))
         elif str(request.uuid) in desk.done_with:
             said = desk.done_with[str(request.uuid)]
+            orders += _left_out(Action(request), response, StatusCode(said.status), event.at_ms)
             orders.append(Answer(request.answered(StatusCode(said.status), said.message, event.at_ms)))
             orders.append(RemoveMessages(request.uuid))
             seen[request.uuid] = None
-        elif request.uuid in seen:
-            orders.append(RemoveMessages(request.uuid))
         else:
             action = Action(request, since_ms=event.at_ms, begun=desk.begun.get(str(request.uuid)))
             seen[request.uuid] = None
@@ -194,6 +195,17 @@ def _may_change(
         return earlier.host_action is HostAction.OPEN and earlier.destination_host == request.destination_host
     known = fleet.base_of(request.processor_id)
     return known in fleet.processors and fleet.base_of(earlier.processor_id) == known
+
+
+def _left_out(
+    action: Action, response: ContainerPlacementResponseMessage | None, last: StatusCode, now_ms: int
+) -> list[Order]:
+    """The statuses before the last that an agent before this one had no time to say."""
+    if last is StatusCode.BAD_REQUEST:
+        return []
+    said = None if response is None else response.status_code
+    accepted = [action.answered(f"accepted: {action.in_words}", now_ms)] if said is None else []
+    return [*accepted, *([] if said is StatusCode.IN_PROGRESS else [in_progress(action, now_ms)])]
 
 
 def in_progress(action: Action, now_ms: int) -> Order:
