@@ -21,7 +21,7 @@ from mooring.agent.moves import being_restarted
 from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
 from mooring.agent.requests import Answer, Desk, RemoveMessages, RequestsRead, taken_in
 from mooring.agent.rows import plan_rows
-from mooring.agent.steps import is_settled
+from mooring.agent.steps import is_held_up, is_settled
 from mooring.agent.takeover import taken_over, with_failovers_counted
 from mooring.agent.word import NOTHING_SAID, Begun, OperatorsWord, SaveWord
 from mooring.coordination.barrier import BarrierState
@@ -180,6 +180,8 @@ def _react(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
             return _query_ended(fleet, event)
         case events.BatchBegan():
             return _batch_began(fleet, event)
+        case events.QueryIdle():
+            return _idle(fleet, event)
         case events.BatchEnded():
             return _batch_ended(fleet, event)
         case events.CopiesSeen():
@@ -246,6 +248,11 @@ def _batch_began(fleet: Fleet, event: events.BatchBegan) -> Fleet:
     return fleet if query is None else fleet.with_query(replace(query, begun=event.batch, began_at_ms=event.at_ms))
 
 
+def _idle(fleet: Fleet, event: events.QueryIdle) -> Fleet:
+    query = fleet.queries.get(event.query)
+    return fleet if query is None else fleet.with_query(replace(query, begun=query.batch))
+
+
 def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
     query = fleet.queries.get(event.query)
     if query is None:
@@ -272,8 +279,8 @@ def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
 
 
 def _is_held_up(fleet: Fleet) -> bool:
-    """Whether a batch that began before the last step's time was over still runs: tasks may be where they were."""
-    return fleet.settled_by_ms is not None and fleet.is_in_a_batch_since(fleet.settled_by_ms)
+    """Whether a batch that began before the last step's time was over still runs where the tasks were."""
+    return fleet.settled_by_ms is not None and is_held_up(fleet, fleet.settled_by_ms)
 
 
 def _settled(fleet: Fleet, now_ms: int) -> Fleet:

@@ -248,10 +248,6 @@ class Fleet:
         places = self.undrained_places
         return any(held.actives and id not in places for id, held in self.model.containers.items())
 
-    def is_in_a_batch_since(self, at_ms: int) -> bool:
-        """Whether some query's batch runs that began until then."""
-        return any(query.is_in_a_batch and query.began_at_ms <= at_ms for query in self.queries.values())
-
     def is_empty_spare(self, id: str) -> bool:
         """Whether the processor is spare and has no active."""
         container = self.model.containers.get(id)

@@ -12,6 +12,7 @@ from mooring.agent.copies import all_caught_up
 from mooring.agent.fleet import Fleet
 from mooring.agent.requests import Action
 from mooring.agent.rows import where_the_jvm_fell_back_to
+from mooring.agent.steps import is_held_up
 from mooring.model.orders import Copies, Rows
 from mooring.placement import HostAction
 from mooring.placement.lifecycle import Happening
@@ -45,6 +46,8 @@ def outcome(action: Action, fleet: Fleet, obeyed: int, rows: Rows, copies: Copie
         return Happening.NOT_POSSIBLE_ANY_MORE, f"host {host} was opened again"
     is_obeyed = not fleet.queries or obeyed >= fleet.model.version
     if any(left_on(fleet, host)) or not is_obeyed or fleet.settled_by_ms is not None:
+        return None
+    if is_held_up(fleet, action.since_ms):
         return None
     here = {executor.id for executor in fleet.executors.values() if executor.location == host}
     held = {id for by in copies.values() for holders in by.values() for id in holders}

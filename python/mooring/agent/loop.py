@@ -280,7 +280,8 @@ class Agent:
         takes_over = self._memory is not None and self._memory.takes_over
         stopped = found.word.stopped if takes_over else frozenset()
         word = found.word
-        return OperatorsWord(stopped=stopped, spare=word.spare, drained=word.drained, pinned=word.pinned)
+        done = word.done if word.application == fleet.application else {}
+        return OperatorsWord(stopped=stopped, spare=word.spare, drained=word.drained, pinned=word.pinned, done=done)
 
     def _read_requests(self) -> None:
         messages = self._memory.messages() if self._memory is not None else None

@@ -60,13 +60,28 @@ def begun(fleet: Fleet, step: Step, now_ms: int) -> Fleet:
 
 def is_settled(fleet: Fleet) -> bool:
     """Whether the last batch of each query ran every task where the plan has it, as far as executors live."""
+    return not _astray(fleet) and not any(query.is_in_a_batch and not query.ran_on for query in fleet.queries.values())
+
+
+def is_held_up(fleet: Fleet, since_ms: int) -> bool:
+    """Whether a batch runs that began until then, and tasks of its query's last one ran elsewhere, or it had none."""
+    astray = _astray(fleet)
+    return any(
+        query.is_in_a_batch and query.began_at_ms <= since_ms and (not query.ran_on or query.id in astray)
+        for query in fleet.queries.values()
+    )
+
+
+def _astray(fleet: Fleet) -> set[str]:
+    """The queries whose last batch ran a task on an executor that lives, and where the plan does not have it."""
     owner, executor_of = fleet.processor_of_task(), fleet.executor_of
-    for name, (id, partition) in fleet.partition_of_task().items():
-        ran_on = fleet.queries[id].ran_on.get(partition)
-        planned = executor_of.get(owner.get(name, ""))
-        if planned is not None and ran_on in fleet.executors and ran_on != planned:
-            return False
-    return True
+    return {
+        id
+        for name, (id, partition) in fleet.partition_of_task().items()
+        if (planned := executor_of.get(owner.get(name, ""))) is not None
+        and (ran_on := fleet.queries[id].ran_on.get(partition)) in fleet.executors
+        and ran_on != planned
+    }
 
 
 def _taken_over(fleet: Fleet, resting: JobModel, target: JobModel) -> dict[str, str]:

@@ -127,6 +127,13 @@ class BatchBegan(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class QueryIdle(Event):
+    """No batch of the query runs, whatever was heard of its last one."""
+
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
 class BatchEnded(Event):
     """A batch was committed.
 
@@ -387,6 +394,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
     "QueryStarting": lambda form: QueryStarting(form["at"], form["query"], form["run"], form["checkpoint"]),
     "QueryPlanned": _query_planned,
     "BatchBegan": lambda form: BatchBegan(form["at"], form["query"], form["batch"]),
+    "QueryIdle": lambda form: QueryIdle(form["at"], form["query"]),
     "BatchEnded": _batch_ended,
     "QueryEnded": lambda form: QueryEnded(form["at"], form["query"], form["run"], form["error"]),
     "DrainProgressed": _drain_progressed,

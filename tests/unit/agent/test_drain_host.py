@@ -10,6 +10,7 @@ import pytest
 from mooring.agent.status import Tally, status_of
 from mooring.agent.steps import IDLE_MS
 from mooring.agent.word import OperatorsWord
+from mooring.model import events
 from mooring.placement import ANY_HOST, ANY_PROCESSOR, LAST_SEEN, STANDBY, HostAction
 from tests.unit.agent.builders import TIMING, running
 from tests.unit.agent.desks import APP, Desks, Request
@@ -100,6 +101,48 @@ def test_a_host_is_not_empty_before_the_batch_has_ended_that_began_before() -> N
     assert desks.changes(drain) == DONE[:2], "its tasks there run still"
     goes_on(desks, rounds=3)
     assert desks.changes(drain) == DONE and hosts_at_work(desks) == {"a", "b"}
+
+
+def test_a_host_is_not_empty_while_a_query_runs_its_first_batch_that_began_before() -> None:
+    desks = at_work(executors=("1@a", "2@b", "3@c"))
+    desks.story.plans("long", 6)
+    desks.after(TIMING.first_plan_wait_ms)
+    desks.carry_out(lambda: desks.story.take(events.BatchBegan(desks.story.now_ms, "long", 0)))
+    drain = asks(desks, HostAction.DRAIN, "c")
+    goes_on(desks)  # the other query's batches
+    assert desks.changes(drain) == DONE[:2]
+    desks.batch = -1
+    desks.runs_a_batch("long")
+    goes_on(desks, rounds=2)
+    assert desks.changes(drain) == DONE
+
+
+def test_a_batch_of_another_query_that_never_ends_holds_no_drain_up() -> None:
+    desks = at_work(executors=("1@a", "2@b"))
+    desks.story.plans("small", 1)
+    desks.after(TIMING.first_plan_wait_ms)
+    desks.batch = -1
+    desks.runs_a_batch("small")
+    (elsewhere,) = {"1": "b", "2": "a"}[desks.story.first_choice("small")[0]]
+    desks.carry_out(lambda: desks.story.take(events.BatchBegan(desks.story.now_ms, "small", 1)))
+    drain = asks(desks, HostAction.DRAIN, elsewhere)
+    for _ in range(20):
+        desks.after(TIMING.debounce_ms)
+        desks.warms_up()
+    assert desks.changes(drain) == DONE
+
+
+def test_a_query_that_is_idle_runs_no_batch_though_its_end_was_not_heard() -> None:
+    desks = at_work(executors=("1@a", "2@b"))
+    desks.begins_a_batch()
+    drain = asks(desks, HostAction.DRAIN, "b")
+    for _ in range(20):
+        desks.after(TIMING.debounce_ms)
+        desks.warms_up()
+    assert desks.changes(drain) == DONE[:2]
+    desks.carry_out(lambda: desks.story.take(events.QueryIdle(desks.story.now_ms, "q")))
+    desks.after(IDLE_MS)
+    assert desks.changes(drain) == DONE
 
 
 def test_what_does_not_get_warm_goes_when_the_time_is_over() -> None:

@@ -9,9 +9,11 @@ import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 
 /** The tasks of running stages that Spark has not started yet, or will start again. */
 object PendingTasks {
-  sealed trait Stages
-  case object All extends Stages
-  case object ThoseThatStartAnywhere extends Stages
+  sealed trait How
+  case object Anew extends How
+
+  /** As Spark hears of the loss: what it would start anywhere goes to the other executor at once; the others' time begins anew. */
+  case object HeldBack extends How
 
   private val FewStages = 4 // each executor that joins asks some times
 
@@ -20,39 +22,36 @@ object PendingTasks {
    * What a task prefers is fixed when its stage begins, for all its attempts: else it waits until `spark.locality.wait` has
    * passed, twice, and may then be the first task of the cold executor that comes in the place of the lost one.
    */
-  def redirect(context: SparkContext, isGone: String => Boolean, stages: Stages = All)(instead: (Int, Int) => Option[String]): Int =
+  def redirect(context: SparkContext, isGone: String => Boolean, how: How)(instead: (Int, Int) => Option[String]): Int =
     context.taskScheduler match {
       case scheduler: TaskSchedulerImpl =>
         val redirected = scheduler.synchronized {
-          val running = scheduler.rootPool.getSortedTaskSetQueue.filterNot(_.isZombie)
-          running.filter(stage => stages == All || isAnywhere(stage)).map(redirect(_, isGone, instead)).sum
+          scheduler.rootPool.getSortedTaskSetQueue.filterNot(_.isZombie).map(redirect(_, isGone, how, instead)).sum
         }
         if (redirected > 0) scheduler.backend.reviveOffers()
         redirected
       case _ => 0 // somebody else's scheduler
     }
 
-  private def redirect(stage: TaskSetManager, isGone: String => Boolean, instead: (Int, Int) => Option[String]): Int = {
+  private def redirect(stage: TaskSetManager, isGone: String => Boolean, how: How, instead: (Int, Int) => Option[String]): Int = {
     val pending = stage.pendingTasks
     val found = for {
       (lost, waiting) <- pending.forExecutor.toSeq if isGone(lost)
-      task <- waiting.toSeq
+      task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task) // Spark clears the others away later
       executor <- instead(stage.taskSet.stageId, stage.tasks(task).partitionId)
     } yield (lost, task, executor)
-    for ((lost, task, executor) <- found) {
+    val isHeld = how == HeldBack && stage.myLocalityLevels.contains(TaskLocality.PROCESS_LOCAL)
+    if (!isHeld) for ((lost, task, executor) <- found) {
       pending.forExecutor(lost) -= task
       pending.forExecutor.getOrElseUpdate(executor, new ArrayBuffer) += task // one that is started is passed over
       for (preferred <- stage.tasks(task).preferredLocations; onHost <- pending.forHost.get(preferred.host)) onHost -= task
     }
     if (found.nonEmpty) {
-      stage.recomputeLocality()
+      if (!isHeld) stage.recomputeLocality()
       stage.resetDelayScheduleTimer(Some(TaskLocality.PROCESS_LOCAL)) // else it may be as good as over, or over
     }
-    found.size
+    if (isHeld) 0 else found.size
   }
-
-  /** Once all tasks of a stage have begun nothing holds back one that has to begin again: the first free slot takes it. */
-  private def isAnywhere(stage: TaskSetManager): Boolean = stage.myLocalityLevels.sameElements(Array(TaskLocality.ANY))
 
   /**
    * Has tasks that start from now on ask where their shuffle files are. An executor remembers that until a task of a newer

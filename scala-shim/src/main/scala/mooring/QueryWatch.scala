@@ -1,5 +1,6 @@
 package io.mooring
 
+import java.time.Instant
 import java.util.concurrent.{ConcurrentHashMap, FutureTask, TimeUnit}
 import java.util.concurrent.atomic.AtomicLong
 
@@ -49,7 +50,7 @@ final class QueryWatch(
   private val planned = ConcurrentHashMap.newKeySet[String]() // run ids
   private val computed = new ConcurrentHashMap[String, Long]() // query id -> the last batch of which a task was sent
   private val told = new ConcurrentHashMap[String, QueryWatch.Shape]() // run id -> what the agent knows of it
-  private val underWay = new ConcurrentHashMap[String, (String, Long)]() // query id -> run and batch begun last; written with the lock
+  private val underWay = new ConcurrentHashMap[String, QueryWatch.Begun]() // query id -> the batch begun last; written with the lock
   private val repeated = new ConcurrentHashMap[String, Long]() // run id -> batch that an earlier run has begun
 
   /** The run begins with a batch that an earlier one has begun and not committed. */
@@ -119,14 +120,29 @@ final class QueryWatch(
 
   /** A batch may be planned several times. */
   private def begins(query: String, run: String, batch: Long): Unit = synchronized {
-    if (runs.get(query) == run && underWay.put(query, (run, batch)) != (run, batch)) {
+    val known = Option(underWay.get(query)).exists(_.is(run, batch))
+    if (runs.get(query) == run && !known) {
+      underWay.put(query, QueryWatch.Begun(run, batch, System.currentTimeMillis()))
       bridge.tell(Map("event" -> "BatchBegan", "query" -> query, "batch" -> batch), about = Some(QueryWatch.aboutBatchOf(query)))
     }
   }
 
   /** A batch was committed; the next one may be under way already. */
   def committed(query: String, run: String, batch: Long): Unit = synchronized {
-    if (underWay.remove(query, (run, batch))) bridge.over(QueryWatch.aboutBatchOf(query))
+    if (Option(underWay.get(query)).exists(_.is(run, batch))) isOver(query)
+  }
+
+  /** The query had nothing to do at this time. That a batch had ended may not have been heard: a listener's queue can overflow. */
+  def idle(query: String, run: String, atMs: Long): Unit = synchronized {
+    if (Option(underWay.get(query)).exists(begun => begun.run == run && begun.atMs < atMs)) {
+      isOver(query)
+      bridge.tell(Map("event" -> "QueryIdle", "query" -> query))
+    }
+  }
+
+  private def isOver(query: String): Unit = {
+    underWay.remove(query)
+    bridge.over(QueryWatch.aboutBatchOf(query))
   }
 
   def isStateful(query: String): Boolean = runs.containsKey(query)
@@ -141,8 +157,7 @@ final class QueryWatch(
       val isKnown = told.remove(run) != null
       if (runs.remove(query, run)) { // else a newer run of it is there already
         computed.remove(query)
-        underWay.remove(query)
-        bridge.over(QueryWatch.aboutBatchOf(query))
+        isOver(query)
         PlacedStages.forget(query)
         if (isKnown) {
           bridge.over(s"query $query")
@@ -158,6 +173,10 @@ object QueryWatch {
   private type Shape = (Long, Set[(Long, Int)]) // first batch; operators, and partitions of each
 
   private def shapeOf(operators: Seq[OperatorFacts]): Shape = (operators.head.batch, operators.map(one => one.id -> one.partitions).toSet)
+
+  private final case class Begun(run: String, batch: Long, atMs: Long) {
+    def is(otherRun: String, other: Long): Boolean = run == otherRun && batch == other
+  }
 
   private def aboutBatchOf(query: String): String = s"batch of $query"
 
@@ -204,21 +223,21 @@ final class ClusterWatch(
   /** The tasks that wait in running stages for executors that are gone go where the plan wants them now: to their copies. */
   def redirect(): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
     PendingTasks.askAnew(context)
-    redirect(PendingTasks.All)
+    redirect(PendingTasks.Anew)
   }
 
-  /** From now on those of them that nothing holds back, as all of their stage had begun, go there before Spark starts them. */
+  /** From now on Spark starts none of them elsewhere before that: where nothing would hold one back it goes there at once. */
   def holdBackWhatIsLost(): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
     LossWatch.begin(context) { lost =>
       Aside.otherwise("redirection of tasks", ()) {
         table.executorLost(lost)
-        redirect(PendingTasks.ThoseThatStartAnywhere)
+        redirect(PendingTasks.HeldBack)
       }
     }
   }
 
-  private def redirect(of: PendingTasks.Stages): Unit =
-    PendingTasks.redirect(context, !table.isAlive(_), of) { (stage, partition) =>
+  private def redirect(how: PendingTasks.How): Unit =
+    PendingTasks.redirect(context, !table.isAlive(_), how) { (stage, partition) =>
       for {
         rdds <- stages.get(stage)
         wanted <- PlacedStages.find(rdds)
@@ -257,6 +276,8 @@ final class ClusterWatch(
     case e: QueryProgressEvent if e.progress.durationMs.containsKey("addBatch") =>
       val query = e.progress.id.toString
       if (queries.isStateful(query)) batchEnded(query, e)
+    case e: QueryIdleEvent =>
+      queries.idle(e.id.toString, e.runId.toString, Instant.parse(e.timestamp).toEpochMilli)
     case e: QueryTerminatedEvent =>
       batches.remove(e.id.toString)
       rehearsals.ended(e.id.toString, e.runId.toString)
