@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -133,16 +134,16 @@ class Jvm:
         ]
 
 
-class World:
+class World(ABC):
     """Executors that come and go, batches that run, copies that catch up or lag, and time that passes."""
 
     def __init__(self, rng: Random, story: Story) -> None:
         self.rng, self.story, self.jvm = rng, story, Jvm()
         self.made, self.batch = 100, 0
 
+    @abstractmethod
     def act(self, what: Callable[[], object]) -> bool:
         """Have the agent that leads hear of something, and do what it decides; whether all of that was done."""
-        raise NotImplementedError
 
     def tell(self, event: events.Event) -> bool:
         return self.act(lambda: self.story.take(event))

@@ -13,7 +13,8 @@ from py4j.protocol import Py4JError
 
 from mooring.drain import RunningQuery, places
 from mooring.errors import AgentError
-from mooring.model.events import Event, read_event
+from mooring.model.event_json import read_event
+from mooring.model.events import Event
 from mooring.model.orders import PublishPlan
 from mooring.model.standing import Standing
 

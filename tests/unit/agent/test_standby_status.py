@@ -10,6 +10,7 @@ import pytest
 from mooring.agent.status import Tally, metrics_of, status_of
 from mooring.cli.status import as_text
 from mooring.model import events
+from mooring.model.event_json import read_event
 from mooring.model.orders import PublishPlan
 from mooring.spark.bridge import plan_as_json
 from tests.unit.agent.builders import Story, running
@@ -119,14 +120,14 @@ def test_a_new_agent_reads_the_plan_that_is_in_force(factor: int) -> None:
     plan = _last_plan(running(partitions=4, factor=factor))
     form = {"event": "PlanInForce", "at": 1, "plan": plan_as_json(plan), "offered": 9}
     wanted = {("q", p): row[0] for p, row in plan.rows["q"].items()}
-    assert events.read_event(form) == events.PlanInForce(1, plan.version, wanted, 9)
+    assert read_event(form) == events.PlanInForce(1, plan.version, wanted, 9)
 
 
 def test_a_round_of_copies_is_read() -> None:
     copy = {"partition": 0, "executor": "1", "version": 11, "lag-ms": 250, "bytes": 12345, "fetched-bytes": 77}
     form = {"event": "CopiesSeen", "at": 1, "query": "q", "version": 12, "copies": [copy]}
     seen = events.CopiesSeen(1, "q", 12, (events.CopyOfState(0, "1", 11, 250, 12345, 77),))
-    assert events.read_event(form) == seen
+    assert read_event(form) == seen
     tally = Tally()
     tally.take(seen)
     assert tally.restores["standby-bytes-remote"] == 77

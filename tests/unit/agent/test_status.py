@@ -5,6 +5,7 @@ from __future__ import annotations
 from mooring.agent.status import Tally, status_of
 from mooring.cli.status import as_text
 from mooring.model import events
+from mooring.model.event_json import read_event
 from tests.unit.agent.builders import running
 
 
@@ -43,15 +44,15 @@ def test_what_executors_fetch_when_a_query_starts_is_shown_until_it_ends() -> No
 
 def test_what_was_fetched_is_read() -> None:
     form = {"event": "StoresFetched", "at": 1, "executor": "2", "query": "q", "done": 1, "of": 2, "bytes": 7}
-    assert events.read_event({**form, "milliseconds": 9}) == events.StoresFetched(1, "2", "q", 1, 2, 7, 9)
+    assert read_event({**form, "milliseconds": 9}) == events.StoresFetched(1, "2", "q", 1, 2, 7, 9)
 
 
 def test_an_event_without_a_zone_is_read() -> None:
     form = {"event": "ExecutorRegistered", "at": 1, "executor": "2", "location": "b", "cores": 4}
-    assert events.read_event(form) == events.ExecutorRegistered(1, "2", "b", 4, "")
-    assert events.read_event({**form, "zone": "eu"}) == events.ExecutorRegistered(1, "2", "b", 4, "eu")
+    assert read_event(form) == events.ExecutorRegistered(1, "2", "b", 4, "")
+    assert read_event({**form, "zone": "eu"}) == events.ExecutorRegistered(1, "2", "b", 4, "eu")
 
 
 def test_a_measure_is_read() -> None:
     form = {"event": "StateMeasured", "at": 1, "executor": "2", "store": "file:/ck/state/0/3", "bytes": 7}
-    assert events.read_event(form) == events.StateMeasured(1, "2", "file:/ck/state/0/3", 7)
+    assert read_event(form) == events.StateMeasured(1, "2", "file:/ck/state/0/3", 7)
