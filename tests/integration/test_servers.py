@@ -10,7 +10,7 @@ import pytest
 
 from mooring.errors import ClusterError
 from mooring.testing.probes import accepts_connections, free_port, get_json, wait_until
-from mooring.testing.processes import is_alive
+from mooring.testing.processes import group_lives, is_alive
 from mooring.testing.servers import ChildProcess, started_processes
 
 SLEEPER = ["sleep", "1000"]
@@ -73,6 +73,13 @@ def test_kill_takes_what_the_server_started_and_kill_leader_does_not(log: Path) 
     assert is_alive(child)
     server.kill()
     wait_until(lambda: not is_alive(child), "the child to be gone", timeout=5)
+
+
+def test_a_process_that_becomes_another_program_is_alive(tmp_path: Path, log: Path) -> None:
+    script = tmp_path / "again.sh"
+    script.write_text(f"exec sh {script}\n")
+    with ChildProcess("becoming", ["sh", str(script)], log).running() as server:
+        assert all(is_alive(server.pid) and group_lives(server.pid) for _ in range(2_000))
 
 
 def test_a_server_starts_again_and_continues_its_log(log: Path) -> None:

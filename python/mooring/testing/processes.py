@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _PROC = Path("/proc")
 
@@ -38,12 +39,13 @@ def running_processes() -> list[RunningProcess]:
 
 def is_alive(pid: int) -> bool:
     """Whether this process runs; false for a zombie."""
-    return _read(_PROC / str(pid)) is not None
+    return _state(_PROC / str(pid)) is not None
 
 
 def group_lives(group: int) -> bool:
     """Whether a process of this group runs; what was killed takes a moment to be gone."""
-    return any(process.group == group for process in running_processes())
+    states = (_state(directory) for directory in _PROC.iterdir() if directory.name.isdigit())
+    return any(state is not None and state.group == group for state in states)
 
 
 def descendants(pid: int) -> list[RunningProcess]:
@@ -62,16 +64,31 @@ def _is_half_born(process: RunningProcess, parent: RunningProcess | None) -> boo
     return parent is not None and process.command == parent.command and process.command[0].endswith("java")
 
 
-def _read(directory: Path) -> RunningProcess | None:
+class _State(NamedTuple):
+    parent: int
+    group: int
+
+
+def _state(directory: Path) -> _State | None:
+    # None for what is dead. Whether a process lives is asked of this alone: one that is just becoming another program
+    # has no command line for a moment.
     try:
-        command = (directory / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
         # "pid (name) state ppid pgrp …": the name may hold spaces and brackets, so count from its end.
         state, parent, group = (directory / "stat").read_text(errors="replace").rpartition(")")[2].split()[:3]
     except OSError:
         return None
-    if not command or state in "ZX":
+    return None if state in "ZX" else _State(int(parent), int(group))
+
+
+def _read(directory: Path) -> RunningProcess | None:
+    state = _state(directory)
+    try:
+        command = (directory / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+    except OSError:
         return None
-    return RunningProcess(int(directory.name), int(parent), int(group), tuple(command))
+    if state is None or not command:
+        return None
+    return RunningProcess(int(directory.name), state.parent, state.group, tuple(command))
 
 
 def environment(pid: int) -> dict[str, str]:
