@@ -149,8 +149,12 @@ class Store:
         """The version of the snapshot that the owner builds on, 0 for the empty store."""
         return _version(self._owner.beganWith())
 
+    def has_snapshot(self, version: int) -> bool:
+        """Whether one of that version was uploaded."""
+        return self._archive(version).exists()
+
     def files_of_snapshot(self, version: int) -> set[str]:
-        archive = self._jvm.java.io.FileInputStream(str(self.checkpoint / f"{version}_{self.ids[version]}.zip"))
+        archive = self._jvm.java.io.FileInputStream(str(self._archive(version)))
         needed = scala_object(self._jvm, f"{DOORS}.StateFiles").neededBy(archive)
         return {needed.apply(number)._1().rpartition("/")[2] for number in range(needed.size())}
 
@@ -203,6 +207,9 @@ class Store:
     def _take(self) -> Any:
         stores = scala_object(self._jvm, f"{DOORS}.OpenStores")
         return stores.take(self.path.toString(), self._conf, self._has_column_families, True, 0, self._none).get()
+
+    def _archive(self, version: int) -> Path:
+        return self.checkpoint / f"{version}_{self.ids[version]}.zip"
 
     def changelog(self, version: int) -> Path:
         return self.checkpoint / f"{version}_{self.ids[version]}.changelog"

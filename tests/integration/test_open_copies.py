@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,9 @@ def test_the_next_snapshot_of_a_copy_names_no_files_that_may_be_removed_by_then(
     store.owner_is_the_copy()
     store.commit(is_forced)
     store.upload_snapshot()
+    while not store.has_snapshot(len(store.ids) - 1):
+        store.commit()
+        store.upload_snapshot()
     assert store.began_with_now() == 4
     assert bool(before & store.files_of_snapshot(len(store.ids) - 1)) == names_old_files
     store.commit()
@@ -136,6 +140,34 @@ def test_the_next_snapshot_of_a_copy_names_no_files_that_may_be_removed_by_then(
     store.changelog(1).unlink(missing_ok=True)  # else Spark would replay all from the beginning instead
     last = len(store.ids) - 1
     assert store.opened_from_the_checkpoint(last) == store.values[last]
+
+
+@pytest.mark.parametrize(("retained", "snapshot_at"), [(40, 16), (14, 15)])
+def test_the_next_snapshot_of_a_copy_is_due_when_its_owners_would_have_been(
+    jvm: Any, session: Any, tmp_path: Path, retained: int, snapshot_at: int
+) -> None:
+    """But it is made at once where files of what the copy began with may be removed by then."""
+    other = session.newSession()
+    other.conf().set("spark.sql.streaming.minBatchesToRetain", str(retained))
+    with closing(Store(jvm, other, tmp_path)) as store:
+        for _ in range(4):
+            store.commit()
+        store.upload_snapshot()  # of version 4
+        store.commit()
+        store.commit()
+        store.copy(5)
+        while len(store.ids) <= 13:
+            store.commit()
+        store.copy(12)  # went on
+        store.upload_snapshot()  # of version 12
+        store.commit()
+        store.owner_is_the_copy()
+        while len(store.ids) <= 16:
+            store.commit()
+            store.upload_snapshot()
+        assert store.began_with_now() == 4
+        assert [version for version in range(13, 17) if store.has_snapshot(version)] == [snapshot_at]
+        assert store.opened_from_the_checkpoint(16) == store.values[16]
 
 
 def test_changes_are_written_in_the_order_of_their_keys(jvm: Any) -> None:

@@ -180,7 +180,7 @@ private class RocksDBDoor(
         // A copy of another version that can not go on is thrown away, its files with it; the store is opened as without it.
         if (isFresh) {
           if (loadEmpty || !(standsAt(version, stateStoreCkptId) || catchesUp(version, stateStoreCkptId))) throwAway()
-          else if (!mayNameItsBase) files.forgetOrigins()
+          else goOnForOwner()
         }
         isFresh = false
         if (before.failedLoads > 1) watcher.distrusting()
@@ -213,6 +213,17 @@ private class RocksDBDoor(
   private def throwAway(): Unit = {
     loadedVersion = -1
     files.beginAnew()
+  }
+
+  /**
+   * The next snapshot is due when the owner's would have been. Stock counts from the one that was loaded, which is older as
+   * a rule: all copies that are taken over together would make theirs in their first batch, when there is most to do.
+   */
+  private def goOnForOwner(): Unit = {
+    val ownersLast = lineageManager.getLineageForCurrVersion().headOption.fold(0L)(_.version)
+    val untilDue = math.max(0L, ownersLast + conf.minDeltasForSnapshot - loadedVersion)
+    if (!mayNameItsBase(0)) files.forgetOrigins()
+    else if (ownersLast > beganWith.fold(0L)(_._1) && mayNameItsBase(untilDue)) inside.setLastSnapshot(ownersLast)
   }
 
   /** A copy that has missed the last commits goes on by their changelogs, where it may. */
@@ -251,13 +262,13 @@ private class RocksDBDoor(
   def beganWith: Option[(Long, String)] = files.beganWith
 
   /**
-   * Whether the checkpoint will still have the files of the snapshot that it began with when its own next snapshot names
-   * them. Those of an older one than the newest are removed with the versions that are not retained any more; a quarter of
-   * their number, and two at least, are left until then.
+   * Whether the checkpoint will still have the files of the snapshot that it began with when its own next snapshot, so many
+   * versions from now, names them. Those of an older one than the newest are removed with the versions that are not retained
+   * any more; a quarter of their number, and two at least, are left until then.
    */
-  private def mayNameItsBase: Boolean = {
+  private def mayNameItsBase(later: Long): Boolean = {
     val (age, retained) = (ageOfBase(versionsIn(lineageManager.getLineageForCurrVersion())), conf.minVersionsToRetain.toLong)
-    age == 0 || age * 4 <= retained * 3 && age + 2 <= retained
+    age == 0 || (age + later) * 4 <= retained * 3 && age + later + 2 <= retained
   }
 
   /**
