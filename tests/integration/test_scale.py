@@ -42,7 +42,7 @@ def test_two_hosts_three_hosts_two_hosts(tmp_path: Path) -> None:
 
 @pytest.mark.heavy
 def test_dynamic_allocation_adds_executors_and_removes_them(tmp_path: Path) -> None:
-    load = Load(tmp_path)
+    load = Load(tmp_path, files=24)
     dynamic = {
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
@@ -52,9 +52,17 @@ def test_dynamic_allocation_adds_executors_and_removes_them(tmp_path: Path) -> N
         "spark.executor.cores": "1",
     }
     with SparkCluster(hosts=3, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
-        load.offer(3)
+        last = load.offer(3)
         job = load.submit(cluster, dynamic)
-        job.wait_until(lambda: load.sizes() == [2, 3, 3], "the backlog to bring three executors", 180)
+
+        def are_three_at_work() -> bool:
+            """Looked at while there is a backlog: Spark takes away at once who has nothing to do for three seconds."""
+            nonlocal last
+            if load.is_answered(last - 1) and last < 20:
+                last = load.offer(1)
+            return load.sizes() == [2, 3, 3]
+
+        job.wait_until(are_three_at_work, "the backlog to bring three executors", 180)
         job.wait_until(lambda: load.sizes() == [8], "idle executors to go", 180)
         load.offer_the_rest_and_finish(job)
     load.assert_right()
