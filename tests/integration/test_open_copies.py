@@ -129,9 +129,8 @@ def test_the_next_snapshot_of_a_copy_names_no_files_that_may_be_removed_by_then(
     store.owner_is_the_copy()
     store.commit(is_forced)
     store.upload_snapshot()
-    while not store.has_snapshot(len(store.ids) - 1):
-        store.commit()
-        store.upload_snapshot()
+    if not is_forced and names_old_files:  # else it has been made
+        _commit_until(store, 12, uploading=True)
     assert store.began_with_now() == 4
     assert bool(before & store.files_of_snapshot(len(store.ids) - 1)) == names_old_files
     store.commit()
@@ -142,32 +141,58 @@ def test_the_next_snapshot_of_a_copy_names_no_files_that_may_be_removed_by_then(
     assert store.opened_from_the_checkpoint(last) == store.values[last]
 
 
-@pytest.mark.parametrize(("retained", "snapshot_at"), [(40, 16), (14, 15)])
+@pytest.mark.parametrize(("retained", "uploaded", "snapshot_at"), [(40, 12, 16), (40, 8, 16), (14, 12, 15)])
 def test_the_next_snapshot_of_a_copy_is_due_when_its_owners_would_have_been(
-    jvm: Any, session: Any, tmp_path: Path, retained: int, snapshot_at: int
+    jvm: Any, session: Any, tmp_path: Path, retained: int, uploaded: int, snapshot_at: int
 ) -> None:
-    """But it is made at once where files of what the copy began with may be removed by then."""
-    other = session.newSession()
-    other.conf().set("spark.sql.streaming.minBatchesToRetain", str(retained))
-    with closing(Store(jvm, other, tmp_path)) as store:
-        for _ in range(4):
-            store.commit()
+    """Whether or not its last one was uploaded; at once where files of what it began with may be removed by then."""
+    with closing(_store_that_retains(retained, jvm, session, tmp_path)) as store:
         store.upload_snapshot()  # of version 4
-        store.commit()
-        store.commit()
+        _commit_until(store, 6)
         store.copy(5)
-        while len(store.ids) <= 13:
-            store.commit()
-        store.copy(12)  # went on
-        store.upload_snapshot()  # of version 12
-        store.commit()
-        store.owner_is_the_copy()
-        while len(store.ids) <= 16:
-            store.commit()
+        _commit_until(store, 11)
+        store.copy(10)  # went on
+        if uploaded == 8:
             store.upload_snapshot()
+        _commit_until(store, 13)
+        store.copy(12)
+        if uploaded == 12:
+            store.upload_snapshot()
+        _commit_until(store, 14)
+        store.owner_is_the_copy()
+        _commit_until(store, 16, uploading=True)
         assert store.began_with_now() == 4
         assert [version for version in range(13, 17) if store.has_snapshot(version)] == [snapshot_at]
         assert store.opened_from_the_checkpoint(16) == store.values[16]
+
+
+def test_the_first_snapshot_of_a_copy_is_due_when_its_owners_would_have_been(
+    jvm: Any, session: Any, tmp_path: Path
+) -> None:
+    """Its owner has made that of version 4, and has not uploaded it."""
+    with closing(_store_that_retains(12, jvm, session, tmp_path)) as store:
+        store.commit()
+        store.copy(4)
+        store.owner_is_the_copy()
+        _commit_until(store, 8, uploading=True)
+        assert store.began_with_now() == 0
+        assert [version for version in range(1, 9) if store.has_snapshot(version)] == [8]
+
+
+def _store_that_retains(versions: int, jvm: Any, session: Any, directory: Path) -> Store:
+    """With four of them."""
+    other = session.newSession()
+    other.conf().set("spark.sql.streaming.minBatchesToRetain", str(versions))
+    store = Store(jvm, other, directory)
+    _commit_until(store, 4)
+    return store
+
+
+def _commit_until(store: Store, version: int, uploading: bool = False) -> None:
+    while len(store.ids) <= version:
+        store.commit()
+        if uploading:
+            store.upload_snapshot()
 
 
 def test_changes_are_written_in_the_order_of_their_keys(jvm: Any) -> None:

@@ -28,9 +28,6 @@ private final class InsideRocksDB(store: RocksDB) {
     methods.setInternalKeys.foreach(call[Any](_, Long.box(counts.internal)))
   }
 
-  /** The version from which stock counts to the next snapshot; nothing is done where this Spark has another way to count. */
-  def setLastSnapshot(version: Long): Unit = methods.setLastSnapshot.foreach(call[Any](_, Long.box(version)))
-
   private def call[T](method: Method, arguments: AnyRef*): T =
     try method.invoke(store, arguments: _*).asInstanceOf[T]
     catch { case e: InvocationTargetException => throw e.getCause }
@@ -39,6 +36,15 @@ private final class InsideRocksDB(store: RocksDB) {
 private object InsideRocksDB {
   /** Looked up together, so that all of it is found to be as expected, or none of it is used. */
   private lazy val methods = new Methods
+
+  /** Named with its class before it where Spark's own inner classes use it. */
+  private lazy val lastSnapshot: Option[Method] = classOf[RocksDB].getMethods.toSeq.filter(_.getName.endsWith("lastSnapshotVersion_$eq")) match {
+    case Seq(one) if one.getParameterTypes.sameElements(Seq(classOf[Long])) => Some(one)
+    case _ => None
+  }
+
+  /** The version from which stock counts to the next snapshot; nothing is done where this Spark has another way to count. */
+  def setLastSnapshot(store: RocksDB, version: Long): Unit = lastSnapshot.foreach(_.invoke(store, Long.box(version)))
 
   private final class Methods {
     private def method(name: String, parameters: Class[_]*): Method = {
@@ -55,13 +61,6 @@ private object InsideRocksDB {
     val internalKeys: Method = method("numInternalKeysOnWritingVersion")
     val setKeys: Seq[Method] = both("numKeys")
     val setInternalKeys: Seq[Method] = both("numInternalKeys")
-
-    /** Named with its class before it where Spark's own inner classes use it. */
-    val setLastSnapshot: Option[Method] =
-      classOf[RocksDB].getDeclaredMethods.find(_.getName.endsWith("lastSnapshotVersion_$eq")).map { found =>
-        found.setAccessible(true)
-        found
-      }
 
     /** What a roll-back returns to, and what the next version begins with. */
     private def both(name: String): Seq[Method] =

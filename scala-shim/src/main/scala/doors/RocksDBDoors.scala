@@ -220,10 +220,12 @@ private class RocksDBDoor(
    * a rule: all copies that are taken over together would make theirs in their first batch, when there is most to do.
    */
   private def goOnForOwner(): Unit = {
-    val ownersLast = lineageManager.getLineageForCurrVersion().headOption.fold(0L)(_.version)
-    val untilDue = math.max(0L, ownersLast + conf.minDeltasForSnapshot - loadedVersion)
-    if (!mayNameItsBase(0)) files.forgetOrigins()
-    else if (ownersLast > beganWith.fold(0L)(_._1) && mayNameItsBase(untilDue)) inside.setLastSnapshot(ownersLast)
+    val (every, lineage) = (conf.minDeltasForSnapshot.toLong, versionsIn(lineageManager.getLineageForCurrVersion()))
+    val uploaded = lineage.headOption.map(_._1).filterNot(_ == 1 && beganWith.isEmpty).getOrElse(0L)
+    // The owner has made more since, one every so many versions, whether or not they were uploaded.
+    val sinceLast = if (every > 0) (loadedVersion - uploaded) % every else 0L
+    if (!mayNameItsBase(lineage, 0)) files.forgetOrigins()
+    else if (mayNameItsBase(lineage, every - sinceLast)) InsideRocksDB.setLastSnapshot(this, loadedVersion - sinceLast)
   }
 
   /** A copy that has missed the last commits goes on by their changelogs, where it may. */
@@ -266,8 +268,8 @@ private class RocksDBDoor(
    * versions from now, names them. Those of an older one than the newest are removed with the versions that are not retained
    * any more; a quarter of their number, and two at least, are left until then.
    */
-  private def mayNameItsBase(later: Long): Boolean = {
-    val (age, retained) = (ageOfBase(versionsIn(lineageManager.getLineageForCurrVersion())), conf.minVersionsToRetain.toLong)
+  private def mayNameItsBase(lineage: Seq[(Long, String)], later: Long): Boolean = {
+    val (age, retained) = (ageOfBase(lineage), conf.minVersionsToRetain.toLong)
     age == 0 || (age + later) * 4 <= retained * 3 && age + later + 2 <= retained
   }
 
