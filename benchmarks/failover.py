@@ -45,6 +45,7 @@ from typing import Any
 from benchmarks.batches import Batch, longest
 from benchmarks.figures import Row, percentile
 from benchmarks.machine import this_machine
+from benchmarks.move import BUSY
 from benchmarks.sides import CHANGELOG, Side, mooring, mooring_standby, stock
 from benchmarks.storage.kinds import storage
 from benchmarks.takeover import Kill, figures_of, losses
@@ -85,6 +86,7 @@ class Case:
     scatter, by when in a batch they come too."""
     cores: int = 1
     """Of each executor. With two, two executors have as many turns for the eight partitions as three have."""
+    load: Load = LOAD
 
     def faults_of(self, side: Side) -> tuple[str, ...]:
         """What is done to an application of this side."""
@@ -117,6 +119,7 @@ FULL = Plan(
         Case("slow", True, ("executor", "host") * 2, times_with_standbys=3),
         # As steady has it: until some 80 to 110 the batches get shorter, the quiet ones too, as code is compiled.
         Case("slow", True, ("notice",) * 3, sizes_gb=(0.5,), batches_between=110, cores=2),
+        Case("slow", True, ("notice",) * 3, sizes_gb=(0.5,), batches_between=30, cores=2, load=BUSY),
     ),
     batches_first=20,
 )
@@ -138,6 +141,8 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
                 for case in plan.cases_of(cores, size):
                     observe = partial(_faults, cluster, case=case, plan=plan)
                     varied = {"storage": case.storage, "state_gb": size, "changelog": case.changelog}
+                    if case.load.outputs != LOAD.outputs:
+                        varied["outputs"] = case.load.outputs
                     rows += compared(cluster, [make() for make in sides], built, observe, UNITS, **varied)
     return {"name": "failover", "machine": machine, "rows": rows}
 
@@ -145,7 +150,7 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
 def _faults(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, plan: Plan) -> Iterator[Seen]:
     """What was done, and the figures of it; at the end those of the whole application."""
     conf = {CHANGELOG: str(case.changelog).lower(), **(DECOMMISSION if "notice" in case.faults else {})}
-    working = Working(cluster, side, storage(case.storage), checkpoint, LOAD, conf)
+    working = Working(cluster, side, storage(case.storage), checkpoint, case.load, conf)
     last_host = ""
     notices: list[Notice] = []
     working.wait_until_steady(max(plan.batches_first, case.batches_between))
