@@ -167,7 +167,7 @@ def _faults(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, pla
         if what != "executor":
             cluster.kill_host(last_host)
         working.wait_for_commits(3)
-        gone_at = time.time()
+        gone_at = max(working.commits().values())  # the batch that begins then meets the JVMs that start
         if what != "executor":
             cluster.revive_host(last_host)
         working.wait_until_steady(case.batches_between)
