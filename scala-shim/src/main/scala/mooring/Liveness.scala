@@ -13,6 +13,9 @@ trait Departures {
   /** Called once when an executor is found leaving. */
   def leaves(executor: String): Unit
 
+  /** Called some times a second, after that. */
+  def haveLeft(): Unit
+
   /** Called once when an executor has been silent for so many milliseconds. */
   def isSilent(executor: String, forMs: Long): Unit
 }
@@ -69,6 +72,7 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
       if (awake - due > timeoutMs) { if (dueAt.remove(executor, due)) departures.isSilent(executor, awake - due) }
       else if (departures.isLeaving(executor) && left.add(executor)) departures.leaves(executor)
     }
+    Aside.otherwise("liveness watch", ())(departures.haveLeft())
   }
 }
 

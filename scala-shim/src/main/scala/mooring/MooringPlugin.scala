@@ -110,6 +110,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
       census.removed(executor, "it is to be removed")
     }
 
+    override def haveLeft(): Unit = cluster.redirectWhatCameLate()
+
     override def isSilent(executor: String, forMs: Long): Unit = {
       Say.warn(s"executor $executor has been silent for $forMs ms: it counts as lost")
       table.executorLost(executor)

@@ -222,6 +222,11 @@ final class ClusterWatch(
     redirect(PendingTasks.Anew)
   }
 
+  /** A stage may have got its places just before an executor left, and the scheduler its tasks just after the others were redirected. */
+  def redirectWhatCameLate(): Unit =
+    if (takesOver && stages.values.flatMap(PlacedStages.find).exists(_.executors.values.stream.anyMatch(!table.isAlive(_))))
+      redirect(PendingTasks.Anew)
+
   /** From now on Spark starts none of them elsewhere before that: where nothing would hold one back it goes there at once. */
   def holdBackWhatIsLost(): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
     LossWatch.begin(context) { lost =>
