@@ -1,6 +1,6 @@
 package org.apache.spark.sql.execution.streaming.state.mooring
 
-import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
+import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicReference
 
 import org.apache.hadoop.fs.Path
@@ -21,9 +21,6 @@ final case class CopiedVersion(versions: Seq[(Long, String)], hasColumnFamilies:
  * and none can write to the checkpoint before it is taken over: it is loaded for reading only.
  */
 object OpenStores {
-  private val RestsFor = 3L // times as long as it works
-  private val MostRestNanos = TimeUnit.SECONDS.toNanos(10) // from then on it is in a hurry: its tasks may need it
-
   private val held = new ConcurrentHashMap[String, OpenStore]() // by the directory in the checkpoint, of which ids are unique
 
   def count: Int = held.size
@@ -52,8 +49,9 @@ object OpenStores {
     try {
       // Up to the snapshot first: what came after it need not be counted.
       val (version, id) = door.newestSnapshotHere(copied.versions).getOrElse(copied.versions.last)
-      door.load(version, Some(id), readOnly = true, loadEmpty = false)
-      if (!goOnUnhurriedly(door, version, copied))
+      val rests = new Rests
+      rests.between(door.load(version, Some(id), readOnly = true, loadEmpty = false))
+      if (!goOnUnhurriedly(door, version, copied, rests))
         throw new IllegalStateException(s"from version $version the changelogs do not lead to ${copied.versions.last._1}")
     } catch {
       case e: Throwable =>
@@ -65,20 +63,11 @@ object OpenStores {
     opened
   }
 
-  /**
-   * One version after the other from that which is loaded, with rests between them: all at once would take the processor
-   * time that the executor's own tasks need in a batch, of several copies together for a second and more.
-   */
-  private def goOnUnhurriedly(door: RocksDBDoor, loaded: Long, copied: CopiedVersion): Boolean = {
-    val restUntil = System.nanoTime() + MostRestNanos
+  /** One version after the other from that which is loaded, with rests between them. */
+  private def goOnUnhurriedly(door: RocksDBDoor, loaded: Long, copied: CopiedVersion, rests: Rests): Boolean = {
     val ends = copied.versions.indices.filter(copied.versions(_)._1 > loaded).map(_ + 1)
-    ends.dropRight(1).forall { end =>
-      val began = System.nanoTime()
-      val isThere = door.goOn(copied.versions.take(end), copied.counts)
-      val now = System.nanoTime()
-      if (now < restUntil) TimeUnit.NANOSECONDS.sleep(RestsFor * (now - began))
-      isThere
-    } && door.goOn(copied.versions, copied.counts)
+    ends.dropRight(1).forall(end => rests.between(door.goOn(copied.versions.take(end), copied.counts))) &&
+      door.goOn(copied.versions, copied.counts)
   }
 
   /** The copy of this directory's store, for a provider that would make an instance with these arguments. */

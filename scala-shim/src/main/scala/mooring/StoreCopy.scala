@@ -5,7 +5,7 @@ import java.io.{FileNotFoundException, IOException}
 import scala.util.Using
 
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
-import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, CopiedVersion, KeyCounts, StateFiles}
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, CopiedVersion, KeyCounts, Rests, StateFiles}
 
 /**
  * A version of one state store that was committed; its unique id, where the checkpoint's format has one; how many keys it
@@ -70,6 +70,7 @@ private final class StoreCopy(
   private final class Round {
     val present: Map[String, Long] = shelf.kept
     private var brought = Map.empty[String, Long]
+    private var rests = Option.empty[Rests] // while it is made anew and nobody waits for it
     var fetched = 0L
 
     def names: Set[String] = brought.keySet
@@ -106,6 +107,7 @@ private final class StoreCopy(
     }
 
     private def fromSnapshot(changelog: String, versions: Seq[String], copied: CopiedVersion): Map[String, Long] = {
+      if (!isAhead) rests = Some(new Rests)
       val (base, later) = baseOf(changelog, versions)
       opened = Some(copied)
       base.fold(Map.empty[String, Long])(snapshot) ++ fetchAll(later.map(name => s"$name.changelog")).zip(later).flatMap {
@@ -177,7 +179,8 @@ private final class StoreCopy(
     private def here(paths: Seq[String]): Seq[(String, String)] = {
       val named = paths.map(path => path -> path.substring(path.lastIndexOf('/') + 1))
       val missing = named.filterNot { case (_, name) => isHere(name) }
-      val came = streams.atOnce(missing.map { case (path, name) => () => bring(path, name).map(name -> _) }).flatten
+      def comes(path: String, name: String) = rests.fold(bring(path, name))(_.between(bring(path, name)))
+      val came = streams.atOnce(missing.map { case (path, name) => () => comes(path, name).map(name -> _) }).flatten
       fetched += came.map(_._2).sum
       brought ++= came
       named.filter { case (_, name) => isHere(name) }
