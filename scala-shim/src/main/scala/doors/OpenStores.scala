@@ -21,6 +21,8 @@ final case class CopiedVersion(versions: Seq[(Long, String)], hasColumnFamilies:
  * and none can write to the checkpoint before it is taken over: it is loaded for reading only.
  */
 object OpenStores {
+  private val RestsForMs = 10000L
+
   private val held = new ConcurrentHashMap[String, OpenStore]() // by the directory in the checkpoint, of which ids are unique
 
   def count: Int = held.size
@@ -49,8 +51,8 @@ object OpenStores {
     try {
       // Up to the snapshot first: what came after it need not be counted.
       val (version, id) = door.newestSnapshotHere(copied.versions).getOrElse(copied.versions.last)
-      val rests = new Rests
-      rests.between(door.load(version, Some(id), readOnly = true, loadEmpty = false))
+      val rests = new Rests(RestsForMs)
+      rests.after(door.load(version, Some(id), readOnly = true, loadEmpty = false))
       if (!goOnUnhurriedly(door, version, copied, rests))
         throw new IllegalStateException(s"from version $version the changelogs do not lead to ${copied.versions.last._1}")
     } catch {
@@ -66,7 +68,7 @@ object OpenStores {
   /** One version after the other from that which is loaded, with rests between them. */
   private def goOnUnhurriedly(door: RocksDBDoor, loaded: Long, copied: CopiedVersion, rests: Rests): Boolean = {
     val ends = copied.versions.indices.filter(copied.versions(_)._1 > loaded).map(_ + 1)
-    ends.dropRight(1).forall(end => rests.between(door.goOn(copied.versions.take(end), copied.counts))) &&
+    ends.dropRight(1).forall(end => rests.after(door.goOn(copied.versions.take(end), copied.counts))) &&
       door.goOn(copied.versions, copied.counts)
   }
 

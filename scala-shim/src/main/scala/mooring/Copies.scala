@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.state.mooring.CheckpointAccess
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, Rests}
 
 /** The version to which the copy of one task is to be brought: all stores of one state partition. */
 final case class CopyOrder(partition: Int, version: Long, stores: Seq[StoreVersion])
@@ -18,9 +18,12 @@ final case class CopyState(partition: Int, version: Long, bytes: Long)
 /**
  * The copies that this executor keeps for tasks that run elsewhere. They are brought up to date by threads of their own,
  * so the replica query's tasks hold a slot just for as long as it takes to leave an order here.
+ *
+ * @param unhurriedForMs for so long after its first order one is made while others that are new wait, with rests
  */
-final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int) {
+final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurriedForMs: Long) {
   private val pace = new Pace(bytesPerSecond)
+  private val turn = new Semaphore(1) // of those that are made anew and not in a hurry
   private val room = new Semaphore(mostOpen)
   private val held = new ConcurrentHashMap[(String, Int), TaskCopy]()
   private val leaving = new ConcurrentHashMap[TaskCopy, Long]() // not to be brought on any more -> since when, by System.nanoTime
@@ -66,6 +69,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int) {
 
   private final class TaskCopy(query: String, partition: Int) {
     @volatile private var isOver = false
+    private val rests = new Rests(unhurriedForMs)
     @volatile private var stores = Map.empty[String, StoreCopy]
     private var accessId = -1L // of the access that the stores were made with
     private var done = Option.empty[CopyOrder]
@@ -94,6 +98,10 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int) {
       taken
     }
 
+    private def putBack(order: CopyOrder, access: CheckpointAccess): Unit = synchronized {
+      if (next.isEmpty) next = Some((order, access))
+    }
+
     /** Ends what is open, also what is being opened. */
     def close(): Unit = {
       isOver = true
@@ -111,12 +119,10 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int) {
 
     private def work(): Unit = take().filter(_ => isHeld).foreach { case (order, access) =>
       try {
-        if (accessId != access.id) beginAnew()
-        accessId = access.id
-        val fetched = order.stores.map(wanted => copyOf(wanted, access).bringTo(wanted, isHeld)).sum
-        state = CopyState(partition, order.version, stores.values.map(_.bytes).sum)
-        synchronized { done = Some(order) }
-        ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched)
+        val isMade = state.version >= 0 || rests.areOver
+        if (isMade) bring(order, access)
+        else if (turn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try bring(order, access) finally turn.release()
+        else putBack(order, access)
       } catch {
         case _: FileNotFoundException => // the owner has gone on and cleaned up: the next order is for a newer version
         case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
@@ -129,10 +135,20 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int) {
       if (!threads.isShutdown) threads.execute(() => work()) // behind the copies that wait, so that all come on
     }
 
+    private def bring(order: CopyOrder, access: CheckpointAccess): Unit = {
+      if (accessId != access.id) beginAnew()
+      accessId = access.id
+      val fetched = order.stores.map(wanted => copyOf(wanted, access).bringTo(wanted, isHeld)).sum
+      state = CopyState(partition, order.version, stores.values.map(_.bytes).sum)
+      synchronized { done = Some(order) }
+      ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched)
+    }
+
     private def copyOf(wanted: StoreVersion, access: CheckpointAccess): StoreCopy = stores.getOrElse(wanted.directory, {
       val directory = new Path(wanted.directory)
       val shelf = store.shelf(directory).getOrElse(throw new IllegalArgumentException(s"$directory is not where Spark keeps state"))
-      val made = new StoreCopy(directory, shelf, access, pace, new InstanceOfCopy(directory, partition, access, room))
+      val made = new StoreCopy(directory, shelf, access, pace, new InstanceOfCopy(directory, partition, access, room),
+        rests = Some(rests))
       stores += wanted.directory -> made
       made
     })
@@ -143,6 +159,7 @@ object Copies {
   private val TakeOverNanos = TimeUnit.MINUTES.toNanos(1)
   private val JustNowNanos = TimeUnit.SECONDS.toNanos(10)
   private val Threads = 4 // they wait for the checkpoint most of the time
+  private val TurnMs = 100L // then those that only have to be brought on are let before
 
   @volatile private var ofThis: Option[Copies] = None
 

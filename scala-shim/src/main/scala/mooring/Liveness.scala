@@ -13,7 +13,7 @@ trait Departures {
   /** Called once when an executor is found leaving. */
   def leaves(executor: String): Unit
 
-  /** Called some times a second, after that. */
+  /** Called some times a second, once there was one that left. */
   def haveLeft(): Unit
 
   /** Called once when an executor has been silent for so many milliseconds. */
@@ -72,7 +72,7 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
       if (awake - due > timeoutMs) { if (dueAt.remove(executor, due)) departures.isSilent(executor, awake - due) }
       else if (departures.isLeaving(executor) && left.add(executor)) departures.leaves(executor)
     }
-    Aside.otherwise("liveness watch", ())(departures.haveLeft())
+    if (!left.isEmpty || !gone.isEmpty) Aside.otherwise("liveness watch", ())(departures.haveLeft())
   }
 }
 

@@ -214,7 +214,9 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
       val fetchedASecond = settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue)
-      Copies.use(store.map(new Copies(_, fetchedASecond, mostOpen)))
+      // A newcomer has that time to warm up; its copies leave most of it to what they have to do.
+      val unhurriedMs = math.min(10000L, settings.milliseconds("spark.mooring.processor.rebind.timeout") / 6)
+      Copies.use(store.map(new Copies(_, fetchedASecond, mostOpen, unhurriedMs)))
       val streams = settings.count("spark.mooring.restore.streams")
       Prefetch.use(store.filter(_ => streams > 0).map(
         new Prefetch(_, streams, settings.bytes("spark.mooring.restore.max.bytes.per.second").getOrElse(Long.MaxValue))))

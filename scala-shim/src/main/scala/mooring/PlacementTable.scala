@@ -68,6 +68,7 @@ final class PlacementTable {
   }
 
   def isAlive(id: String): Boolean = living.containsKey(id)
+  def isLeaving(id: String): Boolean = leaving.contains(id)
   def aliveCount: Int = living.size
 
   /** The living executor, as (id, host), where this task should run; None is no preference. */

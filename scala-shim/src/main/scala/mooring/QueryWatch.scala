@@ -192,6 +192,7 @@ final class ClusterWatch(
   }
   private val stages = scala.collection.concurrent.TrieMap[Int, Seq[Int]]() // stage -> its RDDs
   private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch
+  private val removed = ConcurrentHashMap.newKeySet[String]() // ids are not used again
   private val preferred, anywhere, matched = new AtomicLong
 
   override def onExecutorAdded(added: SparkListenerExecutorAdded): Unit = {
@@ -203,6 +204,7 @@ final class ClusterWatch(
     table.executorLost(removed.executorId)
     if (takesOver) awaitNoteOf(removed.executorId)
     redirect()
+    this.removed.add(removed.executorId)
     reports.removed(removed.executorId)
     census.removed(removed.executorId, removed.reason)
   }
@@ -222,10 +224,15 @@ final class ClusterWatch(
     redirect(PendingTasks.Anew)
   }
 
-  /** A stage may have got its places just before an executor left, and the scheduler its tasks just after the others were redirected. */
-  def redirectWhatCameLate(): Unit =
-    if (takesOver && stages.values.flatMap(PlacedStages.find).exists(_.executors.values.stream.anyMatch(!table.isAlive(_))))
-      redirect(PendingTasks.Anew)
+  /**
+   * A stage may have got its places just before an executor left, and the scheduler its tasks just after the others were
+   * redirected. What waits for one that is lost is left to those who hear of that, until they are done.
+   */
+  def redirectWhatCameLate(): Unit = {
+    def isGone(executor: String) = table.isLeaving(executor) || removed.contains(executor)
+    if (takesOver && stages.values.flatMap(PlacedStages.find).exists(_.executors.values.stream.anyMatch(isGone(_))))
+      redirect(PendingTasks.Anew, isGone)
+  }
 
   /** From now on Spark starts none of them elsewhere before that: where nothing would hold one back it goes there at once. */
   def holdBackWhatIsLost(): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
@@ -237,8 +244,8 @@ final class ClusterWatch(
     }
   }
 
-  private def redirect(how: PendingTasks.How): Unit =
-    PendingTasks.redirect(context, !table.isAlive(_), how) { (stage, partition) =>
+  private def redirect(how: PendingTasks.How, isGone: String => Boolean = !table.isAlive(_)): Unit =
+    PendingTasks.redirect(context, isGone, how) { (stage, partition) =>
       for {
         rdds <- stages.get(stage)
         wanted <- PlacedStages.find(rdds)

@@ -21,10 +21,11 @@ final case class StoreVersion(directory: String, version: Long, id: Option[Strin
  * maintenance has removed meanwhile costs one round. What the newest two versions do not need is let go of.
  *
  * @param isAhead whether the files are those of a store that this executor is about to open itself
+ * @param rests between files, until it has a version for the first time
  */
 private final class StoreCopy(
     directory: Path, shelf: HostShelf, access: CheckpointAccess, pace: Pace, open: OpenCopy, streams: Streams = OneStream,
-    isAhead: Boolean = false) {
+    isAhead: Boolean = false, rests: Option[Rests] = None) {
   private val files: FileSystem = directory.getFileSystem(access.hadoopConf)
   private lazy val checkpoint = new MooringCheckpointFileManager(directory, access.hadoopConf)
 
@@ -70,7 +71,6 @@ private final class StoreCopy(
   private final class Round {
     val present: Map[String, Long] = shelf.kept
     private var brought = Map.empty[String, Long]
-    private var rests = Option.empty[Rests] // while it is made anew and nobody waits for it
     var fetched = 0L
 
     def names: Set[String] = brought.keySet
@@ -107,7 +107,6 @@ private final class StoreCopy(
     }
 
     private def fromSnapshot(changelog: String, versions: Seq[String], copied: CopiedVersion): Map[String, Long] = {
-      if (!isAhead) rests = Some(new Rests)
       val (base, later) = baseOf(changelog, versions)
       opened = Some(copied)
       base.fold(Map.empty[String, Long])(snapshot) ++ fetchAll(later.map(name => s"$name.changelog")).zip(later).flatMap {
@@ -179,7 +178,8 @@ private final class StoreCopy(
     private def here(paths: Seq[String]): Seq[(String, String)] = {
       val named = paths.map(path => path -> path.substring(path.lastIndexOf('/') + 1))
       val missing = named.filterNot { case (_, name) => isHere(name) }
-      def comes(path: String, name: String) = rests.fold(bring(path, name))(_.between(bring(path, name)))
+      val resting = rests.filter(_ => needed.isEmpty)
+      def comes(path: String, name: String) = resting.fold(bring(path, name))(_.after(bring(path, name)))
       val came = streams.atOnce(missing.map { case (path, name) => () => comes(path, name).map(name -> _) }).flatten
       fetched += came.map(_._2).sum
       brought ++= came
