@@ -119,8 +119,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
 
     private def work(): Unit = take().filter(_ => isHeld).foreach { case (order, access) =>
       try {
-        val isMade = state.version >= 0 || rests.areOver
-        if (isMade) bring(order, access)
+        val mayGoAtOnce = state.version >= 0 || rests.areOver
+        if (mayGoAtOnce) bring(order, access)
         else if (turn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try bring(order, access) finally turn.release()
         else putBack(order, access)
       } catch {
