@@ -54,6 +54,12 @@ class Operator:
     def location_of(self, processor: str) -> str:
         return str(next(one["location"] for one in self.load.status()["processors"] if one["id"] == processor))
 
+    def is_switched(self, processor: str, host: str) -> bool:
+        """Whether it is there by a plan that is in force: before that a batch that begins runs where it was."""
+        status = self.load.status()
+        at = next(one["location"] for one in status["processors"] if one["id"] == processor)
+        return bool(at == host and status["barrier"]["state"] == "DONE")
+
     def executor_of(self, processor: str) -> str:
         return str(next(one["executor"] for one in self.load.status()["processors"] if one["id"] == processor))
 

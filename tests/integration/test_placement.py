@@ -19,7 +19,7 @@ def test_a_processor_goes_to_another_host_and_fetches_nothing_when_it_is_there(t
         here.job.wait_until(here.load.is_idle, "the batches to be over", 60)
         fetched, tasks = here.load.counter("restore-bytes-remote"), here.tasks_of(processor)
         moves = here.places(processor, HOSTS[2])
-        here.job.wait_until(lambda: here.location_of(processor) == HOSTS[2], "the switch, between two batches", 60)
+        here.job.wait_until(lambda: here.is_switched(processor, HOSTS[2]), "the switch, between two batches", 60)
         here.succeeds(moves)
         here.waits_for(processor, HOSTS[2])
         assert here.load.counter("restore-bytes-remote") == fetched, "what it needs was there before it came"
@@ -75,6 +75,7 @@ def test_a_host_is_drained_stays_empty_and_refills(tmp_path: Path) -> None:
         fetched = here.load.counter("restore-bytes-remote")
         drains = here.client.drain_host(HOSTS[1], here.load.status()["application"])
         here.job.wait_until(lambda: here.load.sizes() == [0, 4, 4], "the switches, between two batches", 120)
+        here.job.wait_until(lambda: here.load.status()["barrier"]["state"] == "DONE", "the last plan to be in force", 60)
         here.succeeds(drains)
         assert here.tasks_of(here.processor_at(HOSTS[1])) == []
         assert here.load.counter("restore-bytes-remote") == fetched, "what they need was there before it came"
