@@ -156,7 +156,13 @@ def operated(
     load = Load(directory, files=files)
     with SparkCluster(hosts=3, executor_memory="768m", work_dir=directory / "cluster") as cluster:
         load.offer(2)
-        own = {CHANGELOG: changelog, "spark.mooring.processor.rebind.timeout": "60s"}
+        own = {
+            CHANGELOG: changelog,
+            "spark.mooring.processor.rebind.timeout": "60s",
+            "spark.cores.max": str(len(HOSTS)),
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # the first plan is for all
+            "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
+        }
         job = load.submit(cluster, {**own, **(conf or {})})
         job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 120)
         load.feed(job)

@@ -77,9 +77,20 @@ def test_what_the_host_has_is_not_fetched(spark: SparkSession, here: Path, tmp_p
     job.bring_the_rest()
     job.start()
     job.read_all(len(EVENTS) // 2)
+    wait_until(lambda: _told_batch(here, job) == _last_commit(job), "the agent to have told of the last batch", 60)
     assert _opened(job)["mooring.restore-bytes-remote"] == 0 and _fetched(here, job) == []
     job.drain()
     same(job, job.rows(), kind)
+
+
+def _last_commit(job: Job) -> int:
+    return max(int(entry.name) for entry in (job.checkpoint / "commits").iterdir() if entry.name.isdecimal())
+
+
+def _told_batch(here: Path, job: Job) -> int:
+    """The last batch of the query that the status knows of; -1 for none."""
+    queries = Records(str(here / "metadata")).status_if_any().get("queries", [])
+    return max((query["batch"] for query in queries if query["id"] == job.running.id), default=-1)
 
 
 def _fetched(here: Path, job: Job) -> list[dict[str, Any]]:

@@ -14,8 +14,10 @@ def test_two_hosts_three_hosts_two_hosts(tmp_path: Path) -> None:
     load = Load(tmp_path)
     with SparkCluster(hosts=3, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
         cluster.kill_host("127.0.0.4")
-        load.offer(2)
+        (load.events / "bids").mkdir(parents=True)
         job = load.submit(cluster)
+        job.wait_for_executors(2, 120)  # the first plan is for both
+        load.offer(2)
 
         def feed() -> None:
             committed = load.counter("batches")

@@ -7,7 +7,6 @@ import uuid
 from contextlib import ExitStack
 
 import pytest
-from kazoo.client import KazooClient
 
 from mooring.coordination import BarrierState
 from mooring.coordination.campaign import clock
@@ -18,9 +17,12 @@ from mooring.model import ContainerModel, JobModel, TaskModel, TaskName
 from mooring.testing.probes import wait_until
 from mooring.testing.zookeeper import ZooKeeperEnsemble
 from tests.integration.candidates import candidate, lines_until
+from tests.integration.zookeeper_sessions import expire
 
 SESSION = 2.0
 OPTIONS = {"timeout": "2s", "retry.deadline": "10s"}
+CALM = {"timeout": "10s", "retry.deadline": "10s"}
+"""Of who is to lead until it is told to go, also on a machine that stands still for a second."""
 
 CANDIDATE = """
 import json, os, sys, time
@@ -68,8 +70,8 @@ def client(place):
     """Makes objects of a class, each with a session of its own unless one is given."""
     with ExitStack() as opened:
 
-        def make(kind, *names, connection=None):
-            settings = settings_from(place, OPTIONS)
+        def make(kind, *names, connection=None, options=OPTIONS):
+            settings = settings_from(place, options)
             if connection is None:
                 connection = ZkConnection(settings)
                 opened.callback(connection.close)
@@ -83,17 +85,10 @@ def client(place):
 @pytest.fixture
 def leader(client):
     """A lock that leads."""
-    lock = client(ZkLeaderLock, "leader")
+    lock = client(ZkLeaderLock, "leader", options=CALM)
     lock.campaign()
     assert lock.wait(10) is not None
     return lock
-
-
-def expire(ensemble, connection):
-    same = KazooClient(ensemble.hosts, client_id=connection._client.client_id)
-    same.start()
-    same.stop()
-    same.close()
 
 
 def model(version, tasks=1):
@@ -105,7 +100,7 @@ def model(version, tasks=1):
 
 
 def test_one_of_many_leads_and_the_next_one_has_a_greater_generation(client):
-    locks = [client(ZkLeaderLock, f"lock {number}") for number in range(5)]
+    locks = [client(ZkLeaderLock, f"lock {number}", options=CALM) for number in range(5)]
     for lock in locks:
         lock.campaign()
     generations = []
@@ -201,7 +196,7 @@ def test_a_lost_session_ends_the_term_at_once_and_a_new_one_begins(client, ensem
     told = []
     leader.on_change(told.append)
     before = leader.leadership
-    expire(ensemble, leader._connection)
+    expire(ensemble.hosts, leader._connection._client.client_id)
     wait_until(lambda: told and told[-1] not in (None, before), "the listener to hear", timeout=10)
     assert told[-2] is None
     assert told[-1].generation > before.generation
@@ -256,7 +251,7 @@ def test_processors_come_back_with_a_new_session(client, ensemble):
     one, other = client(ZkProcessors), client(ZkProcessors)
     one.announce("0", "10.0.0.7")
     session = one._connection.session
-    expire(ensemble, one._connection)
+    expire(ensemble.hosts, one._connection._client.client_id)
     wait_until(lambda: one._connection.session not in (None, session), "a new session", timeout=10)
     wait_until(lambda: other.all() == {"0": "10.0.0.7"}, "the processor to be back", timeout=10)
 

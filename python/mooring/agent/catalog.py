@@ -178,8 +178,6 @@ class CatalogKeeper:
 
     def write(self) -> list[MooringError]:
         """One round over all queries; what went wrong, a fault a query: there the next round begins where this did."""
-        for fact in facts_in(self._take_facts(_MOST_FACTS)):
-            self._books.setdefault(store_path(fact)[0], FactBook()).take(fact)
         with self._lock:
             checkpoints, ended = dict(self._checkpoints), set(self._ended)
             for query in self._anew:
@@ -200,6 +198,10 @@ class CatalogKeeper:
                 self._copies.pop(query, None)
         return list(faults.values())
 
+    def _hear(self) -> None:
+        for fact in facts_in(self._take_facts(_MOST_FACTS)):
+            self._books.setdefault(store_path(fact)[0], FactBook()).take(fact)
+
     def _catalogue(self, query: str, checkpoint: str) -> None:
         table = self._shared_table or f"{checkpoint}/{DIRECTORY}/{TABLE}"
         if query not in self._reached:
@@ -209,6 +211,7 @@ class CatalogKeeper:
         reached = self._reached.pop(query)  # where what follows fails the table says what came of it
         batches = self._batches_after(reached.batch, checkpoint)
         if batches:
+            self._hear()  # after the look into the log: what a batch has told was told before it was committed
             book = self._books.setdefault(_plain(checkpoint), FactBook())
             of_all = {"query": query, "deployment": self._application, "line": reached.line}
             rows = book.rows(batches, of_all, self._holders(query))

@@ -10,6 +10,7 @@ from mooring.agent.catalog import CatalogKeeper
 from mooring.checkpoint.catalogue import COLUMNS, Row
 from mooring.errors import AgentError
 from mooring.metadata.local_tree import LocalFileTree
+from mooring.metadata.tree import FileEntry
 from mooring.model import events
 from tests.unit.checkpoint.made import Made
 
@@ -167,6 +168,29 @@ def test_what_executors_have_told_is_in_the_rows(tmp_path: Path) -> None:
     catalog._open_tree = lambda directory: LocalFileTree(directory.removeprefix("file:"))
     catalog.write()
     assert tables.rows[0]["host"] == "h1"
+    catalog.end()
+
+
+def test_a_batch_that_commits_while_the_log_is_looked_for_has_its_facts(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=1, partitions=1), InMemory()
+    told: list[dict[str, Any]] = []
+
+    class Meanwhile(LocalFileTree):
+        """An executor tells, and its batch is committed, just before the commit log is listed."""
+
+        def list(self) -> list[FileEntry]:
+            told.append(committed(made))
+            return super().list()
+
+    def take(most: int) -> str:
+        taken = json.dumps(told)
+        told.clear()
+        return taken
+
+    catalog = keeper(tables, made.directory, take)
+    catalog._open_tree = Meanwhile
+    catalog.write()
+    assert [row["host"] for row in tables.rows] == ["h1"]
     catalog.end()
 
 

@@ -1,0 +1,39 @@
+"""Ends of ZooKeeper sessions that their owners have not asked for."""
+
+from __future__ import annotations
+
+import uuid
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+
+
+def expire(hosts: str, client_id: tuple[int, bytes]) -> None:
+    """End a session as the servers do: its owner finds out when it speaks to them again.
+
+    Another client takes the session over and closes it. The owner may take it back before that, so that it is done
+    again until what the session had made is gone.
+    """
+    witness = KazooClient(hosts)
+    witness.start()
+    try:
+        while not _is_closed(hosts, client_id, witness):
+            pass
+    finally:
+        witness.stop()
+        witness.close()
+
+
+def _is_closed(hosts: str, client_id: tuple[int, bytes], witness: KazooClient) -> bool:
+    mark = f"/mark-{uuid.uuid4().hex}"
+    same = KazooClient(hosts, client_id=client_id)
+    same.start()
+    try:
+        same.create(mark, ephemeral=True)
+    except KazooException:  # the owner has it back already
+        return False
+    finally:
+        same.stop()
+        same.close()
+    witness.sync("/")
+    return witness.exists(mark) is None
