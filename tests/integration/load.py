@@ -28,6 +28,15 @@ CONF = {
 }
 
 
+def first_plan_for(executors: int) -> dict[str, str]:
+    """Settings by which the first batch waits for so many executors of one core each."""
+    return {
+        "spark.cores.max": str(executors),
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
+    }
+
+
 class Load:
     """One job on a cluster, its input and its answer. A subclass has another job."""
 
@@ -114,6 +123,10 @@ class Load:
     def sizes(self) -> list[int]:
         """How many tasks each processor has."""
         return sorted(len(processor["tasks"]) for processor in self.status().get("processors", []))
+
+    def is_obeyed(self) -> bool:
+        """Whether the plan that the status shows is in force."""
+        return bool(self.status()["barrier"]["state"] == "DONE")
 
     def assert_right(self) -> None:
         assert counted(read_sink(self.output)) == counted(self.answer(self.events)[self.query])

@@ -13,7 +13,7 @@ from mooring.client import MooringClient
 from mooring.placement import ContainerPlacementResponseMessage, StatusCode
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.submission import Submission
-from tests.integration.load import Load
+from tests.integration.load import Load, first_plan_for
 from tests.integration.warm import CHANGELOG
 
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
@@ -55,10 +55,8 @@ class Operator:
         return str(next(one["location"] for one in self.load.status()["processors"] if one["id"] == processor))
 
     def is_switched(self, processor: str, host: str) -> bool:
-        """Whether it is there by a plan that is in force: before that a batch that begins runs where it was."""
-        status = self.load.status()
-        at = next(one["location"] for one in status["processors"] if one["id"] == processor)
-        return bool(at == host and status["barrier"]["state"] == "DONE")
+        """Whether it is there by a plan that is obeyed: before that a batch that begins runs where it was."""
+        return self.location_of(processor) == host and self.load.is_obeyed()
 
     def executor_of(self, processor: str) -> str:
         return str(next(one["executor"] for one in self.load.status()["processors"] if one["id"] == processor))
@@ -159,9 +157,7 @@ def operated(
         own = {
             CHANGELOG: changelog,
             "spark.mooring.processor.rebind.timeout": "60s",
-            "spark.cores.max": str(len(HOSTS)),
-            "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # the first plan is for all
-            "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
+            **first_plan_for(len(HOSTS)),
         }
         job = load.submit(cluster, {**own, **(conf or {})})
         job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 120)

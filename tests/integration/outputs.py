@@ -56,3 +56,10 @@ def read_batches(directory: Path, key: str) -> list[Row]:
 
 def _rows(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def last_commit(checkpoint: Path) -> int:
+    """The newest batch in the commit log; -1 for none."""
+    commits = checkpoint / "commits"
+    entries = commits.iterdir() if commits.is_dir() else ()
+    return max((int(entry.name) for entry in entries if entry.name.isdigit()), default=-1)

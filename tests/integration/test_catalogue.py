@@ -17,6 +17,7 @@ from mooring.spark.delta import DeltaTables
 from mooring.testing.probes import wait_until
 from tests.integration.held_back import outer_join_in_windows, window_counts
 from tests.integration.one_jvm import application, events_in_files
+from tests.integration.outputs import last_commit
 from tests.unit.cli import records
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
@@ -48,8 +49,8 @@ def test_every_version_that_was_committed_is_in_the_table_with_its_files(
     spark.conf.set(CHANGELOG, changelog)
     try:
         query = window_counts(events).writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
-        wait_until(lambda: _last_commit(checkpoint) >= FILES - 1, "all files to be read", 90)
-        rows = _until(spark, checkpoint, _last_commit(checkpoint))
+        wait_until(lambda: last_commit(checkpoint) >= FILES - 1, "all files to be read", 90)
+        rows = _until(spark, checkpoint, last_commit(checkpoint))
         query.stop()
     finally:
         spark.conf.unset(CHANGELOG)
@@ -78,7 +79,7 @@ def test_stores_of_a_join_are_told_apart(spark: SparkSession, events: DataFrame,
     checkpoint = tmp_path / "checkpoint"
     frame = outer_join_in_windows(events)
     query = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
-    wait_until(lambda: _last_commit(checkpoint) >= 2, "some batches", 90)
+    wait_until(lambda: last_commit(checkpoint) >= 2, "some batches", 90)
     rows = _until(spark, checkpoint, 2)
     query.stop()
     stores = {row.store for row in rows if row.operator == 1}
@@ -137,9 +138,9 @@ def test_an_append_counts_once_whether_kernel_or_spark_has_written_it(spark: Spa
 def test_a_forecast_has_sizes_from_the_catalogue(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     query = window_counts(events).writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
-    wait_until(lambda: _last_commit(checkpoint) >= 2, "some batches", 90)
+    wait_until(lambda: last_commit(checkpoint) >= 2, "some batches", 90)
     query.stop()
-    rows = [row for row in _until(spark, checkpoint, _last_commit(checkpoint)) if row.bytes is not None]
+    rows = [row for row in _until(spark, checkpoint, last_commit(checkpoint)) if row.bytes is not None]
     newest = max(row.batch for row in rows)
     bytes = {row.partition: row.bytes for row in rows if row.batch == newest}
     model = records.job_model(query.id, partitions=len(bytes), hosts=("10.0.0.2",))
@@ -150,15 +151,6 @@ def test_a_forecast_has_sizes_from_the_catalogue(spark: SparkSession, events: Da
     moves = {move["task"]: move["bytes"] for move in outlook["moves"]}
     assert moves == {f"{query.id}/Partition {partition}": size for partition, size in bytes.items()}
     assert outlook["bytes-to-fetch"] == sum(moves.values()) > 0
-
-
-def _last_commit(checkpoint: Path) -> int:
-    commits = checkpoint / "commits"
-    return (
-        max((int(path.name) for path in commits.iterdir() if path.name.isdigit()), default=-1)
-        if commits.is_dir()
-        else -1
-    )
 
 
 def _until(spark: SparkSession, checkpoint: Path, batch: int) -> list:

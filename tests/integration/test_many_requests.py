@@ -26,7 +26,7 @@ from mooring.placement import ContainerPlacementMetadataStore, ContainerPlacemen
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.probes import wait_until
 from mooring.testing.submission import Submission
-from tests.integration.load import Load
+from tests.integration.load import Load, first_plan_for
 
 PROCESSORS = 10
 REQUESTS_OF_EACH = 20
@@ -43,9 +43,7 @@ EXPLAINED = ("was lost", "on neither executor")
 _SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 CONF = {
     "spark.sql.shuffle.partitions": str(PROCESSORS),
-    "spark.cores.max": str(PROCESSORS),
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # the first plan is for all
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
+    **first_plan_for(PROCESSORS),
     "spark.mooring.processor.rebind.timeout": "60s",
     "spark.driver.extraJavaOptions": _SHORT_LIVED,
     "spark.executor.extraJavaOptions": _SHORT_LIVED,

@@ -13,8 +13,7 @@ from tests.integration.warm import warm
 
 @pytest.mark.parametrize("changelog", ["false", pytest.param("true", marks=pytest.mark.heavy)])
 def test_a_processor_goes_to_another_host_and_fetches_nothing_when_it_is_there(tmp_path: Path, changelog: str) -> None:
-    # Five small tasks on one core may take longer than the default, and one of them would go where it was.
-    with operated(tmp_path, changelog, conf={"spark.locality.wait": "60s"}) as here:
+    with operated(tmp_path, changelog) as here:
         assert not here.standby_threads() and "standby of counts" not in here.job.log, "factor 1 costs nothing"
         processor = here.processor_at(HOSTS[1])
         here.job.wait_until(here.load.is_idle, "the batches to be over", 60)
@@ -77,7 +76,7 @@ def test_a_host_is_drained_stays_empty_and_refills(tmp_path: Path) -> None:
         fetched = here.load.counter("restore-bytes-remote")
         drains = here.client.drain_host(HOSTS[1], here.load.status()["application"])
         here.job.wait_until(lambda: here.load.sizes() == [0, 4, 4], "the switches, between two batches", 120)
-        here.job.wait_until(lambda: here.load.status()["barrier"]["state"] == "DONE", "the last to be in force", 60)
+        here.job.wait_until(here.load.is_obeyed, "the last plan to be obeyed", 60)
         here.succeeds(drains)
         assert here.tasks_of(here.processor_at(HOSTS[1])) == []
         assert here.load.counter("restore-bytes-remote") == fetched, "what they need was there before it came"

@@ -15,6 +15,7 @@ from mooring.testing.probes import wait_until
 from tests.integration.held_back import EVENTS, KINDS
 from tests.integration.one_jvm import application
 from tests.integration.one_query import HalfJob, Job, same
+from tests.integration.outputs import last_commit
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
@@ -77,14 +78,12 @@ def test_what_the_host_has_is_not_fetched(spark: SparkSession, here: Path, tmp_p
     job.bring_the_rest()
     job.start()
     job.read_all(len(EVENTS) // 2)
-    wait_until(lambda: _told_batch(here, job) == _last_commit(job), "the agent to have told of the last batch", 60)
+    wait_until(
+        lambda: _told_batch(here, job) == last_commit(job.checkpoint), "the agent to have told of the last batch", 60
+    )
     assert _opened(job)["mooring.restore-bytes-remote"] == 0 and _fetched(here, job) == []
     job.drain()
     same(job, job.rows(), kind)
-
-
-def _last_commit(job: Job) -> int:
-    return max(int(entry.name) for entry in (job.checkpoint / "commits").iterdir() if entry.name.isdecimal())
 
 
 def _told_batch(here: Path, job: Job) -> int:

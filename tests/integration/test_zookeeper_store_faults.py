@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from mooring.errors import MetadataStoreError, MetadataStoreUnavailable
+from mooring.errors import MetadataStoreUnavailable, OutcomeUnknown
 from mooring.metadata import open_metadata_store
 from mooring.testing.probes import free_port, wait_until
 from mooring.testing.zookeeper import ZooKeeperEnsemble
@@ -125,7 +125,7 @@ def test_a_server_that_starts_after_its_clients_is_found(tmp_path):
             found = None
             while found is None and time.monotonic() < deadline:
                 # A server that has just started may need more than 500 ms, also for a write that it has begun.
-                with suppress(MetadataStoreError):
+                with suppress(MetadataStoreUnavailable, OutcomeUnknown):
                     store.put("key", b"1")
                     found = store.get("key")
             assert found == b"1"

@@ -7,6 +7,8 @@ import uuid
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
+from mooring.testing.probes import wait_until
+
 
 def expire(hosts: str, client_id: tuple[int, bytes]) -> None:
     """End a session as the servers do: its owner finds out when it speaks to them again.
@@ -17,8 +19,7 @@ def expire(hosts: str, client_id: tuple[int, bytes]) -> None:
     witness = KazooClient(hosts)
     witness.start()
     try:
-        while not _is_closed(hosts, client_id, witness):
-            pass
+        wait_until(lambda: _is_closed(hosts, client_id, witness), "the session to be closed", timeout=20)
     finally:
         witness.stop()
         witness.close()
