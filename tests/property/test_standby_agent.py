@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 
 from mooring.agent.copies import replicas
+from mooring.agent.fleet import Fleet
 from mooring.agent.requests import Answer, RequestsRead
 from mooring.grouping import check_job_model, check_standbys
 from mooring.model import JobModel, events
@@ -175,6 +176,7 @@ class Run:
             rows, fleet = self.story.rows, self.story.mind.fleet
             owner = fleet.processor_of_task()
             self.story.dies(executor)
+            self.check_that_others_moved_to_warm_copies_only(fleet, executor)
             moving = {at for task, at in fleet.partition_of_task().items() if owner.get(task) in fleet.moves}
             self.check_that_lost_tasks_are_where_the_jvm_has_them(rows, moving)
         return f"{lost} are lost"
@@ -270,6 +272,15 @@ class Run:
                 fell_to = next((id for id in row if id in living), None)
                 if row[0] not in living and fell_to is not None and (query, partition) not in moving:
                     assert self.story.rows[query][partition][0] == fell_to
+
+    def check_that_others_moved_to_warm_copies_only(self, before: Fleet, lost: str) -> None:
+        """No task of an executor that lives moved but to a copy that was seen there, at most one version behind."""
+        was_on, now = before.executor_of, self.story.mind.fleet
+        for task, id in now.processor_of_task().items():
+            owner = before.processor_of_task().get(task)
+            if id != owner and was_on.get(owner, lost) != lost:
+                copy = before.copies[(*before.partition_of_task()[task], now.executor_of[id])]
+                assert copy.lag_versions <= 1
 
 
 @pytest.mark.parametrize("factor", [1, 2, 3])

@@ -4,6 +4,9 @@ Pure. The JVM lets a task fall to the next living executor of its row at once; t
 active on the processor that took it, whose standby of it is no more. So an executor that comes back to the lost
 processor, cold, does not get the task first. Tasks without a copy stay with the lost processor until the rebind
 timeout. A processor that an operator has just moved goes back with all its tasks to where it came from.
+
+Who takes tasks over may then have more than others, and a batch is as long as its fullest executor. So it gives away
+tasks of its own, in the same plan, to executors with a warm copy of them, and keeps what it has of these as the copy.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from dataclasses import replace
 from mooring.agent.binding import ask_for_regrouping
 from mooring.agent.fleet import Fleet
 from mooring.agent.planning import in_force
+from mooring.agent.relief import relieved
 from mooring.agent.rows import where_the_jvm_fell_back_to
 from mooring.model import ContainerModel, TaskModel
 from mooring.model.orders import Rows
@@ -27,7 +31,8 @@ def taken_over(fleet: Fleet, published: Rows, now_ms: int) -> Fleet:
     """
     if fleet.replication_factor == 1 or not fleet.is_incomplete:
         return fleet
-    return ask_for_regrouping(in_force(fleet, _with_takers(fleet, _takers(fleet, published))), now_ms)
+    takers = _takers(fleet, published)
+    return ask_for_regrouping(in_force(fleet, relieved(fleet, _with_takers(fleet, takers), takers)), now_ms)
 
 
 def with_failovers_counted(before: Fleet, after: Fleet, executor: str) -> Fleet:
