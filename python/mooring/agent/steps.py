@@ -1,7 +1,8 @@
 """A plan that moves tasks goes in steps: a few processors take tasks over at once, and the next when those work.
 
-Pure. An executor that has no task yet gets one for each core first, and its others when it has run these. Tasks without a living place, and those that have never run, are in every step: nothing is to be warmed up for
-them, or nobody has them.
+Pure. An executor that has no task yet gets one for each of its cores first, and its others when it has run these. Tasks
+without a living place, and those that have never run, are in every step: nothing is to be warmed up for them, or nobody
+has them.
 """
 
 from __future__ import annotations
