@@ -85,10 +85,6 @@ def test_an_executor_that_joins_has_compiled_what_the_others_have_before_its_fir
             time.sleep(0.5)  # for some fifteen seconds, and there are not many files
         said, _, since = log().partition("Running task")
     print(re.findall("Mooring: .* classes are loaded.*|Mooring: .* shuffles are read.*", log()))
-    (joined,) = {file.parent.name for file in found}
-    started = [line for line in here.job.log.splitlines() if f",executor {joined}, partition" in line]
-    assert "[batchId" not in started[0], "its first task is none of the query's"
-    assert f"executor {joined} has run its first tasks" in here.job.log
     assert "classes are loaded" in said
     assert said.count("Code generated in") >= 10
     assert "a task's code read" in said

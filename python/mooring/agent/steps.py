@@ -1,13 +1,11 @@
 """A plan that moves tasks goes in steps: a few processors take tasks over at once, and the next when those work.
 
-Pure. An executor that has no task yet gets one for each of its cores first, and its others when it has run these. Tasks
-without a living place, and those that have never run, are in every step: nothing is to be warmed up for them, or nobody
-has them.
+Pure. Tasks without a living place, and those that have never run, are in every step: nothing is to be warmed up for
+them, or nobody has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -39,10 +37,11 @@ def next_step(fleet: Fleet, resting: JobModel, target: JobModel) -> Step:
     goes_to = _owners(target)
     taking = _taken_over(fleet, resting, target)
     receivers = tuple(sorted(set(taking.values()), key=natural_order))
-    first, here = receivers[: fleet.most_receivers], _owners(resting)
-    later = {name for name, id in taking.items() if id not in first} | _after_the_first_turn(fleet, taking, here)
-    if not later or not fleet.timing.rebind_timeout_ms:
+    first = receivers[: fleet.most_receivers] if fleet.timing.rebind_timeout_ms else receivers
+    if first == receivers:
         return Step(target, receivers, is_last=True)
+    later = {name for name, id in taking.items() if id not in first}
+    here = _owners(resting)
     tasks_on: dict[str, list[TaskModel]] = {id: [] for id in fleet.processors}
     for container in resting.containers.values():
         for name, task in container.tasks.items():
@@ -96,24 +95,6 @@ def _taken_over(fleet: Fleet, resting: JobModel, target: JobModel) -> dict[str, 
         and here.get(name) in bound
         and name in partition_of
         and fleet.queries[partition_of[name][0]].batch >= 0
-    }
-
-
-def _after_the_first_turn(fleet: Fleet, taking: Mapping[str, str], here: Mapping[str, str]) -> set[str]:
-    """Of the tasks that go to executors without any, all but as many as each of these has cores.
-
-    The first task of a JVM takes several times as long as the next ones, and a second one would wait for it.
-    """
-    bound = fleet.executor_of
-    at_work = {bound[id] for id in here.values() if id in bound}
-    coming: dict[str, list[str]] = {}
-    for name in sorted(taking, key=natural_order):
-        coming.setdefault(bound.get(taking[name], ""), []).append(name)
-    return {
-        name
-        for id, names in coming.items()
-        if id in fleet.executors and id not in at_work
-        for name in names[fleet.executors[id].cores :]
     }
 
 

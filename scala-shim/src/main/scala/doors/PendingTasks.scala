@@ -67,12 +67,6 @@ object PendingTasks {
     case _ => // somebody else's scheduler
   }
 
-  /** Whether Spark would give a task to this executor now: it is prepared, and not busy. */
-  def hasRoom(context: SparkContext, executor: String): Boolean = context.schedulerBackend match {
-    case backend: CoarseGrainedSchedulerBackend => backend.getExecutorAvailableCpus(executor).exists(_ > 0)
-    case _ => false // somebody else's scheduler, or this process alone
-  }
-
   /** Whether shuffle files that the stage reads are to be made again. */
   def lackShuffleFiles(context: SparkContext, stage: Int): Boolean = writersFor(context, stage).exists(!_.isAvailable)
 

@@ -7,7 +7,7 @@ import java.util.concurrent.atomic.AtomicLong
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler._
 import org.apache.spark.scheduler.mooring.{LossWatch, PendingTasks}
-import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, Rehearsal, StreamDoor, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, StreamDoor, StreamDoors}
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 
@@ -194,12 +194,10 @@ final class ClusterWatch(
   private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch
   private val removed = ConcurrentHashMap.newKeySet[String]() // ids are not used again
   private val preferred, anywhere, matched = new AtomicLong
-  private val firstTasks = new FirstTasks(context)
 
   override def onExecutorAdded(added: SparkListenerExecutorAdded): Unit = {
     table.executorAdded(added.executorId, added.executorInfo.executorHost)
     census.added(added.executorId, added.executorInfo.executorHost, added.executorInfo.totalCores)
-    if (rehearsals.now != Rehearsal.Nothing) firstTasks.begin(added.executorId, added.executorInfo.executorHost, added.executorInfo.totalCores)
   }
 
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
