@@ -52,7 +52,7 @@ class Run:
 
     def __init__(self, seed: int, factor: int) -> None:
         self.rng = random.Random(f"{seed} {factor}")
-        self.story: Story = running("q", 7, ("1@a", "2@b", "3@c"), factor)
+        self.story: Story = running("q", 11, ("1@a", "2@b", "3@c"), factor)
         self.queries = ["q"]
         self.made = 100
         self.stopped: set[str] = set()

@@ -1,24 +1,25 @@
 """Who has taken tasks over gives tasks of its own to executors that have fewer, and a warm copy of them.
 
-Pure. Task and copy change places, so nothing is fetched, and each task has as many copies as before. What is evened out
-is the number of each query's tasks on each executor: a batch is as long as its fullest executor.
+Pure. Task and copy change places, so what is fetched is the newest changelog at most, and each task has as many copies
+as before. What is evened out is the number of each query's tasks on each executor: a batch is as long as its fullest
+executor.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mooring.agent.copies import MOST_LAG_VERSIONS
+from mooring.agent.copies import MOST_LAG_VERSIONS, is_warm_at
 from mooring.agent.fleet import Fleet
 from mooring.model import ContainerModel, TaskModel, TaskName, natural_order
 
 
 class _Change(NamedTuple):
-    """An active task and the standby that change places, and how many more of its query's tasks the giver has."""
+    """An active task, and the standby at another processor with which it may change places."""
 
-    gap: int
+    query: str
     giver: str
     active: TaskModel
     taker: str
@@ -28,49 +29,84 @@ class _Change(NamedTuple):
 def relieved(fleet: Fleet, containers: Sequence[ContainerModel], takers: Mapping[str, str]) -> list[ContainerModel]:
     """The containers after such changes: as many as the copies allow, those between the most uneven ones first.
 
-    `takers` maps the tasks that were taken over to the processors that have them now; these tasks stay there.
-    A processor of which an operator has said something stays as it is. So do all where it is not the number of tasks
-    that is to be even: with a grouper of the user's, or one that weighs bytes.
+    `takers` maps the tasks that were taken over to the processors that have them now; these tasks stay there. So does
+    all where it is not the number of tasks that is to be even on all processors: by the grouper, or by bytes.
     """
-    if fleet.grouping.is_users or fleet.grouping.by_bytes:
+    if (
+        fleet.grouping.is_users
+        or fleet.grouping.by_bytes
+        or fleet.grouping.make(None, None).most_processors is not None
+    ):
         return list(containers)
+    bound = fleet.executor_of
     tasks = {container.processor_id: dict(container.tasks) for container in containers}
-    while change := max(_changes(fleet, tasks, takers), key=lambda found: found.gap, default=None):
-        del tasks[change.giver][change.active.task_name], tasks[change.taker][change.standby.task_name]
-        tasks[change.giver][change.standby.task_name] = change.standby
-        tasks[change.taker][change.active.task_name] = change.active
+    changes = _possible(fleet, tasks, takers)
+    loads, sizes = _loads(fleet, tasks)
+
+    def gap(change: _Change) -> int:
+        """How many more tasks of the query the giver's executor has; 0 where it has no more in all."""
+        giver, taker = bound[change.giver], bound[change.taker]
+        return sizes[giver, change.query] - sizes[taker, change.query] if loads[giver] > loads[taker] else 0
+
+    while (best := max(changes, key=gap, default=None)) and gap(best) > 1:
+        query, giver, active, taker, standby = best
+        tasks[giver][standby.task_name] = tasks[taker].pop(standby.task_name)
+        tasks[taker][active.task_name] = tasks[giver].pop(active.task_name)
+        for executor, more in ((bound[giver], -1), (bound[taker], 1)):
+            loads[executor] += more
+            sizes[executor, query] += more
+        changes = [change for change in changes if change.active is not active]
     return [
         ContainerModel.of(held.processor_id, tasks[held.processor_id].values(), held.location_id) for held in containers
     ]
 
 
-def _changes(
+def _possible(
     fleet: Fleet, tasks: Mapping[str, Mapping[TaskName, TaskModel]], takers: Mapping[str, str]
-) -> Iterator[_Change]:
-    """Each that brings two executors closer in a query, and not further apart in all."""
-    bound, partition_of = fleet.executor_of, fleet.partition_of_task()
-    owner = {name: id for id, held in tasks.items() for name, task in held.items() if task.standby_of is None}
-    sizes = Counter(
-        (bound[id], partition_of[name][0]) for name, id in owner.items() if id in bound and name in partition_of
-    )
-    loads = Counter(bound[id] for id in owner.values() if id in bound)
-    able = _without_the_operators_own(fleet)
-    givers = able & set(takers.values())
-    for taker in sorted(able & fleet.open_places.keys() & tasks.keys(), key=natural_order):
-        for standby in tasks[taker].values():
-            name = standby.standby_of
-            giver = owner.get(name, "") if name else ""
-            if name is None or giver not in givers or name in takers or name not in partition_of:
-                continue
-            query, partition = partition_of[name]
-            seen = fleet.copies.get((query, partition, bound[taker]))
-            gap = sizes[bound[giver], query] - sizes[bound[taker], query]
-            is_warm = seen is not None and seen.lag_versions <= MOST_LAG_VERSIONS
-            if is_warm and gap >= 2 and loads[bound[giver]] > loads[bound[taker]]:
-                yield _Change(gap, giver, tasks[giver][name], taker, standby)
+) -> list[_Change]:
+    """Each, by the natural order of its taker; also those that would even out nothing."""
+    able, bound, partition_of = _able(fleet), fleet.executor_of, fleet.partition_of_task()
+    own = {
+        name: id
+        for id in able & set(takers.values())
+        for name in tasks[id]
+        if name in partition_of and name not in takers
+    }
+    dying = {
+        place for id, place in fleet.places.items() if id not in bound
+    }  # its executors are lost one after the other
+    return [
+        _Change(partition_of[name][0], own[name], tasks[own[name]][name], taker, standby)
+        for taker in sorted(able & tasks.keys(), key=natural_order)
+        if fleet.places[taker] not in dying
+        for standby in tasks[taker].values()
+        if (name := standby.standby_of) in own
+        and is_warm_at(fleet, *partition_of[name], [bound[taker]], MOST_LAG_VERSIONS)
+    ]
 
 
-def _without_the_operators_own(fleet: Fleet) -> frozenset[str]:
-    """The processors that have an executor, without those that are moved, and those whose copies have been told off."""
+def _able(fleet: Fleet) -> frozenset[str]:
+    """The processors that have an executor, not at drained hosts, of which no operator has said anything.
+
+    Said is: they are on their way, their copies are to be elsewhere, or to be none, their executor is to end.
+    """
     told = {fleet.base_of(id) for id in (*fleet.moves, *fleet.pinned_standbys, *fleet.stopped_standbys)}
-    return frozenset(fleet.executor_of.keys() - told)
+    open, ending = fleet.open_places, set(fleet.restarts.values())
+    return frozenset(
+        id for id, executor in fleet.executor_of.items() if id in open and id not in told and executor not in ending
+    )
+
+
+def _loads(
+    fleet: Fleet, tasks: Mapping[str, Mapping[TaskName, TaskModel]]
+) -> tuple[Counter[str], Counter[tuple[str, str]]]:
+    """How many active tasks each executor has, in all, and of each query."""
+    partition_of = fleet.partition_of_task()
+    active = [
+        (executor, name)
+        for id, executor in fleet.executor_of.items()
+        for name, task in tasks.get(id, {}).items()
+        if task.standby_of is None
+    ]
+    loads = Counter(executor for executor, _ in active)
+    return loads, Counter((executor, partition_of[name][0]) for executor, name in active if name in partition_of)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
 from mooring.agent.fleet import Move
-from mooring.grouping import GrouperChoice, choose_grouper
-from mooring.model import events
+from mooring.agent.relief import relieved
+from mooring.grouping import choose_grouper
+from mooring.model import ContainerModel, events
 from tests.unit.agent.builders import TIMING, Story, running
 
 ALL = ("1", "2", "3")
@@ -26,6 +28,17 @@ def after_an_uneven_loss(behind: int | None = 0, copies_on: tuple[str, ...] = AL
     story.mind = replace(story.mind, fleet=replace(story.mind.fleet, **changes))
     story.dies("2")
     return story
+
+
+def uneven_and_warm() -> Story:
+    """Five tasks on processor 0, three on 2; their copies have been seen since."""
+    story = after_an_uneven_loss(behind=None)
+    story.sees_copies(*ALL)
+    return story
+
+
+def sizes(containers: Iterable[ContainerModel]) -> dict[str, int]:
+    return {held.processor_id: len(held.actives) for held in containers}
 
 
 def test_a_task_goes_where_its_copy_is_warm_and_its_old_place_is_the_copy() -> None:
@@ -63,12 +76,11 @@ def test_a_copy_that_only_the_fuller_one_has_warm_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    "grouping",
-    [choose_grouper("host-aware", "bytes"), choose_grouper("tests.unit.agent.users_groupers:RoundRobin")],
-    ids=["bytes", "a user's"],
+    "grouper", ["host-aware by bytes", "group-by-container-count:2", "tests.unit.agent.users_groupers:RoundRobin"]
 )
-def test_where_it_is_not_the_number_that_is_to_be_even_nothing_moves(grouping: GrouperChoice) -> None:
-    assert after_an_uneven_loss(grouping=grouping).sizes("q") == [5, 3]
+def test_where_it_is_not_the_number_on_all_that_is_to_be_even_nothing_moves(grouper: str) -> None:
+    name, _, by = grouper.partition(" by ")
+    assert after_an_uneven_loss(grouping=choose_grouper(name, by or "tasks")).sizes("q") == [5, 3]
 
 
 @pytest.mark.parametrize("processor", ["0", "2"])
@@ -78,8 +90,38 @@ def test_where_an_operator_has_said_something_nothing_moves(processor: str) -> N
     assert after_an_uneven_loss(moves={processor: Move("1", "3")}).sizes("q") == [5, 3]
 
 
-def test_no_task_goes_to_a_drained_host() -> None:
-    assert after_an_uneven_loss(drained=frozenset({"c"})).sizes("q") == [5, 3]
+@pytest.mark.parametrize(("executor", "host"), [("1", "a"), ("3", "c")])
+def test_nothing_moves_from_or_to_what_is_to_end(executor: str, host: str) -> None:
+    assert after_an_uneven_loss(drained=frozenset({host})).sizes("q") == [5, 3]
+    assert after_an_uneven_loss(restarts={"a request": executor}).sizes("q") == [5, 3]
+
+
+@pytest.mark.parametrize("partitions", [13, 14, 15])
+def test_no_task_goes_to_a_host_that_has_just_lost_an_executor(partitions: int) -> None:
+    story = running(partitions=partitions, executors=("1@a", "2@a", "3@b", "4@b", "5@c", "6@c"), factor=2)
+    story.sees_copies(*story.mind.fleet.executors)
+    before = story.first_choice("q")
+    story.dies("3")
+    now = story.first_choice("q")
+    assert "3" not in now.values(), "its tasks have copies elsewhere"
+    assert {p for p, executor in now.items() if executor == "4"} <= {p for p, on in before.items() if on == "4"}
+
+
+def test_tasks_that_were_taken_over_stay() -> None:
+    fleet = uneven_and_warm().mind.fleet
+    full = fleet.model.containers["0"]
+    assert sizes(relieved(fleet, list(fleet.model.containers.values()), {"another": "0"})) == {"0": 4, "1": 0, "2": 4}
+    all_of_it = dict.fromkeys(full.actives, "0")
+    assert sizes(relieved(fleet, list(fleet.model.containers.values()), all_of_it)) == {"0": 5, "1": 0, "2": 3}
+
+
+def test_an_executor_that_has_as_much_to_do_for_other_queries_gets_no_more() -> None:
+    story = uneven_and_warm()
+    story.plans("r", 2)
+    fleet, containers = story.mind.fleet, dict(story.mind.fleet.model.containers)
+    others = next(query.tasks for query in fleet.queries.values() if query.id == "r")
+    containers["2"] = ContainerModel.of("2", [*containers["2"].tasks.values(), *others], containers["2"].location_id)
+    assert sizes(relieved(fleet, list(containers.values()), {"another": "0"})) == {"0": 5, "1": 0, "2": 5}
 
 
 def test_nothing_moves_where_all_is_even_as_can_be() -> None:
