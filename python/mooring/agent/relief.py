@@ -72,9 +72,8 @@ def _possible(
         for name in tasks[id]
         if name in partition_of and name not in takers
     }
-    dying = {
-        place for id, place in fleet.places.items() if id not in bound
-    }  # its executors are lost one after the other
+    # Executors of a host are lost one after the other: those that are left may be next.
+    dying = {place for id, place in fleet.places.items() if id not in bound}
     return [
         _Change(partition_of[name][0], own[name], tasks[own[name]][name], taker, standby)
         for taker in sorted(able & tasks.keys(), key=natural_order)
