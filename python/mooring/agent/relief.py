@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from mooring.agent.copies import MOST_LAG_VERSIONS, is_warm_at
 from mooring.agent.fleet import Fleet
-from mooring.model import ContainerModel, TaskModel, TaskName, natural_order
+from mooring.agent.rows import loads_of
+from mooring.model import ContainerModel, JobModel, TaskModel, TaskName, natural_order
 
 
 class _Change(NamedTuple):
@@ -41,7 +43,11 @@ def relieved(fleet: Fleet, containers: Sequence[ContainerModel], takers: Mapping
     bound = fleet.executor_of
     tasks = {container.processor_id: dict(container.tasks) for container in containers}
     changes = _possible(fleet, tasks, takers)
-    loads, sizes = _loads(fleet, tasks)
+    loads = Counter(loads_of(replace(fleet, model=JobModel.of(containers))))
+    partition_of = fleet.partition_of_task()
+    sizes = Counter(
+        (bound[id], partition_of[name][0]) for id in bound for name in tasks.get(id, ()) if name in partition_of
+    )
 
     def gap(change: _Change) -> int:
         """How many more tasks of the query the giver's executor has; 0 where it has no more in all."""
@@ -94,18 +100,3 @@ def _able(fleet: Fleet) -> frozenset[str]:
     return frozenset(
         id for id, executor in fleet.executor_of.items() if id in open and id not in told and executor not in ending
     )
-
-
-def _loads(
-    fleet: Fleet, tasks: Mapping[str, Mapping[TaskName, TaskModel]]
-) -> tuple[Counter[str], Counter[tuple[str, str]]]:
-    """How many active tasks each executor has, in all, and of each query."""
-    partition_of = fleet.partition_of_task()
-    active = [
-        (executor, name)
-        for id, executor in fleet.executor_of.items()
-        for name, task in tasks.get(id, {}).items()
-        if task.standby_of is None
-    ]
-    loads = Counter(executor for executor, _ in active)
-    return loads, Counter((executor, partition_of[name][0]) for executor, name in active if name in partition_of)
