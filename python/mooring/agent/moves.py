@@ -138,13 +138,16 @@ def switched(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_
 
 
 def restarted(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
-    """What has come of the restart."""
+    """What has come of the restart: an executor that comes too late is of no use to who wanted it in time."""
     id = action.request.processor_id
     now = fleet.processors[id].executor
-    if now is not None and now != action.source:
-        return Happening.CAME_BACK, f"processor {id} is on executor {now} at {fleet.processors[id].location}", now
     wait = action.request.request_expiry_ms
     wait = patience.restart_ms if wait is None else wait
+    is_late = now_ms > action.since_ms + wait
+    if now is not None and now != action.source:
+        where = f"processor {id} is on executor {now} at {fleet.processors[id].location}"
+        late = (Happening.EXPIRED, f"{where}, but was not within {wait} ms", "")
+        return late if is_late else (Happening.CAME_BACK, where, now)
     if now_ms < action.since_ms + wait + (0 if now is None else RESTART_MARGIN_MS):
         return None
     if now is not None:

@@ -53,6 +53,22 @@ def test_an_executor_that_does_not_come_back_is_a_failure(desks: Desks) -> None:
     assert desks.changes(asked) == FAILED and "its tasks run elsewhere" in desks.message(asked)
 
 
+@pytest.mark.parametrize("after_ms, changes", [(30_000, DONE), (30_001, FAILED)])
+@pytest.mark.parametrize("is_lost_before", [True, False])
+def test_an_executor_that_comes_back_late_is_a_failure_though_nobody_looked_before(
+    desks: Desks, is_lost_before: bool, after_ms: int, changes: list[str]
+) -> None:
+    asked = desks.places("0", LAST_SEEN, expiry_ms=30_000)
+    desks.is_read()
+    desks.story.take(events.ExecutorRestarting(desks.story.now_ms, str(asked), "1"))
+    if is_lost_before:
+        desks.story.dies("1")
+    desks.story.now_ms += after_ms
+    desks.story.joins("7@a")
+    desks.after(0)
+    assert desks.changes(asked) == changes and "processor 0 is on executor 7 at a" in desks.message(asked)
+
+
 def test_actions_of_processors_that_hold_copies_of_each_other_wait() -> None:
     desks = Desks(running(partitions=4, executors=("1@a", "2@b"), factor=2))
     desks.warms_up()
