@@ -11,18 +11,16 @@ from mooring.testing.spark_home import spark_home
 from mooring.testing.submission import Submission
 from tests.integration import answers
 from tests.integration.outputs import Row, counted, read_batches, read_sink
+from tests.integration.short_lived import SHORT_LIVED
 
 JOBS = Path(__file__).parent / "jobs"
 FILES = 10
 KILL_AFTER, STOP_AFTER = 2, 5  # batches; there are twelve: one for each file, one for the flush event, one without data
 
-# A test's JVMs live for half a minute: the optimising compiler and several collector threads cost more than they bring.
-_SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 JOB_CONF = {
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.extraJavaOptions": _SHORT_LIVED,
-    "spark.executor.extraJavaOptions": _SHORT_LIVED,
+    **SHORT_LIVED,
 }
 
 

@@ -17,6 +17,7 @@ from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.submission import Submission
 from tests.integration import answers
 from tests.integration.outputs import counted, read_sink
+from tests.integration.short_lived import SHORT_LIVED
 
 JOB = Path(__file__).parent / "jobs" / "until_told.py"
 PARTITIONS = 8
@@ -25,6 +26,7 @@ CONF = {
     "spark.mooring.processor.rebind.timeout": "3s",
     "spark.sql.shuffle.partitions": str(PARTITIONS),
     "spark.sql.session.timeZone": "UTC",
+    **SHORT_LIVED,
 }
 
 

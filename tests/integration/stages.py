@@ -12,6 +12,7 @@ from mooring.testing.servers import ChildProcess
 from mooring.testing.spark_home import spark_environment, spark_home
 from tests.integration import answers
 from tests.integration.outputs import counted, read_sink
+from tests.integration.short_lived import SHORT_LIVED
 
 JOBS = Path(__file__).parent / "jobs"
 STOCK_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -23,8 +24,8 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "3",
     "spark.ui.enabled": "false",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.mooring.debounce": "100ms",
+    **SHORT_LIVED,
 }
 
 

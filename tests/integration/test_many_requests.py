@@ -40,13 +40,10 @@ NOWHERE = "10.9.8.7"
 EXPLAINED = ("was lost", "on neither executor")
 """What a request with a destination may fail for here."""
 
-_SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 CONF = {
     "spark.sql.shuffle.partitions": str(PROCESSORS),
     **first_plan_for(PROCESSORS),
     "spark.mooring.processor.rebind.timeout": "60s",
-    "spark.driver.extraJavaOptions": _SHORT_LIVED,
-    "spark.executor.extraJavaOptions": _SHORT_LIVED,
 }
 
 
