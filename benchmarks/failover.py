@@ -30,6 +30,8 @@ cores each for this, so that the two that are left have as many turns for the pa
                              batch-p50
     quiet-worst-over-median  the longest of the ten batches before the notice, to batch-p50: how far they scatter by
                              themselves
+    as-long-when-quiet       of the stretches of as many batches, somewhat before the notices, the share that has one as
+                             long as the longest of the notice's: near 1 when a notice cannot be told from quiet times
     return-worst-over-median the longest batch from when the host is gone until the new executor works, to batch-p50
 """
 
@@ -42,7 +44,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.batches import Batch, longest
+from benchmarks.batches import Batch, is_under_way, longest
 from benchmarks.figures import Row, percentile
 from benchmarks.machine import this_machine
 from benchmarks.move import BUSY
@@ -64,6 +66,7 @@ UNITS = {
     "in-new-jvm": "partitions",
     "worst-over-median": "x",
     "quiet-worst-over-median": "x",
+    "as-long-when-quiet": "x",
     "return-worst-over-median": "x",
 }
 SIDES = (stock, mooring, mooring_standby)
@@ -177,8 +180,9 @@ def _faults(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, pla
             yield what, _figures(working, side, Kill(at, chosen.id, lost))
     batches = working.finish()
     median = percentile([batch.seconds for batch in batches], 50)
+    quiet = [batch for notice in notices for batch in notice.before(batches)[-case.batches_between // 2 :]]
     for notice in notices:
-        yield "notice", notice.figures(batches, median)
+        yield "notice", notice.figures(batches, median, quiet)
     for what in dict.fromkeys(case.faults):
         yield what, {"batch-p50": median}
 
@@ -200,11 +204,22 @@ class Notice:
     gone_at: float
     back_at: float
 
-    def figures(self, batches: Sequence[Batch], median: float) -> dict[str, float]:
-        """How long the longest batch was before it, until the executor was gone, and after that, to the median."""
-        before = [batch for batch in batches if batch.end <= self.at]
-        return {
-            "worst-over-median": longest(batches, self.at, self.gone_at) / median,
-            "quiet-worst-over-median": max(batch.seconds for batch in before[-QUIET_BATCHES:]) / median,
+    def before(self, batches: Sequence[Batch]) -> list[Batch]:
+        """Those that had ended."""
+        return [batch for batch in batches if batch.end <= self.at]
+
+    def figures(self, batches: Sequence[Batch], median: float, quiet: Sequence[Batch]) -> dict[str, float]:
+        """How long the longest batch was before it, until the executor was gone, and after that, to the median.
+
+        `quiet`: what to compare it with besides, where that is long enough.
+        """
+        worst = longest(batches, self.at, self.gone_at)
+        count = sum(is_under_way(batch, self.at, self.gone_at) for batch in batches)
+        stretches = [quiet[first : first + count] for first in range(len(quiet) - count + 1)]
+        as_long = [stretch for stretch in stretches if max(batch.seconds for batch in stretch) >= worst]
+        compared_with_quiet = {"as-long-when-quiet": len(as_long) / len(stretches)} if stretches else {}
+        return compared_with_quiet | {
+            "worst-over-median": worst / median,
+            "quiet-worst-over-median": max(batch.seconds for batch in self.before(batches)[-QUIET_BATCHES:]) / median,
             "return-worst-over-median": longest(batches, self.gone_at, self.back_at) / median,
         }
