@@ -23,20 +23,23 @@ open a lost partition on another executor; the parts are those of the partition 
 
 An executor can be told to go as well, as its host will (SIGPWR, a cloud's notice): it ends its tasks, gets no new ones,
 and leaves; then the host is gone. Later it comes back, and gets its share when its copies have caught up. The next
-notice comes when its JVM is warm: until then it compiles code on the processors that all share here. Executors have two
-cores each for this, so that the two that are left have as many turns for the partitions as the three had.
+notice comes when its JVM is warm: until then it compiles code on the processors that all share here; and then at some
+moment of a minute, as Spark's maintenance of the state stores comes once a minute. Executors have two cores each for
+this, so that the two that are left have as many turns for the partitions as the three had.
 
     worst-over-median        the longest batch from the notice until the host is gone and three commits more, to
                              batch-p50
     quiet-worst-over-median  the longest of the ten batches before the notice, to batch-p50: how far they scatter by
                              themselves
-    as-long-when-quiet       of the stretches of as many batches, somewhat before the notices, the share that has one as
-                             long as the longest of the notice's: near 1 when a notice cannot be told from quiet times
+    as-long-when-quiet       of the stretches of as many batches among the sixty before the notice, the share that has a
+                             batch as long as the longest of the notice's: near 0 when a notice makes a batch longer, on
+                             average a half when it does not
     return-worst-over-median the longest batch from when the host is gone until the new executor works, to batch-p50
 """
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -59,6 +62,12 @@ LOAD = Load(rows=80)
 QUIET_BATCHES = 10
 KILLED_AFTER = (0.2, 0.5, 0.8)
 """Seconds from a commit to the kill, one kill after the other: a batch begins every second."""
+
+COMPARED_BATCHES = 60
+
+MAINTENANCE_SECONDS = 60.0
+"""How often Spark uploads the snapshots of all stores of an executor, which some batches feel. The executors begin to
+count with their first store: notices after so many batches each would meet that every time, or never."""
 
 UNITS = {
     "remote-bytes": "bytes",
@@ -157,7 +166,10 @@ def _faults(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, pla
     last_host = ""
     notices: list[Notice] = []
     working.wait_until_steady(max(plan.batches_first, case.batches_between))
-    for number, what in enumerate(case.faults_of(side)):
+    faults = case.faults_of(side)
+    for number, what in enumerate(faults):
+        if what == "notice":
+            time.sleep(MAINTENANCE_SECONDS * (number + random.random()) / len(faults))
         chosen, lost = working.choose(last_host)
         last_host = chosen.host
         working.wait_for_commits(1)
@@ -180,8 +192,8 @@ def _faults(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, pla
             yield what, _figures(working, side, Kill(at, chosen.id, lost))
     batches = working.finish()
     median = percentile([batch.seconds for batch in batches], 50)
-    quiet = [batch for notice in notices for batch in notice.before(batches)[-case.batches_between // 2 :]]
     for notice in notices:
+        quiet = notice.before(batches)[-min(COMPARED_BATCHES, case.batches_between) :]
         yield "notice", notice.figures(batches, median, quiet)
     for what in dict.fromkeys(case.faults):
         yield what, {"batch-p50": median}

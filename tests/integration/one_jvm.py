@@ -15,7 +15,6 @@ from mooring import configure
 from mooring.jar import jar_path
 from mooring.testing.events import START_MS, utc
 from tests.integration.held_back import EVENTS
-from tests.integration.short_lived import SHORT_LIVED
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -26,7 +25,6 @@ _SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    **SHORT_LIVED,
 }
 
 

@@ -143,11 +143,11 @@ def restarted(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
     now = fleet.processors[id].executor
     wait = action.request.request_expiry_ms
     wait = patience.restart_ms if wait is None else wait
-    is_late = now_ms > action.since_ms + wait
     if now is not None and now != action.source:
         where = f"processor {id} is on executor {now} at {fleet.processors[id].location}"
-        late = (Happening.EXPIRED, f"{where}, but was not within {wait} ms", "")
-        return late if is_late else (Happening.CAME_BACK, where, now)
+        if now_ms > action.since_ms + wait:
+            return Happening.EXPIRED, f"{where}, but was not within {wait} ms", ""
+        return Happening.CAME_BACK, where, now
     if now_ms < action.since_ms + wait + (0 if now is None else RESTART_MARGIN_MS):
         return None
     if now is not None:

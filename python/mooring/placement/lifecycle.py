@@ -98,7 +98,7 @@ TABLE: Final = (
     Row(P.SWITCHING, H.EXPIRED, P.FAILED, "back at the source"),
     Row(P.SWITCHING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the tasks are on other processors"),
     Row(P.RESTARTING, H.CAME_BACK, P.DONE, "nothing"),
-    Row(P.RESTARTING, H.EXPIRED, P.FAILED, "nothing: it runs on, or its tasks run elsewhere"),
+    Row(P.RESTARTING, H.EXPIRED, P.FAILED, "nothing: it runs on, or its tasks run elsewhere or on a late one"),
     Row(P.RESTARTING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the tasks are on other processors"),
     Row(P.LETTING_GO, H.COPIES_GONE, P.RENEWING_COPIES, "the copies are made again where they were"),
     Row(P.LETTING_GO, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the copies are made again"),
