@@ -25,7 +25,7 @@ demo: $(VENV)/.ready jar  ## three hosts on this machine, a real stream, a kill,
 	$(BIN)/mooring demo $(ARGS)
 
 test: $(VENV)/.ready-dev jar  ## unit, property and contract tests, then the integration tests that are not heavy [ARGS="-x -v"]
-	$(PYTEST) $(QUICK_TESTS) --numprocesses 2 $(ARGS)
+	$(PYTEST) $(QUICK_TESTS) --numprocesses 2 --dist loadfile $(ARGS)
 	$(PYTEST) tests/integration --durations=20 --durations-min=5 $(ARGS)
 
 lint: $(VENV)/.ready-dev jar  ## ruff, mypy, the direction of imports; the jar's own warnings are errors
