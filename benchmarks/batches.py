@@ -43,9 +43,9 @@ def batches_in(progress: Iterable[Mapping[str, Any]]) -> list[Batch]:
 
 def longest(batches: Sequence[Batch], start: float, end: float) -> float:
     """The time of the longest batch that was under way between two moments. ValueError when none was."""
-    return max(batch.seconds for batch in batches if is_under_way(batch, start, end))
+    return max(batch.seconds for batch in under_way(batches, start, end))
 
 
-def is_under_way(batch: Batch, start: float, end: float) -> bool:
-    """Whether it was between two moments."""
-    return batch.start < end and batch.end > start
+def under_way(batches: Sequence[Batch], start: float, end: float) -> list[Batch]:
+    """Those that were between two moments."""
+    return [batch for batch in batches if batch.start < end and batch.end > start]

@@ -47,7 +47,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.batches import Batch, is_under_way, longest
+from benchmarks.batches import Batch, longest, under_way
 from benchmarks.figures import Row, percentile
 from benchmarks.machine import this_machine
 from benchmarks.move import BUSY
@@ -226,7 +226,7 @@ class Notice:
         `quiet`: what to compare it with besides, where that is long enough.
         """
         worst = longest(batches, self.at, self.gone_at)
-        count = sum(is_under_way(batch, self.at, self.gone_at) for batch in batches)
+        count = len(under_way(batches, self.at, self.gone_at))
         stretches = [quiet[first : first + count] for first in range(len(quiet) - count + 1)]
         as_long = [stretch for stretch in stretches if max(batch.seconds for batch in stretch) >= worst]
         compared_with_quiet = {"as-long-when-quiet": len(as_long) / len(stretches)} if stretches else {}
