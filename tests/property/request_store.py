@@ -197,12 +197,12 @@ class World(ABC):
         if milliseconds is None:
             milliseconds = self.rng.choice([100, 1_000, TIMING.debounce_ms, 10_000, 10_000, 60_000])
         self.story.now_ms += milliseconds
-        now_ms, living = self.story.now_ms, self.jvm.executors
-        self.jvm.ending = {
-            uuid: (id, until_ms)
-            for uuid, (id, until_ms) in self.jvm.ending.items()
-            if until_ms > now_ms or id not in living
-        }
+        now_ms = self.story.now_ms
+        late = {uuid: id for uuid, (id, until_ms) in self.jvm.ending.items() if until_ms <= now_ms}
+        for uuid, id in late.items():
+            if id in self.jvm.executors:
+                del self.jvm.ending[uuid]
+                self.tell(events.RestartGivenUp(now_ms, uuid, id))
         self.tell(events.ClockTicked(now_ms))
         return f"{milliseconds} ms pass"
 

@@ -283,6 +283,7 @@ class Run(World):
         assert not desk.actions and not desk.begun and not desk.done_with
         assert not fleet.moves and not fleet.let_go and not set(fleet.restarts.values()) & fleet.executors.keys()
         assert not self.store.word.under_way and not self.store.word.done
+        assert fleet.executors.keys() == set(fleet.executor_of.values()), "each executor has a processor"
 
 
 @pytest.mark.parametrize("factor", [1, 2, 3])

@@ -174,10 +174,9 @@ def on_its_way(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet
     return replace(fleet, moves={**fleet.moves, action.request.processor_id: move})
 
 
-def restarted_for_nobody(fleet: Fleet, action: Action) -> Fleet:
-    """With no executor that ends for this request: one that did not end works on, with its processors."""
-    uuid = str(action.request.uuid)
-    return replace(fleet, restarts={other: executor for other, executor in fleet.restarts.items() if other != uuid})
+def without_restart(fleet: Fleet, request: str) -> Fleet:
+    """With no executor that ends for this request: who comes to its place does not get its processors."""
+    return replace(fleet, restarts={other: executor for other, executor in fleet.restarts.items() if other != request})
 
 
 def being_restarted(desk: Desk) -> frozenset[str]:

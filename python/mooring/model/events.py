@@ -97,6 +97,14 @@ class ExecutorRestarting(Event):
     executor: str
 
 
+@dataclass(frozen=True, slots=True)
+class RestartGivenUp(Event):
+    """No moment has come to end that executor: it works on, and nobody ends it for that request any more."""
+
+    request: str
+    executor: str
+
+
 OUR_PROVIDER: Final = "io.mooring.HostAffinityStateStoreProvider"
 """The class that keeps state in RocksDB, whose files executors can copy."""
 

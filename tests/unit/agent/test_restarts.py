@@ -130,6 +130,29 @@ def test_a_successor_that_comes_before_the_executor_has_gone_takes_its_processor
     assert desks.changes(restart) == DONE and desks.story.mind.fleet.processor_of_task() == before
 
 
+@pytest.mark.parametrize("is_given_up_first", [True, False])
+def test_an_executor_that_could_not_be_ended_works_beside_another_that_came_there(is_given_up_first: bool) -> None:
+    desks = Desks(running(partitions=4, executors=("1@a", "2@b", "3@c")))
+    restart = desks.places("1", LAST_SEEN)
+    desks.is_read()
+    began = events.ExecutorRestarting(desks.story.now_ms, str(restart), "2")
+    desks.story.take(began)
+    given_up = events.RestartGivenUp(desks.story.now_ms, began.request, began.executor)
+    if is_given_up_first:
+        desks.story.take(given_up)
+    desks.story.joins("7@b")
+    if not is_given_up_first:
+        assert "2" not in desks.story.mind.fleet.executor_of.values()
+        desks.story.take(given_up)
+    desks.after(TIMING.debounce_ms)
+    desks.warms_up()
+    desks.runs_a_batch()
+    fleet = desks.story.mind.fleet
+    assert not fleet.restarts
+    tasks = {fleet.executor_of[id]: len(held.actives) for id, held in fleet.model.containers.items()}
+    assert tasks.keys() == {"1", "2", "3", "7"} and set(tasks.values()) == {1}
+
+
 def test_after_a_restart_that_failed_the_next_executor_there_takes_nothing_over(desks: Desks) -> None:
     desks.places("0", LAST_SEEN, expiry_ms=30_000)
     desks.is_read()

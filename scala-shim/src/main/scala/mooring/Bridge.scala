@@ -111,7 +111,10 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** Ends an executor once no task runs on it, if that is within `waitMs`, and has another one come; for one request once. */
   def restart(request: String, executor: String, waitMs: Long): Unit = if (restarts.add(request)) {
     tell(Map("event" -> "ExecutorRestarting", "request" -> request, "executor" -> executor), about = Some(s"restart $request"))
-    operations.restart(executor, waitMs, () => over(s"restart $request")) // a later agent need not expect its end
+    operations.restart(executor, waitMs, () => {
+      over(s"restart $request") // a later agent need not expect its end
+      tell(Map("event" -> "RestartGivenUp", "request" -> request, "executor" -> executor))
+    })
   }
 
   /** Has a query end, for however many times it is told; `how` is one of Ending's names. How that goes comes as events. */
