@@ -219,9 +219,9 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
         action, message = replace(action, phase=Phase.FAILED), f"no plan for it: {refused}"
     says: list[Order] = [Say(text) for text in told]
     if action.phase in _OVER:
-        fleet = moves.without_restart(fleet, str(action.request.uuid))
         begins = [] if before is not Phase.WAITING else [in_progress(action, now_ms)]
         desk, answers = desk.done(action, message, now_ms)
+        fleet = moves.without_ended_restarts(fleet, desk, action)
         return desk, fleet, [*begins, *answers, *says]
     changed = [] if action.phase.status is before.status else [action.answered(message, now_ms)]
     return desk.with_action(action), fleet, [*changed, *orders, *says]

@@ -25,6 +25,22 @@ def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
         known = replace(fleet, processors={**fleet.processors, **{p.id: _bound(p, executor) for p in waiting}})
         has_lent = fleet.replication_factor > 1 and any(query.is_released for query in fleet.queries.values())
         return ask_for_regrouping(known, now_ms) if has_lent else known
+    return _with_newcomer(fleet, executor, now_ms)
+
+
+def kept_on(fleet: Fleet, request: str, executor_id: str, now_ms: int) -> Fleet:
+    """Have an executor work on that was to end for a request.
+
+    With its processors; with a new one where another executor has come in its place, and has taken those over.
+    """
+    restarts = {other: executor for other, executor in fleet.restarts.items() if other != request}
+    left = replace(fleet, restarts=restarts)
+    executor = left.executors.get(executor_id)
+    is_idle = executor is not None and executor.id not in (*left.executor_of.values(), *restarts.values())
+    return _with_newcomer(left, executor, now_ms) if executor is not None and is_idle else left
+
+
+def _with_newcomer(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
     newcomer = Processor(unused_id(fleet), executor.location, executor.id)
     return ask_for_regrouping(fleet.with_processor(newcomer), now_ms)
 
@@ -107,7 +123,7 @@ def remember(
     start = _bind_as_the_jvm_has_it(start, word.carriers)
     bound = {processor.executor for processor in start.processors.values()}
     for executor in sorted(fleet.executors.values(), key=lambda e: natural_order(e.id)):
-        if executor.id not in bound:
+        if executor.id not in bound and executor.id not in start.restarts.values():
             start = bind(start, executor, now_ms)
     return start
 

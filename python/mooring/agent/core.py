@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from mooring.agent.actions import View, advanced, may_advance
 from mooring.agent.barrier import Gate
-from mooring.agent.binding import ask_for_regrouping, bind, drop_expired, rebind_deadline_ms, unbind
+from mooring.agent.binding import ask_for_regrouping, bind, drop_expired, kept_on, rebind_deadline_ms, unbind
 from mooring.agent.copies import wanted_copies, with_seen_copies, without_gone_copies
 from mooring.agent.drains import Drainage, is_about_drains
 from mooring.agent.drains import advanced as drains_advanced
 from mooring.agent.fleet import Executor, Fleet, Query
-from mooring.agent.moves import being_restarted, without_restart
+from mooring.agent.moves import being_restarted
 from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
 from mooring.agent.requests import Answer, Desk, RemoveMessages, RequestsRead, taken_in
 from mooring.agent.rows import plan_rows
@@ -175,7 +175,7 @@ def _react(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
         case events.ExecutorRestarting():
             return replace(fleet, restarts={**fleet.restarts, event.request: event.executor})
         case events.RestartGivenUp():
-            return _restart_given_up(fleet, event)
+            return kept_on(fleet, event.request, event.executor, event.at_ms)
         case events.QueryPlanned():
             return fleet.with_query(_query(fleet, event))
         case events.QueryEnded():
@@ -207,14 +207,6 @@ def _executor_lost(fleet: Fleet, event: events.ExecutorLost, published: Rows) ->
     unbound = unbind(replace(fleet, executors=left), event.executor, event.at_ms)
     after = taken_over(unbound, published, event.at_ms)
     return without_gone_copies(with_failovers_counted(fleet, after, event.executor))
-
-
-def _restart_given_up(fleet: Fleet, event: events.RestartGivenUp) -> Fleet:
-    """Another executor that has come there meanwhile has its processors: it gets one again, and its share."""
-    left = without_restart(fleet, event.request)
-    executor = left.executors.get(event.executor)
-    is_idle = executor is not None and executor.id not in left.executor_of.values()
-    return bind(left, executor, event.at_ms) if executor is not None and is_idle else left
 
 
 def _copies_seen(fleet: Fleet, event: events.CopiesSeen) -> Fleet:

@@ -174,9 +174,19 @@ def on_its_way(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet
     return replace(fleet, moves={**fleet.moves, action.request.processor_id: move})
 
 
-def without_restart(fleet: Fleet, request: str) -> Fleet:
-    """With no executor that ends for this request: who comes to its place does not get its processors."""
-    return replace(fleet, restarts={other: executor for other, executor in fleet.restarts.items() if other != request})
+def without_ended_restarts(fleet: Fleet, desk: Desk, over: Action) -> Fleet:
+    """With no executor that ended for a request that is over: the desk has those that are not.
+
+    One that did not end works on. But where its successor came first it is to end still, until Spark has ended it or
+    the JVM has given that up.
+    """
+    under_way = {str(action.request.uuid) for action in desk.actions}
+    failed = str(over.request.uuid) if over.phase is Phase.FAILED else None
+
+    def is_to_end(request: str, executor: str) -> bool:
+        return request in under_way or (executor in fleet.executors and request != failed)
+
+    return replace(fleet, restarts={request: one for request, one in fleet.restarts.items() if is_to_end(request, one)})
 
 
 def being_restarted(desk: Desk) -> frozenset[str]:
@@ -245,7 +255,7 @@ def executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
         open = {executor.location for executor in fleet.executors.values()} - copies.keys()
     else:
         open = {destination}
-    ending = {other.source for other in desk.actions if other.phase is Phase.RESTARTING}
+    ending = {*being_restarted(desk), *fleet.restarts.values()}
     closed = ending | {fleet.processors[id].executor}
     open -= fleet.drained
     able = [e for e in fleet.executors.values() if e.location in open and e.id not in closed]

@@ -130,6 +130,21 @@ def test_a_successor_that_comes_before_the_executor_has_gone_takes_its_processor
     assert desks.changes(restart) == DONE and desks.story.mind.fleet.processor_of_task() == before
 
 
+def test_nobody_moves_to_an_executor_that_is_to_end_though_its_successor_has_come() -> None:
+    desks = Desks(running(partitions=4, executors=FOUR))
+    restart = desks.places("1", LAST_SEEN, at_ms=1)
+    desks.is_read()
+    desks.story.take(events.ExecutorRestarting(desks.story.now_ms, str(restart), "2"))
+    desks.story.joins("7@b")
+    desks.after()
+    assert desks.changes(restart) == DONE and "2" in desks.story.mind.fleet.executors
+    desks.places("0", "b", at_ms=2)
+    desks.is_read()
+    assert desks.story.mind.fleet.moves["0"].executor == "7"
+    desks.story.take(events.RestartGivenUp(desks.story.now_ms, str(restart), "2"))
+    assert not desks.story.mind.fleet.restarts and "2" in desks.story.mind.fleet.executor_of.values()
+
+
 @pytest.mark.parametrize("is_given_up_first", [True, False])
 def test_an_executor_that_could_not_be_ended_works_beside_another_that_came_there(is_given_up_first: bool) -> None:
     desks = Desks(running(partitions=4, executors=("1@a", "2@b", "3@c")))

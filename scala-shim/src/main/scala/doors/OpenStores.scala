@@ -52,7 +52,7 @@ object OpenStores {
       // Up to the snapshot first: what came after it need not be counted.
       val (version, id) = door.newestSnapshotHere(copied.versions).getOrElse(copied.versions.last)
       val rests = new Rests(RestsForMs)
-      rests.after(door.load(version, Some(id), readOnly = true, loadEmpty = false))
+      rests.around(door.load(version, Some(id), readOnly = true, loadEmpty = false))
       if (!goOnUnhurriedly(door, version, copied, rests))
         throw new IllegalStateException(s"from version $version the changelogs do not lead to ${copied.versions.last._1}")
     } catch {
@@ -65,10 +65,10 @@ object OpenStores {
     opened
   }
 
-  /** One version after the other from that which is loaded, with rests between them. */
+  /** One version after the other from that which is loaded, with waits and rests between them. */
   private def goOnUnhurriedly(door: RocksDBDoor, loaded: Long, copied: CopiedVersion, rests: Rests): Boolean = {
     val ends = copied.versions.indices.filter(copied.versions(_)._1 > loaded).map(_ + 1)
-    ends.dropRight(1).forall(end => rests.after(door.goOn(copied.versions.take(end), copied.counts))) &&
+    ends.dropRight(1).forall(end => rests.around(door.goOn(copied.versions.take(end), copied.counts))) &&
       door.goOn(copied.versions, copied.counts)
   }
 

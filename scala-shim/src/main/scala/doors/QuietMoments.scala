@@ -1,34 +1,64 @@
 package org.apache.spark.sql.execution.streaming.state.mooring
 
-import java.util.concurrent.TimeUnit.{MILLISECONDS, NANOSECONDS}
+import java.util.concurrent.TimeUnit.{MILLISECONDS, NANOSECONDS, SECONDS}
 
-import org.apache.spark.SparkEnv
+import scala.util.control.NonFatal
 
-/** When this executor runs no task, and has not for long enough that the next stage of a batch would have begun. */
+import org.apache.spark.{SparkEnv, TaskContext}
+
+/**
+ * When this executor runs no task, not even one that leaves orders for copies, and has not for so long that the next stage
+ * of a batch would have begun: for work in the background that takes the processors from batches else. It is looked only
+ * while somebody waits. Where tasks run all the time all who wait do so for a twentieth of it together: more would bring
+ * nothing.
+ */
 private object QuietMoments {
   private val SinceNanos = MILLISECONDS.toNanos(50) // between two stages there are some ten milliseconds
   private val LookNanos = MILLISECONDS.toNanos(5)
+  private val LongestWaitNanos = SECONDS.toNanos(1)
+  private val MostLeftNanos = SECONDS.toNanos(3)
+  private val WaitsAreOneOf = 20L
+  private val NotTold = -1L
 
-  private var ended = -1L // tasks, when it was looked the last time
-  private var since = System.nanoTime()
+  private var endedTasks = NotTold
+  private var quietSince = System.nanoTime()
+  private var leftNanos = MostLeftNanos // for waiting
+  private var leftAt = System.nanoTime()
 
-  /** Returns in such a moment, or when it does not come so soon. */
-  def await(atMostNanos: Long): Unit = {
+  /** Returns in such a moment, or when none comes soon. A task does not wait for its own end. */
+  def await(): Unit = if (TaskContext.get() == null) {
     val began = System.nanoTime()
-    while (!isOne && System.nanoTime() - began < atMostNanos) NANOSECONDS.sleep(LookNanos)
+    val atMost = taken(began)
+    try while (!isQuiet && System.nanoTime() - began < atMost) NANOSECONDS.sleep(LookNanos)
+    finally givenBack(atMost - (System.nanoTime() - began))
   }
 
-  private def isOne: Boolean = synchronized {
-    val (now, endedNow) = (System.nanoTime(), tasks("completeTasks"))
-    if (tasks("activeTasks") > 0 || endedNow != ended) {
-      ended = endedNow
-      since = now
+  private def taken(now: Long): Long = synchronized {
+    leftNanos = math.min(MostLeftNanos, leftNanos + (now - leftAt) / WaitsAreOneOf)
+    leftAt = now
+    val some = math.max(0, math.min(leftNanos, LongestWaitNanos))
+    leftNanos -= some
+    some
+  }
+
+  private def givenBack(nanos: Long): Unit = synchronized(leftNanos += nanos)
+
+  private def isQuiet: Boolean = synchronized {
+    // A task that ends between these two is among those that have ended, not among none.
+    val (active, ended, now) = (tasks("activeTasks"), tasks("completeTasks"), System.nanoTime())
+    if (active > 0 || ended != endedTasks) {
+      endedTasks = ended
+      quietSince = now
     }
-    now - since >= SinceNanos
+    now - quietSince >= SinceNanos
   }
 
-  /** By Spark's own gauges, which a driver that runs tasks itself has not: there each moment counts as quiet. */
-  private def tasks(name: String): Long = Option(SparkEnv.get).toSeq.flatMap(_.metricsSystem.getSourcesByName("executor"))
-    .flatMap(source => Option(source.metricRegistry.getGauges.get(s"threadpool.$name"))).map(_.getValue)
-    .collectFirst { case count: Number => count.longValue }.getOrElse(-1L)
+  /** By Spark's own gauges. A process that has them not counts as quiet. */
+  private def tasks(name: String): Long =
+    try Option(SparkEnv.get).toSeq.flatMap(_.metricsSystem.getSourcesByName("executor"))
+      .flatMap(source => Option(source.metricRegistry.getGauges.get(s"threadpool.$name"))).map(_.getValue)
+      .collectFirst { case count: Number => count.longValue }.getOrElse(NotTold)
+    catch {
+      case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => NotTold // another Spark's: nobody waits
+    }
 }

@@ -334,6 +334,15 @@ private class RocksDBDoor(
     asKept = unchanged
   }
 
+  /** Of all stores of an executor it comes at once, mostly in the middle of a batch: it waits a little for that to end. */
+  override def doMaintenance(): Unit =
+    try {
+      QuietMoments.await()
+      super.doMaintenance()
+    } catch {
+      case _: InterruptedException => Thread.currentThread().interrupt() // its threads are ended: Spark looks for that
+    }
+
   /** None where it can not be told. */
   private def position: Option[Position] = {
     lock.lock() // a closed instance must not be asked

@@ -19,7 +19,7 @@ final case class CopyState(partition: Int, version: Long, bytes: Long)
  * The copies that this executor keeps for tasks that run elsewhere. They are brought up to date by threads of their own,
  * so the replica query's tasks hold a slot just for as long as it takes to leave an order here.
  *
- * @param unhurriedForMs for so long after its first order one is made while others that are new wait, with rests
+ * @param unhurriedForMs for so long after its first order one is made while others that are new wait, with waits and rests
  */
 final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurriedForMs: Long) {
   private val pace = new Pace(bytesPerSecond)

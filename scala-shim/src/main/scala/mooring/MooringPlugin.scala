@@ -80,10 +80,10 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     override def copiesAreWanted(): Unit = standbys.foreach(_.begin())
 
     override def restart(executor: String, waitMs: Long, gaveUp: () => Unit): Unit = {
-      Daemon.start(s"mooring-restart-$executor")(Aside.otherwise("restart of an executor", ()) {
-        ExecutorDoor.restartWhenIdle(context, executor, waitMs)
-        if (!ExecutorDoor.isLeaving(context, executor)) gaveUp()
-      })
+      Daemon.start(s"mooring-restart-$executor") {
+        Aside.otherwise("restart of an executor", ())(ExecutorDoor.restartWhenIdle(context, executor, waitMs))
+        Aside.otherwise("end of a restart", ())(if (!ExecutorDoor.isLeaving(context, executor)) gaveUp())
+      }
       ()
     }
 

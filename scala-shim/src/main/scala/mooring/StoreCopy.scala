@@ -21,7 +21,7 @@ final case class StoreVersion(directory: String, version: Long, id: Option[Strin
  * maintenance has removed meanwhile costs one round. What the newest two versions do not need is let go of.
  *
  * @param isAhead whether the files are those of a store that this executor is about to open itself
- * @param rests between files, until it has a version for the first time
+ * @param rests and waits between files, until it has a version for the first time
  */
 private final class StoreCopy(
     directory: Path, shelf: HostShelf, access: CheckpointAccess, pace: Pace, open: OpenCopy, streams: Streams = OneStream,
@@ -179,7 +179,7 @@ private final class StoreCopy(
       val named = paths.map(path => path -> path.substring(path.lastIndexOf('/') + 1))
       val missing = named.filterNot { case (_, name) => isHere(name) }
       val resting = rests.filter(_ => needed.isEmpty)
-      def comes(path: String, name: String) = resting.fold(bring(path, name))(_.after(bring(path, name)))
+      def comes(path: String, name: String) = resting.fold(bring(path, name))(_.around(bring(path, name)))
       val came = streams.atOnce(missing.map { case (path, name) => () => comes(path, name).map(name -> _) }).flatten
       fetched += came.map(_._2).sum
       brought ++= came
