@@ -41,7 +41,8 @@ private object QuietMoments {
     some
   }
 
-  private def givenBack(nanos: Long): Unit = synchronized(leftNanos += nanos)
+  /** What was waited too long counts no longer than a wait: the process may have been stopped. */
+  private def givenBack(nanos: Long): Unit = synchronized(leftNanos += math.max(nanos, -LongestWaitNanos))
 
   private def isQuiet: Boolean = synchronized {
     // A task that ends between these two is among those that have ended, not among none.

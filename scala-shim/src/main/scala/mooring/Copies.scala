@@ -9,8 +9,11 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, Rests}
 
-/** The version to which the copy of one task is to be brought: all stores of one state partition. */
-final case class CopyOrder(partition: Int, version: Long, stores: Seq[StoreVersion])
+/**
+ * The version to which the copy of one task is to be brought: all stores of one state partition. `isOfArrival` where the
+ * task is to run from the next batch on: what is open goes on, until it is taken over, and nothing else is done for it.
+ */
+final case class CopyOrder(partition: Int, version: Long, stores: Seq[StoreVersion], isOfArrival: Boolean = false)
 
 /** How one copy stands; `version` is the last that is whole here, -1 for none. */
 final case class CopyState(partition: Int, version: Long, bytes: Long)
@@ -26,20 +29,25 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
   private val turn = new Semaphore(1) // of those that are made anew and not in a hurry
   private val room = new Semaphore(mostOpen)
   private val held = new ConcurrentHashMap[(String, Int), TaskCopy]()
-  private val leaving = new ConcurrentHashMap[TaskCopy, Long]() // not to be brought on any more -> since when, by System.nanoTime
+  private val leaving = new ConcurrentHashMap[TaskCopy, Long]() // their tasks may come, or nobody wants them -> since when, by System.nanoTime
 
   private val threads = new ThreadPoolExecutor(Copies.Threads, Copies.Threads, 10, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
     Daemon.factory("mooring-standby-copy"))
   threads.allowCoreThreadTimeOut(true)
 
-  /** Takes orders for some tasks of a query, of which it is to hold no others; answers how the copies stand now. */
+  /** Takes orders for some tasks of a query, of which it is to hold no others; answers how those stand now. */
   def order(query: String, orders: Seq[CopyOrder], access: CheckpointAccess): Seq[CopyState] = {
-    val wanted = orders.map(_.partition).toSet
+    val (arrivals, standing) = orders.partition(_.isOfArrival)
+    val wanted = standing.map(_.partition).toSet
     held.asScala.foreach { case (key @ (ofQuery, partition), copy) =>
       // It may be none any more because the task runs here from the next batch on, which is to find it open.
       if (ofQuery == query && !wanted(partition) && held.remove(key, copy)) leaving.put(copy, System.nanoTime())
     }
-    orders.map { order =>
+    for (order <- arrivals; copy <- leaving.keySet.asScala if copy.isOf(query, order.partition)) {
+      leaving.replace(copy, System.nanoTime())
+      copy.order(order, access)
+    }
+    standing.map { order =>
       val copy = held.computeIfAbsent((query, order.partition), _ => new TaskCopy(query, order.partition))
       copy.order(order, access)
       copy.state
@@ -77,6 +85,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     private var isBusy = false
     @volatile var state: CopyState = CopyState(partition, -1, 0)
     @volatile var orderedAt: Long = System.nanoTime()
+
+    def isOf(itsQuery: String, itsPartition: Int): Boolean = itsQuery == query && itsPartition == partition
 
     /** Replaces an order that waits. One that is done already is only answered anew. */
     def order(newer: CopyOrder, access: CheckpointAccess): Unit = synchronized {
@@ -117,7 +127,13 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
 
     private def isHeld: Boolean = held.get((query, partition)) eq this
 
-    private def work(): Unit = take().filter(_ => isHeld).foreach { case (order, access) =>
+    private def work(): Unit = take().foreach { case (order, access) =>
+      if (order.isOfArrival) goOn(order, access) else if (isHeld) carryOut(order, access)
+      if (isOver) closeStores() // one may have been made since
+      if (!threads.isShutdown) threads.execute(() => work()) // behind the copies that wait, so that all come on
+    }
+
+    private def carryOut(order: CopyOrder, access: CheckpointAccess): Unit =
       try {
         val mayGoAtOnce = state.version >= 0 || rests.areOver
         if (mayGoAtOnce) bring(order, access)
@@ -131,9 +147,15 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
             s"a copy of partition $partition could not be brought to version ${order.version} ($e): tried again soon")
           if (store.lackOfRoom() > 0) beginAnew() // an open copy holds on to files that are to go
       }
-      if (isOver) closeStores() // one may have been made since
-      if (!threads.isShutdown) threads.execute(() => work()) // behind the copies that wait, so that all come on
-    }
+
+    private def goOn(order: CopyOrder, access: CheckpointAccess): Unit =
+      if (accessId == access.id) for (wanted <- order.stores; copy <- stores.get(wanted.directory))
+        try copy.goOn(wanted)
+        catch {
+          case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
+          case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the task reads it itself
+            Say.once(s"arrival-$query-${e.getClass.getName}", s"what was committed last is not at ${wanted.directory} before its task ($e)")
+        }
 
     private def bring(order: CopyOrder, access: CheckpointAccess): Unit = {
       if (accessId != access.id) beginAnew()

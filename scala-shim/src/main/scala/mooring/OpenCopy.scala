@@ -22,6 +22,9 @@ private trait OpenCopy {
 
   def isOpen: Boolean
 
+  /** Whether it is open, for somebody who has not taken it over yet. */
+  def isWaiting: Boolean
+
   /** False when the copied files did not do for it, for the first time in a row: one of them may be damaged. */
   def bringTo(copied: CopiedVersion): Boolean
 
@@ -34,6 +37,7 @@ private object NeverOpen extends OpenCopy {
   override def goOn(copied: CopiedVersion): Boolean = false
   override def endTurn(): Unit = ()
   override def isOpen: Boolean = false
+  override def isWaiting: Boolean = false
   override def bringTo(copied: CopiedVersion): Boolean = true
   override def close(): Unit = ()
 }
@@ -78,6 +82,8 @@ private final class InstanceOfCopy(directory: Path, partition: Int, access: Chec
   private def stands(copied: CopiedVersion): Boolean = open.exists(_.goOn(copied))
 
   override def isOpen: Boolean = open.nonEmpty
+
+  override def isWaiting: Boolean = !isOver && open.exists(!_.isTaken)
 
   override def bringTo(copied: CopiedVersion): Boolean = !isPossible || isOver || {
     val done =

@@ -18,6 +18,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   // Of the tending thread alone
   private val replicas = mutable.Map[String, Replica]() // query id -> its replica query
+  private val unwantedSince = mutable.Map[String, Long]() // query id -> when the plan had no more copies of it, by System.nanoTime
   private val startAfter = mutable.Map[String, Long]() // query id -> the next attempt, by System.nanoTime
 
   private lazy val session = new ReplicaSession(Standbys.StopMs)
@@ -70,17 +71,24 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     }
   }
 
-  /** What every executor that holds copies is to do now; nothing for those that have held some until now. */
+  /**
+   * What every executor that holds copies is to do now, or is about to run their tasks; nothing for others that have held
+   * some until now.
+   */
   def orders(query: String): Seq[CopyOrders] = {
-    val of = find(query)
+    val (of, holders) = (find(query), table.standbys(query))
     val placed = for {
-      (partition, executors) <- table.standbys(query).toSeq.sortBy(_._1)
+      (partition, executors) <- holders.toSeq.sortBy(_._1)
       order <- of.order(partition).toSeq
       executor <- executors
     } yield executor -> order
-    val now = placed.groupMap(_._1)(_._2)
-    val relieved = of.holds(now.map { case (executor, orders) => executor -> orders.map(_.partition) }).filter { case (id, _) => table.isAlive(id) }
-    (now.toSeq ++ relieved.map(_ -> Nil)).map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
+    val arrivals = for {
+      (partition, executor) <- of.arrivals(holders, table.preferred(query, _))
+      order <- of.order(partition).toSeq
+    } yield executor -> order.copy(isOfArrival = true)
+    val relieved = of.holds(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isAlive(id) }
+    val now = (placed ++ arrivals).groupMap(_._1)(_._2)
+    (now.toSeq ++ (relieved -- now.keySet).map(_ -> Nil)).map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
   }
 
   /** The queries of which anybody is to hold copies. */
@@ -109,12 +117,15 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   private def tend(): Unit = watched.asScala.foreach { case (query, of) => Aside.otherwise(s"standby of query $query", ()) {
     val isOver = of.isOver // once: what is started now is stopped at the next look
-    if (isOver || !table.wantsStandbys(query)) stopReplica(query)
-    else if (of.isDue) startReplica(query, of)
+    if (table.wantsStandbys(query)) unwantedSince.remove(query)
+    val since = Option.unless(table.wantsStandbys(query))(unwantedSince.getOrElseUpdate(query, System.nanoTime()))
+    if (isOver || since.exists(!of.isAwaited(_))) stopReplica(query)
+    else if (since.isEmpty && of.isDue) startReplica(query, of)
     of.news().foreach(bridge.tell(_))
     if (isOver) {
       watched.remove(query, of)
       startAfter.remove(query)
+      unwantedSince.remove(query)
     }
   }}
 

@@ -44,6 +44,11 @@ private final class StoreCopy(
     try fetched(wanted, isHeld)
     finally open.endTurn()
 
+  /** What is open, and nobody's yet, goes on by changelogs; no other file is fetched. A task may be about to come. */
+  def goOn(wanted: StoreVersion): Unit =
+    try for (id <- wanted.id if open.isWaiting) needed = new Round(isHurried = true).wentOn(wanted.version, id, wanted.counts)
+    finally open.endTurn()
+
   private def fetched(wanted: StoreVersion, isHeld: => Boolean): Long = {
     val (round, began) = (new Round, System.nanoTime())
     try fetched(round, wanted, isHeld)
@@ -68,7 +73,7 @@ private final class StoreCopy(
   /** Its files stay until something else needs the room. */
   def close(): Unit = open.close()
 
-  private final class Round {
+  private final class Round(isHurried: Boolean = false) {
     val present: Map[String, Long] = shelf.kept
     private var brought = Map.empty[String, Long]
     var fetched = 0L
@@ -89,21 +94,36 @@ private final class StoreCopy(
     }
 
     /** What an open copy goes on by; else the newest snapshot that this host has or can get, and the changelogs after it. */
-    private def byLineage(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
-      val changelog = s"${version}_$id"
-      val read = StateFiles.lineage(checkpoint, new Path(directory, s"$changelog.changelog"), access.codec)
-      // A version that has made a column family has a snapshot besides, which alone tells of that.
-      if (read.hasColumnFamilies && fetch(s"$changelog.zip").isDefined) {
-        opened = Some(CopiedVersion(Seq(version -> id), hasColumnFamilies = true, counts))
-        snapshot(changelog)
-      } else {
-        val versions = read.versions.map { case (version, id) => s"${version}_$id" }
-        val copied = CopiedVersion(read.versions :+ (version -> id), read.hasColumnFamilies, counts)
-        val missed = versions.reverse.takeWhile(name => !needed.contains(s"$name.changelog")).reverse
-        val isThere = open.isOpen && missed.size < versions.size // else it stands at none of them
-        val changelogs = if (isThere) fetchAll(missed.map(name => s"$name.changelog")).flatten.flatten else Nil
-        if (isThere && open.goOn(copied)) needed ++ changelogs else fromSnapshot(changelog, versions, copied)
+    private def byLineage(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] =
+      lineage(version, id, counts) match {
+        case None =>
+          opened = Some(CopiedVersion(Seq(version -> id), hasColumnFamilies = true, counts))
+          snapshot(s"${version}_$id")
+        case Some(copied) => goneOn(copied).getOrElse(fromSnapshot(s"${version}_$id", earlier(copied), copied))
       }
+
+    /** None for a version that has made a column family: it has a snapshot besides, which alone tells of that. */
+    private def lineage(version: Long, id: String, counts: Option[KeyCounts]): Option[CopiedVersion] = {
+      val read = StateFiles.lineage(checkpoint, new Path(directory, s"${version}_$id.changelog"), access.codec)
+      Option.unless(read.hasColumnFamilies && fetch(s"${version}_$id.zip").isDefined)(
+        CopiedVersion(read.versions :+ (version -> id), read.hasColumnFamilies, counts))
+    }
+
+    private def earlier(copied: CopiedVersion) = copied.versions.init.map { case (version, id) => s"${version}_$id" }
+
+    /** What the version needs, when the open copy could go on to it. */
+    private def goneOn(copied: CopiedVersion): Option[Map[String, Long]] = {
+      val versions = earlier(copied)
+      val missed = versions.reverse.takeWhile(name => !needed.contains(s"$name.changelog")).reverse
+      val isThere = open.isOpen && missed.size < versions.size // else it stands at none of them
+      val changelogs = if (isThere) fetchAll(missed.map(name => s"$name.changelog")).flatten.flatten else Nil
+      Option.when(isThere && open.goOn(copied))(needed ++ changelogs)
+    }
+
+    /** What is needed then; the same as before when it could not. */
+    def wentOn(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
+      val gone = for (own <- fetch(s"${version}_$id.changelog"); copied <- lineage(version, id, counts); all <- goneOn(copied)) yield all ++ own
+      gone.getOrElse(needed)
     }
 
     private def fromSnapshot(changelog: String, versions: Seq[String], copied: CopiedVersion): Map[String, Long] = {
@@ -179,7 +199,7 @@ private final class StoreCopy(
       val named = paths.map(path => path -> path.substring(path.lastIndexOf('/') + 1))
       val missing = named.filterNot { case (_, name) => isHere(name) }
       val resting = rests.filter(_ => needed.isEmpty)
-      def comes(path: String, name: String) = resting.fold(bring(path, name))(_.around(bring(path, name)))
+      def comes(path: String, name: String) = resting.fold(bring(path, name, isHurried))(_.around(bring(path, name)))
       val came = streams.atOnce(missing.map { case (path, name) => () => comes(path, name).map(name -> _) }).flatten
       fetched += came.map(_._2).sum
       brought ++= came
@@ -191,11 +211,11 @@ private final class StoreCopy(
   }
 
   /** The length of the file; None when the checkpoint has it not. By any thread. */
-  private def bring(path: String, name: String): Option[Long] =
+  private def bring(path: String, name: String, isHurried: Boolean = false): Option[Long] =
     try {
       val bytes = Using.resource(files.open(new Path(directory, path)))(shelf.take(name, _))
         .getOrElse(throw new IOException("there is no room"))
-      pace.spent(bytes)
+      pace.spent(bytes, isHurried)
       Some(bytes)
     } catch { case _: FileNotFoundException => None }
 }
@@ -209,15 +229,15 @@ private object OneStream extends Streams {
   override def atOnce[T](work: Seq[() => T]): Seq[T] = work.map(_())
 }
 
-/** Lets no more than so many bytes a second pass, over all threads: who has taken some waits until they are paid for. */
+/** Lets no more than so many bytes a second pass, over all threads: who has taken some waits until they are paid for, or others do. */
 private final class Pace(bytesPerSecond: Long) {
   private var paidUntil = System.nanoTime()
 
-  def spent(bytes: Long): Unit = {
+  def spent(bytes: Long, isHurried: Boolean): Unit = {
     val wait = synchronized {
       paidUntil = math.max(paidUntil, System.nanoTime()) + (bytes.toDouble / bytesPerSecond * 1e9).toLong
       paidUntil - System.nanoTime()
     }
-    if (wait > 0) Thread.sleep(wait / 1000000)
+    if (wait > 0 && !isHurried) Thread.sleep(wait / 1000000)
   }
 }

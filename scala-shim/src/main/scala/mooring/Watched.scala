@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess,
 /** One run of a query that has standbys: which versions it has committed, and how the copies of them stand. */
 private final class Watched(val query: String, val run: String, operators: Seq[OperatorFacts]) {
   type Executor = (String, String) // id, host
+  type Place = (Int, Executor) // of a copy: whose it is, and who holds it
 
   private val door = StreamDoors.query(query)
   private val began = System.nanoTime()
@@ -29,6 +30,9 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   @volatile private var stores = Option.empty[CommittedStores]
   @volatile private var opened = Option.empty[CheckpointAccess]
   private var holders = Set.empty[Executor]
+  // Written by that thread alone, the second one first.
+  @volatile private var held = Set.empty[Place] // of the round whose orders were given last
+  @volatile private var comers = Map.empty[Place, Long] // see arrivals -> the version then
 
   def name: String = door.map(_.name).filter(_.nonEmpty).getOrElse(query.take(8))
 
@@ -52,20 +56,28 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
 
   /**
    * The newest round, when its copies are to be held by these: another than the last one after a commit, when the holders
-   * have changed, and some seconds after a round that has not brought all copies up to date; at most two a second. None
-   * before any commit.
+   * have changed, and some seconds after a round that has not brought all copies up to date; at most two a second, but
+   * when the next batch may open a copy. None before any commit.
    */
   def round(now: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
     val age = System.nanoTime() - offeredAt
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
     val isNew = !offered.exists(_.version == version) || now != placed || isOverdue
-    if (version > 0 && isNew && (offered.isEmpty || age > Watched.PauseNanos)) {
+    if (version > 0 && isNew && (offered.isEmpty || isUrgent(now) || age > Watched.PauseNanos)) {
       placed = now
       offered = Some(Round(version, Watched.rounds.incrementAndGet()))
       offeredAt = System.nanoTime()
     }
     offered
   }
+
+  private def isUrgent(now: Map[Int, Seq[Executor]]): Boolean = {
+    val isCommit = !offered.exists(_.version == version)
+    (held -- placesIn(now)).nonEmpty || isCommit && comers.exists { case (_, since) => version <= since + 1 }
+  }
+
+  private def placesIn(holders: Map[Int, Seq[Executor]]): Set[Place] =
+    holders.toSeq.flatMap { case (partition, executors) => executors.map(partition -> _) }.toSet
 
   def access: CheckpointAccess = opened.getOrElse {
     val made = running.checkpointAccess
@@ -91,6 +103,26 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
     }
     relieved
   }
+
+  /**
+   * The copies to which their tasks come: no standbys any more, and not yet taken over. A batch that ran elsewhere may
+   * have been under way then, so they are brought on to what that one commits as well. `runsAt` is where a task runs.
+   */
+  def arrivals(now: Map[Int, Seq[Executor]], runsAt: Int => Option[Executor]): Seq[Place] = {
+    val (holding, newest) = (placesIn(now), version)
+    val left = (held -- holding).map(_ -> newest)
+    comers = (comers ++ left).filter { case (place @ (partition, executor), since) =>
+      !holding(place) && newest <= since + 1 && runsAt(partition).contains(executor)
+    }
+    held = holding
+    comers.keys.toSeq
+  }
+
+  /**
+   * Whether a copy may have to go on to one commit more, when nobody is to hold copies since then (by System.nanoTime); not
+   * for ever, as there may be none.
+   */
+  def isAwaited(since: Long): Boolean = (held.nonEmpty || comers.nonEmpty) && System.nanoTime() - since < Watched.AwaitedNanos
 
   def copyMade(executor: String, copy: CopyState, bytes: Long): Unit = synchronized {
     val key = (copy.partition, executor)
@@ -131,5 +163,6 @@ private object Watched {
   // A round costs the driver about as much as a small batch; one that waits leaves a batch's changelog to the take-over.
   private val PauseNanos = TimeUnit.MILLISECONDS.toNanos(500)
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
+  private val AwaitedNanos = TimeUnit.SECONDS.toNanos(10)
   private val PatienceNanos = TimeUnit.SECONDS.toNanos(30)
 }

@@ -1,0 +1,98 @@
+"""A copy whose task comes to it goes on to what is committed elsewhere until then: in one JVM, on a real checkpoint."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.copied_store import DOORS, Store, scala_object
+from tests.integration.kept import Kept
+from tests.integration.test_open_copies import CONF
+
+QUERY, PARTITION = "of a test", 0
+
+
+class Executor:
+    """What keeps the copy of the store, ordered as the replica query's tasks do."""
+
+    def __init__(self, jvm: Any, session: Any, store: Store, kept: Kept) -> None:
+        self._jvm, self._store, self._kept = jvm, store, kept
+        self._access = scala_object(jvm, f"{DOORS}.CheckpointAccess").of(session)
+        self._copies = jvm.io.mooring.Copies(kept.store, 2**62, 4, 0)
+        self._open = scala_object(jvm, f"{DOORS}.OpenStores")
+
+    def order(self, version: int, is_of_arrival: bool = False) -> None:
+        option = self._jvm.scala.Option.apply
+        path, unique_id = self._store.path.toString(), self._store.ids[version]
+        stores = self._seq(self._jvm.io.mooring.StoreVersion(path, version, option(unique_id), option(None)))
+        order = self._jvm.io.mooring.CopyOrder(PARTITION, version, stores, is_of_arrival)
+        self._copies.order(QUERY, self._seq(order), self._access)
+
+    def waits_until_open(self) -> None:
+        _wait(lambda: self._open.has(self._store.path.toString()))
+
+    def waits_until_fetched(self, version: int) -> None:
+        _wait(lambda: any(self._kept.root.rglob(f"{self._store.changelog(version).name}~*")))
+
+    def forgets(self, version: int) -> None:
+        for kept in self._kept.root.rglob(f"{self._store.changelog(version).name}~*"):
+            kept.unlink()
+
+    def _seq(self, one: Any) -> Any:
+        found = self._jvm.java.util.ArrayList()
+        found.add(one)
+        return self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toSeq()
+
+    def stop(self) -> None:
+        self._copies.stop()
+
+
+def _wait(until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not until():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def session(jvm: Any) -> Iterator[Any]:
+    conf = jvm.org.apache.spark.SparkConf(True).setMaster("local[1]").setAppName("arrivals")
+    context = jvm.org.apache.spark.api.java.JavaSparkContext(conf.set("spark.ui.enabled", "false"))
+    yield jvm.org.apache.spark.sql.classic.SparkSession(context.sc(), CONF)
+    context.stop()
+
+
+@pytest.fixture
+def store(jvm: Any, session: Any, tmp_path: Path) -> Iterator[Store]:
+    store = Store(jvm, session, tmp_path)
+    for _ in range(7):
+        store.commit()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def executor(jvm: Any, session: Any, store: Store, tmp_path: Path) -> Iterator[Executor]:
+    """With an open copy at version 3."""
+    executor = Executor(jvm, session, store, Kept(jvm, tmp_path))
+    executor.order(3)
+    executor.waits_until_open()
+    yield executor
+    executor.stop()
+
+
+def test_a_copy_goes_on_when_it_is_none_any_more_until_its_task_comes(store: Store, executor: Executor) -> None:
+    executor.order(4, is_of_arrival=True)
+    executor.waits_until_fetched(4)
+    executor.order(5, is_of_arrival=True)  # is carried out after that
+    executor.waits_until_fetched(5)
+    executor.order(6, is_of_arrival=True)
+    executor.waits_until_fetched(6)
+    for version in (1, 2, 3, 4, 5):
+        store.changelog(version).unlink()
+        executor.forgets(version)
+    assert store.taken_over(7) == store.values[7]
