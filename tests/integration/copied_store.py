@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,17 @@ DOORS = f"{STATE}.mooring"
 
 def scala_object(jvm: Any, name: str) -> Any:
     return jvm.java.lang.Class.forName(f"{name}$").getField("MODULE$").get(None)
+
+
+@contextmanager
+def scala_session(jvm: Any, name: str, conf: Mapping[str, str]) -> Iterator[Any]:
+    """Spark's own session, in a JVM that has no application, with one task at a time."""
+    app = jvm.org.apache.spark.SparkConf(True).setMaster("local[1]").setAppName(name).set("spark.ui.enabled", "false")
+    context = jvm.org.apache.spark.api.java.JavaSparkContext(app)
+    try:
+        yield jvm.org.apache.spark.sql.classic.SparkSession(context.sc(), dict(conf))
+    finally:
+        context.stop()
 
 
 class Store:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.copied_store import DOORS, Store, scala_object
+from tests.integration.copied_store import DOORS, Store, scala_object, scala_session
 from tests.integration.kept import Kept
 from tests.integration.test_open_copies import CONF
 
@@ -60,10 +60,8 @@ def _wait(until: Callable[[], bool]) -> None:
 
 @pytest.fixture(scope="module")
 def session(jvm: Any) -> Iterator[Any]:
-    conf = jvm.org.apache.spark.SparkConf(True).setMaster("local[1]").setAppName("arrivals")
-    context = jvm.org.apache.spark.api.java.JavaSparkContext(conf.set("spark.ui.enabled", "false"))
-    yield jvm.org.apache.spark.sql.classic.SparkSession(context.sc(), CONF)
-    context.stop()
+    with scala_session(jvm, "arrivals", CONF) as session:
+        yield session
 
 
 @pytest.fixture

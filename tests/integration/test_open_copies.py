@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.integration.copied_store import DOORS, Store, scala_object
+from tests.integration.copied_store import DOORS, Store, scala_object, scala_session
 from tests.integration.kept import Kept
 
 CONF = {
@@ -24,12 +24,8 @@ CONF = {
 
 @pytest.fixture(scope="module")
 def session(jvm: Any) -> Iterator[Any]:
-    conf = (
-        jvm.org.apache.spark.SparkConf(True).setMaster("local[1]").setAppName("copies").set("spark.ui.enabled", "false")
-    )
-    context = jvm.org.apache.spark.api.java.JavaSparkContext(conf)
-    yield jvm.org.apache.spark.sql.classic.SparkSession(context.sc(), CONF)
-    context.stop()
+    with scala_session(jvm, "copies", CONF) as session:
+        yield session
 
 
 @pytest.fixture

@@ -1,0 +1,62 @@
+"""What work in the background waits for: an executor without tasks. Here the driver runs the tasks, in one JVM."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from tests.integration.copied_store import DOORS, scala_object, scala_session
+
+
+@pytest.fixture(scope="module")
+def session(jvm: Any) -> Iterator[Any]:
+    with scala_session(jvm, "moments", {}) as session:
+        yield session
+
+
+BEGUN = "mooring.test.begun"
+
+
+class Job(Thread):
+    """One task that sleeps for so long; it runs when this has been made."""
+
+    def __init__(self, jvm: Any, session: Any, milliseconds: int) -> None:
+        super().__init__(daemon=True)
+        self._session, self._milliseconds = session, milliseconds
+        jvm.java.lang.System.clearProperty(BEGUN)
+        self.start()
+        deadline = time.monotonic() + 60
+        while jvm.java.lang.System.getProperty(BEGUN) is None:
+            assert self.is_alive() and time.monotonic() < deadline, "the job runs no task"
+            time.sleep(0.01)
+
+    def run(self) -> None:
+        begins = f"java_method('java.lang.System', 'setProperty', '{BEGUN}', 'yes')"
+        sleeps = f"java_method('java.lang.Thread', 'sleep', bigint({self._milliseconds}))"
+        self._session.sql(f"SELECT {begins}, {sleeps} FROM range(0, 1, 1, 1)").collect()
+
+    def has_ended_within(self, seconds: float) -> bool:
+        self.join(seconds)
+        return not self.is_alive()
+
+
+def test_one_comes_when_the_tasks_have_ended(jvm: Any, session: Any) -> None:
+    job = Job(jvm, session, 700)
+    _await_one(jvm)
+    assert job.has_ended_within(0.3)
+
+
+def test_where_tasks_run_all_the_time_it_is_not_waited_for(jvm: Any, session: Any) -> None:
+    job = Job(jvm, session, 8_000)
+    for _ in range(10):
+        _await_one(jvm)
+    assert not job.has_ended_within(0)
+    assert job.has_ended_within(60)
+
+
+def _await_one(jvm: Any) -> None:
+    getattr(scala_object(jvm, f"{DOORS}.QuietMoments"), "await")()  # a word of Python's
