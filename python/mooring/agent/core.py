@@ -19,7 +19,7 @@ from mooring.agent.drains import advanced as drains_advanced
 from mooring.agent.fleet import Executor, Fleet, Query
 from mooring.agent.moves import being_restarted
 from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
-from mooring.agent.requests import Answer, Desk, RemoveMessages, RequestsRead, taken_in
+from mooring.agent.requests import Answer, Desk, RemoveMessages, heard
 from mooring.agent.rows import plan_rows
 from mooring.agent.steps import is_held_up, is_settled
 from mooring.agent.takeover import taken_over, with_failovers_counted
@@ -73,7 +73,7 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
         return mind, []
     fleet = drop_expired(mind.fleet, event.at_ms, being_restarted(mind.desk))
     fleet, orders = _regroup_when_due(fleet, event.at_ms)
-    desk, answers = taken_in(mind.desk, fleet, event) if isinstance(event, RequestsRead) else (mind.desk, [])
+    desk, answers = heard(mind.desk, fleet, event)
     desk, fleet, steps = advanced(desk, fleet, _view(mind, event.at_ms))
     mind, orders = _difference(replace(mind, fleet=fleet), [*orders, *answers, *steps], event.at_ms)
     desk, fleet, endings = advanced(desk, mind.fleet, _view(mind, event.at_ms), may_plan=False)

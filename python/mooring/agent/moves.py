@@ -148,6 +148,8 @@ def restarted(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
         if now_ms > action.since_ms + wait:
             return Happening.EXPIRED, f"{where}, but was not within {wait} ms", ""
         return Happening.CAME_BACK, where, now
+    if now is not None and action.is_given_up:
+        return Happening.EXPIRED, f"executor {now} had no moment without tasks to end at: it runs on", ""
     if now_ms < action.since_ms + wait + (0 if now is None else RESTART_MARGIN_MS):
         return None
     if now is not None:

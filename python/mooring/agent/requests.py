@@ -61,6 +61,7 @@ class Action:
     """A request that is accepted: its phase since when, and the executors from and to which it goes.
 
     `version` is the job model's that has what it asks for. `begun` is how far an agent before this one had come.
+    `is_given_up` where it is a restart, and the JVM has found no moment to end the source.
     """
 
     request: ContainerPlacementRequestMessage
@@ -70,6 +71,7 @@ class Action:
     executor: str = ""
     version: int = -1
     begun: Begun | None = None
+    is_given_up: bool = False
 
     @property
     def is_under_way(self) -> bool:
@@ -138,6 +140,20 @@ class Desk:
             done_with={**self.done_with, str(request.uuid): Verdict(status.value, response.response_message)},
         )
         return desk, [Answer(response), RemoveMessages(request.uuid), said]
+
+
+def heard(desk: Desk, fleet: Fleet, event: events.Event) -> tuple[Desk, list[Order]]:
+    """The desk after an event, most of which say nothing to it, and the answers to requests that are new."""
+    match event:
+        case RequestsRead():
+            return taken_in(desk, fleet, event)
+        case events.RestartGivenUp():
+            actions = (a for a in desk.actions if a.phase is Phase.RESTARTING and str(a.request.uuid) == event.request)
+            for action in actions:
+                desk = desk.with_action(replace(action, is_given_up=True))
+            return desk, []
+        case _:
+            return desk, []
 
 
 def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[Order]]:

@@ -45,6 +45,31 @@ def test_an_executor_that_does_not_end_is_a_failure_and_runs_on(desks: Desks) ->
     assert desks.changes(asked) == FAILED and "it runs on" in desks.message(asked)
 
 
+def test_an_executor_that_is_given_up_to_end_is_a_failure_long_before_the_expiry(desks: Desks) -> None:
+    asked = desks.places("0", LAST_SEEN, expiry_ms=600_000)
+    desks.is_read()
+    desks.story.take(events.ExecutorRestarting(desks.story.now_ms, str(asked.uuid), "1"))
+    desks.after(60_000)
+    assert desks.changes(asked) == DONE[:2]
+    desks.story.take(events.RestartGivenUp(desks.story.now_ms, str(asked.uuid), "1"))
+    desks.after(0)
+    assert desks.changes(asked) == FAILED and "it runs on" in desks.message(asked)
+    again = desks.places("0", LAST_SEEN, at_ms=2)
+    desks.is_read()
+    assert restarts(desks) == ["1", "1"] and desks.changes(again) == DONE[:2]
+
+
+def test_that_one_executor_was_given_up_says_nothing_of_another(desks: Desks) -> None:
+    asked = desks.places("0", LAST_SEEN)
+    desks.is_read()
+    desks.story.take(events.RestartGivenUp(desks.story.now_ms, "of another request", "1"))
+    desks.story.dies("1")
+    desks.story.take(events.RestartGivenUp(desks.story.now_ms, str(asked.uuid), "1"))  # it ended by itself at that moment
+    desks.story.joins("7@a")
+    desks.after()
+    assert desks.changes(asked) == DONE
+
+
 def test_an_executor_that_does_not_come_back_is_a_failure(desks: Desks) -> None:
     asked = desks.places("0", LAST_SEEN, expiry_ms=30_000)
     desks.is_read()
@@ -60,7 +85,7 @@ def test_an_executor_that_comes_back_late_is_a_failure_though_nobody_looked_befo
 ) -> None:
     asked = desks.places("0", LAST_SEEN, expiry_ms=30_000)
     desks.is_read()
-    desks.story.take(events.ExecutorRestarting(desks.story.now_ms, str(asked), "1"))
+    desks.story.take(events.ExecutorRestarting(desks.story.now_ms, str(asked.uuid), "1"))
     if is_lost_before:
         desks.story.dies("1")
     desks.story.now_ms += after_ms
@@ -134,14 +159,14 @@ def test_nobody_moves_to_an_executor_that_is_to_end_though_its_successor_has_com
     desks = Desks(running(partitions=4, executors=FOUR))
     restart = desks.places("1", LAST_SEEN, at_ms=1)
     desks.is_read()
-    desks.story.take(events.ExecutorRestarting(desks.story.now_ms, str(restart), "2"))
+    desks.story.take(events.ExecutorRestarting(desks.story.now_ms, str(restart.uuid), "2"))
     desks.story.joins("7@b")
     desks.after()
     assert desks.changes(restart) == DONE and "2" in desks.story.mind.fleet.executors
     desks.places("0", "b", at_ms=2)
     desks.is_read()
     assert desks.story.mind.fleet.moves["0"].executor == "7"
-    desks.story.take(events.RestartGivenUp(desks.story.now_ms, str(restart), "2"))
+    desks.story.take(events.RestartGivenUp(desks.story.now_ms, str(restart.uuid), "2"))
     assert not desks.story.mind.fleet.restarts and "2" in desks.story.mind.fleet.executor_of.values()
 
 
@@ -150,7 +175,7 @@ def test_an_executor_that_could_not_be_ended_works_beside_another_that_came_ther
     desks = Desks(running(partitions=4, executors=("1@a", "2@b", "3@c")))
     restart = desks.places("1", LAST_SEEN)
     desks.is_read()
-    began = events.ExecutorRestarting(desks.story.now_ms, str(restart), "2")
+    began = events.ExecutorRestarting(desks.story.now_ms, str(restart.uuid), "2")
     desks.story.take(began)
     given_up = events.RestartGivenUp(desks.story.now_ms, began.request, began.executor)
     if is_given_up_first:
