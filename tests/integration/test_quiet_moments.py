@@ -18,44 +18,51 @@ def session(jvm: Any) -> Iterator[Any]:
         yield session
 
 
-BEGUN = "mooring.test.begun"
+BEGUN, SLEPT = "mooring.test.begun", "mooring.test.slept"
 
 
 class Job(Thread):
-    """One task that sleeps for so long; it runs when this has been made."""
+    """One task that sleeps for so long; it sleeps when this has been made."""
 
     def __init__(self, jvm: Any, session: Any, milliseconds: int) -> None:
         super().__init__(daemon=True)
-        self._session, self._milliseconds = session, milliseconds
-        jvm.java.lang.System.clearProperty(BEGUN)
+        self._jvm, self._session, self._milliseconds = jvm, session, milliseconds
+        for name in (BEGUN, SLEPT):
+            jvm.java.lang.System.clearProperty(name)
         self.start()
         deadline = time.monotonic() + 60
-        while jvm.java.lang.System.getProperty(BEGUN) is None:
+        while not self._has(BEGUN):
             assert self.is_alive() and time.monotonic() < deadline, "the job runs no task"
             time.sleep(0.01)
 
     def run(self) -> None:
-        begins = f"java_method('java.lang.System', 'setProperty', '{BEGUN}', 'yes')"
+        begins, has_slept = (
+            f"java_method('java.lang.System', 'setProperty', '{name}', 'yes')" for name in (BEGUN, SLEPT)
+        )
         sleeps = f"java_method('java.lang.Thread', 'sleep', bigint({self._milliseconds}))"
-        self._session.sql(f"SELECT {begins}, {sleeps} FROM range(0, 1, 1, 1)").collect()
+        self._session.sql(f"SELECT {begins}, {sleeps}, {has_slept} FROM range(0, 1, 1, 1)").collect()
 
-    def has_ended_within(self, seconds: float) -> bool:
-        self.join(seconds)
-        return not self.is_alive()
+    def has_slept(self) -> bool:
+        return self._has(SLEPT)
+
+    def _has(self, name: str) -> bool:
+        return self._jvm.java.lang.System.getProperty(name) is not None
 
 
 def test_one_comes_when_the_tasks_have_ended(jvm: Any, session: Any) -> None:
     job = Job(jvm, session, 700)
+    assert not job.has_slept()
     _await_one(jvm)
-    assert job.has_ended_within(0.3)
+    assert job.has_slept()
+    job.join()
 
 
 def test_where_tasks_run_all_the_time_it_is_not_waited_for(jvm: Any, session: Any) -> None:
     job = Job(jvm, session, 8_000)
     for _ in range(10):
         _await_one(jvm)
-    assert not job.has_ended_within(0)
-    assert job.has_ended_within(60)
+    assert not job.has_slept()
+    job.join()
 
 
 def _await_one(jvm: Any) -> None:

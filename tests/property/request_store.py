@@ -104,6 +104,7 @@ class Jvm:
     """Request to the executor that is to end, and when the JVM gives that up."""
 
     heeded: dict[str, str] = field(default_factory=dict)
+    given_up: set[str] = field(default_factory=set)
 
     def carry_out(self, order: Order, now_ms: int) -> events.Event | None:
         match order:
@@ -115,6 +116,8 @@ class Jvm:
                 self.heeded[request] = executor
                 self.ending[request] = (executor, now_ms + wait_ms)
                 return events.ExecutorRestarting(now_ms, request, executor)
+            case RestartExecutor(request, executor) if request in self.given_up:
+                return events.RestartGivenUp(now_ms, request, executor)
         return None
 
     def ran(self, query: str) -> dict[int, str]:
@@ -202,6 +205,7 @@ class World(ABC):
         for uuid, id in late.items():
             if id in self.jvm.executors:
                 del self.jvm.ending[uuid]
+                self.jvm.given_up.add(uuid)
                 self.tell(events.RestartGivenUp(now_ms, uuid, id))
         self.tell(events.ClockTicked(now_ms))
         return f"{milliseconds} ms pass"

@@ -178,10 +178,8 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
         match action.phase:
             case Phase.RESTARTING:
                 action = replace(action, source=executor)
-                expiry_ms = action.request.request_expiry_ms
-                most_ms = moves.MOST_WAIT_FOR_IDLE_MS
-                wait_ms = most_ms if expiry_ms is None else min(most_ms, expiry_ms)
-                orders = [RestartExecutor(str(action.request.uuid), executor, wait_ms)] if executor else []
+                restart = RestartExecutor(str(action.request.uuid), executor, moves.most_idle_wait_ms(action))
+                orders = [restart] if executor else []
             case Phase.RESERVING:
                 action = replace(action, source=executor)
             case Phase.WARMING_UP:

@@ -137,6 +137,12 @@ def switched(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_
     return None
 
 
+def most_idle_wait_ms(action: Action) -> int:
+    """For how long the JVM looks for a moment at which it may end the executor."""
+    expiry_ms = action.request.request_expiry_ms
+    return MOST_WAIT_FOR_IDLE_MS if expiry_ms is None else min(MOST_WAIT_FOR_IDLE_MS, expiry_ms)
+
+
 def restarted(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
     """What has come of the restart: an executor that comes too late is of no use to who wanted it in time."""
     id = action.request.processor_id
@@ -149,7 +155,8 @@ def restarted(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
             return Happening.EXPIRED, f"{where}, but was not within {wait} ms", ""
         return Happening.CAME_BACK, where, now
     if now is not None and action.is_given_up:
-        return Happening.EXPIRED, f"executor {now} had no moment without tasks to end at: it runs on", ""
+        tried_ms = most_idle_wait_ms(action)
+        return Happening.EXPIRED, f"executor {now} could not be ended within {tried_ms} ms: it runs on", ""
     if now_ms < action.since_ms + wait + (0 if now is None else RESTART_MARGIN_MS):
         return None
     if now is not None:

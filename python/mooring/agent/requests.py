@@ -61,7 +61,7 @@ class Action:
     """A request that is accepted: its phase since when, and the executors from and to which it goes.
 
     `version` is the job model's that has what it asks for. `begun` is how far an agent before this one had come.
-    `is_given_up` where it is a restart, and the JVM has found no moment to end the source.
+    `is_given_up` where it is a restart, and the JVM could not end the source.
     """
 
     request: ContainerPlacementRequestMessage
@@ -126,6 +126,11 @@ class Desk:
         uuid = action.request.uuid
         return replace(self, actions=tuple(action if a.request.uuid == uuid else a for a in self.actions))
 
+    def with_restart_given_up(self, request: str) -> Desk:
+        """With what the JVM says of a request: that it could not end the executor."""
+        given_up = (replace(a, is_given_up=a.is_given_up or str(a.request.uuid) == request) for a in self.actions)
+        return replace(self, actions=tuple(given_up))
+
     def done(self, action: Action, message: str, now_ms: int) -> tuple[Desk, list[Order]]:
         """Without an action that is over, and its last word, in the log as well: then the request goes."""
         request, status = action.request, action.phase.status
@@ -148,10 +153,7 @@ def heard(desk: Desk, fleet: Fleet, event: events.Event) -> tuple[Desk, list[Ord
         case RequestsRead():
             return taken_in(desk, fleet, event)
         case events.RestartGivenUp():
-            actions = (a for a in desk.actions if a.phase is Phase.RESTARTING and str(a.request.uuid) == event.request)
-            for action in actions:
-                desk = desk.with_action(replace(action, is_given_up=True))
-            return desk, []
+            return desk.with_restart_given_up(event.request), []
         case _:
             return desk, []
 

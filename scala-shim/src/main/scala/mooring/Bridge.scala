@@ -49,6 +49,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
 
   private val news = new LinkedBlockingQueue[Event](Bridge.MostEventsKept)
   private val restarts = ConcurrentHashMap.newKeySet[String]() // the requests that were heeded
+  private val givenUp = ConcurrentHashMap.newKeySet[String]() // of these, where the executor could not be ended
   private val lastPoll = new AtomicLong(System.nanoTime())
   @volatile private var lastPlan = ""
   @volatile private var offered = -1L
@@ -108,14 +109,22 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     accepted
   }
 
-  /** Ends an executor once no task runs on it, if that is within `waitMs`, and has another one come; for one request once. */
-  def restart(request: String, executor: String, waitMs: Long): Unit = if (restarts.add(request)) {
-    tell(Map("event" -> "ExecutorRestarting", "request" -> request, "executor" -> executor), about = Some(s"restart $request"))
-    operations.restart(executor, waitMs, () => {
-      over(s"restart $request") // a later agent need not expect its end
-      tell(Map("event" -> "RestartGivenUp", "request" -> request, "executor" -> executor))
-    })
-  }
+  /**
+   * Ends an executor once no task runs on it, if that is within `waitMs`, and has another one come; for one request once. That
+   * it was given up is told again: the agent before may have heard it last.
+   */
+  def restart(request: String, executor: String, waitMs: Long): Unit =
+    if (restarts.add(request)) {
+      tell(Map("event" -> "ExecutorRestarting", "request" -> request, "executor" -> executor), about = Some(s"restart $request"))
+      operations.restart(executor, waitMs, () => {
+        over(s"restart $request") // a later agent need not expect its end
+        givenUp.add(request)
+        tellGivenUp(request, executor)
+      })
+    } else if (givenUp.contains(request)) tellGivenUp(request, executor)
+
+  private def tellGivenUp(request: String, executor: String): Unit =
+    tell(Map("event" -> "RestartGivenUp", "request" -> request, "executor" -> executor))
 
   /** Has a query end, for however many times it is told; `how` is one of Ending's names. How that goes comes as events. */
   def end(query: String, how: String, zeroInput: Boolean): Unit = operations.end(query, Ending.named(how), zeroInput)

@@ -82,7 +82,9 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     override def restart(executor: String, waitMs: Long, gaveUp: () => Unit): Unit = {
       Daemon.start(s"mooring-restart-$executor") {
         Aside.otherwise("restart of an executor", ())(ExecutorDoor.restartWhenIdle(context, executor, waitMs))
-        Aside.otherwise("end of a restart", ())(if (!ExecutorDoor.isLeaving(context, executor)) gaveUp())
+        Aside.otherwise("end of a restart", ()) {
+          if (!context.isStopped && !ExecutorDoor.isLeaving(context, executor)) gaveUp() // the next attempt begins it anew
+        }
       }
       ()
     }

@@ -16,10 +16,8 @@ import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess,
 final class Standbys(table: PlacementTable, bridge: Bridge) {
   private val watched = new ConcurrentHashMap[String, Watched]() // query id -> what is known of its run
 
-  // Written by the tending thread alone
-  private val replicas = new ConcurrentHashMap[String, Replica]() // query id -> its replica query
-
   // Of the tending thread alone
+  private val replicas = mutable.Map[String, Replica]() // query id -> its replica query
   private val unwantedSince = mutable.Map[String, Long]() // query id -> when the plan had no more copies of it, by System.nanoTime
   private val startAfter = mutable.Map[String, Long]() // query id -> the next attempt, by System.nanoTime
 
@@ -93,10 +91,8 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     (now.toSeq ++ (relieved -- now.keySet).map(_ -> Nil)).map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
   }
 
-  /** The queries of which anybody is to hold copies, or may still have to bring one on until it is taken over. */
-  def copied: Seq[String] = watched.asScala.collect {
-    case (query, of) if !of.isOver && (table.wantsStandbys(query) || replicas.containsKey(query)) => query
-  }.toSeq
+  /** The queries of which anybody is to hold copies. */
+  def copied: Seq[String] = watched.asScala.collect { case (query, of) if !of.isOver && table.wantsStandbys(query) => query }.toSeq
 
   /** The queries of which this executor is to hold copies. */
   def copiedBy(executor: String): Seq[String] =
@@ -112,7 +108,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     }
     for (ending <- tending) {
       ending.shutdownNow()
-      Daemon.start("mooring-standbys-stop")(replicas.values.forEach(_.stop())).join(Standbys.StopMs)
+      Daemon.start("mooring-standbys-stop")(replicas.values.foreach(_.stop())).join(Standbys.StopMs)
     }
   }
 
@@ -134,20 +130,19 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   }}
 
   private def startReplica(query: String, of: Watched): Unit = {
-    for (ended <- Option(replicas.get(query)) if !ended.isActive) {
+    for (ended <- replicas.get(query) if !ended.isActive) {
       for (why <- ended.failure) Say.once(s"replica-$query-${why.getClass.getName}",
         s"the copies of query $query are not brought up to date now ($why): tried again in 10 s")
       stopReplica(query)
     }
     val now = System.nanoTime()
-    if (!replicas.containsKey(query) && startAfter.get(query).forall(_ - now <= 0)) {
+    if (!replicas.contains(query) && startAfter.get(query).forall(_ - now <= 0)) {
       startAfter(query) = now + Standbys.RestartNanos
-      replicas.put(query, session.replicate(of.query, of.name, StandbySource.Name, StandbySource.Query))
-      ()
+      replicas(query) = session.replicate(of.query, of.name, StandbySource.Name, StandbySource.Query)
     }
   }
 
-  private def stopReplica(query: String): Unit = for (ending <- Option(replicas.remove(query)))
+  private def stopReplica(query: String): Unit = for (ending <- replicas.remove(query))
     try ending.stop()
     catch { case NonFatal(e) => Say.once(s"replica-stop-$query", s"the replica query of $query did not stop ($e)") }
 }

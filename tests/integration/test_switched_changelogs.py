@@ -1,0 +1,43 @@
+"""A job whose state is kept by snapshots, then by changelogs, or the other way round: its copies go along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mooring.testing.cluster import SparkCluster
+from tests.integration.load import Load
+from tests.integration.warm import CHANGELOG, STANDBY, Warm
+
+CONF = {**STANDBY, "spark.mooring.processor.rebind.timeout": "60s"}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("before", "after"), [("false", "true"), ("true", "false")])
+def test_copies_of_a_checkpoint_that_was_written_otherwise_take_over(tmp_path: Path, before: str, after: str) -> None:
+    load = Load(tmp_path)
+    with SparkCluster(hosts=3, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
+        load.offer(2)
+        first = load.submit(cluster, {**CONF, CHANGELOG: before})
+        first.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 120)
+        load.feed(first)
+        Warm(cluster, load, first).wait_until_caught_up()
+        first.terminate()
+
+        here = Warm(cluster, load, load.submit(cluster, {**CONF, CHANGELOG: after}))
+        load.feed(here.job, 2)
+        here.wait_until_caught_up()
+        killed = next(executor for executor in cluster.executors() if here.tasks_of(executor.host) == 3)
+        fetched, openings = load.counter("restore-bytes-remote"), len(here.openings())
+        cluster.kill_executor(killed.host)
+        load.feed(here.job)
+        here.wait_for_failovers(3)
+        assert load.counter("restore-bytes-remote") == fetched, "who takes over has every file"
+        here.wait_until_caught_up()
+        taken_over = here.openings()[openings:]
+        assert len(taken_over) >= 3
+        if after == "true":
+            assert not any(sum(opening.values()) for opening in taken_over), "who takes over has every store open"
+        load.offer_the_rest_and_finish(here.job)
+    load.assert_right()
