@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mooring.placement import LAST_SEEN
+from tests.integration.held import Held
 from tests.integration.operating import HOSTS, Operator, operated
 from tests.integration.warm import warm
 
@@ -56,6 +57,26 @@ def test_restarts_that_are_not_over_in_time_and_agents_that_die_over_them(tmp_pa
         here.kills_the_agent()
         here.succeeds(uuid)
         here.waits_for(processor, HOSTS[2])
+
+
+@pytest.mark.heavy
+def test_a_restart_of_an_executor_that_always_has_a_task_is_given_up(tmp_path: Path) -> None:
+    load = Held(tmp_path)
+    with warm(tmp_path, load=load) as there:
+        here = Operator(there.cluster, load, there.job)
+        processor = here.processor_at(HOSTS[1])
+        executor = here.executor_of(processor)
+        load.shut_gate(HOSTS[1])
+        load.offer(1)
+        there.job.wait_until(lambda: load.held(HOSTS[1]) is not None, "a task that waits", 60)
+        uuid = here.places(processor, LAST_SEEN, expiry_ms=10_000)
+        here.fails(uuid, f"executor {executor} could not be ended within 10000 ms: it runs on", feeds=False)
+        load.open_gate(HOSTS[1])
+        there.job.wait_until(load.is_idle, "the batch to be over", 60)
+        load.feed(there.job)
+        there.wait_until_caught_up()
+        assert here.executor_of(processor) == executor and here.ran_at(processor) == {HOSTS[1]}
+        here.client.close()
 
 
 @pytest.mark.heavy
