@@ -97,8 +97,8 @@ FULL = (
     Case("slow", False, batches=150, rounds=2),
     # Both place tasks evenly, so that commits meet the same contention: what do the copies cost?
     Case("raw", False, batches=200, rounds=2, sides=(mooring_without_copies, mooring)),
-    Case("raw", False, batches=200, sides=(stock, mooring_standby)),
-    Case("raw", True, batches=200, sides=(stock, mooring_standby)),
+    Case("raw", False, batches=200, rounds=2, sides=(stock, mooring_standby)),
+    Case("raw", True, batches=200, rounds=2, sides=(stock, mooring_standby)),
     # What does the catalogue of committed state cost?
     Case("raw", True, batches=200, sides=(mooring_beside_delta, mooring_catalogued)),
 )
