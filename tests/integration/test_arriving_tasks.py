@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mooring.testing.probes import wait_until
 from tests.integration.copied_store import DOORS, Store, scala_object, scala_session
 from tests.integration.kept import Kept
 from tests.integration.test_open_copies import CONF
@@ -33,10 +33,11 @@ class Executor:
         self._copies.order(QUERY, self._seq(order), self._access)
 
     def waits_until_open(self) -> None:
-        _wait(lambda: self._open.has(self._store.path.toString()))
+        wait_until(lambda: self._open.has(self._store.path.toString()), "an open copy", interval=0.01)
 
     def waits_until_fetched(self, version: int) -> None:
-        _wait(lambda: any(self._kept.root.rglob(f"{self._store.changelog(version).name}~*")))
+        kept = f"{self._store.changelog(version).name}~*"
+        wait_until(lambda: any(self._kept.root.rglob(kept)), f"{kept} to be here", interval=0.01)
 
     def forgets(self, version: int) -> None:
         for kept in self._kept.root.rglob(f"{self._store.changelog(version).name}~*"):
@@ -49,13 +50,6 @@ class Executor:
 
     def stop(self) -> None:
         self._copies.stop()
-
-
-def _wait(until: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not until():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from threading import Thread
 from typing import Any
 
 import pytest
 
+from mooring.testing.probes import wait_until
 from tests.integration.copied_store import DOORS, scala_object, scala_session
 
 
@@ -30,10 +30,8 @@ class Job(Thread):
         for name in (BEGUN, SLEPT):
             jvm.java.lang.System.clearProperty(name)
         self.start()
-        deadline = time.monotonic() + 60
-        while not self._has(BEGUN):
-            assert self.is_alive() and time.monotonic() < deadline, "the job runs no task"
-            time.sleep(0.01)
+        wait_until(lambda: self._has(BEGUN) or not self.is_alive(), "the job's task", interval=0.01)
+        assert self._has(BEGUN), "the job runs no task"
 
     def run(self) -> None:
         begins, has_slept = (

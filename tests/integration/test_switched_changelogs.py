@@ -8,9 +8,7 @@ import pytest
 
 from mooring.testing.cluster import SparkCluster
 from tests.integration.load import Load
-from tests.integration.warm import CHANGELOG, STANDBY, Warm
-
-CONF = {**STANDBY, "spark.mooring.processor.rebind.timeout": "60s"}
+from tests.integration.warm import CHANGELOG, submitted
 
 
 @pytest.mark.heavy
@@ -19,14 +17,9 @@ def test_copies_of_a_checkpoint_that_was_written_otherwise_take_over(tmp_path: P
     load = Load(tmp_path)
     with SparkCluster(hosts=3, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
         load.offer(2)
-        first = load.submit(cluster, {**CONF, CHANGELOG: before})
-        first.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 120)
-        load.feed(first)
-        Warm(cluster, load, first).wait_until_caught_up()
-        first.terminate()
-
-        here = Warm(cluster, load, load.submit(cluster, {**CONF, CHANGELOG: after}))
-        load.feed(here.job, 2)
+        submitted(cluster, load, {CHANGELOG: before}).job.terminate()
+        here = submitted(cluster, load, {CHANGELOG: after})
+        load.feed(here.job)
         here.wait_until_caught_up()
         killed = next(executor for executor in cluster.executors() if here.tasks_of(executor.host) == 3)
         fetched, openings = load.counter("restore-bytes-remote"), len(here.openings())

@@ -68,6 +68,16 @@ def copies_in(status: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [task for task in status.get("tasks", []) if task["mode"] == "Standby"]
 
 
+def submitted(cluster: SparkCluster, load: Load, conf: Mapping[str, str]) -> Warm:
+    """The job, once it has committed a batch by an even plan, and its copies are caught up."""
+    job = load.submit(cluster, {**STANDBY, "spark.mooring.processor.rebind.timeout": "60s", **conf})
+    job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 120)
+    load.feed(job)
+    here = Warm(cluster, load, job)
+    here.wait_until_caught_up()
+    return here
+
+
 @contextmanager
 def warm(
     directory: Path,
@@ -83,11 +93,7 @@ def warm(
         hosts=3, executor_memory="768m", work_dir=directory / "cluster", network=network, cores_per_host=cores
     ) as cluster:
         load.offer(2)
-        job = load.submit(cluster, {**STANDBY, "spark.mooring.processor.rebind.timeout": "60s", **(conf or {})})
-        job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 120)
-        load.feed(job)
-        here = Warm(cluster, load, job)
-        here.wait_until_caught_up()
+        here = submitted(cluster, load, conf or {})
         yield here
-        load.offer_the_rest_and_finish(job)
+        load.offer_the_rest_and_finish(here.job)
     load.assert_right()
