@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from mooring.testing.probes import wait_until
+
 STATE = "org.apache.spark.sql.execution.streaming.state"
 DOORS = f"{STATE}.mooring"
 
@@ -216,6 +218,28 @@ class Store:
 
     def _write(self) -> None:
         self._owner.put(b"key", b"of no version", "default", False, False, False)
+
+    def named_by(self, version: int) -> list[int]:
+        """The versions that its changelog says it builds on."""
+        files = self._jvm.io.mooring.MooringCheckpointFileManager(self.path, self._access.hadoopConf())
+        changelog = self._jvm.org.apache.hadoop.fs.Path(self.path, self.changelog(version).name)
+        lineage = scala_object(self._jvm, f"{DOORS}.StateFiles").lineage(files, changelog, self._access.codec())
+        return [lineage.versions().apply(number)._1() for number in range(lineage.versions().size())]
+
+    def files_fetched_by(self, host: Any, version: int) -> Any:
+        """The names of what a host has that was told that it is about to open that version; a Scala set."""
+        id = self._jvm.scala.Option.apply(self.ids[version])
+        wanted = self._jvm.java.util.ArrayList()
+        wanted.add(self._jvm.io.mooring.StoreVersion(self.path.toString(), version, id, self._none))
+        stores = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(wanted).toSeq()
+        prefetch = self._jvm.io.mooring.Prefetch(host, 1, 2**62)
+        shelf = host.shelf(self._jvm.org.apache.hadoop.fs.Path(self.path.toString())).get()
+        prefetch.begin(self._jvm.io.mooring.PrefetchOrder("1", "query", "run", stores), self._access)
+        try:
+            wait_until(lambda: shelf.names().mkString(" ").count(".sst") > 0, "what a snapshot needs", 30)
+        finally:
+            prefetch.stop()
+        return shelf.names()
 
     def _take(self) -> Any:
         stores = scala_object(self._jvm, f"{DOORS}.OpenStores")

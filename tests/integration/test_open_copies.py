@@ -175,6 +175,34 @@ def test_the_first_snapshot_of_a_copy_is_due_when_its_owners_would_have_been(
         assert [version for version in range(1, 9) if store.has_snapshot(version)] == [8]
 
 
+def test_what_takes_over_names_no_version_before_the_snapshot_that_it_began_with(
+    jvm: Any, session: Any, tmp_path: Path
+) -> None:
+    """Its owner has uploaded that when it wrote no more: with every owner like it the names would become more."""
+    with closing(_store_that_retains(12, jvm, session, tmp_path)) as store:
+        store.commit()
+        store.upload_snapshot()  # of version 4
+        assert store.named_by(5) == [1, 2, 3, 4]
+        store.copy(4)
+        store.owner_is_the_copy()
+        store.commit()
+        store.commit()
+        assert store.began_with_now() == 4 and store.named_by(6) == [4, 5] and store.named_by(7) == [4, 5, 6]
+        store.changelog(1).unlink()
+        assert store.opened_from_the_checkpoint(7) == store.values[7]
+
+
+def test_a_host_fetches_the_newest_snapshot_where_changelogs_do_not_begin_with_one(
+    jvm: Any, session: Any, kept: Any, tmp_path: Path
+) -> None:
+    with closing(_store_that_retains(12, jvm, session, tmp_path)) as store:
+        store.commit()
+        store.upload_snapshot()  # of version 4
+        store.changelog(1).unlink()  # as Spark removes it in the end
+        fetched = store.files_fetched_by(kept, 5)
+        assert fetched.contains(f"4_{store.ids[4]}.zip") and fetched.contains(store.changelog(5).name)
+
+
 def _store_that_retains(versions: int, jvm: Any, session: Any, directory: Path) -> Store:
     """With four of them."""
     other = session.newSession()

@@ -138,6 +138,23 @@ private class FileManagerDoor(
     else super.getSnapshotVersionsAndUniqueIdsFromLineage(lineage)
   }
 
+  /**
+   * A changelog names the versions that it builds on, of which none before the snapshot that they were brought from is needed.
+   * Stock lets go of those only where it uploads a snapshot itself. Where a partition goes elsewhere before that, again and
+   * again, they would become more until they could not be written, which ends the query: some 860 are the most.
+   */
+  override def getChangeLogWriter(
+      version: Long,
+      useColumnFamilies: Boolean,
+      checkpointUniqueId: Option[String],
+      lineage: Option[Array[LineageItem]]): StateStoreChangelogWriter =
+    super.getChangeLogWriter(version, useColumnFamilies, checkpointUniqueId, lineage.map(sinceItBegan))
+
+  private def sinceItBegan(lineage: Array[LineageItem]): Array[LineageItem] = beganWith match {
+    case Some((first, id)) if lineage.contains(LineageItem(first, id)) => lineage.filter(_.version >= first)
+    case _ => lineage
+  }
+
   /** Stock takes any ordinary exception for a damaged snapshot and replays every changelog instead. */
   private def refuseToCountACancelledLoadAsDamage(): Unit = if (RocksDBDoor.taskIsKilled) throw cancelled(null)
 
