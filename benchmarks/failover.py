@@ -60,8 +60,7 @@ from mooring.testing.cluster import SparkCluster
 
 LOAD = Load(rows=80)
 QUIET_BATCHES = 10
-KILLED_AFTER = (0.2, 0.5, 0.8)
-"""Seconds from a commit to the kill, one kill after the other: a batch begins every second."""
+GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 COMPARED_BATCHES = 60
 
@@ -172,8 +171,7 @@ def _faults(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, pla
             time.sleep(MAINTENANCE_SECONDS * (number + random.random()) / len(faults))
         chosen, lost = working.choose(last_host)
         last_host = chosen.host
-        working.wait_for_commits(1)
-        time.sleep(KILLED_AFTER[number % len(KILLED_AFTER)])
+        time.sleep((moment_of(number) - time.time()) % 1.0)
         at = time.time()
         if what == "notice":
             tell_to_go(chosen)
@@ -197,6 +195,16 @@ def _faults(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, pla
         yield "notice", notice.figures(batches, median, quiet)
     for what in dict.fromkeys(case.faults):
         yield what, {"batch-p50": median}
+
+
+def moment_of(number: int) -> float:
+    """Seconds from the begin of a batch, of the one in which they begin anew, until the fault of this number comes.
+
+    However many faults there are, they are spread nearly evenly over that second, in the same order for every side and
+    size: what a fault costs depends on how far the batch is. Batches begin at whole seconds, if those before took less
+    than one.
+    """
+    return (0.5 + number * GOLDEN_RATIO) % 1.0
 
 
 def _figures(working: Working, side: Side, kill: Kill) -> dict[str, float]:

@@ -1,13 +1,25 @@
-"""What a notice has done to batches."""
+"""When faults come, and what a notice has done to batches."""
+
+from itertools import pairwise
 
 import pytest
 
 from benchmarks.batches import Batch, longest
-from benchmarks.failover import QUIET_BATCHES, Notice
+from benchmarks.failover import QUIET_BATCHES, Notice, moment_of
 
 
 def batch(start, seconds):
     return Batch(start, seconds, 1, {})
+
+
+@pytest.mark.parametrize("count", [2, 4, 10, 24, 50])
+@pytest.mark.parametrize("every", [1, 2])
+def test_faults_come_evenly_over_the_second_in_which_a_batch_begins(count, every):
+    """All of them, and those of one of two kinds that take turns: no gap is much longer than if they were equal."""
+    moments = sorted(moment_of(number) for number in range(0, count * every, every))
+    assert moments[0] >= 0 and moments[-1] < 1
+    gaps = [later - one for one, later in pairwise([*moments, 1 + moments[0]])]
+    assert max(gaps) <= 2.2 / count
 
 
 def test_of_a_notice_the_longest_batch_before_and_after_the_executor_is_gone_counts():
