@@ -6,9 +6,13 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from mooring.cli.records import Records
+from mooring.client import MooringClient
+from mooring.placement import StatusCode
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.kafka import KafkaBroker
 from mooring.testing.probes import wait_until
@@ -87,6 +91,40 @@ def test_a_standby_takes_over_when_the_driver_dies(tmp_path: Path, job: Job) -> 
         load.offer_the_rest_and_finish(second)
         assert load.counter("local-opens") >= PARTITIONS and load.counter("remote-opens") == 0
     load.assert_right()
+
+
+@pytest.mark.heavy
+def test_what_was_asked_of_a_driver_that_died_is_not_done_by_the_next_one_which_answers_anew(
+    tmp_path: Path, job: Job
+) -> None:
+    load = job.load
+    with SparkCluster(**ROOM_FOR_TWO, work_dir=tmp_path / "cluster") as cluster:
+        first, second = start_both(job, cluster)
+        there, here = sorted(cluster.hosts)
+        with Records(load.metadata).client() as client:
+            uuid = client.place_container("0", "10.9.8.7", first.application, 600_000)
+            first.wait_until(lambda: status_of(client, uuid) is StatusCode.IN_PROGRESS, "the request to begin", 60)
+            waits = client.place_container("0", here, first.application)
+        first.kill()
+        committed = load.committed()
+        load.offer(1)
+        second.wait_until(lambda: load.committed() > committed, "the standby's first commit", 240)
+        second.wait_until(lambda: load.sizes() == [4, 4], "an even plan", 60)
+        with Records(load.metadata).client() as client:
+            second.wait_until(lambda: status_of(client, uuid) is status_of(client, waits) is None, "them to go", 60)
+            load.feed(second)
+            assert load.sizes() == [4, 4]
+            at = next(one for one in load.status()["processors"] if one["location"] == there)
+            asked = client.place_container(str(at["id"]), here, second.application)
+            second.wait_until(lambda: status_of(client, asked) is StatusCode.SUCCEEDED, "the move", 120)
+        load.offer_the_rest_and_finish(second)
+    load.assert_right()
+
+
+def status_of(client: MooringClient, uuid: UUID) -> StatusCode | None:
+    """None for a request that is not there."""
+    answer = client.container_status(uuid)
+    return None if answer is None else answer.status_code
 
 
 @pytest.mark.heavy

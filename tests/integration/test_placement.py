@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from uuid import UUID, uuid4
 
 import pytest
 
-from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, StatusCode
+from mooring.metadata import NamespacedMetadataStore, open_metadata_store
+from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, ContainerPlacementMetadataStore, StatusCode
+from mooring.placement import ContainerPlacementRequestMessage as Request
+from mooring.placement.store import NAMESPACE
+from mooring.testing.cluster import SparkCluster
+from tests.integration.load import Load, first_plan_for
 from tests.integration.operating import HOSTS, Operator, operated
 from tests.integration.warm import warm
 
@@ -37,23 +46,101 @@ def test_a_processor_goes_to_another_host_and_fetches_nothing_when_it_is_there(t
 def test_what_has_no_executor_to_go_to_stays_where_it_is(tmp_path: Path) -> None:
     with operated(tmp_path, "false") as here:
         processor = here.processor_at(HOSTS[1])
-        answer = here.answer(here.places(processor, "10.9.8.7", expiry_ms=3_000))
-        assert answer.status_code is StatusCode.FAILED and "10.9.8.7" in answer.response_message
-        assert here.ran_at(processor) == {HOSTS[1]}
-        assert here.answer(here.places("77", HOSTS[0])).status_code is StatusCode.BAD_REQUEST
+        executor, tasks = here.executor_of(processor), here.tasks_of(processor)
+        uuid = here.places(processor, "10.9.8.7", expiry_ms=3_000)
+        here.fails(uuid, "no executor was there for 10.9.8.7 within 3000 ms", feeds=False)
+        here.load.feed(here.job)
+        here.waits_for(processor, HOSTS[1])
+        assert (here.executor_of(processor), here.tasks_of(processor)) == (executor, tasks)
+        assert here.load.counter("moves") == 0
+
+
+@pytest.mark.heavy
+def test_what_can_not_be_is_refused_with_the_reason_and_holds_nobody_up(tmp_path: Path) -> None:
+    with operated(tmp_path, "false") as here, open_metadata_store(here.load.metadata) as store:
+        written, records = ContainerPlacementMetadataStore(store), NamespacedMetadataStore(store, NAMESPACE)
+        processor = here.processor_at(HOSTS[1])
+        tasks = here.tasks_of(processor)
+        good = Request(uuid4(), here.job.application, processor, HOSTS[2], timestamp=2)
+
+        def asks(text: Callable[[str], str] = str, **changed: object) -> UUID:
+            """As the good one but for this, whatever a client of ours would say to it."""
+            uuid = uuid4()
+            fields = {**good.as_json(), "uuid": str(uuid), "timestamp": 1, **changed}
+            form = json.dumps({name: value for name, value in fields.items() if value is not None})
+            records.put(f"{uuid}.{Request.__name__}", text(form).encode())
+            return uuid
+
+        foreign = replace(good, uuid=uuid4(), deployment_id="app-of-another")
+        written.write_response(foreign.answered(StatusCode.ACCEPTED, "", 1))
+        written.write_request(foreign)
+        refused = {
+            asks(lambda form: form[: len(form) // 2]): "no JSON text",
+            asks(processorId=None): "processorId is missing: expected the id of a processor",
+            asks(requestExpiry=-1): "requestExpiry is -1: expected milliseconds",
+            asks(processorId="77"): "there is no processor 77: expected one of 0, 1, 2",
+            asks(destinationHost="no host!"): f"destinationHost is 'no host!': expected a host, {ANY_HOST}, {STANDBY}",
+            asks(destinationHost="any_host"): f"nearest: {ANY_HOST}",
+            asks(destinationHost=STANDBY): "has no standby: spark.mooring.standby.replication.factor is 1",
+            asks(destinationHost=STANDBY, standby="STOP"): "replication.factor is 1: no processor has standbys",
+        }
+        written.write_request(good)
+        here.succeeds(good.uuid)
+        here.waits_for(processor, HOSTS[2])
+        for uuid, words in refused.items():
+            answer = written.read_response(uuid)
+            assert answer is not None and answer.status_code is StatusCode.BAD_REQUEST, (words, answer)
+            assert words in answer.response_message
+        assert here.load.counter("moves") == len(tasks)
+
+        version = here.load.status()["version"]
+        written.write_request(good)  # the same uuid again
+        here.job.wait_until(lambda: not written.all().requests, "the store to be cleared", 30)
+        here.load.feed(here.job)
+        assert here.load.status()["version"] == version and here.load.counter("moves") == len(tasks)
+        assert written.read_response(foreign.uuid) is None and not written.all().malformed
+
+
+@pytest.mark.heavy
+def test_without_host_affinity_a_processor_goes_to_any_host_and_to_no_place(tmp_path: Path) -> None:
+    load = Load(tmp_path)
+    with SparkCluster(hosts=3, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
+        load.offer(2)
+        job = load.submit(cluster, {"spark.mooring.host.affinity.enabled": "false", **first_plan_for(3)})
+        job.wait_until(lambda: load.committed() > 0, "a batch", 120)
+        job.wait_until(lambda: load.sizes() == [0, 0, 0], "three processors, and no plan", 60)
+        here = Operator(cluster, load, job)
+        processor = here.processor_at(HOSTS[1])
+        for place in (HOSTS[2], STANDBY, LAST_SEEN):
+            refused = here.answer(here.places(processor, place), feeds=False)
+            assert refused.status_code is StatusCode.BAD_REQUEST and ANY_HOST in refused.response_message
+        before = here.executor_of(processor)
+        here.succeeds(here.places(processor, ANY_HOST))
+        job.wait_until(lambda: here.executor_of(processor) not in (before, "None"), "another executor", 30)
+        assert before not in {executor.id for executor in cluster.executors()}
+        load.feed(job)
+        assert load.sizes() == [0, 0, 0]
+        here.client.close()
+        load.offer_the_rest_and_finish(job)
+    load.assert_right()
 
 
 @pytest.mark.heavy
 def test_a_destination_that_dies_sends_the_processor_back(tmp_path: Path) -> None:
     with operated(tmp_path, "false") as here:
         processor = here.processor_at(HOSTS[1])
+        source = here.executor_of(processor)
         uuid = here.places(processor, HOSTS[2])
         here.job.wait_until(lambda: here.location_of(processor) == HOSTS[2], "the switch", 60)
         here.cluster.kill_host(HOSTS[2])
-        assert here.answer(uuid).status_code is StatusCode.FAILED
+        here.fails(uuid, f"it is back on executor {source}")
+        here.load.feed(here.job)
         here.waits_for(processor, HOSTS[1])
         here.cluster.revive_host(HOSTS[2])
         here.succeeds(here.places(processor, ANY_HOST))
+        here.job.wait_until(lambda: here.location_of(processor) != HOSTS[1], "the status to show it", 30)
+        here.load.feed(here.job)
+        here.waits_for(processor, here.location_of(processor))
 
 
 @pytest.mark.heavy
@@ -63,9 +150,14 @@ def test_standby_takes_over_where_copies_are(tmp_path: Path) -> None:
         processor = here.processor_at(HOSTS[1])
         refused = here.answer(here.places(processor, HOSTS[2]), feeds=False)
         assert refused.status_code is StatusCode.BAD_REQUEST and "STANDBY" in refused.response_message
-        here.succeeds(here.places(processor, STANDBY))
-        there.job.wait_until(lambda: here.location_of(processor) != HOSTS[1], "the status to show it", 30)
+        copies = here.copied_at(processor)
+        answer = here.answer(here.places(processor, STANDBY))
+        assert answer.status_code is StatusCode.SUCCEEDED and "were fetched" not in answer.response_message, answer
+        there.job.wait_until(lambda: here.location_of(processor) in copies, "it to be shown where copies were", 30)
+        there.load.feed(there.job)
+        here.waits_for(processor, here.location_of(processor))
         there.wait_until_caught_up()
+        assert here.location_of(processor) not in here.copied_at(processor)
         here.client.close()
 
 

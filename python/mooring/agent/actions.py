@@ -130,11 +130,11 @@ def _turn_of(fleet: Fleet, action: Action, turns: Turns) -> Seen | None:
         return None
     if _was_begun_with_another(fleet, action):
         return Happening.NOT_POSSIBLE_ANY_MORE, "it was begun before, and the processor is on neither executor now", ""
-    if action.request.standby is not None:
-        return Happening.TURN_TO_CONTROL_STANDBYS, action.in_words, ""
     refused = None if action.begun else refusal(fleet, action.request)
     if refused is not None:
         return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
+    if action.request.standby is not None:
+        return Happening.TURN_TO_CONTROL_STANDBYS, action.in_words, ""
     if action.request.host_action is not None:
         return (*host_control.turn(action), "")
     if _is_of_a_standby(fleet, action):
@@ -143,7 +143,7 @@ def _turn_of(fleet: Fleet, action: Action, turns: Turns) -> Seen | None:
     ended = fleet.restarts.get(str(action.request.uuid))  # by an agent before this one
     if ended is None and begun is not None and begun.phase == Phase.RESTARTING.label:
         ended = begun.source  # the JVM has given up to end it, or had not heard of it
-    if ended is not None or (action.begun is None and moves.is_where_it_is(fleet, action)):
+    if ended is not None or (action.begun is None and moves.is_to_restart(fleet, action)):
         source = now if ended is None else ended
         if source and turns.is_busy(source):
             return None

@@ -50,10 +50,10 @@ class Patience:
 PATIENCE: Final = Patience()
 
 
-def is_where_it_is(fleet: Fleet, action: Action) -> bool:
-    """Whether the destination is the place of the processor: then it is restarted there."""
-    destination = action.request.destination_host
-    return destination in (LAST_SEEN, fleet.processors[action.request.processor_id].location)
+def is_to_restart(fleet: Fleet, action: Action) -> bool:
+    """Whether it is done by a restart: the destination is the processor's place, or there is no place of its own."""
+    here = fleet.processors[action.request.processor_id].location
+    return not fleet.has_host_affinity or action.request.destination_host in (LAST_SEEN, here)
 
 
 def reserved(
@@ -122,7 +122,9 @@ def switched(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_
     id = action.request.processor_id
     processor = fleet.processors[id]
     if processor.executor != action.executor:
-        return Happening.DESTINATION_LOST, f"executor {action.executor} was lost", ""
+        has_left = f"processor {id} has left executor {action.executor}"
+        is_lost = action.executor not in fleet.executors
+        return Happening.DESTINATION_LOST, f"executor {action.executor} was lost" if is_lost else has_left, ""
     late = now_ms >= action.since_ms + patience.switch_ms
     if fleet.queries and obeyed < action.version:
         return (Happening.EXPIRED, f"the plan was not in force after {patience.switch_ms} ms", "") if late else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from mooring.agent.copies import copies_of
@@ -11,22 +12,45 @@ from mooring.model import natural_order
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, ContainerPlacementRequestMessage, HostAction
 
 _NAMED = 20  # processors or hosts in a message
-_HOST = re.compile(r"[A-Za-z0-9._:/%\[\]-]+")
+_HOST = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:/%\[\]-]+")
+_NO_COPIES = "spark.mooring.standby.replication.factor is 1"
 
 
 def refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
     """Why it can not be done now; None when it can."""
+    id = request.processor_id
+    is_known = request.host_action is not None or fleet.base_of(id) in fleet.processors
+    if not is_known or (request.standby is not None and _is_standby(fleet, id)):
+        return _unknown_processor(fleet, id)
+    lasting = lasting_refusal(fleet, request)
+    if lasting is not None or request.standby is not None:
+        return lasting
     if request.host_action is not None:
         return _refused_host(fleet, request.destination_host, request.host_action)
-    if fleet.base_of(request.processor_id) != request.processor_id and request.standby is None:
-        return _refused_standby(fleet, request.processor_id, request.destination_host)
-    if request.processor_id not in fleet.processors:
-        return _unknown_processor(fleet, request.processor_id)
-    if request.standby is not None:
-        if fleet.replication_factor == 1:
-            return "spark.mooring.standby.replication.factor is 1: no processor has standbys"
+    if _is_standby(fleet, id):
+        return _refused_standby(fleet, id, request.destination_host)
+    return _refused_destination(fleet, id, request.destination_host)
+
+
+def lasting_refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
+    """Why it can not be done whatever becomes of the requests before it; None when it can, or may come to it."""
+    id, destination = request.processor_id, request.destination_host
+    if not fleet.has_host_affinity and destination != ANY_HOST:
+        return f"spark.mooring.host.affinity.enabled is false: expected a processor for {ANY_HOST}, as none has a place"
+    if request.host_action is not None:
         return None
-    return _refused_destination(fleet, request.processor_id, request.destination_host)
+    if request.standby is not None:
+        return None if fleet.replication_factor > 1 else f"{_NO_COPIES}: no processor has standbys"
+    is_standby = _is_standby(fleet, id)
+    words = (ANY_HOST, LAST_SEEN) if is_standby else (ANY_HOST, STANDBY, LAST_SEEN)
+    if destination == STANDBY and is_standby:
+        return f"{id} is a standby and has none: expected {_a_host_or(words)}"
+    if destination == STANDBY and fleet.replication_factor == 1:
+        return f"processor {id} has no standby: {_NO_COPIES}"
+    is_misspelt = destination.upper() in words and destination not in (*words, *fleet.places.values())
+    if is_misspelt or not _HOST.fullmatch(destination):
+        return _no_host(fleet, destination, words)
+    return None
 
 
 def places_of_copies(fleet: Fleet, processor_id: str) -> dict[str, list[str]]:
@@ -63,10 +87,6 @@ def _refused_standby(fleet: Fleet, standby: str, destination: str) -> str | None
         return f"processor {id} has no executor: its tasks run where their copies are"
     if destination in (ANY_HOST, LAST_SEEN):
         return None
-    if destination == STANDBY:
-        return f"{standby} is a standby and has none: expected a host, {ANY_HOST} or {LAST_SEEN}"
-    if not _HOST.fullmatch(destination):
-        return _no_host(fleet, destination, f"a host, {ANY_HOST} or {LAST_SEEN}")
     if destination in fleet.drained:
         expected = f"a host that is open, or mooring open-host {destination} first"
         return f"host {destination} is drained: expected {expected}{_nearest_open(fleet, destination)}"
@@ -107,8 +127,6 @@ def _refused_destination(fleet: Fleet, processor_id: str, destination: str) -> s
             return None
         where = " at a host that is open" if copies else ""
         return f"processor {processor_id} has no standby: no task of it has a copy{where}"
-    if not _HOST.fullmatch(destination):
-        return _no_host(fleet, destination, f"a host, {ANY_HOST}, {STANDBY} or {LAST_SEEN}")
     if destination in copies:
         return (
             f"the standby of {copies[destination][0]} is at {destination}: no two copies of a task at one location;"
@@ -132,10 +150,20 @@ def _refused_host(fleet: Fleet, host: str, action: HostAction) -> str | None:
     return None
 
 
-def _no_host(fleet: Fleet, destination: str, expected: str) -> str:
+def _is_standby(fleet: Fleet, id: str) -> bool:
+    return fleet.base_of(id) != id
+
+
+def _no_host(fleet: Fleet, destination: str, words: Sequence[str]) -> str:
+    """Why this is none; `words` may stand in place of one."""
     known = sorted(set(fleet.places.values()), key=natural_order)
-    near = get_close_matches(destination, known, n=1, cutoff=0)
-    return f"destinationHost is {destination!r}: expected {expected}; nearest: {near[0] if near else ANY_HOST}"
+    meant = [word for word in words if word == destination.upper()]
+    near = meant or get_close_matches(destination, known, n=1, cutoff=0) or [ANY_HOST]
+    return f"destinationHost is {destination!r}: expected {_a_host_or(words)}; nearest: {near[0]}"
+
+
+def _a_host_or(words: Sequence[str]) -> str:
+    return f"a host, {', '.join(words[:-1])} or {words[-1]}"
 
 
 def _nearest_open(fleet: Fleet, host: str) -> str:
@@ -151,7 +179,8 @@ def _listed(names: list[str]) -> str:
 
 def _unknown_processor(fleet: Fleet, id: str) -> str:
     known = sorted(fleet.processors, key=natural_order)
-    near = get_close_matches(id, known, n=1)
+    of_standby = [fleet.base_of(id)] if _is_standby(fleet, id) else []
+    near = of_standby or get_close_matches(id, known, n=1)
     hint = f"; nearest: {near[0]}" if near else ""
     expected = f"one of {_listed(known)}" if known else "one that is there, and there is none yet"
     return f"there is no processor {id}: expected {expected}{hint}"

@@ -12,7 +12,7 @@ from itertools import islice
 from uuid import UUID
 
 from mooring.agent.fleet import Fleet
-from mooring.agent.refusals import refusal
+from mooring.agent.refusals import lasting_refusal, refusal
 from mooring.agent.word import Begun, Verdict
 from mooring.model import events
 from mooring.model.orders import Order, Say
@@ -190,7 +190,10 @@ def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[
         else:
             action = Action(request, since_ms=event.at_ms, begun=desk.begun.get(str(request.uuid)))
             seen[request.uuid] = None
-            may_change = any(_may_change(fleet, earlier.request, request) for earlier in (*desk.actions, *accepted))
+            earlier = [one.request for one in (*desk.actions, *accepted)]
+            may_change = lasting_refusal(fleet, request) is None and any(
+                _may_change(fleet, before, request) for before in earlier
+            )
             if refused is not None and action.begun is None and not may_change:
                 phase = Phase.REFUSED if response is None else Phase.FAILED  # it had been accepted
                 desk, answers = desk.done(replace(action, phase=phase), refused, event.at_ms)

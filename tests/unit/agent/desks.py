@@ -10,9 +10,11 @@ from mooring.agent.requests import Answer, RemoveMessages, RequestsRead
 from mooring.grouping import check_standbys
 from mooring.model import events
 from mooring.placement import (
+    ANY_PROCESSOR,
     STANDBY,
     ContainerPlacementRequestMessage,
     ContainerPlacementResponseMessage,
+    HostAction,
     MalformedRequest,
     StandbyAction,
     StoredMessages,
@@ -46,6 +48,11 @@ class Desks:
         self, processor: str, destination: str, at_ms: int = 1, expiry_ms: int | None = None, deployment: str = APP
     ) -> Request:
         request = Request(uuid4(), deployment, processor, destination, at_ms, expiry_ms)
+        self.requests[request.uuid] = request
+        return request
+
+    def asks_of_host(self, action: HostAction, host: str, at_ms: int = 1) -> Request:
+        request = Request(uuid4(), APP, ANY_PROCESSOR, host, at_ms, host_action=action)
         self.requests[request.uuid] = request
         return request
 

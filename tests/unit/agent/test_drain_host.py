@@ -18,8 +18,7 @@ from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, kept_word
 
 
 def asks(desks: Desks, action: HostAction, host: str, at_ms: int = 1) -> Request:
-    request = Request(uuid4(), APP, ANY_PROCESSOR, host, at_ms, host_action=action)
-    desks.requests[request.uuid] = request
+    request = desks.asks_of_host(action, host, at_ms)
     desks.is_read()
     return request
 

@@ -325,7 +325,10 @@ def test_standby_takes_over_where_the_copies_are_and_the_old_place_holds_them() 
 @pytest.mark.parametrize(
     ("factor", "destination", "words"),
     [
-        (1, STANDBY, "has no standby"),
+        (1, STANDBY, "has no standby: spark.mooring.standby.replication.factor is 1"),
+        (2, "standby", "expected a host, ANY_HOST, STANDBY or LAST_SEEN; nearest: STANDBY"),
+        (1, "any_host", "nearest: ANY_HOST"),
+        (1, "..", "nearest: "),
         (1, "no host", "expected a host, ANY_HOST, STANDBY or LAST_SEEN; nearest: "),
         (2, "b", "no two copies of a task at one location; STANDBY takes over where copies are"),
     ],
@@ -337,6 +340,16 @@ def test_a_destination_that_can_not_be_is_a_bad_request(factor: int, destination
     desks.is_read()
     assert desks.changes(asked) == ["BAD_REQUEST"] and words in desks.message(asked)
     assert desks.story.mind.fleet == before
+
+
+def test_what_no_earlier_request_can_mend_is_a_bad_request_at_once_and_what_one_can_is_judged_in_its_turn() -> None:
+    desks = Desks(running(partitions=4, executors=("1@a", "2@b"), factor=2))
+    first = desks.places("0", "c", at_ms=1)  # waits for an executor
+    never = desks.places("0", "any_host", at_ms=2)
+    later = desks.places("0", "b", at_ms=3)  # where a copy is, as long as it is not stopped
+    desks.is_read()
+    assert desks.changes(first) == ["ACCEPTED", "IN_PROGRESS"]
+    assert desks.changes(never) == ["BAD_REQUEST"] and desks.changes(later) == ["ACCEPTED"]
 
 
 def test_a_batch_that_was_under_way_at_the_switch_is_no_failure_when_the_next_one_is_far_away(desks: Desks) -> None:

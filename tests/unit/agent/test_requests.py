@@ -114,6 +114,7 @@ def test_a_copy_without_a_place_is_a_failure_that_says_why() -> None:
     [
         (1, "0", "replication.factor is 1"),
         (2, "01", "there is no processor 01: expected one of 0, 1, 2; nearest: "),
+        (2, "0-0", "there is no processor 0-0: expected one of 0, 1, 2; nearest: 0"),
     ],
 )
 def test_what_can_not_be_done_is_a_bad_request(factor: int, processor: str, words: str) -> None:
@@ -123,6 +124,15 @@ def test_what_can_not_be_done_is_a_bad_request(factor: int, processor: str, word
     desks.is_read()
     assert desks.changes(request) == ["BAD_REQUEST"] and words in desks.message(request)
     assert not desks.requests and desks.story.mind.fleet.model.version == version
+
+
+def test_standbys_that_no_processor_has_are_refused_behind_another_request_too() -> None:
+    desks = Desks(running(factor=1))
+    first, stop = desks.places("0", "nowhere", at_ms=1), desks.asks("STOP", at_ms=2)
+    desks.is_read()
+    assert desks.changes(first) == ["ACCEPTED", "IN_PROGRESS"]
+    assert desks.changes(stop) == ["BAD_REQUEST"] and "replication.factor is 1" in desks.message(stop)
+    assert not desks.story.mind.fleet.stopped_standbys
 
 
 def test_a_malformed_message_is_a_bad_request_and_holds_nobody_up(desks: Desks) -> None:

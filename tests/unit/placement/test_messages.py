@@ -93,6 +93,7 @@ def test_bad_request_succeeded_and_failed_are_final() -> None:
         (changed(timestamp=-1), "timestamp is -1: .*nearest valid value: 0"),
         (changed(timestamp=True), "timestamp is true"),
         (changed(requestExpiry=1.5), "requestExpiry is 1.5"),
+        (changed(requestExpiry=-1), "requestExpiry is -1: expected milliseconds.*nearest valid value: 0"),
         (changed(uuid="88b0d30c"), 'uuid is "88b0d30c": expected a uuid'),
         (changed(uuid="{88b0d30c-d518-4307-9e8e-c8529eb30f04}"), "expected a uuid"),
         (changed(statusCode="SUCCEEDED"), "statusCode is .*: expected one of CREATED"),
