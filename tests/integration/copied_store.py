@@ -146,10 +146,7 @@ class Store:
         taken = self._take()
         try:
             self._load(taken, version)
-            found, pairs = {}, taken.iterator()
-            while pairs.hasNext():
-                pair = pairs.next()
-                found[bytes(pair.key())] = bytes(pair.value())
+            found = _pairs_of(taken)
             taken.commit(False)
             return found, taken.metricsOpt().get().numCommittedKeys()
         finally:
@@ -216,6 +213,26 @@ class Store:
         self._load(self._owner, version)
         return bytes(self._owner.get(b"key", "default"))
 
+    def killed_after(self, changes: int, draw: random.Random | None = None) -> None:
+        """A task has opened the last version, has made so many changes, of one key or drawn ones, and is killed."""
+        contexts = scala_object(self._jvm, "org.apache.spark.TaskContext")
+        task = contexts.empty()
+        contexts.setTaskContext(task)
+        try:
+            self._load(self._owner, len(self.ids) - 1)
+            pairs = dict(self.pairs[-1])
+            for _ in range(changes):
+                self._change(pairs, draw) if draw else self._write()
+            task.markInterrupted("killed")
+            self._owner.rollback()
+        finally:
+            contexts.unset()
+
+    def owners_pairs(self) -> dict[bytes, bytes]:
+        """All keys and values of the last version, as the owner has them."""
+        self._load(self._owner, len(self.ids) - 1)
+        return _pairs_of(self._owner)
+
     def _write(self) -> None:
         self._owner.put(b"key", b"of no version", "default", False, False, False)
 
@@ -257,6 +274,14 @@ class Store:
 
     def _load(self, store: Any, version: int) -> None:
         store.load(version, self._jvm.scala.Option.apply(self.ids[version]), False, False)
+
+
+def _pairs_of(store: Any) -> dict[bytes, bytes]:
+    found, pairs = {}, store.iterator()
+    while pairs.hasNext():
+        pair = pairs.next()
+        found[bytes(pair.key())] = bytes(pair.value())
+    return found
 
 
 def _version(snapshot: Any) -> int:

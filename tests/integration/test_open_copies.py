@@ -254,13 +254,21 @@ def test_what_was_kept_and_written_to_later_is_opened_anew(store: Store) -> None
     assert store.opened_again(4, is_killed=True, writes_late=True) == store.values[4]
 
 
-@pytest.mark.parametrize(("is_killed", "writes"), [(True, True), (False, False)])
-def test_what_a_failed_task_has_left_is_opened_anew(store: Store, is_killed: bool, writes: bool) -> None:
+@pytest.mark.parametrize("writes", [True, False])
+def test_what_a_failed_task_has_left_is_opened_anew(store: Store, writes: bool) -> None:
     store.owner_is_the_copy()
-    assert store.opened_again(4, is_killed, writes) == store.values[4]
+    assert store.opened_again(4, is_killed=False, writes=writes) == store.values[4]
     store.changelog(2).unlink()
     with pytest.raises(Py4JJavaError, match=store.changelog(2).name):
-        store.opened_again(4, is_killed, writes)
+        store.opened_again(4, is_killed=False, writes=writes)
+
+
+def test_what_a_killed_task_has_written_is_taken_back(store: Store) -> None:
+    store.owner_is_the_copy()
+    store.changelog(2).unlink()  # to be opened anew takes this
+    assert store.opened_again(4, is_killed=True, writes=True) == store.values[4]
+    store.commit()
+    assert store.opened_again(5, is_killed=True, writes=True) == store.values[5]
 
 
 @pytest.fixture(params=[False, True], ids=["one family", "column families"])
@@ -272,6 +280,27 @@ def large(jvm: Any, session: Any, tmp_path: Path, request: pytest.FixtureRequest
     store.copy(3)
     yield store
     store.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_that_a_killed_task_has_changed_is_taken_back(large: Store, seed: int) -> None:
+    """Again and again, with versions between; what deletes a whole range is opened anew."""
+    draw = random.Random(seed)
+    large.owner_is_the_copy()
+    for changes in (1, 7, 300, 7, 1):
+        large.killed_after(changes, draw)
+        assert large.owners_pairs() == large.pairs[-1]
+        large.commit(draw=draw)
+    assert large.owners_pairs() == large.pairs[-1]
+    large.upload_snapshot()
+    last = len(large.ids) - 1
+    assert large.opened_from_the_checkpoint(last) == large.values[last]
+
+
+def test_more_changes_than_can_be_taken_back_are_opened_anew(store: Store) -> None:
+    store.owner_is_the_copy()
+    store.killed_after(1_001)
+    assert store.owners_pairs() == store.pairs[-1]
 
 
 @pytest.mark.parametrize("is_counted", [True, False])

@@ -166,12 +166,8 @@ def _by_label(fleet: Fleet) -> dict[tuple[str, int], str]:
 
 
 def _waiting_at(fleet: Fleet, location: str) -> list[Processor]:
-    """The processor with the most tasks, which has the most to lose, and those that were on one executor with it.
-
-    Any will do where no task has a place of its own.
-    """
-    is_anywhere = not fleet.has_host_affinity
-    waiting = [p for p in fleet.processors.values() if p.executor is None and (is_anywhere or p.location == location)]
+    """The processor with the most tasks, which has the most to lose, and those that were on one executor with it."""
+    waiting = [p for p in fleet.processors.values() if p.executor is None and p.location == location]
     first = min(waiting, key=lambda p: (-_size(fleet, p), natural_order(p.id)), default=None)
     return [p for p in waiting if first and (p is first or (p.was_on and p.was_on == first.was_on))]
 

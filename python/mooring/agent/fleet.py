@@ -149,8 +149,7 @@ class StandbyCounts:
 class Fleet:
     """Everything the core decides from.
 
-    With a `replication_factor` of n each task has n - 1 standbys. Without `has_host_affinity` no task has a place of
-    its own: there are processors, but no plan.
+    With a `replication_factor` of n each task has n - 1 standbys.
     `store_bytes` maps checkpoint and partition to the measured bytes of each of its stores; it outlives a query's run,
     as executors do not repeat themselves. `remembered_bytes` maps task name to bytes, as the last run left them.
     `changed_tasks` are those that the newest job model gives to another processor than the one before, or that are new.
@@ -176,7 +175,6 @@ class Fleet:
     timing: Timing = Timing()
     grouping: GrouperChoice = DEFAULT_GROUPER
     replication_factor: int = 1
-    has_host_affinity: bool = True
     application: str = ""
     attempt: str = ""
     executors: Mapping[str, Executor] = field(default_factory=dict)

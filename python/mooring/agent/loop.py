@@ -175,7 +175,6 @@ class Agent:
             timing=timing,
             grouping=self._choose_grouper(settings),
             replication_factor=settings.standby_replication_factor,
-            has_host_affinity=settings.host_affinity_enabled,
             most_receivers=settings.moves_max_concurrent,
         )
         self._mind = replace(

@@ -21,6 +21,9 @@ private final class InsideRocksDB(store: RocksDB) {
     ()
   }
 
+  /** As the store has the key of a column family. */
+  def prefixed(key: Array[Byte], family: String): Array[Byte] = call(methods.prefixed, key, family)
+
   def counts: KeyCounts = KeyCounts(call[Long](methods.keys), call[Long](methods.internalKeys))
 
   def setCounts(counts: KeyCounts): Unit = {
@@ -57,6 +60,7 @@ private object InsideRocksDB {
     val db: Method = method("db")
     val writeOptions: Method = method("writeOptions")
     val families: Method = method("colFamilyIdToNameMap")
+    val prefixed: Method = method("encodeStateRowWithPrefix", classOf[Array[Byte]], classOf[String])
     val keys: Method = method("numKeysOnWritingVersion")
     val internalKeys: Method = method("numInternalKeysOnWritingVersion")
     val setKeys: Seq[Method] = both("numKeys")

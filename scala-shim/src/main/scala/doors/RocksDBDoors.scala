@@ -107,6 +107,7 @@ private class RocksDBDoor(
   private lazy val inside = new InsideRocksDB(this)
   @volatile private var asLoaded = Option.empty[Position]
   @volatile private var asKept = Option.empty[Position] // what a roll-back has left open
+  @volatile private var undo = Option.empty[Undo] // of what is written on top of what was loaded
 
   def exclusively[T](body: => T): T = {
     lock.lockInterruptibly()
@@ -121,6 +122,7 @@ private class RocksDBDoor(
       loadEmpty: Boolean): RocksDB = exclusively {
     val start = System.nanoTime()
     asLoaded = None
+    undo = None
     // A task whose Python was still writing when it was rolled back has changed what was kept: it is opened anew.
     if (asKept.exists(!position.contains(_))) loadedVersion = -1
     asKept = None
@@ -145,6 +147,7 @@ private class RocksDBDoor(
       } finally watcher.closing()
     doubts.loadSucceeded()
     asLoaded = position
+    for (loaded <- asLoaded if !readOnly && loaded.id.nonEmpty) undo = Some(new Undo(inside, loaded.changes))
     watcher.loaded(version, (System.nanoTime() - start) / 1000000)
     result
   }
@@ -158,6 +161,7 @@ private class RocksDBDoor(
     if (isFresh) throwAway()
     isFresh = false
     asLoaded = None
+    undo = None
     super.loadFromSnapshot(snapshotVersion, endVersion, snapshotVersionStateStoreCkptId, endVersionStateStoreCkptId)
   }
 
@@ -297,6 +301,7 @@ private class RocksDBDoor(
   }
 
   override def commit(forceSnapshot: Boolean): (Long, StateStoreCheckpointInfo) = {
+    undo = None
     val committed =
       try super.commit(forceSnapshot)
       finally watcher.written()
@@ -314,15 +319,54 @@ private class RocksDBDoor(
   /** Whether an open copy could do with the number of keys. */
   private def isWorthCounting: Boolean = conf.enableChangelogCheckpointing && conf.trackTotalNumberOfRows && !conf.rowChecksumEnabled
 
+  // All ways to write, but ranges that are deleted: after these nothing is taken back.
+
+  override def put(
+      key: Array[Byte], value: Array[Byte], cfName: String, includesPrefix: Boolean, deriveCfName: Boolean,
+      includesChecksum: Boolean): Unit = {
+    writes(key, cfName, includesPrefix)
+    super.put(key, value, cfName, includesPrefix, deriveCfName, includesChecksum)
+  }
+
+  override def putList(
+      key: Array[Byte], values: List[Array[Byte]], cfName: String, includesPrefix: Boolean, includesChecksum: Boolean,
+      deriveCfName: Boolean): Unit = {
+    writes(key, cfName, includesPrefix)
+    super.putList(key, values, cfName, includesPrefix, includesChecksum, deriveCfName)
+  }
+
+  override def merge(
+      key: Array[Byte], value: Array[Byte], cfName: String, includesPrefix: Boolean, deriveCfName: Boolean,
+      includesChecksum: Boolean): Unit = {
+    writes(key, cfName, includesPrefix)
+    super.merge(key, value, cfName, includesPrefix, deriveCfName, includesChecksum)
+  }
+
+  override def mergeList(
+      key: Array[Byte], values: List[Array[Byte]], cfName: String, includesPrefix: Boolean, includesChecksum: Boolean,
+      deriveCfName: Boolean): Unit = {
+    writes(key, cfName, includesPrefix)
+    super.mergeList(key, values, cfName, includesPrefix, includesChecksum, deriveCfName)
+  }
+
+  override def remove(
+      key: Array[Byte], cfName: String, includesPrefix: Boolean, deriveCfName: Boolean, includesChecksum: Boolean): Unit = {
+    writes(key, cfName, includesPrefix)
+    super.remove(key, cfName, includesPrefix, deriveCfName, includesChecksum)
+  }
+
+  private def writes(key: Array[Byte], family: String, includesPrefix: Boolean): Unit =
+    for (known <- undo) known.writes(key, Option.when(useColumnFamilies && !includesPrefix)(family))
+
   /**
    * Stock opens the version anew for the next attempt. A task that was killed, or could not fetch its input from an
-   * executor that is lost, had written nothing as a rule: then the instance still stands at the version.
+   * executor that is lost, had written little as a rule: what it had is taken back, and the instance stands at the version.
    */
   override def rollback(): Unit = {
     val task = Option(TaskContext.get())
     val isInnocent = task.exists(context => context.isInterrupted() || context.fetchFailed.nonEmpty)
     if (!isInnocent && task.exists(_.isFailed())) doubts.taskFailed() // a damaged file would fail its retry as well
-    val unchanged = asLoaded.filter(loaded => isInnocent && loaded.id.nonEmpty && position.contains(loaded))
+    val unchanged = asLoaded.filter(loaded => isInnocent && loaded.id.nonEmpty).flatMap(standsAgainAt)
     val lineage = lineageManager.getLineageForCurrVersion()
     asLoaded = None
     super.rollback()
@@ -332,6 +376,19 @@ private class RocksDBDoor(
       loadedStateStoreCkptId = kept.id
     }
     asKept = unchanged
+  }
+
+  /** Where it stands now, if that has the content of what was loaded. The task may be a killed one. */
+  private def standsAgainAt(loaded: Position): Option[Position] = {
+    lock.lock()
+    try position.filter(_.copy(changes = loaded.changes) == loaded).flatMap { now =>
+      if (now == loaded) Some(now) else undo.flatMap(_.done()).map(changes => now.copy(changes = changes))
+    } catch {
+      case NonFatal(_) => None // what is half taken back is opened anew, as stock does
+    } finally {
+      undo = None
+      lock.unlock()
+    }
   }
 
   /** Of all stores of an executor it comes at once, mostly in the middle of a batch: it waits a little for that to end. */

@@ -39,13 +39,9 @@ private object QueryStartWatch {
   def about(run: String): String = s"checkpoint of $run"
 }
 
-/**
- * Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch. Neither where
- * tasks are not `placing`.
- */
+/** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch. */
 final class QueryWatch(
-    bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], patience: Patience,
-    placing: Boolean) {
+    bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], patience: Patience) {
   private val runs = new ConcurrentHashMap[String, String]() // query id -> the newest run's; written with the lock
   private val planned = ConcurrentHashMap.newKeySet[String]() // run ids
   private val computed = new ConcurrentHashMap[String, Long]() // query id -> the last batch of which a task was sent
@@ -66,7 +62,7 @@ final class QueryWatch(
   def computes(query: String, batch: Long): Unit = { computed.put(query, batch); () }
 
   /** What the checkpoint of a run that is about to start says of its operators, by a thread of its own; None without state. */
-  def lookAhead(query: StreamDoor): Option[QueryWatch.Look] = Option.when(placing && query.isStateful) {
+  def lookAhead(query: StreamDoor): Option[QueryWatch.Look] = Option.when(query.isStateful) {
     val look = new FutureTask(() => {
       val door = query.another
       door -> door.operatorsInCheckpoint
@@ -104,7 +100,7 @@ final class QueryWatch(
   }
 
   /** A batch of the query was planned; in the stream's thread. */
-  def planned(query: String, operators: Seq[OperatorFacts]): Unit = if (placing) {
+  def planned(query: String, operators: Seq[OperatorFacts]): Unit = {
     val run = operators.head.runId
     if (planned.add(run)) {
       val door = StreamDoors.query(query)
