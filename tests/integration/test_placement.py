@@ -14,8 +14,6 @@ from mooring.metadata import NamespacedMetadataStore, open_metadata_store
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, ContainerPlacementMetadataStore, StatusCode
 from mooring.placement import ContainerPlacementRequestMessage as Request
 from mooring.placement.store import NAMESPACE
-from mooring.testing.cluster import SparkCluster
-from tests.integration.load import Load, first_plan_for
 from tests.integration.operating import HOSTS, Operator, operated
 from tests.integration.warm import warm
 
@@ -99,30 +97,6 @@ def test_what_can_not_be_is_refused_with_the_reason_and_holds_nobody_up(tmp_path
         here.load.feed(here.job)
         assert here.load.status()["version"] == version and here.load.counter("moves") == len(tasks)
         assert written.read_response(foreign.uuid) is None and not written.all().malformed
-
-
-@pytest.mark.heavy
-def test_without_host_affinity_a_processor_goes_to_any_host_and_to_no_place(tmp_path: Path) -> None:
-    load = Load(tmp_path)
-    with SparkCluster(hosts=3, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
-        load.offer(2)
-        job = load.submit(cluster, {"spark.mooring.host.affinity.enabled": "false", **first_plan_for(3)})
-        job.wait_until(lambda: load.committed() > 0, "a batch", 120)
-        job.wait_until(lambda: load.sizes() == [0, 0, 0], "three processors, and no plan", 60)
-        here = Operator(cluster, load, job)
-        processor = here.processor_at(HOSTS[1])
-        for place in (HOSTS[2], STANDBY, LAST_SEEN):
-            refused = here.answer(here.places(processor, place), feeds=False)
-            assert refused.status_code is StatusCode.BAD_REQUEST and ANY_HOST in refused.response_message
-        before = here.executor_of(processor)
-        here.succeeds(here.places(processor, ANY_HOST))
-        job.wait_until(lambda: here.executor_of(processor) not in (before, "None"), "another executor", 30)
-        assert before not in {executor.id for executor in cluster.executors()}
-        load.feed(job)
-        assert load.sizes() == [0, 0, 0]
-        here.client.close()
-        load.offer_the_rest_and_finish(job)
-    load.assert_right()
 
 
 @pytest.mark.heavy

@@ -35,8 +35,6 @@ def refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | No
 def lasting_refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
     """Why it can not be done whatever becomes of the requests before it; None when it can, or may come to it."""
     id, destination = request.processor_id, request.destination_host
-    if not fleet.has_host_affinity and destination != ANY_HOST:
-        return f"spark.mooring.host.affinity.enabled is false: expected a processor for {ANY_HOST}, as none has a place"
     if request.host_action is not None:
         return None
     if request.standby is not None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.agent.core import Mind
-from mooring.agent.fleet import Fleet
 from mooring.model import events
 from mooring.model.orders import RestartExecutor
-from mooring.placement import ANY_HOST, LAST_SEEN, HostAction
-from tests.unit.agent.builders import TIMING, Story, running
+from mooring.placement import LAST_SEEN
+from tests.unit.agent.builders import TIMING, running
 from tests.unit.agent.desks import Desks
 from tests.unit.agent.moving import (
     DONE,
@@ -38,26 +36,6 @@ def test_a_restart_ends_the_executor_and_is_done_when_another_has_its_place(desk
     desks.after()
     assert desks.changes(asked) == DONE and "executor 7 at a" in desks.message(asked)
     assert restarts(desks) == ["1"]
-
-
-def test_without_host_affinity_any_host_is_a_restart_and_every_place_is_refused() -> None:
-    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, has_host_affinity=False)))
-    story.joins("1@a", "2@b")
-    desks = Desks(story)
-    to_b, last = desks.places("0", "b"), desks.places("0", LAST_SEEN)
-    drain, stop = desks.asks_of_host(HostAction.DRAIN, "a"), desks.asks("STOP")
-    desks.is_read()
-    for refused in (to_b, last, drain, stop):
-        assert desks.changes(refused) == ["BAD_REQUEST"]
-        assert "host.affinity.enabled is false: expected a processor for ANY_HOST" in desks.message(refused)
-    anywhere = desks.places("0", ANY_HOST, at_ms=2)
-    desks.is_read()
-    assert restarts(desks) == ["1"] and desks.changes(anywhere) == DONE[:2]
-    story.dies("1")
-    story.joins("7@c")
-    desks.after()
-    assert desks.changes(anywhere) == DONE and "executor 7 at c" in desks.message(anywhere)
-    assert set(story.mind.fleet.processors) == {"0", "1"} and not story.saved and not story.rows
 
 
 def test_an_executor_that_does_not_end_is_a_failure_and_runs_on(desks: Desks) -> None:
