@@ -83,12 +83,13 @@ class Store:
     def key_counts(self, keys: int, internal: int = 0) -> Any:
         return self._state.mooring.KeyCounts(keys, internal)
 
-    def _change(self, pairs: dict[bytes, bytes], draw: random.Random) -> None:
+    def _change(self, pairs: dict[bytes, bytes], draw: random.Random, deletes_ranges: bool = True) -> None:
         """One change, of the kinds that a changelog knows; some values are long, so that there are several batches."""
         number, value = draw.randrange(60), draw.randbytes(draw.choice([8, 40_000]))
         # Of two lengths, and some alike in more than the eight bytes that a copy orders them by.
         key = b"%03d" % number if number % 2 else b"%02d---------%d" % divmod(number, 10)
         kinds = ["put", "remove", "merge", "delete range"] if self._has_column_families else ["put", "remove"]
+        kinds = kinds if deletes_ranges else kinds[:3]
         kind = draw.choices(kinds, [10, 6, 4, 1][: len(kinds)])[0]
         if kind == "put":
             self._owner.put(key, value, "default", False, False, False)
@@ -213,20 +214,38 @@ class Store:
         self._load(self._owner, version)
         return bytes(self._owner.get(b"key", "default"))
 
-    def killed_after(self, changes: int, draw: random.Random | None = None) -> None:
+    def killed_after(self, changes: int, draw: random.Random | None = None, deletes_ranges: bool = False) -> None:
         """A task has opened the last version, has made so many changes, of one key or drawn ones, and is killed."""
+        with self._killed_task():
+            pairs = dict(self.pairs[-1])
+            for _ in range(changes):
+                self._change(pairs, draw, deletes_ranges) if draw else self._write()
+
+    def killed_when_it_has_made_the_family_anew(self) -> None:
+        """A task has opened the last version, has removed the column family and made it again, and is killed."""
+        with self._killed_task():
+            self._write()
+            self._owner.removeColFamilyIfExists("default")
+            self._owner.createColFamilyIfAbsent("default", False)
+            self._write()
+
+    @contextmanager
+    def _killed_task(self) -> Iterator[None]:
+        """It has opened the last version; at the end of the block it is killed, and rolls back."""
         contexts = scala_object(self._jvm, "org.apache.spark.TaskContext")
         task = contexts.empty()
         contexts.setTaskContext(task)
         try:
             self._load(self._owner, len(self.ids) - 1)
-            pairs = dict(self.pairs[-1])
-            for _ in range(changes):
-                self._change(pairs, draw) if draw else self._write()
+            yield
             task.markInterrupted("killed")
             self._owner.rollback()
         finally:
             contexts.unset()
+
+    def owners_value(self) -> bytes:
+        """The value of the key in the version that the owner has loaded."""
+        return bytes(self._owner.get(b"key", "default"))
 
     def owners_pairs(self) -> dict[bytes, bytes]:
         """All keys and values of the last version, as the owner has them."""

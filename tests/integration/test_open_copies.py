@@ -24,8 +24,11 @@ CONF = {
 
 @pytest.fixture(scope="module")
 def session(jvm: Any) -> Iterator[Any]:
+    undo = scala_object(jvm, f"{DOORS}.Undo")
     with scala_session(jvm, "copies", CONF) as session:
+        getattr(undo, "isWanted_$eq")(True)
         yield session
+        getattr(undo, "isWanted_$eq")(False)
 
 
 @pytest.fixture
@@ -284,10 +287,12 @@ def large(jvm: Any, session: Any, tmp_path: Path, request: pytest.FixtureRequest
 
 @pytest.mark.parametrize("seed", range(3))
 def test_all_that_a_killed_task_has_changed_is_taken_back(large: Store, seed: int) -> None:
-    """Again and again, with versions between; what deletes a whole range is opened anew."""
+    """Again and again, with versions between."""
     draw = random.Random(seed)
     large.owner_is_the_copy()
-    for changes in (1, 7, 300, 7, 1):
+    assert large.owners_pairs() == large.pairs[-1]
+    large.changelog(2).unlink()  # to be opened anew takes this
+    for changes in (1, 7, 200, 7, 1):
         large.killed_after(changes, draw)
         assert large.owners_pairs() == large.pairs[-1]
         large.commit(draw=draw)
@@ -297,10 +302,36 @@ def test_all_that_a_killed_task_has_changed_is_taken_back(large: Store, seed: in
     assert large.opened_from_the_checkpoint(last) == large.values[last]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_can_not_be_taken_back_is_opened_anew(large: Store, seed: int) -> None:
+    draw = random.Random(seed)
+    large.owner_is_the_copy()
+    for changes in (1, 40, 200):
+        large.killed_after(changes, draw, deletes_ranges=True)
+        assert large.owners_pairs() == large.pairs[-1]
+        large.commit(draw=draw)
+
+
+def test_a_family_that_was_made_anew_is_not_taken_for_the_one_before(jvm: Any, session: Any, tmp_path: Path) -> None:
+    with closing(Store(jvm, session, tmp_path, has_column_families=True)) as store:
+        for _ in range(4):
+            store.commit()
+        store.copy(3)
+        store.owner_is_the_copy()
+        store.killed_when_it_has_made_the_family_anew()
+        assert store.owners_pairs() == store.pairs[-1] and store.owners_value() == store.values[-1]
+
+
 def test_more_changes_than_can_be_taken_back_are_opened_anew(store: Store) -> None:
     store.owner_is_the_copy()
-    store.killed_after(1_001)
+    store.killed_after(257)
     assert store.owners_pairs() == store.pairs[-1]
+    store.changelog(2).unlink()
+    store.killed_after(256)
+    assert store.owners_pairs() == store.pairs[-1]
+    store.killed_after(257)
+    with pytest.raises(Py4JJavaError, match=store.changelog(2).name):
+        store.owners_pairs()
 
 
 @pytest.mark.parametrize("is_counted", [True, False])

@@ -77,7 +77,7 @@ def test_what_can_not_be_is_refused_with_the_reason_and_holds_nobody_up(tmp_path
             asks(processorId=None): "processorId is missing: expected the id of a processor",
             asks(requestExpiry=-1): "requestExpiry is -1: expected milliseconds",
             asks(processorId="77"): "there is no processor 77: expected one of 0, 1, 2",
-            asks(destinationHost="no host!"): f"destinationHost is 'no host!': expected a host, {ANY_HOST}, {STANDBY}",
+            asks(destinationHost="no host!"): f"expected a host, {ANY_HOST} or {LAST_SEEN}; nearest: ",
             asks(destinationHost="any_host"): f"nearest: {ANY_HOST}",
             asks(destinationHost=STANDBY): "has no standby: spark.mooring.standby.replication.factor is 1",
             asks(destinationHost=STANDBY, standby="STOP"): "replication.factor is 1: no processor has standbys",

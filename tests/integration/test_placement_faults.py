@@ -66,7 +66,7 @@ def test_a_processor_that_crashes_while_requests_wait_comes_back_all_the_same(tm
     with operated(tmp_path, "false", files=20) as here:
         processor = here.processor_at(HOSTS[1])
         before = here.executor_of(processor)
-        first = here.places(processor, "10.9.8.7", expiry_ms=45_000)
+        first = here.places(processor, "10.9.8.7", expiry_ms=75_000)
         here.begins(first, "reserving")
         waits = here.places(processor, HOSTS[2])
         here.begins(waits, "waiting")
@@ -74,7 +74,7 @@ def test_a_processor_that_crashes_while_requests_wait_comes_back_all_the_same(tm
         here.job.wait_until(lambda: here.executor_of(processor) not in (before, "None"), "another executor", 40)
         here.load.feed(here.job)
         here.waits_for(processor, HOSTS[1])
-        here.fails(first, "no executor was there for 10.9.8.7 within 45000 ms", feeds=False)
+        here.fails(first, "no executor was there for 10.9.8.7 within 75000 ms", feeds=False)
         here.succeeds(waits)
         here.waits_for(processor, HOSTS[2])
 

@@ -39,16 +39,21 @@ def lasting_refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> 
         return None
     if request.standby is not None:
         return None if fleet.replication_factor > 1 else f"{_NO_COPIES}: no processor has standbys"
-    is_standby = _is_standby(fleet, id)
-    words = (ANY_HOST, LAST_SEEN) if is_standby else (ANY_HOST, STANDBY, LAST_SEEN)
-    if destination == STANDBY and is_standby:
+    is_standby, has_copies = _is_standby(fleet, id), fleet.replication_factor > 1
+    words = [ANY_HOST, *([STANDBY] if has_copies and not is_standby else []), LAST_SEEN]
+    word = destination if destination in _known_hosts(fleet) else destination.upper()
+    if word == STANDBY and is_standby:
         return f"{id} is a standby and has none: expected {_a_host_or(words)}"
-    if destination == STANDBY and fleet.replication_factor == 1:
+    if word == STANDBY and not has_copies:
         return f"processor {id} has no standby: {_NO_COPIES}"
-    is_misspelt = destination.upper() in words and destination not in (*words, *fleet.places.values())
+    is_misspelt = word in words and word != destination
     if is_misspelt or not _HOST.fullmatch(destination):
         return _no_host(fleet, destination, words)
     return None
+
+
+def _known_hosts(fleet: Fleet) -> set[str]:
+    return {executor.location for executor in fleet.executors.values()} | set(fleet.places.values()) | fleet.drained
 
 
 def places_of_copies(fleet: Fleet, processor_id: str) -> dict[str, list[str]]:
@@ -134,7 +139,7 @@ def _refused_destination(fleet: Fleet, processor_id: str, destination: str) -> s
 
 
 def _refused_host(fleet: Fleet, host: str, action: HostAction) -> str | None:
-    known = {executor.location for executor in fleet.executors.values()} | set(fleet.places.values()) | fleet.drained
+    known = _known_hosts(fleet)
     if host not in known:
         names = sorted(known - {""}, key=natural_order)
         near = get_close_matches(host, names, n=1, cutoff=0)

@@ -329,7 +329,8 @@ def test_standby_takes_over_where_the_copies_are_and_the_old_place_holds_them() 
         (2, "standby", "expected a host, ANY_HOST, STANDBY or LAST_SEEN; nearest: STANDBY"),
         (1, "any_host", "nearest: ANY_HOST"),
         (1, "..", "nearest: "),
-        (1, "no host", "expected a host, ANY_HOST, STANDBY or LAST_SEEN; nearest: "),
+        (1, "no host", "expected a host, ANY_HOST or LAST_SEEN; nearest: "),
+        (1, "Standby", "has no standby: spark.mooring.standby.replication.factor is 1"),
         (2, "b", "no two copies of a task at one location; STANDBY takes over where copies are"),
     ],
 )

@@ -104,6 +104,8 @@ def test_any_host_is_another_one_that_has_the_fewest_copies(desks: Desks) -> Non
     [
         ("0-0", "a", "processor 0 itself is at a"),
         ("0-0", STANDBY, "0-0 is a standby and has none: expected a host, ANY_HOST or LAST_SEEN"),
+        ("0-0", "standby", "0-0 is a standby and has none: expected a host, ANY_HOST or LAST_SEEN"),
+        ("0-0", "last_seen", "nearest: LAST_SEEN"),
         ("0-0", "no host", "nearest: "),
         ("0-1", "b", "there is no processor 0-1"),
         ("9-0", "b", "there is no processor 9-0"),

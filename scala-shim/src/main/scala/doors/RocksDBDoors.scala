@@ -3,6 +3,7 @@ package org.apache.spark.sql.execution.streaming.state.mooring
 import java.io.File
 import java.util.concurrent.locks.ReentrantLock
 
+import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.conf.Configuration
@@ -147,7 +148,7 @@ private class RocksDBDoor(
       } finally watcher.closing()
     doubts.loadSucceeded()
     asLoaded = position
-    for (loaded <- asLoaded if !readOnly && loaded.id.nonEmpty) undo = Some(new Undo(inside, loaded.changes))
+    undo = asLoaded.filter(loaded => Undo.isWanted && !readOnly && loaded.id.nonEmpty).map(loaded => new Undo(inside, loaded.changes))
     watcher.loaded(version, (System.nanoTime() - start) / 1000000)
     result
   }
@@ -319,7 +320,7 @@ private class RocksDBDoor(
   /** Whether an open copy could do with the number of keys. */
   private def isWorthCounting: Boolean = conf.enableChangelogCheckpointing && conf.trackTotalNumberOfRows && !conf.rowChecksumEnabled
 
-  // All ways to write, but ranges that are deleted: after these nothing is taken back.
+  // All ways to write.
 
   override def put(
       key: Array[Byte], value: Array[Byte], cfName: String, includesPrefix: Boolean, deriveCfName: Boolean,
@@ -355,6 +356,13 @@ private class RocksDBDoor(
     super.remove(key, cfName, includesPrefix, deriveCfName, includesChecksum)
   }
 
+  /** What that deletes is not looked up: nothing is taken back after it. */
+  override def deleteRange(
+      beginKey: Array[Byte], endKey: Array[Byte], cfName: String, includesPrefix: Boolean, includesChecksum: Boolean): Unit = {
+    undo.foreach(_.giveUp())
+    super.deleteRange(beginKey, endKey, cfName, includesPrefix, includesChecksum)
+  }
+
   private def writes(key: Array[Byte], family: String, includesPrefix: Boolean): Unit =
     for (known <- undo) known.writes(key, Option.when(useColumnFamilies && !includesPrefix)(family))
 
@@ -366,10 +374,13 @@ private class RocksDBDoor(
     val task = Option(TaskContext.get())
     val isInnocent = task.exists(context => context.isInterrupted() || context.fetchFailed.nonEmpty)
     if (!isInnocent && task.exists(_.isFailed())) doubts.taskFailed() // a damaged file would fail its retry as well
-    val unchanged = asLoaded.filter(loaded => isInnocent && loaded.id.nonEmpty).flatMap(standsAgainAt)
     val lineage = lineageManager.getLineageForCurrVersion()
-    asLoaded = None
-    super.rollback()
+    val unchanged =
+      try asLoaded.filter(loaded => isInnocent && loaded.id.nonEmpty).flatMap(standsAgainAt)
+      finally {
+        asLoaded = None
+        super.rollback()
+      }
     for (kept <- unchanged) {
       lineageManager.resetLineage(lineage)
       loadedVersion = kept.version
@@ -404,7 +415,7 @@ private class RocksDBDoor(
   private def position: Option[Position] = {
     lock.lock() // a closed instance must not be asked
     try Option.when(!isClosed)(inside.db).flatMap(Option(_)).map { db =>
-      Position(loadedVersion, loadedStateStoreCkptId, db.getLatestSequenceNumber, allColumnFamilyNames)
+      Position(loadedVersion, loadedStateStoreCkptId, db.getLatestSequenceNumber, inside.families.asScala.toMap)
     } catch {
       case NonFatal(_) => None // another Spark's instance: what failed is opened anew, as stock does
     } finally lock.unlock()
@@ -412,7 +423,7 @@ private class RocksDBDoor(
 }
 
 /** What an instance has in it: RocksDB numbers all changes, so one that is still there has the same content. */
-private final case class Position(version: Long, id: Option[String], changes: Long, families: Set[String])
+private final case class Position(version: Long, id: Option[String], changes: Long, families: Map[Short, String])
 
 private object RocksDBDoor {
   def taskIsKilled: Boolean = Option(TaskContext.get()).exists(_.isInterrupted())

@@ -21,17 +21,18 @@ private final class Undo(inside: InsideRocksDB, first: Long) {
 
   /** Called before each write, by who writes. The key's bytes may be another key's soon. */
   def writes(key: Array[Byte], family: Option[String]): Unit = synchronized {
-    if (before.size == Undo.MostWrites || bytes > Undo.MostBytes) giveUp()
-    else if (isPossible)
+    if (isPossible)
       try {
         val whole = family.fold(key.clone())(inside.prefixed(key, _))
         val value = inside.db.get(whole)
-        bytes += whole.length + (if (value == null) 0 else value.length)
         before += whole -> value
+        bytes += whole.length + (if (value == null) 0 else value.length)
+        if (before.size > Undo.MostWrites || bytes > Undo.MostBytes) giveUp()
       } catch { case NonFatal(_) => giveUp() } // the write itself tells what is wrong
   }
 
-  private def giveUp(): Unit = {
+  /** Before a write that can not be taken back. */
+  def giveUp(): Unit = synchronized {
     isPossible = false
     before.clear()
   }
@@ -52,7 +53,10 @@ private final class Undo(inside: InsideRocksDB, first: Long) {
   }
 }
 
-private object Undo {
-  private val MostWrites = 1000
+object Undo {
+  /** Where standbys take over: who has none does not pay for it. */
+  @volatile var isWanted = false
+
+  private val MostWrites = 256
   private val MostBytes = 4 << 20
 }

@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
-import org.apache.spark.sql.execution.streaming.state.mooring.{Ending, ExecutorDoor, ListenerDoor, OpenStores, Rehearsal, StreamDoors, WarmUp}
+import org.apache.spark.sql.execution.streaming.state.mooring.{Ending, ExecutorDoor, ListenerDoor, OpenStores, Rehearsal, StreamDoors, Undo, WarmUp}
 
 /** The one switch: `spark.plugins=io.mooring.MooringPlugin`. */
 final class MooringPlugin extends SparkPlugin {
@@ -218,6 +218,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
       val fetchedASecond = settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue)
       // A newcomer has that time to warm up; its copies leave most of it to what they have to do.
       val unhurriedMs = math.min(10000L, settings.milliseconds("spark.mooring.processor.rebind.timeout") / 6)
+      Undo.isWanted = settings.copies > 0
       Copies.use(store.map(new Copies(_, fetchedASecond, mostOpen, unhurriedMs)))
       val streams = settings.count("spark.mooring.restore.streams")
       Prefetch.use(store.filter(_ => streams > 0).map(
@@ -262,6 +263,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
     firstReads.foreach(_.stop())
     versions.foreach(_.stop())
     Copies.use(None)
+    Undo.isWanted = false
     Prefetch.use(None)
     HostStores.use(None)
     ExecutorReports.through(None)

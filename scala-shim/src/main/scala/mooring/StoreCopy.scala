@@ -137,17 +137,19 @@ private final class StoreCopy(
     private def baseOf(changelog: String, versions: Seq[String]): (Option[String], Seq[String]) = {
       if (versions.isEmpty) throw new FileNotFoundException(s"$changelog.changelog names no earlier version")
       val base = versions.reverseIterator.find(name => present.contains(s"$name.zip"))
-        .orElse(versions.headOption.filter(hasSnapshot)).orElse(newestOf(versions))
+        .orElse(versions.headOption.filter(hasSnapshot)).orElse(newestUploadedLate(versions))
       if (base.isEmpty && !versions.head.startsWith("1_")) // only the first versions of all have no snapshot before them
         throw new FileNotFoundException(s"$directory has no snapshot before $changelog any more")
       base -> base.fold(versions)(found => versions.drop(versions.indexOf(found) + 1))
     }
 
-    /** One that was uploaded after the last of them was begun: they do not begin with it. */
-    private def newestOf(versions: Seq[String]): Option[String] = {
-      val there = directoryListing.map(_.getPath.getName).toSet
-      versions.reverseIterator.find(name => there.contains(s"$name.zip"))
-    }
+    /** After the last of them was begun, so that they do not begin with it. It is looked for when their first changelog is gone. */
+    private def newestUploadedLate(versions: Seq[String]): Option[String] =
+      if (fetch(s"${versions.head}.changelog").isDefined) None
+      else {
+        val there = directoryListing.map(_.getPath.getName).toSet
+        versions.reverseIterator.find(name => there.contains(s"$name.zip"))
+      }
 
     /** Before the first snapshot a lineage begins with a changelog. */
     private def hasSnapshot(name: String): Boolean = !withoutArchive.contains(name) && {
