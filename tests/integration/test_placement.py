@@ -125,9 +125,14 @@ def test_standby_takes_over_where_copies_are(tmp_path: Path) -> None:
         refused = here.answer(here.places(processor, HOSTS[2]), feeds=False)
         assert refused.status_code is StatusCode.BAD_REQUEST and "STANDBY" in refused.response_message
         copies = here.copied_at(processor)
-        answer = here.answer(here.places(processor, STANDBY))
+        moves = here.places(processor, STANDBY)
+        there.job.wait_until(
+            lambda: here.location_of(processor) in copies and there.load.is_obeyed(),
+            "the switch, between two batches",
+            60,
+        )
+        answer = here.answer(moves)
         assert answer.status_code is StatusCode.SUCCEEDED and "were fetched" not in answer.response_message, answer
-        there.job.wait_until(lambda: here.location_of(processor) in copies, "it to be shown where copies were", 30)
         there.load.feed(there.job)
         here.waits_for(processor, here.location_of(processor))
         there.wait_until_caught_up()
