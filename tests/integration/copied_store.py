@@ -112,11 +112,8 @@ class Store:
 
     def copy(self, version: int, is_counted: bool = False) -> None:
         """Open a copy at that version, which the next one's changelog names; maybe with its number of keys."""
-        files = self._jvm.io.mooring.MooringCheckpointFileManager(self.path, self._access.hadoopConf())
-        later = self._jvm.org.apache.hadoop.fs.Path(self.path, self.changelog(version + 1).name)
-        lineage = scala_object(self._jvm, f"{DOORS}.StateFiles").lineage(files, later, self._access.codec())
         copied = self._state.mooring.CopiedVersion(
-            lineage.versions(),
+            self._lineage_in(version + 1),
             self._has_column_families,
             self._jvm.scala.Option.apply(self.counts[version] if is_counted else None),
         )
@@ -197,18 +194,9 @@ class Store:
 
         `writes_late`: what the task's Python had begun to write comes after the roll-back.
         """
-        contexts = scala_object(self._jvm, "org.apache.spark.TaskContext")
-        task = contexts.empty()
-        contexts.setTaskContext(task)
-        try:
-            self._load(self._owner, version)
+        with self._failing_task(version, is_killed):
             if writes:
                 self._write()
-            if is_killed:
-                task.markInterrupted("killed")
-            self._owner.rollback()
-        finally:
-            contexts.unset()
         if writes_late:
             self._write()
         self._load(self._owner, version)
@@ -216,29 +204,30 @@ class Store:
 
     def killed_after(self, changes: int, draw: random.Random | None = None, deletes_ranges: bool = False) -> None:
         """A task has opened the last version, has made so many changes, of one key or drawn ones, and is killed."""
-        with self._killed_task():
+        with self._failing_task(len(self.ids) - 1):
             pairs = dict(self.pairs[-1])
             for _ in range(changes):
                 self._change(pairs, draw, deletes_ranges) if draw else self._write()
 
     def killed_when_it_has_made_the_family_anew(self) -> None:
         """A task has opened the last version, has removed the column family and made it again, and is killed."""
-        with self._killed_task():
+        with self._failing_task(len(self.ids) - 1):
             self._write()
             self._owner.removeColFamilyIfExists("default")
             self._owner.createColFamilyIfAbsent("default", False)
             self._write()
 
     @contextmanager
-    def _killed_task(self) -> Iterator[None]:
-        """It has opened the last version; at the end of the block it is killed, and rolls back."""
+    def _failing_task(self, version: int, is_killed: bool = True) -> Iterator[None]:
+        """It has opened that version; at the end of the block it fails, or is killed, and rolls back."""
         contexts = scala_object(self._jvm, "org.apache.spark.TaskContext")
         task = contexts.empty()
         contexts.setTaskContext(task)
         try:
-            self._load(self._owner, len(self.ids) - 1)
+            self._load(self._owner, version)
             yield
-            task.markInterrupted("killed")
+            if is_killed:
+                task.markInterrupted("killed")
             self._owner.rollback()
         finally:
             contexts.unset()
@@ -257,10 +246,15 @@ class Store:
 
     def named_by(self, version: int) -> list[int]:
         """The versions that its changelog says it builds on."""
+        lineage = self._lineage_in(version)
+        return [lineage.apply(number)._1() for number in range(lineage.size())]
+
+    def _lineage_in(self, version: int) -> Any:
+        """The versions and ids that its changelog begins with; a Scala sequence."""
         files = self._jvm.io.mooring.MooringCheckpointFileManager(self.path, self._access.hadoopConf())
         changelog = self._jvm.org.apache.hadoop.fs.Path(self.path, self.changelog(version).name)
-        lineage = scala_object(self._jvm, f"{DOORS}.StateFiles").lineage(files, changelog, self._access.codec())
-        return [lineage.versions().apply(number)._1() for number in range(lineage.versions().size())]
+        read = scala_object(self._jvm, f"{DOORS}.StateFiles").lineage(files, changelog, self._access.codec())
+        return read.versions()
 
     def files_fetched_by(self, host: Any, version: int) -> Any:
         """The names of what a host has that was told that it is about to open that version; a Scala set."""
