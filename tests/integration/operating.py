@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
@@ -148,9 +148,13 @@ def group_of(pid: int) -> int | None:
 
 @contextmanager
 def operated(
-    directory: Path, changelog: str, files: int = 18, conf: Mapping[str, str] | None = None
+    directory: Path,
+    changelog: str,
+    files: int = 18,
+    conf: Mapping[str, str] | None = None,
+    tasks: Sequence[int] = (2, 3, 3),
 ) -> Iterator[Operator]:
-    """A job on three hosts, each task kept once."""
+    """A job on three hosts, each task kept once; so many `tasks` its processors have at first."""
     load = Load(directory, files=files)
     with SparkCluster(hosts=3, executor_memory="768m", work_dir=directory / "cluster") as cluster:
         load.offer(2)
@@ -160,7 +164,7 @@ def operated(
             **first_plan_for(len(HOSTS)),
         }
         job = load.submit(cluster, {**own, **(conf or {})})
-        job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 120)
+        job.wait_until(lambda: load.sizes() == [*tasks], "the first plan", 120)
         load.feed(job)
         operator = Operator(cluster, load, job)
         yield operator

@@ -143,7 +143,7 @@ def _turn_of(fleet: Fleet, action: Action, turns: Turns) -> Seen | None:
     ended = fleet.restarts.get(str(action.request.uuid))  # by an agent before this one
     if ended is None and begun is not None and begun.phase == Phase.RESTARTING.label:
         ended = begun.source  # the JVM has given up to end it, or had not heard of it
-    if ended is not None or (action.begun is None and moves.is_where_it_is(fleet, action)):
+    if ended is not None or (action.begun is None and moves.is_to_restart(fleet, action)):
         source = now if ended is None else ended
         if source and turns.is_busy(source):
             return None

@@ -23,6 +23,8 @@ def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
     waiting = _waiting_at(fleet, executor.location) or _of_who_ends_at(fleet, executor.location)
     if waiting:
         known = replace(fleet, processors={**fleet.processors, **{p.id: _bound(p, executor) for p in waiting}})
+        if any(processor.location != executor.location for processor in waiting):
+            return ask_for_regrouping(known, now_ms)
         has_lent = fleet.replication_factor > 1 and any(query.is_released for query in fleet.queries.values())
         return ask_for_regrouping(known, now_ms) if has_lent else known
     return _with_newcomer(fleet, executor, now_ms)
@@ -134,7 +136,10 @@ def _of_the_last_run(executor: str | None) -> str:
 
 
 def _bind_as_the_jvm_has_it(fleet: Fleet, carriers: Mapping[str, str]) -> Fleet:
-    """An executor has several processors only where `carriers`, processor id to executor, says so."""
+    """An executor has several processors only where `carriers`, processor id to executor, says so.
+
+    Without host affinity that names all of them, as no task tells.
+    """
     for id, carrier in carriers.items():
         if id in fleet.processors and carrier in fleet.executors:
             fleet = fleet.with_processor(_bound(fleet.processors[id], fleet.executors[carrier]))
@@ -167,19 +172,24 @@ def _by_label(fleet: Fleet) -> dict[tuple[str, int], str]:
 
 def _waiting_at(fleet: Fleet, location: str) -> list[Processor]:
     """The processor with the most tasks, which has the most to lose, and those that were on one executor with it."""
-    waiting = [p for p in fleet.processors.values() if p.executor is None and p.location == location]
-    first = min(waiting, key=lambda p: (-_size(fleet, p), natural_order(p.id)), default=None)
+    waiting = [p for p in fleet.processors.values() if p.executor is None and _is_of(fleet, p, location)]
+    first = min(waiting, key=lambda p: (p.location != location, -_size(fleet, p), natural_order(p.id)), default=None)
     return [p for p in waiting if first and (p is first or (p.was_on and p.was_on == first.was_on))]
 
 
 def _of_who_ends_at(fleet: Fleet, location: str) -> list[Processor]:
     """The processors of an executor there that ends for an operator: its successor may come before it has gone."""
     ending = sorted(
-        {p.executor for p in fleet.processors.values() if p.executor and p.location == location}
+        {p.executor for p in fleet.processors.values() if p.executor and _is_of(fleet, p, location)}
         & set(fleet.restarts.values()),
         key=natural_order,
     )
     return [p for p in fleet.processors.values() if ending and p.executor == ending[0]]
+
+
+def _is_of(fleet: Fleet, processor: Processor, location: str) -> bool:
+    """Whether an executor there may have it: any may where no task has a place."""
+    return processor.location == location or not fleet.has_host_affinity
 
 
 def _size(fleet: Fleet, processor: Processor) -> int:

@@ -98,7 +98,7 @@ def _word_kept(mind: Mind) -> tuple[Mind, list[Order]]:
         application=fleet.application,
         stopped=fleet.stopped_standbys,
         spare=frozenset(id for id, processor in fleet.processors.items() if processor.is_spare),
-        carriers={id: executor for id, executor in executor_of.items() if times[executor] > 1},
+        carriers={id: one for id, one in executor_of.items() if times[one] > 1 or not fleet.has_host_affinity},
         under_way={
             uuid: begun for uuid, begun in mind.desk.begun.items() if uuid not in mind.desk.done_with
         }  # also of requests that this agent has not read yet, or not begun again
@@ -223,7 +223,7 @@ def _query(fleet: Fleet, event: events.QueryPlanned) -> Query:
         name=event.name,
         label=_label(fleet, event),
         checkpoint=event.checkpoint,
-        partitions=event.partitions,
+        partitions=event.partitions if fleet.has_host_affinity else {},
         planned_at_ms=event.at_ms,
         batch=event.batch - 1,
         has_rocksdb=event.provider == events.OUR_PROVIDER,

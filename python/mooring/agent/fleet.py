@@ -149,7 +149,8 @@ class StandbyCounts:
 class Fleet:
     """Everything the core decides from.
 
-    With a `replication_factor` of n each task has n - 1 standbys.
+    With a `replication_factor` of n each task has n - 1 standbys. Without `has_host_affinity` tasks are no processor's:
+    Spark runs them where it likes.
     `store_bytes` maps checkpoint and partition to the measured bytes of each of its stores; it outlives a query's run,
     as executors do not repeat themselves. `remembered_bytes` maps task name to bytes, as the last run left them.
     `changed_tasks` are those that the newest job model gives to another processor than the one before, or that are new.
@@ -175,6 +176,7 @@ class Fleet:
     timing: Timing = Timing()
     grouping: GrouperChoice = DEFAULT_GROUPER
     replication_factor: int = 1
+    has_host_affinity: bool = True
     application: str = ""
     attempt: str = ""
     executors: Mapping[str, Executor] = field(default_factory=dict)
@@ -267,7 +269,9 @@ class Fleet:
         return id if id in self.processors else self.standby_ids().get(id, (id, 0))[0]
 
     def without_wishes_of_the_gone(self) -> Fleet:
-        """With what operators said of standbys of processors that are there."""
+        """With what operators said of standbys of processors that are there; all of it, without host affinity."""
+        if not self.has_host_affinity:
+            return self
         known = self.standby_ids()
         return replace(
             self,

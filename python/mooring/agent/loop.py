@@ -174,7 +174,8 @@ class Agent:
             self._mind.fleet,
             timing=timing,
             grouping=self._choose_grouper(settings),
-            replication_factor=settings.standby_replication_factor,
+            replication_factor=settings.standby_replication_factor if settings.host_affinity_enabled else 1,
+            has_host_affinity=settings.host_affinity_enabled,
             most_receivers=settings.moves_max_concurrent,
         )
         self._mind = replace(

@@ -50,10 +50,10 @@ class Patience:
 PATIENCE: Final = Patience()
 
 
-def is_where_it_is(fleet: Fleet, action: Action) -> bool:
-    """Whether the destination is the place of the processor: then it is restarted there."""
-    destination = action.request.destination_host
-    return destination in (LAST_SEEN, fleet.processors[action.request.processor_id].location)
+def is_to_restart(fleet: Fleet, action: Action) -> bool:
+    """Whether it is done by a restart: the destination is the processor's place, or it has no tasks that could move."""
+    here = fleet.processors[action.request.processor_id].location
+    return not fleet.has_host_affinity or action.request.destination_host in (LAST_SEEN, here)
 
 
 def reserved(

@@ -46,7 +46,7 @@ def regrouped(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[str]]:
     """
     if not fleet.processors:
         return without_regrouping(fleet), []
-    queries = {query.label: query.tasks for query in fleet.queries.values()}
+    queries = {query.label: query.tasks for query in fleet.queries.values() if query.task_count}
     if not queries:
         idle = [ContainerModel.of(id, [], LocationId(place)) for id, place in fleet.places.items()]
         return in_force(without_regrouping(fleet), idle), []

@@ -13,6 +13,7 @@ from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, ContainerPlacementRe
 
 _NAMED = 20  # processors or hosts in a message
 _HOST = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:/%\[\]-]+")
+_NO_PLACES = "spark.mooring.host.affinity.enabled is false"
 _NO_COPIES = "spark.mooring.standby.replication.factor is 1"
 
 
@@ -35,6 +36,8 @@ def refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | No
 def lasting_refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
     """Why it can not be done whatever becomes of the requests before it; None when it can, or may come to it."""
     id, destination = request.processor_id, request.destination_host
+    if not fleet.has_host_affinity and (request.standby or request.host_action or destination != ANY_HOST):
+        return f"{_NO_PLACES}: expected a processor and {ANY_HOST}, as no task has a place of its own"
     if request.host_action is not None:
         return None
     if request.standby is not None:

@@ -99,7 +99,7 @@ class Turns:
         request, fleet = action.request, self._fleet
         if action.is_under_way or request.standby is not None or request.processor_id not in fleet.processors:
             return ""
-        return (fleet.processors[request.processor_id].executor or "") if moves.is_where_it_is(fleet, action) else ""
+        return (fleet.processors[request.processor_id].executor or "") if moves.is_to_restart(fleet, action) else ""
 
 
 def _sharing(fleet: Fleet) -> dict[str, set[str]]:

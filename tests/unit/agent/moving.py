@@ -57,7 +57,12 @@ def a_new_agent(story: Story, word: OperatorsWord | None = None) -> Desks:
     """One that is told what is true now, with what the last one has kept, unless another one has kept a later word."""
     old = story.mind
     word = word or kept_word(story) or OperatorsWord()
-    fleet = Fleet(timing=TIMING, replication_factor=old.fleet.replication_factor, application=old.fleet.application)
+    fleet = Fleet(
+        timing=TIMING,
+        replication_factor=old.fleet.replication_factor,
+        has_host_affinity=old.fleet.has_host_affinity,
+        application=old.fleet.application,
+    )
     mind = Mind(fleet=fleet)
     wanted = {(q, p): row[0] for q, rows in story.rows.items() for p, row in rows.items()}
     mind = absorb(mind, events.PlanInForce(story.now_ms, old.obeyed_version, wanted, old.obeyed_version))

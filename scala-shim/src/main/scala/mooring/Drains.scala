@@ -127,7 +127,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
       isAwaited = false
     }
     if (isToEnd && !patience.isHopeful)
-      refusals.put(door.checkpoint, "it is to be drained at its start, and there is no agent to say when: see spark.mooring.host.affinity.enabled and spark.mooring.agent.python")
+      refusals.put(door.checkpoint, "it is to be drained at its start, and there is no agent to say when: see spark.mooring.agent.python")
     else if (isToEnd || isAsked(door)) {
       val valve = DrainValve.beginAtStart(door, Ending.Drained, Intake.Later(() => patience.isHopeful, isToEnd), new Told(door))
       if (!isToEnd) valve.foreach(one => held.put(door.runId, door -> one))

@@ -20,7 +20,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private val placing = settings.isOn("spark.mooring.host.affinity.enabled")
 
   /** None where the metadata store is this driver's alone. */
-  val leadership: Option[Leadership] = Option.when(placing && Leadership.isShared(settings.text("spark.mooring.metadata")))(
+  val leadership: Option[Leadership] = Option.when(Leadership.isShared(settings.text("spark.mooring.metadata")))(
     new Leadership(Driver.FirstWordMs, Driver.RenewedWordMs, Driver.ContestedMs))
 
   val table = new PlacementTable
@@ -40,7 +40,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
   private val patience = new Patience(settings.milliseconds("spark.mooring.host.affinity.wait"), () => mayBeTold)
   private val prefetches = Option.when(placing && settings.count("spark.mooring.restore.streams") > 0)(new Prefetches(context, table))
-  val queries = new QueryWatch(bridge, table, standbys, prefetches, patience)
+  val queries = new QueryWatch(bridge, table, standbys, prefetches, patience, placing)
 
   val drains = new Drains(bridge, () => context.applicationId, settings.text("spark.mooring.resume.drained").getOrElse("false"),
     settings.isOn("spark.mooring.drain.on.start"), patience)
@@ -49,11 +49,10 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   ListenerDoor.add(context, cluster)
   stuckTasks.foreach(ListenerDoor.add(context, _))
   Bridge.current = bridge
-  private val agent: Option[AgentProcess] = if (placing) Some(new AgentProcess(conf, bridge,
-    settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000))
-  else None
+  private val agent = new AgentProcess(conf, bridge,
+    settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000)
 
-  if (placing && settings.isOn("spark.mooring.drain.on.sigterm")) new DrainOnTerm(bridge, () => mayBeTold, () => bridge.running.size, () => drains.timesOver)
+  if (settings.isOn("spark.mooring.drain.on.sigterm")) new DrainOnTerm(bridge, () => mayBeTold, () => bridge.running.size, () => drains.timesOver)
 
   /** A standby waits here, before any executor is asked for. The answer is what is wrong with a setting, if anything. */
   def awaitTurn(): Option[String] = leadership.flatMap { election =>
@@ -63,7 +62,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   }
 
   /** Whether an agent is there, or comes, to tell of the election. */
-  def mayBeTold: Boolean = agent.exists(_.isComing)
+  def mayBeTold: Boolean = agent.isComing
 
   private def mooringSettings = conf.getAll.toMap.filter(_._1.startsWith(Names.Prefix))
 
@@ -127,7 +126,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     liveness.foreach(_.stop())
     stuckTasks.foreach(_.stop())
     standbys.foreach(_.stop())
-    agent.foreach(_.stop())
+    agent.stop()
   }
 }
 

@@ -39,9 +39,10 @@ private object QueryStartWatch {
   def about(run: String): String = s"checkpoint of $run"
 }
 
-/** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch. */
+/** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch if there is any. */
 final class QueryWatch(
-    bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], patience: Patience) {
+    bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], patience: Patience,
+    placing: Boolean) {
   private val runs = new ConcurrentHashMap[String, String]() // query id -> the newest run's; written with the lock
   private val planned = ConcurrentHashMap.newKeySet[String]() // run ids
   private val computed = new ConcurrentHashMap[String, Long]() // query id -> the last batch of which a task was sent
@@ -81,7 +82,7 @@ final class QueryWatch(
     Daemon.start(s"mooring-start-${query.id}")(Aside.otherwise("look at a query that starts", ()) {
       val (door, operators) = look.get()
       if (operators.nonEmpty && tellOnce(query.id, run, Some(door), operators)) {
-        val hasPlan = table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful && runs.get(query.id) == run)
+        val hasPlan = placing && table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful && runs.get(query.id) == run)
         if (hasPlan && runs.get(query.id) == run) prefetches.foreach(_.begin(door, operators))
       }
     })
@@ -107,7 +108,7 @@ final class QueryWatch(
       synchronized(runs.put(query, run))
       tellOnce(query, run, door, operators)
       standbys.foreach(_.planned(query, run, operators))
-      val hasPlan = !patience.isHopeful || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isHopeful))
+      val hasPlan = !placing || !patience.isHopeful || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isHopeful))
       for (running <- door) prefetches.foreach(_.begin(running, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
       if (!hasPlan) Say.warn(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
     }
