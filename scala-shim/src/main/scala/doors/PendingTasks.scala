@@ -4,7 +4,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.{MapOutputTrackerMaster, SparkContext}
 import org.apache.spark.broadcast.Broadcast
-import org.apache.spark.scheduler.{ShuffleMapStage, Task, TaskLocality, TaskSchedulerImpl, TaskSetManager}
+import org.apache.spark.scheduler.{ShuffleMapStage, StageInfo, Task, TaskLocality, TaskSchedulerImpl, TaskSetManager}
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 
 /** The tasks of running stages that Spark has not started yet, or will start again. */
@@ -66,6 +66,8 @@ object PendingTasks {
     }
     case _ => // somebody else's scheduler
   }
+
+  def makesShuffleFiles(stage: StageInfo): Boolean = stage.shuffleDepId.isDefined
 
   /** Whether shuffle files that the stage reads are to be made again. */
   def lackShuffleFiles(context: SparkContext, stage: Int): Boolean = writersFor(context, stage).exists(!_.isAvailable)

@@ -1,0 +1,101 @@
+"""Tasks before state that began just before an executor was lost run again: in one JVM, where none is really lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from mooring.testing.probes import wait_until
+from tests.integration.copied_store import DOORS, scala_object, scala_session
+
+BEGUN, QUERY = "mooring.test.begun", "sql.streaming.queryId"
+numbers = count(7)
+
+
+@pytest.fixture(scope="module")
+def session(jvm: Any) -> Iterator[Any]:
+    with scala_session(jvm, "stuck", {"spark.sql.adaptive.enabled": "false"}) as session:
+        Job(jvm, session, 0).ends()  # the next one's code is compiled
+        yield session
+
+
+@pytest.fixture
+def stuck(jvm: Any, session: Any) -> Iterator[Any]:
+    listener = jvm.io.mooring.StuckTasks(session.sparkContext())
+    scala_object(jvm, f"{DOORS}.ListenerDoor").add(session.sparkContext(), listener)
+    yield listener
+    listener.stop()
+    session.sparkContext().removeSparkListener(listener)
+    session.sparkContext().setLocalProperty(QUERY, None)
+
+
+class Job:
+    """One task that sleeps for so long before it writes a shuffle; it is about to sleep when this has been made."""
+
+    def __init__(self, jvm: Any, session: Any, milliseconds: int) -> None:
+        self._jvm = jvm
+        jvm.java.lang.System.clearProperty(BEGUN)
+        now = "java_method('java.lang.System', 'nanoTime')"
+        begins = f"java_method('java.lang.System', 'setProperty', '{BEGUN}', {now})"
+        sleeps = f"java_method('java.lang.Thread', 'sleep', bigint({milliseconds}))"
+        rows = f"SELECT {begins} AS begun, {sleeps} AS slept FROM range(0, 1, 1, 2)"  # one partition needs none
+        self._counted = session.sql(f"SELECT count(*) FROM ({rows}) GROUP BY begun, slept").javaRDD().countAsync()
+        wait_until(lambda: self._begun() is not None, "the job's task", interval=0.01)
+        self.first = self._begun()
+
+    def begins_again(self, within_seconds: float) -> bool:
+        end = time.monotonic() + within_seconds
+        while self._begun() == self.first and time.monotonic() < end:
+            time.sleep(0.02)
+        return self._begun() != self.first
+
+    def ends(self) -> None:
+        assert self._counted.get() == 1
+
+    def _begun(self) -> str | None:
+        return self._jvm.java.lang.System.getProperty(BEGUN)
+
+
+def is_lost(jvm: Any, stuck: Any, in_ms: int = 0, silent_ms: int = 0) -> None:
+    """The driver hears of a loss; executors' ids are not used again."""
+    executor = str(next(numbers))
+    if silent_ms:
+        stuck.isSilent(executor, silent_ms)
+    at_ms = time.time_ns() // 1_000_000 + in_ms
+    stuck.onExecutorRemoved(jvm.org.apache.spark.scheduler.SparkListenerExecutorRemoved(at_ms, executor, "killed"))
+
+
+def test_a_task_of_a_query_that_began_just_before_the_loss_is_run_again(jvm: Any, session: Any, stuck: Any) -> None:
+    session.sparkContext().setLocalProperty(QUERY, "of a test")
+    job = Job(jvm, session, 2_000)
+    is_lost(jvm, stuck)
+    assert job.begins_again(within_seconds=1.5)
+    job.ends()
+
+
+def test_one_that_began_earlier_or_later_goes_on(jvm: Any, session: Any, stuck: Any) -> None:
+    session.sparkContext().setLocalProperty(QUERY, "of a test")
+    job = Job(jvm, session, 2_000)
+    is_lost(jvm, stuck, in_ms=2_000)
+    is_lost(jvm, stuck, in_ms=-2_000)
+    assert not job.begins_again(within_seconds=1.5)
+    job.ends()
+
+
+def test_one_that_is_not_of_a_query_goes_on(jvm: Any, session: Any, stuck: Any) -> None:
+    job = Job(jvm, session, 2_000)
+    is_lost(jvm, stuck)
+    assert not job.begins_again(within_seconds=1.5)
+    job.ends()
+
+
+def test_one_that_began_while_the_executor_was_silent_is_run_again(jvm: Any, session: Any, stuck: Any) -> None:
+    session.sparkContext().setLocalProperty(QUERY, "of a test")
+    job = Job(jvm, session, 2_000)
+    is_lost(jvm, stuck, in_ms=2_000, silent_ms=5_000)
+    assert job.begins_again(within_seconds=1.5)
+    job.ends()
