@@ -39,56 +39,63 @@ class Job:
     def __init__(self, jvm: Any, session: Any, milliseconds: int) -> None:
         self._jvm = jvm
         jvm.java.lang.System.clearProperty(BEGUN)
-        now = "java_method('java.lang.System', 'nanoTime')"
+        now = "java_method('java.lang.System', 'currentTimeMillis')"
         begins = f"java_method('java.lang.System', 'setProperty', '{BEGUN}', {now})"
         sleeps = f"java_method('java.lang.Thread', 'sleep', bigint({milliseconds}))"
         rows = f"SELECT {begins} AS begun, {sleeps} AS slept FROM range(0, 1, 1, 2)"  # one partition needs none
         self._counted = session.sql(f"SELECT count(*) FROM ({rows}) GROUP BY begun, slept").javaRDD().countAsync()
-        wait_until(lambda: self._begun() is not None, "the job's task", interval=0.01)
-        self.first = self._begun()
+        wait_until(lambda: self.begun_ms() > 0, "the job's task", interval=0.01)
+        self.last_ms = self.begun_ms()
 
     def begins_again(self, within_seconds: float) -> bool:
         end = time.monotonic() + within_seconds
-        while self._begun() == self.first and time.monotonic() < end:
+        while self.begun_ms() == self.last_ms and time.monotonic() < end:
             time.sleep(0.02)
-        return self._begun() != self.first
+        return self.begun_ms() != self.last_ms
 
     def ends(self) -> None:
         assert self._counted.get() == 1
 
-    def _begun(self) -> str | None:
-        return self._jvm.java.lang.System.getProperty(BEGUN)
+    def begun_ms(self) -> int:
+        """Milliseconds since 1970; 0 before that."""
+        return int(self._jvm.java.lang.System.getProperty(BEGUN) or 0)
 
 
-def is_lost(jvm: Any, stuck: Any, in_ms: int = 0, silent_ms: int = 0) -> None:
+def is_lost(jvm: Any, stuck: Any, at_ms: int, silent_ms: int = 0) -> None:
     """The driver hears of a loss; executors' ids are not used again."""
     executor = str(next(numbers))
     if silent_ms:
         stuck.isSilent(executor, silent_ms)
-    at_ms = time.time_ns() // 1_000_000 + in_ms
-    stuck.onExecutorRemoved(jvm.org.apache.spark.scheduler.SparkListenerExecutorRemoved(at_ms, executor, "killed"))
+    events = jvm.org.apache.spark.scheduler
+    of_executor = scala_object(jvm, "org.apache.spark.storage.BlockManagerId")
+    of_executor = of_executor.apply(executor, "127.0.0.2", 7077, jvm.scala.Option.apply(None))
+    stuck.onBlockManagerRemoved(events.SparkListenerBlockManagerRemoved(at_ms, of_executor))
+    stuck.onExecutorRemoved(events.SparkListenerExecutorRemoved(at_ms, executor, "killed"))
 
 
 def test_a_task_of_a_query_that_began_just_before_the_loss_is_run_again(jvm: Any, session: Any, stuck: Any) -> None:
     session.sparkContext().setLocalProperty(QUERY, "of a test")
     job = Job(jvm, session, 2_000)
-    is_lost(jvm, stuck)
+    is_lost(jvm, stuck, job.last_ms + 50)
     assert job.begins_again(within_seconds=1.5)
+    job.last_ms = job.begun_ms()
+    is_lost(jvm, stuck, job.last_ms + 50)
+    assert not job.begins_again(within_seconds=1.5), "but once"
     job.ends()
 
 
 def test_one_that_began_earlier_or_later_goes_on(jvm: Any, session: Any, stuck: Any) -> None:
     session.sparkContext().setLocalProperty(QUERY, "of a test")
     job = Job(jvm, session, 2_000)
-    is_lost(jvm, stuck, in_ms=2_000)
-    is_lost(jvm, stuck, in_ms=-2_000)
+    is_lost(jvm, stuck, job.last_ms + 2_000)
+    is_lost(jvm, stuck, job.last_ms - 2_000)
     assert not job.begins_again(within_seconds=1.5)
     job.ends()
 
 
 def test_one_that_is_not_of_a_query_goes_on(jvm: Any, session: Any, stuck: Any) -> None:
     job = Job(jvm, session, 2_000)
-    is_lost(jvm, stuck)
+    is_lost(jvm, stuck, job.last_ms + 50)
     assert not job.begins_again(within_seconds=1.5)
     job.ends()
 
@@ -96,6 +103,6 @@ def test_one_that_is_not_of_a_query_goes_on(jvm: Any, session: Any, stuck: Any) 
 def test_one_that_began_while_the_executor_was_silent_is_run_again(jvm: Any, session: Any, stuck: Any) -> None:
     session.sparkContext().setLocalProperty(QUERY, "of a test")
     job = Job(jvm, session, 2_000)
-    is_lost(jvm, stuck, in_ms=2_000, silent_ms=5_000)
+    is_lost(jvm, stuck, job.last_ms + 8_000, silent_ms=5_000)
     assert job.begins_again(within_seconds=1.5)
     job.ends()

@@ -67,7 +67,8 @@ object PendingTasks {
     case _ => // somebody else's scheduler
   }
 
-  def makesShuffleFiles(stage: StageInfo): Boolean = stage.shuffleDepId.isDefined
+  /** None of a barrier stage, which begins anew as a whole when one of its tasks is killed. */
+  def makesShuffleFiles(stage: StageInfo): Boolean = stage.shuffleDepId.isDefined && !stage.rddInfos.exists(_.isBarrier)
 
   /** Whether shuffle files that the stage reads are to be made again. */
   def lackShuffleFiles(context: SparkContext, stage: Int): Boolean = writersFor(context, stage).exists(!_.isAvailable)

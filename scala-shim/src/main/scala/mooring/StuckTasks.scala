@@ -15,14 +15,15 @@ import org.apache.spark.scheduler.mooring.PendingTasks
  * run again, and asks anew where that is; to be killed so does not count as a failure.
  *
  * Only tasks that began not long before the loss are meant: reading comes first, and what is killed is lost. Those with
- * state read shuffle files. Those before them, which make such files, read broadcasts, in their first milliseconds; tasks
- * with state as well, but these are left to it: it may take long to open their state again.
+ * state read shuffle files. Those before them, which make such files, read broadcasts, in their first milliseconds, and are
+ * killed once at most; tasks with state read them as well, but it may take long to open their state again.
  */
 final class StuckTasks(context: SparkContext) extends SparkListener {
   private val stages = new ConcurrentHashMap[Int, Boolean]() // those that are looked at -> whether they hold state
   private val running = new ConcurrentHashMap[Long, Running]() // by task id; of these stages
   private val silence = new ConcurrentHashMap[String, Long]() // executor that was given up -> its milliseconds of silence
   private val gone = ConcurrentHashMap.newKeySet[String]() // ids are not used again
+  private val forgotten = ConcurrentHashMap.newKeySet[String]() // the same: nobody is told to read from these any more
 
   private val later = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-stuck-tasks"))
 
@@ -33,48 +34,72 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
   override def onStageSubmitted(submitted: SparkListenerStageSubmitted): Unit = {
     val stage = submitted.stageInfo
     val isOfQuery = Option(submitted.properties).exists(_.getProperty(Names.QueryIdProperty) != null)
-    if (stage.parentIds.nonEmpty && PlacedStages.isPlaced(stage)) stages.put(stage.stageId, true)
-    else if (isOfQuery && PendingTasks.makesShuffleFiles(stage)) stages.put(stage.stageId, false)
+    val holdsState =
+      if (PlacedStages.isPlaced(stage)) Option.when(stage.parentIds.nonEmpty)(true)
+      else Option.when(isOfQuery && PendingTasks.makesShuffleFiles(stage))(false)
+    holdsState.foreach(stages.put(stage.stageId, _))
   }
 
   override def onStageCompleted(completed: SparkListenerStageCompleted): Unit = stages.remove(completed.stageInfo.stageId)
 
-  override def onTaskStart(start: SparkListenerTaskStart): Unit =
-    for (holdsState <- Option(stages.get(start.stageId)))
-      running.put(start.taskInfo.taskId, Running(start.stageId, holdsState, start.taskInfo.launchTime))
+  override def onTaskStart(start: SparkListenerTaskStart): Unit = for (holdsState <- Option(stages.get(start.stageId))) {
+    val task = start.taskInfo
+    running.put(task.taskId, Running(start.stageId, holdsState, task.launchTime, isFirst = task.attemptNumber == 0))
+  }
 
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = running.remove(end.taskInfo.taskId)
 
   /** Once for each executor: Kubernetes has it removed again when its pod is deleted. */
-  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = if (gone.add(removed.executorId))
-    look(Loss(removed.executorId, removed.time, Option(silence.remove(removed.executorId))), StuckTasks.PausesMs)
+  override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = if (gone.add(removed.executorId)) {
+    val loss = lossOf(removed.executorId, removed.time)
+    look(loss, wasSilent = loss.silentMs.isDefined, StuckTasks.PausesMs)
+  }
+
+  /** With some cluster managers well before the other. */
+  override def onBlockManagerRemoved(removed: SparkListenerBlockManagerRemoved): Unit = {
+    val executor = removed.blockManagerId.executorId
+    if (forgotten.add(executor)) after(StuckTasks.PausesMs.head)(freeThoseBeforeState(lossOf(executor, removed.time)))
+  }
+
+  private def lossOf(executor: String, atMs: Long): Loss = Loss(executor, atMs, Option(silence.get(executor)))
+
+  private def after(pauseMs: Long)(free: => Unit): Unit = if (!later.isShutdown) { // else the application ends
+    val freeing: Runnable = () => Aside.otherwise("freeing of stuck tasks", ())(free)
+    later.schedule(freeing, pauseMs, TimeUnit.MILLISECONDS)
+    ()
+  }
 
   /** Spark takes note of the lost files in its own time: in 0.2 s as a rule, later when its scheduler is busy. */
-  private def look(loss: Loss, pauses: List[Long]): Unit =
-    for (pause <- pauses.headOption if !later.isShutdown) { // the application ends
-      val freeing: Runnable = () => Aside.otherwise("freeing of stuck tasks", ()) {
-        if (!free(loss, isFirst = pauses eq StuckTasks.PausesMs)) look(loss, pauses.tail)
-      }
-      later.schedule(freeing, pause, TimeUnit.MILLISECONDS)
-    }
+  private def look(loss: Loss, wasSilent: Boolean, pauses: List[Long]): Unit =
+    for (pause <- pauses.headOption) after(pause)(if (!free(loss, wasSilent)) look(loss, wasSilent = false, pauses.tail))
 
-  /** Those with state as well that began after the loss and were still told of its files. */
-  private def free(loss: Loss, isFirst: Boolean): Boolean = {
+  /** Those as well that began after the loss and were still told of its files. */
+  private def free(loss: Loss, wasSilent: Boolean): Boolean = {
     PendingTasks.askAnew(context)
-    val tasks = running.asScala.toSeq
-    val lacking = tasks.collect { case (_, task) if task.holdsState => task.stage }.toSet.filter(PendingTasks.lackShuffleFiles(context, _))
-    val wasSilent = isFirst && loss.silentMs.isDefined
-    val stuck = tasks.collect {
-      case (id, task) if task.holdsState && task.began >= loss.sinceMs - StuckTasks.ReadingMs && (wasSilent || lacking(task.stage)) => id
-      case (id, task) if !task.holdsState && isFirst && task.began >= loss.sinceMs - StuckTasks.BeginningMs && task.began <= loss.atMs => id
-    }
-    if (stuck.nonEmpty) Say.info(s"tasks ${stuck.mkString(", ")} may wait for executor ${loss.executor}, which is gone: they are run again")
-    stuck.foreach(context.killTaskAttempt(_, interruptThread = true, s"may wait for executor ${loss.executor}, which is gone"))
+    val withState = running.asScala.filter(_._2.holdsState)
+    val lacking = withState.values.map(_.stage).toSet.filter(PendingTasks.lackShuffleFiles(context, _))
+    kill(loss, withState.collect {
+      case (id, task) if task.began >= loss.sinceMs - StuckTasks.ReadingMs && (wasSilent || lacking(task.stage)) => id
+    })
     lacking.nonEmpty
+  }
+
+  /** Those that have not come to an end meanwhile. */
+  private def freeThoseBeforeState(loss: Loss): Unit = {
+    val since = loss.sinceMs - (if (loss.silentMs.isDefined) StuckTasks.ReadingMs else StuckTasks.BeginningMs)
+    kill(loss, running.asScala.collect {
+      case (id, task) if !task.holdsState && task.isFirst && task.began >= since && task.began <= loss.atMs => id
+    })
+  }
+
+  private def kill(loss: Loss, stuck: Iterable[Long]): Unit = {
+    val why = s"may wait for executor ${loss.executor}, which is gone"
+    if (stuck.nonEmpty) Say.info(s"tasks ${stuck.mkString(", ")} $why: they are run again")
+    stuck.foreach(context.killTaskAttempt(_, interruptThread = true, why))
   }
 }
 
-private final case class Running(stage: Int, holdsState: Boolean, began: Long)
+private final case class Running(stage: Int, holdsState: Boolean, began: Long, isFirst: Boolean)
 
 private final case class Loss(executor: String, atMs: Long, silentMs: Option[Long]) {
   /** When it was heard of last. */
@@ -84,5 +109,5 @@ private final case class Loss(executor: String, atMs: Long, silentMs: Option[Lon
 object StuckTasks {
   private val PausesMs = List(200L, 800L, 2000L)
   private val ReadingMs = 10000L
-  private val BeginningMs = 500L // a loss is noticed in 0.05 to 0.15 s
+  private val BeginningMs = 500L // that an executor was killed is noticed in 0.05 to 0.15 s
 }
