@@ -7,7 +7,9 @@ is killed has an even share of the partitions, or what is nearest to it. What is
 open a lost partition on another executor; the parts are those of the partition that was open last.
 
     kill-to-commit-seconds   from the kill to that batch's file in the checkpoint's commits
-    detection-seconds        of that, until the driver says that the executor is lost
+    next-commit-seconds      from the kill to the next commit at all: sooner where the batch under way has done already
+                             what the killed executor was to do
+    detection-seconds        of the first, until the driver says that the executor is lost
     scheduling-seconds       from there until the task starts on another executor
     open-seconds             Loading to Loaded of its state store
     catch-up-seconds         the rest

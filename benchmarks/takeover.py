@@ -121,6 +121,7 @@ def figures_of(
 
     return {
         "kill-to-commit-seconds": end - kill.at,
+        "next-commit-seconds": min(time for time in commits.values() if time >= kill.at) - kill.at,
         "detection-seconds": told - kill.at,
         "scheduling-seconds": slowest.started / 1000 - told,
         "open-seconds": slowest.opening.seconds,

@@ -44,8 +44,9 @@ def test_the_batch_that_counts_is_the_first_that_opened_a_lost_partition_elsewhe
         "1": log(opening(0, 100, 5, version=8), opening(1, 1500, 100), opening(1, 2500, 5, version=10)),
         "2": log(opening(1, -300, 20, version=8), opening(4, 2, 3, version=8)),  # its last words
     }
-    seen = figures_of(KILL, logs, {"2": at(50)}, commits(batch_8=0.3, batch_9=2.0, batch_10=3.0), is_stock=True)
+    seen = figures_of(KILL, logs, {"2": at(50)}, commits(batch_7=-0.8, batch_8=0.3, batch_9=2.0, batch_10=3.0), True)
     assert seen["kill-to-commit-seconds"] == 2.0
+    assert seen["next-commit-seconds"] == pytest.approx(0.3)
 
 
 def test_of_several_attempts_at_a_partition_the_last_counts_and_of_its_openings_the_first():
