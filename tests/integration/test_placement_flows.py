@@ -103,7 +103,7 @@ def test_a_move_outlives_the_application(tmp_path: Path) -> None:
 @contextmanager
 def two_copies_on_four_hosts(directory: Path) -> Iterator[tuple[Warm, Operator]]:
     """A job whose tasks have two standbys each."""
-    load = Load(directory, files=60)
+    load = Load(directory, files=30)
     conf = {
         CHANGELOG: "true",
         "spark.mooring.standby.replication.factor": "3",
