@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -47,14 +46,14 @@ class Job:
         wait_until(lambda: self.begun_ms() > 0, "the job's task", interval=0.01)
         self.last_ms = self.begun_ms()
 
-    def begins_again(self, within_seconds: float) -> bool:
-        end = time.monotonic() + within_seconds
-        while self.begun_ms() == self.last_ms and time.monotonic() < end:
-            time.sleep(0.02)
-        return self.begun_ms() != self.last_ms
+    def begins_again(self) -> None:
+        wait_until(lambda: self.begun_ms() != self.last_ms, "the task to be run again", 1.5, interval=0.01)
+        self.last_ms = self.begun_ms()
 
     def ends(self) -> None:
+        """And has not been run again."""
         assert self._counted.get() == 1
+        assert self.begun_ms() == self.last_ms
 
     def begun_ms(self) -> int:
         """Milliseconds since 1970; 0 before that."""
@@ -77,10 +76,8 @@ def test_a_task_of_a_query_that_began_just_before_the_loss_is_run_again(jvm: Any
     session.sparkContext().setLocalProperty(QUERY, "of a test")
     job = Job(jvm, session, 2_000)
     is_lost(jvm, stuck, job.last_ms + 50)
-    assert job.begins_again(within_seconds=1.5)
-    job.last_ms = job.begun_ms()
-    is_lost(jvm, stuck, job.last_ms + 50)
-    assert not job.begins_again(within_seconds=1.5), "but once"
+    job.begins_again()
+    is_lost(jvm, stuck, job.last_ms + 50)  # but once
     job.ends()
 
 
@@ -89,14 +86,12 @@ def test_one_that_began_earlier_or_later_goes_on(jvm: Any, session: Any, stuck: 
     job = Job(jvm, session, 2_000)
     is_lost(jvm, stuck, job.last_ms + 2_000)
     is_lost(jvm, stuck, job.last_ms - 2_000)
-    assert not job.begins_again(within_seconds=1.5)
     job.ends()
 
 
 def test_one_that_is_not_of_a_query_goes_on(jvm: Any, session: Any, stuck: Any) -> None:
     job = Job(jvm, session, 2_000)
     is_lost(jvm, stuck, job.last_ms + 50)
-    assert not job.begins_again(within_seconds=1.5)
     job.ends()
 
 
@@ -104,5 +99,5 @@ def test_one_that_began_while_the_executor_was_silent_is_run_again(jvm: Any, ses
     session.sparkContext().setLocalProperty(QUERY, "of a test")
     job = Job(jvm, session, 2_000)
     is_lost(jvm, stuck, job.last_ms + 8_000, silent_ms=5_000)
-    assert job.begins_again(within_seconds=1.5)
+    job.begins_again()
     job.ends()
