@@ -11,7 +11,7 @@ import pytest
 from mooring.testing.probes import wait_until
 from tests.integration.copied_store import DOORS, scala_object, scala_session
 
-BEGUN, QUERY = "mooring.test.begun", "sql.streaming.queryId"
+BEGUN, QUERY, REPLICA = "mooring.test.begun", "sql.streaming.queryId", "mooring.replica.of"
 numbers = count(7)
 
 
@@ -29,20 +29,23 @@ def stuck(jvm: Any, session: Any) -> Iterator[Any]:
     yield listener
     listener.stop()
     session.sparkContext().removeSparkListener(listener)
-    session.sparkContext().setLocalProperty(QUERY, None)
+    for name in (QUERY, REPLICA):
+        session.sparkContext().setLocalProperty(name, None)
 
 
 class Job:
-    """One task that sleeps for so long before it writes a shuffle; it is about to sleep when this has been made."""
+    """One task that sleeps for so long before it writes a shuffle, if it does; it sleeps when this has been made."""
 
-    def __init__(self, jvm: Any, session: Any, milliseconds: int) -> None:
+    def __init__(self, jvm: Any, session: Any, milliseconds: int, has_shuffle: bool = True) -> None:
         self._jvm = jvm
         jvm.java.lang.System.clearProperty(BEGUN)
         now = "java_method('java.lang.System', 'currentTimeMillis')"
         begins = f"java_method('java.lang.System', 'setProperty', '{BEGUN}', {now})"
         sleeps = f"java_method('java.lang.Thread', 'sleep', bigint({milliseconds}))"
         rows = f"SELECT {begins} AS begun, {sleeps} AS slept FROM range(0, 1, 1, 2)"  # one partition needs none
-        self._counted = session.sql(f"SELECT count(*) FROM ({rows}) GROUP BY begun, slept").javaRDD().countAsync()
+        if has_shuffle:
+            rows = f"SELECT count(*) FROM ({rows}) GROUP BY begun, slept"
+        self._counted = session.sql(rows).javaRDD().countAsync()
         wait_until(lambda: self.begun_ms() > 0, "the job's task", interval=0.01)
         self.last_ms = self.begun_ms()
 
@@ -100,4 +103,21 @@ def test_one_that_began_while_the_executor_was_silent_is_run_again(jvm: Any, ses
     job = Job(jvm, session, 2_000)
     is_lost(jvm, stuck, job.last_ms + 8_000, silent_ms=5_000)
     job.begins_again()
+    job.ends()
+
+
+def test_one_of_a_replica_query_is_run_again(jvm: Any, session: Any, stuck: Any) -> None:
+    session.sparkContext().setLocalProperty(QUERY, "of a test")
+    session.sparkContext().setLocalProperty(REPLICA, "of a test")
+    job = Job(jvm, session, 2_000, has_shuffle=False)
+    is_lost(jvm, stuck, job.last_ms + 50)
+    job.begins_again()
+    is_lost(jvm, stuck, job.last_ms + 50)
+    job.ends()
+
+
+def test_one_that_makes_no_shuffle_files_goes_on(jvm: Any, session: Any, stuck: Any) -> None:
+    session.sparkContext().setLocalProperty(QUERY, "of a test")
+    job = Job(jvm, session, 2_000, has_shuffle=False)
+    is_lost(jvm, stuck, job.last_ms + 50)
     job.ends()

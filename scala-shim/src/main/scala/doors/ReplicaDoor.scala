@@ -1,5 +1,7 @@
 package org.apache.spark.sql.execution.streaming.state.mooring
 
+import java.util.Properties
+
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.broadcast.Broadcast
@@ -65,13 +67,20 @@ final class ReplicaSession(stopMs: Long) {
 final class Replica private[mooring] (session: SparkSession, query: String, name: String, source: String, option: String) {
   private val scratch = Utils.createTempDir(namePrefix = "mooring-standby")
   private val running =
-    try session.readStream.format(source).option(option, query).load()
-      .writeStream.format("noop").queryName(name).option("checkpointLocation", scratch.toURI.toString).start()
+    try marked(session.readStream.format(source).option(option, query).load()
+      .writeStream.format("noop").queryName(name).option("checkpointLocation", scratch.toURI.toString).start())
     catch {
       case e: Throwable =>
         Utils.deleteRecursively(scratch)
         throw e
     }
+
+  /** The query's thread has the properties of the one that starts it, and so have its stages. */
+  private def marked[T](start: => T): T = {
+    session.sparkContext.setLocalProperty(Replica.Property, query)
+    try start
+    finally session.sparkContext.setLocalProperty(Replica.Property, null)
+  }
 
   def isActive: Boolean = running.isActive
 
@@ -83,4 +92,11 @@ final class Replica private[mooring] (session: SparkSession, query: String, name
     try running.stop()
     finally Utils.deleteRecursively(scratch)
   }
+}
+
+object Replica {
+  private val Property = "mooring.replica.of"
+
+  /** Whether a stage with these properties is one of a replica query. */
+  def hasStage(properties: Properties): Boolean = properties.getProperty(Property) != null
 }

@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler._
 import org.apache.spark.scheduler.mooring.PendingTasks
+import org.apache.spark.sql.execution.streaming.state.mooring.Replica
 
 /**
  * Frees tasks of streaming queries that wait for an executor that is gone. A task that had begun to read from it asks once
@@ -16,7 +17,8 @@ import org.apache.spark.scheduler.mooring.PendingTasks
  *
  * Only tasks that began not long before the loss are meant: reading comes first, and what is killed is lost. Those with
  * state read shuffle files. Those before them, which make such files, read broadcasts, in their first milliseconds, and are
- * killed once at most; tasks with state read them as well, but it may take long to open their state again.
+ * killed once at most, and so are those of replica queries, as each holds a slot that a task with state may wait for; tasks
+ * with state read broadcasts as well, but it may take long to open their state again.
  */
 final class StuckTasks(context: SparkContext) extends SparkListener {
   private val stages = new ConcurrentHashMap[Int, Boolean]() // those that are looked at -> whether they hold state
@@ -33,10 +35,10 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
 
   override def onStageSubmitted(submitted: SparkListenerStageSubmitted): Unit = {
     val stage = submitted.stageInfo
-    val isOfQuery = Option(submitted.properties).exists(_.getProperty(Names.QueryIdProperty) != null)
+    val query = Option(submitted.properties).filter(_.getProperty(Names.QueryIdProperty) != null)
     val holdsState =
       if (PlacedStages.isPlaced(stage)) Option.when(stage.parentIds.nonEmpty)(true)
-      else Option.when(isOfQuery && PendingTasks.makesShuffleFiles(stage))(false)
+      else Option.when(query.exists(PendingTasks.makesShuffleFiles(stage) || Replica.hasStage(_)))(false)
     holdsState.foreach(stages.put(stage.stageId, _))
   }
 

@@ -25,6 +25,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   private var placed = Map.empty[Int, Seq[Executor]] // partition -> holders of its copies
   private var offered = Option.empty[Round]
   private var offeredAt = System.nanoTime()
+  private var changedAt = Option.empty[Long] // since when others than `placed` are to hold copies
 
   // Of the replica query's thread alone, which may wait for the checkpoint: nobody else must wait for that.
   @volatile private var stores = Option.empty[CommittedStores]
@@ -55,26 +56,31 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   private def countsOf(id: String): Option[KeyCounts] = synchronized { counted.get(id).map(_._2) }
 
   /**
-   * The newest round, when its copies are to be held by these: another than the last one after a commit, when the holders
-   * have changed, and some seconds after a round that has not brought all copies up to date; at most two a second, but
-   * when the next batch may open a copy. None before any commit.
+   * The newest round, when its copies are to be held by these: another than the last one after a commit, some seconds after
+   * the holders have changed without one, and some seconds after a round that has not brought all copies up to date. At
+   * most two a second, but when the next batch may open a copy. None before any commit.
+   *
+   * Holders change when an executor is lost, or is about to go: a round then would take slots from the batch under way.
    */
   def round(now: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
-    val age = System.nanoTime() - offeredAt
+    val clock = System.nanoTime()
+    val age = clock - offeredAt
+    changedAt = if (now == placed) None else changedAt.orElse(Some(clock))
+    val isCommit = !offered.exists(_.version == version)
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
-    val isNew = !offered.exists(_.version == version) || now != placed || isOverdue
-    if (version > 0 && isNew && (offered.isEmpty || isUrgent(now) || age > Watched.PauseNanos)) {
+    val isDue = age > Watched.PauseNanos && (isCommit || isOverdue || changedAt.exists(clock - _ > Watched.ChangeNanos))
+    if (version > 0 && (offered.isEmpty || isDue || isCommit && mayBeOpened(now))) {
       placed = now
+      changedAt = None
       offered = Some(Round(version, Watched.rounds.incrementAndGet()))
-      offeredAt = System.nanoTime()
+      offeredAt = clock
     }
     offered
   }
 
-  private def isUrgent(now: Map[Int, Seq[Executor]]): Boolean = {
-    val isCommit = !offered.exists(_.version == version)
-    (held -- placesIn(now)).nonEmpty || isCommit && comers.exists { case (_, since) => version <= since + 1 }
-  }
+  /** Whether tasks have come, or are about to come, to where their copies are. */
+  private def mayBeOpened(now: Map[Int, Seq[Executor]]): Boolean =
+    (held -- placesIn(now)).nonEmpty || comers.exists { case (_, since) => version <= since + 1 }
 
   private def placesIn(holders: Map[Int, Seq[Executor]]): Set[Place] =
     holders.toSeq.flatMap { case (partition, executors) => executors.map(partition -> _) }.toSet
@@ -162,6 +168,7 @@ private object Watched {
   private val VersionsInWork = 3L // since a round has begun for one of them
   // A round costs the driver about as much as a small batch; one that waits leaves a batch's changelog to the take-over.
   private val PauseNanos = TimeUnit.MILLISECONDS.toNanos(500)
+  private val ChangeNanos = TimeUnit.SECONDS.toNanos(3)
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
   private val AwaitedNanos = TimeUnit.SECONDS.toNanos(10)
   private val PatienceNanos = TimeUnit.SECONDS.toNanos(30)
