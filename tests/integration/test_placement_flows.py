@@ -69,6 +69,30 @@ def test_an_executor_that_comes_before_the_request_expires_gets_the_processor(tm
         assert here.tasks_of(processor) == tasks
 
 
+def test_two_processors_are_on_their_way_at_once(tmp_path: Path) -> None:
+    with operated(tmp_path, "false", files=24) as here:
+        homes = {here.processor_at(host): host for host in HOSTS[:2]}
+        first, second = homes
+        tasks = {id: here.tasks_of(id) for id in homes}
+        moves = [here.begins_what_is_held_up(first), here.places(second, HOSTS[2])]
+        for uuid in reversed(moves):
+            here.begins(uuid, "warming up")
+        here.cluster.resume_host(HOSTS[2])
+        for uuid in moves:
+            here.succeeds(uuid)
+        here.load.feed(here.job)
+        for id in homes:
+            here.waits_for(id, HOSTS[2])
+
+        back = [here.places(id, host) for id, host in homes.items()]
+        for uuid in back:
+            here.succeeds(uuid)
+        here.load.feed(here.job)
+        for id, host in homes.items():
+            here.waits_for(id, host)
+        assert {id: here.tasks_of(id) for id in homes} == tasks
+
+
 def test_a_move_outlives_the_application(tmp_path: Path) -> None:
     load = Load(tmp_path, files=16)
     conf = {CHANGELOG: "false", "spark.mooring.processor.rebind.timeout": "60s", **first_plan_for(len(HOSTS))}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,3 +123,29 @@ def test_one_that_makes_no_shuffle_files_goes_on(jvm: Any, session: Any, stuck: 
     job = Job(jvm, session, 2_000, has_shuffle=False)
     is_lost(jvm, stuck, job.last_ms + 50)
     job.ends()
+
+
+def test_stages_of_a_replica_query_say_so(jvm: Any, session: Any, tmp_path: Path) -> None:
+    context = session.sparkContext()
+    jvm.org.apache.spark.sql.SparkSession.setDefaultSession(session)
+    conf = context.conf().set("spark.eventLog.compress", "false").set("spark.eventLog.rolling.enabled", "false")
+    none, directory = jvm.scala.Option.apply(None), jvm.java.net.URI(tmp_path.as_uri())
+    events = jvm.org.apache.spark.scheduler.EventLoggingListener("replica", none, directory, conf)
+    events.start()
+    scala_object(jvm, f"{DOORS}.ListenerDoor").add(context, events)
+    replicas = jvm.org.apache.spark.sql.execution.streaming.state.mooring.ReplicaSession(5_000)
+    replica = replicas.replicate("of a test", "test", "rate", "query")
+
+    def is_marked() -> bool:
+        (log,) = tmp_path.iterdir()
+        begun = [json.loads(line) for line in log.read_text().splitlines() if "SparkListenerJobStart" in line]
+        return any(job["Properties"].get(REPLICA) == "of a test" for job in begun if QUERY in job["Properties"])
+
+    try:
+        wait_until(is_marked, "a stage of the replica query")
+        assert context.getLocalProperty(REPLICA) is None, "what the thread starts later is not of a replica query"
+    finally:
+        replica.stop()
+        context.removeSparkListener(events)
+        events.stop()
+        jvm.org.apache.spark.sql.SparkSession.clearDefaultSession()

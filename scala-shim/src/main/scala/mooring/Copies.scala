@@ -54,6 +54,9 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     }
   }
 
+  /** A task has come to the store of this directory: what is ordered already is not for this executor to do any more. */
+  def taskCame(directory: String): Unit = held.values.forEach(_.taskCame(directory))
+
   /**
    * Lets go of the copies of other queries, unless they were ordered just now: the driver may have answered before. What
    * has waited for long enough to be taken over is ended, by a thread of the copies'. Called again and again.
@@ -85,12 +88,16 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     private var isBusy = false
     @volatile var state: CopyState = CopyState(partition, -1, 0)
     @volatile var orderedAt: Long = System.nanoTime()
+    @volatile private var directories = Set.empty[String] // of the stores in the last order
+    @volatile private var isTaken = false // by a task, since then
 
     def isOf(itsQuery: String, itsPartition: Int): Boolean = itsQuery == query && itsPartition == partition
 
     /** Replaces an order that waits. One that is done already is only answered anew. */
     def order(newer: CopyOrder, access: CheckpointAccess): Unit = synchronized {
       orderedAt = System.nanoTime()
+      directories = newer.stores.map(_.directory).toSet
+      isTaken = false
       if (done.contains(newer)) ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched = 0)
       else {
         next = Some((newer, access))
@@ -100,6 +107,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
         }
       }
     }
+
+    def taskCame(directory: String): Unit = if (directories(directory)) isTaken = true
 
     private def take(): Option[(CopyOrder, CheckpointAccess)] = synchronized {
       val taken = next
@@ -125,7 +134,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
       stores = Map.empty
     }
 
-    private def isHeld: Boolean = held.get((query, partition)) eq this
+    private def isHeld: Boolean = !isTaken && (held.get((query, partition)) eq this)
 
     private def work(): Unit = take().foreach { case (order, access) =>
       if (order.isOfArrival) goOn(order, access) else if (isHeld) carryOut(order, access)

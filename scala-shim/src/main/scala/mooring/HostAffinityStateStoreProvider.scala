@@ -38,6 +38,7 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
   /** Forgets what the maintenance of old versions has read meanwhile: it opened nothing. */
   override def opening(): Unit = {
     reads.take()
+    taskCame()
     shelf.foreach(_.opening())
   }
 
@@ -92,8 +93,11 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
   override def takenOver(): Unit = {
     wasCopy = true
     isCopy = false
+    taskCame()
     Say.info(s"the open copy of $storeDir is taken over")
   }
+
+  private def taskCame(): Unit = if (!isCopy) Copies.ofThisExecutor.foreach(_.taskCame(storeDir.toString))
 
   override def committed(bytes: Long): Unit =
     if (size.isNews(bytes, System.nanoTime())) ExecutorReports.stateMeasured(storeDir, bytes)

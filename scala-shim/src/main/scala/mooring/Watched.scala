@@ -25,7 +25,8 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   private var placed = Map.empty[Int, Seq[Executor]] // partition -> holders of its copies
   private var offered = Option.empty[Round]
   private var offeredAt = System.nanoTime()
-  private var changedAt = Option.empty[Long] // since when others than `placed` are to hold copies
+  private var changed = Option.empty[(Long, Long)] // when others than `placed` were to hold copies, and the version then
+  @volatile private var before = 0L // the version when the round's holders came to be others, or when it was offered
 
   // Of the replica query's thread alone, which may wait for the checkpoint: nobody else must wait for that.
   @volatile private var stores = Option.empty[CommittedStores]
@@ -60,25 +61,28 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
    * the holders have changed without one, and some seconds after a round that has not brought all copies up to date. At
    * most two a second, but when the next batch may open a copy. None before any commit.
    *
-   * Holders change when an executor is lost, or is about to go: a round then would take slots from the batch under way.
+   * Holders also change when an executor is lost, or is about to go: a round then would take slots from the batch that has
+   * to go on without it.
    */
   def round(now: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
     val clock = System.nanoTime()
     val age = clock - offeredAt
-    changedAt = if (now == placed) None else changedAt.orElse(Some(clock))
+    changed = if (now == placed) None else changed.orElse(Some(clock -> version))
     val isCommit = !offered.exists(_.version == version)
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
-    val isDue = age > Watched.PauseNanos && (isCommit || isOverdue || changedAt.exists(clock - _ > Watched.ChangeNanos))
-    if (version > 0 && (offered.isEmpty || isDue || isCommit && mayBeOpened(now))) {
+    val isLate = changed.exists { case (since, _) => clock - since > Watched.ChangeNanos }
+    val isForNext = age > Watched.PauseNanos && (isCommit || isOverdue || isLate)
+    if (version > 0 && (offered.isEmpty || isForNext || isCommit && mayBeOpened(now))) {
+      before = changed.fold(version)(_._2)
       placed = now
-      changedAt = None
+      changed = None
       offered = Some(Round(version, Watched.rounds.incrementAndGet()))
       offeredAt = clock
     }
     offered
   }
 
-  /** Whether tasks have come, or are about to come, to where their copies are. */
+  /** Whether tasks have come, or may be about to come, to where their copies are. */
   private def mayBeOpened(now: Map[Int, Seq[Executor]]): Boolean =
     (held -- placesIn(now)).nonEmpty || comers.exists { case (_, since) => version <= since + 1 }
 
@@ -116,7 +120,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
    */
   def arrivals(now: Map[Int, Seq[Executor]], runsAt: Int => Option[Executor]): Seq[Place] = {
     val (holding, newest) = (placesIn(now), version)
-    val left = (held -- holding).map(_ -> newest)
+    val left = (held -- holding).map(_ -> math.min(before, newest))
     comers = (comers ++ left).filter { case (place @ (partition, executor), since) =>
       !holding(place) && newest <= since + 1 && runsAt(partition).contains(executor)
     }
