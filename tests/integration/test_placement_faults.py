@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.placement import LAST_SEEN
+from mooring.placement import LAST_SEEN, StatusCode
 from tests.integration.held import Held
 from tests.integration.operating import HOSTS, Operator, operated
 from tests.integration.warm import warm
@@ -109,3 +109,22 @@ def test_an_agent_that_dies_while_a_standby_is_on_its_way(tmp_path: Path) -> Non
         there.wait_until_caught_up()
         assert here.copied_at(processor) == {HOSTS[2]}
         here.client.close()
+
+
+@pytest.mark.heavy
+def test_a_destination_with_a_broken_disk_is_given_up_and_nothing_is_changed(tmp_path: Path) -> None:
+    with operated(tmp_path, "false", files=24) as here:
+        processor = here.processor_at(HOSTS[1])
+        tasks, before = here.tasks_of(processor), here.executor_of(processor)
+        here.job.wait_until(here.load.is_idle, "the batches to be over", 60)
+        for kept in here.cluster.hosts[HOSTS[2]].local_store.iterdir():
+            kept.rename(tmp_path / kept.name)
+            kept.touch()  # no directory can be made there
+        uuid = here.places(processor, HOSTS[2])
+        here.begins(uuid, "warming up")
+        last = here.client.wait(uuid, 120, lambda news: None)
+        assert last is not None and last.status_code is StatusCode.FAILED, last
+        assert f"can be made at {HOSTS[2]} (" in last.response_message
+        assert (here.executor_of(processor), here.tasks_of(processor)) == (before, tasks)
+        here.load.feed(here.job)
+        assert here.ran_at(processor) == {HOSTS[1]}

@@ -41,12 +41,14 @@ def wanted_copies(fleet: Fleet, rows: Rows) -> Copies:
 
 def with_seen_copies(fleet: Fleet, seen: events.CopiesSeen) -> Fleet:
     """Keep how far the copies of a query are; those that the job model does not have are passed over."""
-    news = {
-        (seen.query, copy.partition, copy.executor): SeenCopy(
-            max(0, seen.version - copy.version), copy.lag_ms, copy.local_bytes
-        )
-        for copy in seen.copies
-    }
+    news: dict[CopyId, SeenCopy] = {}
+    for copy in seen.copies:
+        id = seen.query, copy.partition, copy.executor
+        now = SeenCopy(max(0, seen.version - copy.version), copy.lag_ms, copy.local_bytes)
+        if copy.trouble:
+            before = fleet.copies.get(id, now)
+            now = replace(now, trouble=copy.trouble, trouble_since_ms=before.trouble_since_ms or seen.at_ms)
+        news[id] = now
     return without_gone_copies(replace(fleet, copies={**fleet.copies, **news}))
 
 
@@ -197,6 +199,12 @@ def is_warm_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str
     """Whether one of these executors, of one location, has a copy of the partition that is about caught up."""
     seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
     return any(copy is not None and copy.lag_versions <= most_lag for copy in seen)
+
+
+def trouble_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], since_ms: int) -> str:
+    """Why the copy of the partition has not come on at these executors since then; empty where no such thing is known."""
+    seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
+    return next((copy.trouble for copy in seen if copy and copy.trouble and copy.trouble_since_ms <= since_ms), "")
 
 
 def cold_arrivals(fleet: Fleet) -> list[TaskName]:

@@ -129,11 +129,17 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class SeenCopy:
-    """How far a copy is: state versions and milliseconds behind the newest one, and the bytes that it has."""
+    """How far a copy is: state versions and milliseconds behind the newest one, and the bytes that it has.
+
+    `trouble` is why it could not be brought on at the last attempt, in the executor's words, and `trouble_since_ms` when
+    that was so first.
+    """
 
     lag_versions: int
     lag_ms: int
     local_bytes: int
+    trouble: str = ""
+    trouble_since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

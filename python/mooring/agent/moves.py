@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mooring.agent.binding import ask_for_regrouping, unused_id
-from mooring.agent.copies import MOST_LAG_VERSIONS, bringing_ms, is_warm_at
+from mooring.agent.copies import MOST_LAG_VERSIONS, bringing_ms, is_warm_at, trouble_at
 from mooring.agent.fleet import Executor, Fleet, Move, Processor
 from mooring.agent.planning import bound_anew
 from mooring.agent.refusals import places_of_copies, refusal
@@ -23,6 +23,9 @@ from mooring.agent.steps import IDLE_MS
 from mooring.model import natural_order
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY
 from mooring.placement.lifecycle import Happening, Phase
+
+TROUBLE_MS: Final = 60_000
+"""For how long a copy is tried to be made, every few seconds, where each time the executor says that it can not."""
 
 CATCH_UP_MS: Final = 10_000
 """For how long all copies have to be seen caught up at once; then a version may be missing, which is fetched."""
@@ -92,12 +95,23 @@ def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
     cold = cold_tasks(fleet, id, destination, MOST_LAG_VERSIONS if may_lag else 0)
     if not cold:
         return Happening.WARM, f"the tasks run on executor {destination.id} at {destination.location} now", ""
-    if now_ms >= action.since_ms + patience.warm_up_ms:
+    outcome = never_warm(fleet, action, id, destination, cold, patience, now_ms)
+    return outcome and (outcome[0], f"{outcome[1]}: the source was not touched", "")
+
+
+def never_warm(
+    fleet: Fleet, action: Action, id: str, destination: Executor, cold: list[str], patience: Patience, now_ms: int
+) -> tuple[Happening, str] | None:
+    """Why these copies of processor `id` are waited for no longer; None while they are."""
+    here, waited_ms = _executors_at(fleet, destination), now_ms - action.since_ms
+    for name, query, partition in _tasks(fleet, id):
+        trouble = trouble_at(fleet, query, partition, here, now_ms - TROUBLE_MS) if name in cold else ""
+        if trouble:
+            return Happening.CAN_NOT_WARM_UP, f"no copy of {name} can be made at {destination.location} ({trouble})"
+    if waited_ms >= patience.warm_up_ms:
         wait_ms = warming_up_ms(fleet, id, destination, patience)
-        if now_ms < action.since_ms + wait_ms:
-            return None
-        what = f"{len(cold)} copies were not there after {wait_ms} ms, as that of {cold[0]}"
-        return Happening.EXPIRED, f"{what}: the source was not touched", ""
+        if waited_ms >= wait_ms:
+            return Happening.EXPIRED, f"{len(cold)} copies were not there after {wait_ms} ms, as that of {cold[0]}"
     return None
 
 
@@ -170,13 +184,18 @@ def cold_tasks(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) 
     """The processor's tasks whose copy has not caught up there, in natural order; one host's executors share files."""
     if destination.location == fleet.processors[id].location:
         return []
-    here = [executor.id for executor in fleet.executors.values() if executor.location == destination.location]
+    here = _executors_at(fleet, destination)
     cold = [
         name
         for name, query, partition in _tasks(fleet, id)
         if fleet.queries[query].has_rocksdb and not is_warm_at(fleet, query, partition, here, most_lag)
     ]
     return sorted(cold, key=natural_order)
+
+
+def _executors_at(fleet: Fleet, destination: Executor) -> list[str]:
+    """This executor and all others of its location, which share their files."""
+    return [executor.id for executor in fleet.executors.values() if executor.location == destination.location]
 
 
 def on_its_way(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet:

@@ -14,7 +14,7 @@ from typing import Final
 from mooring.agent import moves
 from mooring.agent.copies import MOST_LAG_VERSIONS, bringing_ms, copies_of, standbys_of, without_gone_copies
 from mooring.agent.fleet import Executor, Fleet
-from mooring.agent.moves import CATCH_UP_MS, Patience, Seen, cold_tasks, warming_up_ms
+from mooring.agent.moves import CATCH_UP_MS, Patience, Seen, cold_tasks, never_warm
 from mooring.agent.planning import with_copies_renewed
 from mooring.agent.refusals import places_of_replicas, refusal
 from mooring.agent.requests import Action
@@ -49,11 +49,8 @@ def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
     cold = cold_tasks(fleet, fleet.base_of(standby), destination, MOST_LAG_VERSIONS if may_lag else 0)
     if not cold:
         return Happening.COPIES_WARM, f"standby {standby} is at {destination.location} now", ""
-    wait_ms = warming_up_ms(fleet, fleet.base_of(standby), destination, patience)
-    if now_ms >= action.since_ms + wait_ms:
-        what = f"{len(cold)} copies were not there after {wait_ms} ms, as that of {cold[0]}"
-        return Happening.EXPIRED, f"{what}: no copy has moved", ""
-    return None
+    outcome = never_warm(fleet, action, fleet.base_of(standby), destination, cold, patience, now_ms)
+    return outcome and (outcome[0], f"{outcome[1]}: no copy has moved", "")
 
 
 def are_let_go(action: Action, now_ms: int) -> Seen | None:

@@ -277,7 +277,8 @@ class StateMeasured(Event):
 class CopyOfState:
     """What one executor has of a partition's state: the last version that is whole there, -1 for none.
 
-    `lag_ms` is how far it was behind; `fetched_bytes` is what this round read from the checkpoint.
+    `lag_ms` is how far it was behind; `fetched_bytes` is what this round read from the checkpoint. `trouble` is why it
+    could not be brought on at the last attempt, in the executor's words; empty when it could.
     """
 
     partition: int
@@ -286,6 +287,7 @@ class CopyOfState:
     lag_ms: int
     local_bytes: int
     fetched_bytes: int
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)

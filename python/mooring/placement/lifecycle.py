@@ -52,6 +52,7 @@ class Happening(Enum):
     EXPIRED = "the time is over"
     WARM = "the copies there have caught up"
     COPIES_WARM = "the copies of a standby have caught up there"
+    CAN_NOT_WARM_UP = "the destination says that copies can not be made there"
     COPIES_GONE = "its executors have let go of the copies"
     SOURCE_LOST = "the source is lost"
     DESTINATION_LOST = "the destination is lost"
@@ -91,6 +92,7 @@ TABLE: Final = (
     Row(P.WARMING_UP, H.COPIES_WARM, P.RENEWING_COPIES, "the standby is there; the copies at the source are let go of"),
     Row(P.WARMING_UP, H.SOURCE_LOST, P.SWITCHING, "the tasks run there at once"),
     Row(P.WARMING_UP, H.DESTINATION_LOST, P.FAILED, "the copies are let go of; the source was not touched"),
+    Row(P.WARMING_UP, H.CAN_NOT_WARM_UP, P.FAILED, "the copies are let go of; the source was not touched"),
     Row(P.WARMING_UP, H.EXPIRED, P.FAILED, "the copies are let go of; the source was not touched"),
     Row(P.WARMING_UP, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the copies are let go of"),
     Row(P.SWITCHING, H.RAN_THERE, P.DONE, "the source is let go of"),

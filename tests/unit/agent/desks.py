@@ -69,9 +69,10 @@ class Desks:
         began = events.BatchBegan(self.story.now_ms, query, self.batch + 1)
         self.carry_out(lambda: self.story.take(began))
 
-    def warms_up(self, behind: int = 0) -> None:
+    def warms_up(self, behind: int = 0, trouble: str = "") -> None:
         """A round of the replica queries, and the tick that follows it."""
-        self.carry_out(lambda: self.story.sees_copies(*self.story.mind.fleet.executors, behind=behind))
+        executors = self.story.mind.fleet.executors
+        self.carry_out(lambda: self.story.sees_copies(*executors, behind=behind, trouble=trouble))
         self.after()
 
     def is_read(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.agent.moves import CATCH_UP_MS, IDLE_MS, Patience
+from mooring.agent.moves import CATCH_UP_MS, IDLE_MS, TROUBLE_MS, Patience
 from mooring.model import events
 from mooring.placement import ANY_HOST, STANDBY
 from tests.unit.agent.builders import TIMING, measured, running
@@ -207,6 +207,22 @@ def test_a_source_that_dies_with_standbys_leaves_its_tasks_where_their_copies_ar
     desks.after()
     assert desks.changes(asked) == FAILED and "where their copies are" in desks.message(asked)
     assert all(desks.story.first_choice("q")[partition] in holders[partition] for partition in tasks)
+
+
+def test_a_destination_that_can_not_make_copies_is_given_up_with_its_reason(desks: Desks) -> None:
+    asked = desks.places("0", free_host(desks))
+    desks.is_read()
+    desks.warms_up(behind=5, trouble="disk on fire")
+    desks.after(TROUBLE_MS - 1000)
+    assert desks.changes(asked) == DONE[:2], "it may pass"
+    desks.warms_up(behind=4)
+    desks.warms_up(behind=5, trouble="disk on fire")
+    desks.after(TROUBLE_MS - 1000)
+    assert desks.changes(asked) == DONE[:2], "what came on in between counts"
+    desks.warms_up(behind=6, trouble="disk still on fire")
+    desks.after(2000)
+    assert desks.changes(asked) == FAILED and where(desks, "0") == {"1"}
+    assert "(disk still on fire): the source was not touched" in desks.message(asked)
 
 
 def test_copies_that_do_not_come_are_a_failure_and_the_source_is_not_touched(desks: Desks) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mooring.agent.copies import copies_of
-from mooring.agent.moves import CATCH_UP_MS, Patience
+from mooring.agent.moves import CATCH_UP_MS, TROUBLE_MS, Patience
 from mooring.agent.requests import Desk
 from mooring.agent.standby_moves import LET_GO_MS
 from mooring.agent.word import Begun
@@ -171,6 +171,11 @@ def test_a_destination_that_dies_or_never_catches_up_is_a_failure_and_the_copies
     desks.after()
     assert desks.changes(asked) == FAILED and "no copy has moved" in desks.message(asked)
     host = min(HOSTS - {"a", host} - before)
+    never = desks.places("0-0", host)
+    desks.is_read()
+    desks.warms_up(behind=5, trouble="no space left")
+    desks.after(TROUBLE_MS)
+    assert desks.changes(never) == FAILED and "(no space left): no copy has moved" in desks.message(never)
     late = desks.places("0-0", host, at_ms=2)
     desks.is_read()
     for _ in range(2):

@@ -15,8 +15,8 @@ import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess,
  */
 final case class CopyOrder(partition: Int, version: Long, stores: Seq[StoreVersion], isOfArrival: Boolean = false)
 
-/** How one copy stands; `version` is the last that is whole here, -1 for none. */
-final case class CopyState(partition: Int, version: Long, bytes: Long)
+/** How one copy stands; `version` is the last that is whole here, -1 for none. `trouble` is why it does not come on. */
+final case class CopyState(partition: Int, version: Long, bytes: Long, trouble: Option[String] = None)
 
 /**
  * The copies that this executor keeps for tasks that run elsewhere. They are brought up to date by threads of their own,
@@ -154,6 +154,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
         case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
           Say.once(s"copy-$query-${e.getClass.getName}",
             s"a copy of partition $partition could not be brought to version ${order.version} ($e): tried again soon")
+          ExecutorReports.copyFailed(query, partition, e.toString)
           if (store.lackOfRoom() > 0) beginAnew() // an open copy holds on to files that are to go
       }
 

@@ -73,6 +73,10 @@ object ExecutorReports {
     send(Map("report" -> "copy-made", "query" -> query, "partition" -> partition, "version" -> version, "bytes" -> bytes,
       "fetched-bytes" -> fetched))
 
+  /** The copy stays as it is for now. */
+  def copyFailed(query: String, partition: Int, why: String): Unit =
+    send(Map("report" -> "copy-failed", "query" -> query, "partition" -> partition, "why" -> why))
+
   /** How far the stores have come that are fetched before the tasks open them. */
   def storesFetched(query: String, done: Int, of: Int, bytes: Long, milliseconds: Long): Unit =
     send(Map("report" -> "stores-fetched", "query" -> query, "done" -> done, "of" -> of, "bytes" -> bytes,

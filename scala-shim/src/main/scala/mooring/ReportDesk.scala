@@ -70,6 +70,8 @@ final class ReportDesk(
       case "copy-made" => standbys.foreach(_.copyMade(report.get("executor").asText(), report.get("query").asText(),
         CopyState(report.get("partition").asInt(), report.get("version").asLong(), report.get("bytes").asLong()),
         report.get("fetched-bytes").asLong()))
+      case "copy-failed" => standbys.foreach(_.copyFailed(report.get("executor").asText(), report.get("query").asText(),
+        report.get("partition").asInt(), report.get("why").asText()))
       case "version-committed" | "snapshot-saved" => bridge.facts.add(report.toString)
       case "keys-counted" => standbys.foreach(_.keysCounted(report.get("query").asText(), report.get("version").asLong(),
         report.get("id").asText(), KeyCounts(report.get("keys").asLong(), report.get("internal-keys").asLong())))

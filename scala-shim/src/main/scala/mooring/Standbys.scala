@@ -56,6 +56,9 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   def copyMade(executor: String, query: String, copy: CopyState, fetched: Long): Unit =
     Option(watched.get(query)).foreach(_.copyMade(executor, copy, fetched))
 
+  def copyFailed(executor: String, query: String, partition: Int, why: String): Unit =
+    Option(watched.get(query)).foreach(_.copyFailed(executor, partition, why))
+
   /** What the owner of a store says of a version that it has just committed, and that may come to nothing. */
   def keysCounted(query: String, version: Long, id: String, counts: KeyCounts): Unit =
     Option(watched.get(query)).foreach(_.keysCounted(version, id, counts))

@@ -143,6 +143,14 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
     }
   }
 
+  def copyFailed(executor: String, partition: Int, why: String): Unit = synchronized {
+    val key = (partition, executor)
+    for (copy <- copies.get(key)) {
+      copies += key -> copy.copy(trouble = Some(why))
+      isNews = true
+    }
+  }
+
   def tellAgain(): Unit = synchronized { isNews = copies.nonEmpty }
 
   /** How the copies stand, when that has changed since the last call. */
@@ -152,7 +160,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
       val now = System.currentTimeMillis()
       val states = copies.toSeq.sortBy(_._1).map { case (key @ (partition, executor), copy) =>
         Map("partition" -> partition, "executor" -> executor, "version" -> copy.version, "bytes" -> copy.bytes,
-          "lag-ms" -> lagMs(copy, now), "fetched-bytes" -> fetched.getOrElse(key, 0L))
+          "lag-ms" -> lagMs(copy, now), "fetched-bytes" -> fetched.getOrElse(key, 0L)) ++ copy.trouble.map("trouble" -> _)
       }
       fetched = Map.empty
       Map("event" -> "CopiesSeen", "query" -> query, "version" -> version, "copies" -> states)
