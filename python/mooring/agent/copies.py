@@ -202,7 +202,7 @@ def is_warm_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str
 
 
 def trouble_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], since_ms: int) -> str:
-    """Why the copy of the partition has not come on at these executors since then; empty where no such thing is known."""
+    """Why the copy of the partition has not come on at these executors since then; empty where nothing is known."""
     seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
     return next((copy.trouble for copy in seen if copy and copy.trouble and copy.trouble_since_ms <= since_ms), "")
 

@@ -131,8 +131,8 @@ class Query:
 class SeenCopy:
     """How far a copy is: state versions and milliseconds behind the newest one, and the bytes that it has.
 
-    `trouble` is why it could not be brought on at the last attempt, in the executor's words, and `trouble_since_ms` when
-    that was so first.
+    `trouble` is why it could not be brought on at the last attempt, in the executor's words, and `trouble_since_ms`
+    since when that is so.
     """
 
     lag_versions: int

@@ -106,7 +106,7 @@ def never_warm(
     here, waited_ms = _executors_at(fleet, destination), now_ms - action.since_ms
     for name, query, partition in _tasks(fleet, id):
         trouble = trouble_at(fleet, query, partition, here, now_ms - TROUBLE_MS) if name in cold else ""
-        if trouble:
+        if trouble and waited_ms >= TROUBLE_MS:
             return Happening.CAN_NOT_WARM_UP, f"no copy of {name} can be made at {destination.location} ({trouble})"
     if waited_ms >= patience.warm_up_ms:
         wait_ms = warming_up_ms(fleet, id, destination, patience)
@@ -194,7 +194,7 @@ def cold_tasks(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) 
 
 
 def _executors_at(fleet: Fleet, destination: Executor) -> list[str]:
-    """This executor and all others of its location, which share their files."""
+    """All executors of its location, which share their files."""
     return [executor.id for executor in fleet.executors.values() if executor.location == destination.location]
 
 

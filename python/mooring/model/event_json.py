@@ -125,7 +125,8 @@ def _store_opened(form: Mapping[str, Any]) -> Event:
 def _copies_seen(form: Mapping[str, Any]) -> Event:
     fields = ("partition", "executor", "version", "lag-ms", "bytes", "fetched-bytes")
     copies = tuple(
-        CopyOfState(*(copy[field] for field in fields), trouble=copy.get("trouble", "")) for copy in form["copies"]
+        replace(CopyOfState(*(copy[field] for field in fields)), trouble=copy.get("trouble", ""))
+        for copy in form["copies"]
     )
     return CopiesSeen(form["at"], form["query"], form["version"], copies)
 

@@ -56,11 +56,14 @@ object PendingTasks {
   /**
    * Has tasks that start from now on ask where their shuffle files are. An executor remembers that until a task of a newer
    * epoch comes, and a task has the epoch of its stage's beginning, however late it is tried again: it would read from an
-   * executor that is gone, and of a silent one wait for `spark.network.timeout`.
+   * executor that is gone, and of a silent one wait for `spark.network.timeout`. The epoch is a new one, as Spark begins
+   * one only when the lost files of all shuffles are noted, which may take longer than those of the one that is asked for.
    */
   def askAnew(context: SparkContext): Unit = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl => scheduler.synchronized {
-      val epoch = scheduler.mapOutputTracker.getEpoch
+      val tracker = scheduler.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
+      tracker.incrementEpoch()
+      val epoch = tracker.getEpoch
       // What a zombie's last tasks say of lost files is still told apart by their epoch.
       for (stage <- scheduler.rootPool.getSortedTaskSetQueue if !stage.isZombie; task <- stage.tasks) task.epoch = epoch
     }
