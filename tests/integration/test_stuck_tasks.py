@@ -138,7 +138,8 @@ def test_stages_of_a_replica_query_say_so(jvm: Any, session: Any, tmp_path: Path
 
     def is_marked() -> bool:
         (log,) = tmp_path.iterdir()
-        begun = [json.loads(line) for line in log.read_text().splitlines() if "SparkListenerJobStart" in line]
+        whole_lines = log.read_text().rpartition("\n")[0].splitlines()
+        begun = [json.loads(line) for line in whole_lines if "SparkListenerJobStart" in line]
         return any(job["Properties"].get(REPLICA) == "of a test" for job in begun if QUERY in job["Properties"])
 
     try:

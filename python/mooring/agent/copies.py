@@ -41,14 +41,12 @@ def wanted_copies(fleet: Fleet, rows: Rows) -> Copies:
 
 def with_seen_copies(fleet: Fleet, seen: events.CopiesSeen) -> Fleet:
     """Keep how far the copies of a query are; those that the job model does not have are passed over."""
-    news: dict[CopyId, SeenCopy] = {}
-    for copy in seen.copies:
-        id = seen.query, copy.partition, copy.executor
-        now = SeenCopy(max(0, seen.version - copy.version), copy.lag_ms, copy.local_bytes)
-        if copy.trouble:
-            before = fleet.copies.get(id, now)
-            now = replace(now, trouble=copy.trouble, trouble_since_ms=before.trouble_since_ms or seen.at_ms)
-        news[id] = now
+    news = {
+        (seen.query, copy.partition, copy.executor): SeenCopy(
+            max(0, seen.version - copy.version), copy.lag_ms, copy.local_bytes, copy.trouble, copy.trouble_ms
+        )
+        for copy in seen.copies
+    }
     return without_gone_copies(replace(fleet, copies={**fleet.copies, **news}))
 
 
@@ -196,15 +194,18 @@ def warm_at(fleet: Fleet, location: str, most_lag: int = MOST_LAG_VERSIONS) -> s
 
 
 def is_warm_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], most_lag: int) -> bool:
-    """Whether one of these executors, of one location, has a copy of the partition that is about caught up."""
+    """Whether one of these executors, of one location, has a copy of the partition that is about caught up.
+
+    One that can not be brought on will not catch up, however little it lags.
+    """
     seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
-    return any(copy is not None and copy.lag_versions <= most_lag for copy in seen)
+    return any(copy is not None and copy.lag_versions <= (0 if copy.trouble else most_lag) for copy in seen)
 
 
-def trouble_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], since_ms: int) -> str:
-    """Why the copy of the partition has not come on at these executors since then; empty where nothing is known."""
+def trouble_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], for_ms: int) -> str:
+    """Why all attempts to make the copy of the partition at these executors have failed for so long; empty else."""
     seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
-    return next((copy.trouble for copy in seen if copy and copy.trouble and copy.trouble_since_ms <= since_ms), "")
+    return next((copy.trouble for copy in seen if copy is not None and copy.trouble and copy.trouble_ms >= for_ms), "")
 
 
 def cold_arrivals(fleet: Fleet) -> list[TaskName]:

@@ -131,15 +131,15 @@ class Query:
 class SeenCopy:
     """How far a copy is: state versions and milliseconds behind the newest one, and the bytes that it has.
 
-    `trouble` is why it could not be brought on at the last attempt, in the executor's words, and `trouble_since_ms`
-    since when that is so.
+    `trouble` is why it could not be brought on at the last attempt, in the executor's words, and `trouble_ms` is how long
+    after the first such attempt in a row that one failed.
     """
 
     lag_versions: int
     lag_ms: int
     local_bytes: int
     trouble: str = ""
-    trouble_since_ms: int = 0
+    trouble_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

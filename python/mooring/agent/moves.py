@@ -105,8 +105,8 @@ def never_warm(
     """Why these copies of processor `id` are waited for no longer; None while they are."""
     here, waited_ms = _executors_at(fleet, destination), now_ms - action.since_ms
     for name, query, partition in _tasks(fleet, id):
-        trouble = trouble_at(fleet, query, partition, here, now_ms - TROUBLE_MS) if name in cold else ""
-        if trouble and waited_ms >= TROUBLE_MS:
+        trouble = trouble_at(fleet, query, partition, here, TROUBLE_MS) if name in cold else ""
+        if trouble:
             return Happening.CAN_NOT_WARM_UP, f"no copy of {name} can be made at {destination.location} ({trouble})"
     if waited_ms >= patience.warm_up_ms:
         wait_ms = warming_up_ms(fleet, id, destination, patience)

@@ -125,7 +125,11 @@ def _store_opened(form: Mapping[str, Any]) -> Event:
 def _copies_seen(form: Mapping[str, Any]) -> Event:
     fields = ("partition", "executor", "version", "lag-ms", "bytes", "fetched-bytes")
     copies = tuple(
-        replace(CopyOfState(*(copy[field] for field in fields)), trouble=copy.get("trouble", ""))
+        replace(
+            CopyOfState(*(copy[field] for field in fields)),
+            trouble=copy.get("trouble", ""),
+            trouble_ms=copy.get("trouble-ms", 0),
+        )
         for copy in form["copies"]
     )
     return CopiesSeen(form["at"], form["query"], form["version"], copies)

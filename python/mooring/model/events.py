@@ -278,7 +278,8 @@ class CopyOfState:
     """What one executor has of a partition's state: the last version that is whole there, -1 for none.
 
     `lag_ms` is how far it was behind; `fetched_bytes` is what this round read from the checkpoint. `trouble` is why it
-    could not be brought on at the last attempt, in the executor's words; empty when it could.
+    could not be brought on at the last attempt, in the executor's words, empty when it could; `trouble_ms` is how long
+    after the first such attempt in a row that one failed.
     """
 
     partition: int
@@ -288,6 +289,7 @@ class CopyOfState:
     local_bytes: int
     fetched_bytes: int
     trouble: str = ""
+    trouble_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,11 +66,11 @@ class Story:
         published = [order for order in self.orders if isinstance(order, PublishPlan)]
         return {query: dict(by) for query, by in published[-1].copies.items()} if published else {}
 
-    def sees_copies(self, *executors: str, behind: int = 0, trouble: str = "") -> None:
+    def sees_copies(self, *executors: str, behind: int = 0, trouble: tuple[str, int] = ("", 0)) -> None:
         """A round of the replica queries: the copies on these executors are so many versions behind, and why."""
         for query, by in self.copies.items():
             seen = tuple(
-                events.CopyOfState(partition, executor, 12 - behind, 250 * behind, 1_000, 77, trouble)
+                events.CopyOfState(partition, executor, 12 - behind, 250 * behind, 1_000, 77, *trouble)
                 for partition, holders in by.items()
                 for executor in holders
                 if executor in executors

@@ -69,7 +69,7 @@ class Desks:
         began = events.BatchBegan(self.story.now_ms, query, self.batch + 1)
         self.carry_out(lambda: self.story.take(began))
 
-    def warms_up(self, behind: int = 0, trouble: str = "") -> None:
+    def warms_up(self, behind: int = 0, trouble: tuple[str, int] = ("", 0)) -> None:
         """A round of the replica queries, and the tick that follows it."""
         executors = self.story.mind.fleet.executors
         self.carry_out(lambda: self.story.sees_copies(*executors, behind=behind, trouble=trouble))

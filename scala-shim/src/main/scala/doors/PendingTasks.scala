@@ -56,17 +56,23 @@ object PendingTasks {
   /**
    * Has tasks that start from now on ask where their shuffle files are. An executor remembers that until a task of a newer
    * epoch comes, and a task has the epoch of its stage's beginning, however late it is tried again: it would read from an
-   * executor that is gone, and of a silent one wait for `spark.network.timeout`. The epoch is a new one, as Spark begins
-   * one only when the lost files of all shuffles are noted, which may take longer than those of the one that is asked for.
+   * executor that is gone, and of a silent one wait for `spark.network.timeout`.
    */
   def askAnew(context: SparkContext): Unit = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl => scheduler.synchronized {
-      val tracker = scheduler.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
-      tracker.incrementEpoch()
-      val epoch = tracker.getEpoch
+      val epoch = scheduler.mapOutputTracker.getEpoch
       // What a zombie's last tasks say of lost files is still told apart by their epoch.
       for (stage <- scheduler.rootPool.getSortedTaskSetQueue if !stage.isZombie; task <- stage.tasks) task.epoch = epoch
     }
+    case _ => // somebody else's scheduler
+  }
+
+  /**
+   * Once for an executor that is lost: Spark begins an epoch when it has noted the lost files of all shuffles, and tasks were
+   * seen that began later and still read what they remembered.
+   */
+  def beginEpoch(context: SparkContext): Unit = context.taskScheduler match {
+    case scheduler: TaskSchedulerImpl => scheduler.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster].incrementEpoch()
     case _ => // somebody else's scheduler
   }
 

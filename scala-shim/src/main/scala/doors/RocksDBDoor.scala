@@ -65,7 +65,7 @@ private class RocksDBDoor(
     // A task whose Python was still writing when it was rolled back has changed what was kept: it is opened anew.
     if (asKept.exists(!position.contains(_))) loadedVersion = -1
     asKept = None
-    watcher.opening()
+    watcher.opening(version)
     val before = doubts.now
     val result =
       try {

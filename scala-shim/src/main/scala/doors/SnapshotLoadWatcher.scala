@@ -12,7 +12,7 @@ trait SnapshotLoadWatcher {
   def keeps(name: String): Boolean
 
   /** The store is asked for; nothing is known yet of whether files have to be read. */
-  def opening(): Unit
+  def opening(version: Long): Unit
 
   /**
    * A snapshot is about to be brought to the working directory. `doubts` is how often in a row the store failed after

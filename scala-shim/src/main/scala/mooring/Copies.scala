@@ -15,8 +15,8 @@ import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess,
  */
 final case class CopyOrder(partition: Int, version: Long, stores: Seq[StoreVersion], isOfArrival: Boolean = false)
 
-/** How one copy stands; `version` is the last that is whole here, -1 for none. `trouble` is why it does not come on. */
-final case class CopyState(partition: Int, version: Long, bytes: Long, trouble: Option[String] = None)
+/** How one copy stands; `version` is the last that is whole here, -1 for none. */
+final case class CopyState(partition: Int, version: Long, bytes: Long)
 
 /**
  * The copies that this executor keeps for tasks that run elsewhere. They are brought up to date by threads of their own,
@@ -54,8 +54,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     }
   }
 
-  /** A task has come to the store of this directory: what is ordered already is not for this executor to do any more. */
-  def taskCame(directory: String): Unit = held.values.forEach(_.taskCame(directory))
+  /** A task opens the store of this directory here: to bring its copy to that version is not wanted any more, or too late. */
+  def taskCame(directory: String, version: Long): Unit = held.values.forEach(_.taskCame(directory, version))
 
   /**
    * Lets go of the copies of other queries, unless they were ordered just now: the driver may have answered before. What
@@ -89,7 +89,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     @volatile var state: CopyState = CopyState(partition, -1, 0)
     @volatile var orderedAt: Long = System.nanoTime()
     @volatile private var directories = Set.empty[String] // of the stores in the last order
-    @volatile private var isTaken = false // by a task, since then
+    @volatile private var openedAt = -1L // the newest version that a task of this run of the query has opened here
+    private var orderedWith = -1L // the id of the last order's access, which each run has its own of
 
     def isOf(itsQuery: String, itsPartition: Int): Boolean = itsQuery == query && itsPartition == partition
 
@@ -97,7 +98,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     def order(newer: CopyOrder, access: CheckpointAccess): Unit = synchronized {
       orderedAt = System.nanoTime()
       directories = newer.stores.map(_.directory).toSet
-      isTaken = false
+      if (orderedWith != access.id) openedAt = -1 // it may have gone back to an earlier version
+      orderedWith = access.id
       if (done.contains(newer)) ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched = 0)
       else {
         next = Some((newer, access))
@@ -108,7 +110,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
       }
     }
 
-    def taskCame(directory: String): Unit = if (directories(directory)) isTaken = true
+    def taskCame(directory: String, version: Long): Unit =
+      if (directories(directory)) synchronized { openedAt = math.max(openedAt, version) }
 
     private def take(): Option[(CopyOrder, CheckpointAccess)] = synchronized {
       val taken = next
@@ -134,10 +137,10 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
       stores = Map.empty
     }
 
-    private def isHeld: Boolean = !isTaken && (held.get((query, partition)) eq this)
+    private def isHeld(order: CopyOrder): Boolean = order.version > openedAt && (held.get((query, partition)) eq this)
 
     private def work(): Unit = take().foreach { case (order, access) =>
-      if (order.isOfArrival) goOn(order, access) else if (isHeld) carryOut(order, access)
+      if (order.isOfArrival) goOn(order, access) else if (isHeld(order)) carryOut(order, access)
       if (isOver) closeStores() // one may have been made since
       if (!threads.isShutdown) threads.execute(() => work()) // behind the copies that wait, so that all come on
     }
@@ -154,7 +157,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
         case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
           Say.once(s"copy-$query-${e.getClass.getName}",
             s"a copy of partition $partition could not be brought to version ${order.version} ($e): tried again soon")
-          ExecutorReports.copyFailed(query, partition, e.toString)
+          ExecutorReports.copyFailed(query, partition, Copies.inShort(e))
           if (store.lackOfRoom() > 0) beginAnew() // an open copy holds on to files that are to go
       }
 
@@ -170,7 +173,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     private def bring(order: CopyOrder, access: CheckpointAccess): Unit = {
       if (accessId != access.id) beginAnew()
       accessId = access.id
-      val fetched = order.stores.map(wanted => copyOf(wanted, access).bringTo(wanted, isHeld)).sum
+      val fetched = order.stores.map(wanted => copyOf(wanted, access).bringTo(wanted, isHeld(order))).sum
       state = CopyState(partition, order.version, stores.values.map(_.bytes).sum)
       synchronized { done = Some(order) }
       ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched)
@@ -192,6 +195,12 @@ object Copies {
   private val JustNowNanos = TimeUnit.SECONDS.toNanos(10)
   private val Threads = 4 // they wait for the checkpoint most of the time
   private val TurnMs = 100L // then those that only have to be brought on are let before
+
+  private val MostWords = 200
+
+  /** For an answer to an operator: one line, without what an address may tell of who may use it. */
+  private def inShort(why: Throwable): String =
+    why.toString.linesIterator.nextOption().getOrElse("").replaceAll("//[^/\\s]*@", "//").replaceAll("\\?\\S*", "").take(MostWords)
 
   @volatile private var ofThis: Option[Copies] = None
 

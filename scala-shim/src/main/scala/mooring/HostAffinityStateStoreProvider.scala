@@ -36,9 +36,9 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
   override def keeps(name: String): Boolean = shelf.exists(_.has(name))
 
   /** Forgets what the maintenance of old versions has read meanwhile: it opened nothing. */
-  override def opening(): Unit = {
+  override def opening(version: Long): Unit = {
     reads.take()
-    taskCame()
+    if (!isCopy) Copies.ofThisExecutor.foreach(_.taskCame(storeDir.toString, version))
     shelf.foreach(_.opening())
   }
 
@@ -93,11 +93,8 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
   override def takenOver(): Unit = {
     wasCopy = true
     isCopy = false
-    taskCame()
     Say.info(s"the open copy of $storeDir is taken over")
   }
-
-  private def taskCame(): Unit = if (!isCopy) Copies.ofThisExecutor.foreach(_.taskCame(storeDir.toString))
 
   override def committed(bytes: Long): Unit =
     if (size.isNews(bytes, System.nanoTime())) ExecutorReports.stateMeasured(storeDir, bytes)

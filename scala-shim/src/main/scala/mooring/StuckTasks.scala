@@ -54,6 +54,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
   /** Once for each executor: Kubernetes has it removed again when its pod is deleted. */
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = if (gone.add(removed.executorId)) {
     val loss = lossOf(removed.executorId, removed.time)
+    after(StuckTasks.PausesMs.head)(PendingTasks.beginEpoch(context)) // before the first look, by the same thread
     look(loss, wasSilent = loss.silentMs.isDefined, StuckTasks.PausesMs)
   }
 

@@ -17,6 +17,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   @volatile private var hasCommitted = false
   private val commits = new java.util.TreeMap[Long, Long]() // version -> when it was committed, in milliseconds
   private var copies = Map.empty[(Int, String), CopyState] // by partition and executor
+  private var troubles = Map.empty[(Int, String), Trouble] // of those that have failed since they were last made
   private var fetched = Map.empty[(Int, String), Long] // bytes since the last news
   private var isNews = false
   private var counted = Map.empty[String, (Long, KeyCounts)] // unique id of a store's version -> the version, and its keys
@@ -25,8 +26,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   private var placed = Map.empty[Int, Seq[Executor]] // partition -> holders of its copies
   private var offered = Option.empty[Round]
   private var offeredAt = System.nanoTime()
-  private var changed = Option.empty[(Long, Long)] // when others than `placed` were to hold copies, and the version then
-  @volatile private var before = 0L // the version when the round's holders came to be others, or when it was offered
+  private var changedAt = Option.empty[Long] // since when others than `placed` are to hold copies
 
   // Of the replica query's thread alone, which may wait for the checkpoint: nobody else must wait for that.
   @volatile private var stores = Option.empty[CommittedStores]
@@ -67,15 +67,14 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   def round(now: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
     val clock = System.nanoTime()
     val age = clock - offeredAt
-    changed = if (now == placed) None else changed.orElse(Some(clock -> version))
+    changedAt = if (now == placed) None else changedAt.orElse(Some(clock))
     val isCommit = !offered.exists(_.version == version)
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
-    val isLate = changed.exists { case (since, _) => clock - since > Watched.ChangeNanos }
+    val isLate = changedAt.exists(clock - _ > Watched.ChangeNanos)
     val isForNext = age > Watched.PauseNanos && (isCommit || isOverdue || isLate)
     if (version > 0 && (offered.isEmpty || isForNext || isCommit && mayBeOpened(now))) {
-      before = changed.fold(version)(_._2)
       placed = now
-      changed = None
+      changedAt = None
       offered = Some(Round(version, Watched.rounds.incrementAndGet()))
       offeredAt = clock
     }
@@ -109,6 +108,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
     val keys = now.toSeq.flatMap { case ((executor, _), partitions) => partitions.map(_ -> executor) }.toSet // no map: of one partition several hold copies
     synchronized {
       copies = keys.map(key => key -> copies.getOrElse(key, CopyState(key._1, -1, 0))).toMap
+      troubles = troubles.filter { case (key, _) => keys(key) }
       isNews = true
     }
     relieved
@@ -120,7 +120,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
    */
   def arrivals(now: Map[Int, Seq[Executor]], runsAt: Int => Option[Executor]): Seq[Place] = {
     val (holding, newest) = (placesIn(now), version)
-    val left = (held -- holding).map(_ -> math.min(before, newest))
+    val left = (held -- holding).map(_ -> newest)
     comers = (comers ++ left).filter { case (place @ (partition, executor), since) =>
       !holding(place) && newest <= since + 1 && runsAt(partition).contains(executor)
     }
@@ -138,15 +138,16 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
     val key = (copy.partition, executor)
     if (copies.contains(key)) {
       copies += key -> copy
+      troubles -= key
       fetched += key -> (fetched.getOrElse(key, 0L) + bytes)
       isNews = true
     }
   }
 
   def copyFailed(executor: String, partition: Int, why: String): Unit = synchronized {
-    val key = (partition, executor)
-    for (copy <- copies.get(key)) {
-      copies += key -> copy.copy(trouble = Some(why))
+    val (key, now) = ((partition, executor), System.nanoTime())
+    if (copies.contains(key)) {
+      troubles += key -> Trouble(why, troubles.get(key).fold(now)(_.first), now)
       isNews = true
     }
   }
@@ -160,7 +161,8 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
       val now = System.currentTimeMillis()
       val states = copies.toSeq.sortBy(_._1).map { case (key @ (partition, executor), copy) =>
         Map("partition" -> partition, "executor" -> executor, "version" -> copy.version, "bytes" -> copy.bytes,
-          "lag-ms" -> lagMs(copy, now), "fetched-bytes" -> fetched.getOrElse(key, 0L)) ++ copy.trouble.map("trouble" -> _)
+          "lag-ms" -> lagMs(copy, now), "fetched-bytes" -> fetched.getOrElse(key, 0L)) ++
+          troubles.get(key).fold(Map.empty[String, Any])(trouble => Map("trouble" -> trouble.why, "trouble-ms" -> trouble.forMs))
       }
       fetched = Map.empty
       Map("event" -> "CopiesSeen", "query" -> query, "version" -> version, "copies" -> states)
@@ -172,6 +174,11 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
     Option(commits.higherEntry(copy.version)).fold(0L)(first => math.max(0, now - first.getValue))
 
   private def running = door.getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
+}
+
+/** Why a copy was not made at its last attempt; by System.nanoTime when that failed first, and last. */
+private final case class Trouble(why: String, first: Long, last: Long) {
+  def forMs: Long = (last - first) / 1000000
 }
 
 private object Watched {
