@@ -131,8 +131,8 @@ class Query:
 class SeenCopy:
     """How far a copy is: state versions and milliseconds behind the newest one, and the bytes that it has.
 
-    `trouble` is why it could not be brought on at the last attempt, in the executor's words, and `trouble_ms` is how long
-    after the first such attempt in a row that one failed.
+    `trouble` is why it could not be brought on at the last attempt, in the executor's words, and `trouble_ms` is how
+    long after the first such attempt in a row that one failed.
     """
 
     lag_versions: int

@@ -106,7 +106,7 @@ def never_warm(
     here, waited_ms = _executors_at(fleet, destination), now_ms - action.since_ms
     for name, query, partition in _tasks(fleet, id):
         trouble = trouble_at(fleet, query, partition, here, TROUBLE_MS) if name in cold else ""
-        if trouble:
+        if trouble and waited_ms >= TROUBLE_MS:  # else it may be that of an earlier request
             return Happening.CAN_NOT_WARM_UP, f"no copy of {name} can be made at {destination.location} ({trouble})"
     if waited_ms >= patience.warm_up_ms:
         wait_ms = warming_up_ms(fleet, id, destination, patience)

@@ -174,6 +174,7 @@ def test_a_destination_that_dies_or_never_catches_up_is_a_failure_and_the_copies
     never = desks.places("0-0", host)
     desks.is_read()
     desks.warms_up(behind=5, trouble=("no space left", TROUBLE_MS))
+    desks.after(TROUBLE_MS)
     assert desks.changes(never) == FAILED and "(no space left): no copy has moved" in desks.message(never)
     late = desks.places("0-0", host, at_ms=2)
     desks.is_read()
