@@ -153,9 +153,10 @@ def operated(
     files: int = 18,
     conf: Mapping[str, str] | None = None,
     tasks: Sequence[int] = (2, 3, 3),
+    metadata: str = "",
 ) -> Iterator[Operator]:
     """A job on three hosts, each task kept once; so many `tasks` its processors have at first."""
-    load = Load(directory, files=files)
+    load = Load(directory, metadata, files)
     with SparkCluster(hosts=3, executor_memory="768m", work_dir=directory / "cluster") as cluster:
         load.offer(2)
         own = {

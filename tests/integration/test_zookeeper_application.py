@@ -11,6 +11,7 @@ import pytest
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.zookeeper import ZooKeeperEnsemble
 from tests.integration.load import PARTITIONS, Load
+from tests.integration.operating import HOSTS, operated
 from tests.integration.stages import said
 
 SESSION_SECONDS = 10
@@ -58,3 +59,22 @@ def test_a_query_goes_on_without_a_quorum(tmp_path: Path, ensemble: ZooKeeperEns
         load.offer_the_rest_and_finish(job)
         assert load.counter("local-opens") >= PARTITIONS and load.counter("remote-opens") == 0
     load.assert_right()
+
+
+@pytest.mark.heavy
+def test_a_move_goes_on_when_the_quorum_is_back(tmp_path: Path, ensemble: ZooKeeperEnsemble) -> None:
+    with operated(tmp_path, "false", files=24, metadata=f"zk://{ensemble.hosts}/job") as here:
+        processor = here.processor_at(HOSTS[1])
+        tasks = here.tasks_of(processor)
+        uuid = here.begins_what_is_held_up(processor)
+        for node in ensemble.nodes[:2]:
+            node.kill()
+        here.cluster.resume_host(HOSTS[2])
+        for _ in range(3):
+            here.load.feed(here.job)
+        for node in ensemble.nodes[:2]:
+            node.revive()
+        ensemble.wait_until_served()
+        here.succeeds(uuid)
+        here.waits_for(processor, HOSTS[2])
+        assert here.tasks_of(processor) == tasks
