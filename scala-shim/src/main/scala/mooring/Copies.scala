@@ -54,7 +54,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     }
   }
 
-  /** A task opens the store of this directory here: to bring its copy to that version is not wanted any more, or too late. */
+  /** A task opens the store of this directory here: orders for that version, or earlier ones, come too late for now. */
   def taskCame(directory: String, version: Long): Unit = held.values.forEach(_.taskCame(directory, version))
 
   /**
@@ -89,8 +89,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     @volatile var state: CopyState = CopyState(partition, -1, 0)
     @volatile var orderedAt: Long = System.nanoTime()
     @volatile private var directories = Set.empty[String] // of the stores in the last order
-    @volatile private var openedAt = -1L // the newest version that a task of this run of the query has opened here
-    private var orderedWith = -1L // the id of the last order's access, which each run has its own of
+    @volatile private var opened = Option.empty[(Long, Long)] // the version that a task has opened here last, and when
 
     def isOf(itsQuery: String, itsPartition: Int): Boolean = itsQuery == query && itsPartition == partition
 
@@ -98,8 +97,6 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     def order(newer: CopyOrder, access: CheckpointAccess): Unit = synchronized {
       orderedAt = System.nanoTime()
       directories = newer.stores.map(_.directory).toSet
-      if (orderedWith != access.id) openedAt = -1 // it may have gone back to an earlier version
-      orderedWith = access.id
       if (done.contains(newer)) ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched = 0)
       else {
         next = Some((newer, access))
@@ -111,7 +108,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     }
 
     def taskCame(directory: String, version: Long): Unit =
-      if (directories(directory)) synchronized { openedAt = math.max(openedAt, version) }
+      if (directories(directory)) opened = Some(version -> System.nanoTime())
 
     private def take(): Option[(CopyOrder, CheckpointAccess)] = synchronized {
       val taken = next
@@ -137,7 +134,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
       stores = Map.empty
     }
 
-    private def isHeld(order: CopyOrder): Boolean = order.version > openedAt && (held.get((query, partition)) eq this)
+    private def isHeld(order: CopyOrder): Boolean = (held.get((query, partition)) eq this) &&
+      !opened.exists { case (version, at) => order.version <= version && System.nanoTime() - at < Copies.JustNowNanos }
 
     private def work(): Unit = take().foreach { case (order, access) =>
       if (order.isOfArrival) goOn(order, access) else if (isHeld(order)) carryOut(order, access)
