@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
+from mooring.agent.open_records import open_records
 from mooring.client import MooringClient
 from mooring.placement import ContainerPlacementResponseMessage, StatusCode
 from mooring.testing.cluster import SparkCluster
@@ -24,7 +25,13 @@ class Operator:
 
     def __init__(self, cluster: SparkCluster, load: Load, job: Submission) -> None:
         self.cluster, self.load, self.job = cluster, load, job
-        self.client = MooringClient.open(load.metadata)
+        self._records = open_records(load.metadata, {}, print)
+        store = self._records.store()
+        assert store is not None, f"there is no application in {load.metadata}"
+        self.client = MooringClient(store)
+
+    def close(self) -> None:
+        self._records.close()
 
     def places(self, processor: str, destination: str, expiry_ms: int | None = None) -> UUID:
         return self.client.place_container(processor, destination, self.load.status()["application"], expiry_ms)
@@ -169,6 +176,6 @@ def operated(
         load.feed(job)
         operator = Operator(cluster, load, job)
         yield operator
-        operator.client.close()
+        operator.close()
         load.offer_the_rest_and_finish(job)
     load.assert_right()

@@ -137,7 +137,7 @@ def test_standby_takes_over_where_copies_are(tmp_path: Path) -> None:
         here.waits_for(processor, here.location_of(processor))
         there.wait_until_caught_up()
         assert here.location_of(processor) not in here.copied_at(processor)
-        here.client.close()
+        here.close()
 
 
 @pytest.mark.heavy
@@ -182,7 +182,7 @@ def test_a_standby_goes_to_another_host_is_restarted_there_and_takes_over(tmp_pa
         there.load.feed(there.job)
         ran = {one["name"]: one["location"] for one in there.load.status()["tasks"] if one["mode"] == "Active"}
         assert {ran[task] for task in tasks} <= {HOSTS[2], HOSTS[1]}, "some may have come back to the new executor"
-        here.client.close()
+        here.close()
 
 
 @pytest.mark.heavy
@@ -198,7 +198,7 @@ def test_with_standbys_a_processor_goes_to_any_host_and_is_restarted_in_place(tm
         here.succeeds(here.places(processor, LAST_SEEN))
         here.job.wait_until(lambda: here.executor_of(processor) not in (before, "None"), "another executor", 30)
         assert here.location_of(processor) == HOSTS[0]
-        here.client.close()
+        here.close()
 
 
 @pytest.mark.heavy

@@ -94,7 +94,7 @@ def test_a_restart_of_an_executor_that_always_has_a_task_is_given_up(tmp_path: P
         load.feed(there.job)
         there.wait_until_caught_up()
         assert here.executor_of(processor) == executor and here.ran_at(processor) == {HOSTS[1]}
-        here.client.close()
+        here.close()
 
 
 @pytest.mark.heavy
@@ -108,7 +108,7 @@ def test_an_agent_that_dies_while_a_standby_is_on_its_way(tmp_path: Path) -> Non
         here.succeeds(uuid)
         there.wait_until_caught_up()
         assert here.copied_at(processor) == {HOSTS[2]}
-        here.client.close()
+        here.close()
 
 
 @pytest.mark.heavy

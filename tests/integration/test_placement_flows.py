@@ -109,7 +109,7 @@ def test_a_move_outlives_the_application(tmp_path: Path) -> None:
         here.waits_for(processor, HOSTS[2])
         job.wait_until(load.is_idle, "the batches to be over", 60)
         job.kill()
-        here.client.close()
+        here.close()
 
         again = load.submit(cluster, conf)
         load.offer(1)
@@ -119,7 +119,7 @@ def test_a_move_outlives_the_application(tmp_path: Path) -> None:
         there.waits_for(processor, HOSTS[2])
         assert there.tasks_of(processor) == tasks
         assert load.counter("restore-bytes-remote") == 0, "all state was where it had run last"
-        there.client.close()
+        there.close()
         load.offer_the_rest_and_finish(again)
     load.assert_right()
 
@@ -143,7 +143,7 @@ def two_copies_on_four_hosts(directory: Path) -> Iterator[tuple[Warm, Operator]]
         there.wait_until_caught_up(2 * PARTITIONS)
         here = Operator(cluster, load, job)
         yield there, here
-        here.client.close()
+        here.close()
         load.offer_the_rest_and_finish(job)
     load.assert_right()
 
