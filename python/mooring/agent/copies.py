@@ -187,19 +187,14 @@ def warm_at(fleet: Fleet, location: str, most_lag: int = MOST_LAG_VERSIONS) -> s
     return {
         (query, partition)
         for (query, partition, executor), copy in fleet.copies.items()
-        if copy.lag_versions <= most_lag
-        and executor in fleet.executors
-        and fleet.executors[executor].location == location
+        if copy.is_warm(most_lag) and executor in fleet.executors and fleet.executors[executor].location == location
     }
 
 
 def is_warm_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], most_lag: int) -> bool:
-    """Whether one of these executors, of one location, has a copy of the partition that is about caught up.
-
-    One that can not be brought on will not catch up, however little it lags.
-    """
+    """Whether one of these executors, of one location, has a copy of the partition that is about caught up."""
     seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
-    return any(copy is not None and copy.lag_versions <= (0 if copy.trouble else most_lag) for copy in seen)
+    return any(copy is not None and copy.is_warm(most_lag) for copy in seen)
 
 
 def trouble_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], for_ms: int) -> str:

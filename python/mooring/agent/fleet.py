@@ -141,6 +141,10 @@ class SeenCopy:
     trouble: str = ""
     trouble_ms: int = 0
 
+    def is_warm(self, most_lag: int) -> bool:
+        """Whether it is at most so many versions behind. One that can not be brought on will not catch up."""
+        return self.lag_versions <= (0 if self.trouble else most_lag)
+
 
 @dataclass(frozen=True, slots=True)
 class StandbyCounts:
