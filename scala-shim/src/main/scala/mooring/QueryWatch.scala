@@ -295,12 +295,13 @@ final class ClusterWatch(
   }
 
   private def batchEnded(query: String, e: QueryProgressEvent): Unit = {
-    standbys.foreach(_.committed(query, e.progress.batchId))
+    val (began, took) = (Instant.parse(e.progress.timestamp).toEpochMilli, e.progress.durationMs.get("triggerExecution"))
+    standbys.foreach(_.committed(query, e.progress.batchId, began, took))
     queries.committed(query, e.progress.runId.toString, e.progress.batchId)
     val batch = batches.remove(query).getOrElse(new Batch)
     rehearsals.batchEnded(query, e.progress.runId.toString, batch.placements.values.toSet)
     bridge.tell(Map("event" -> "BatchEnded", "query" -> query, "run" -> e.progress.runId.toString,
-      "batch" -> e.progress.batchId, "milliseconds" -> e.progress.durationMs.get("triggerExecution"),
+      "batch" -> e.progress.batchId, "milliseconds" -> took,
       "placements" -> batch.placements.toSeq.sorted.map { case (p, x) => Map("partition" -> p, "executor" -> x) },
       "planned" -> batch.planned, "as-planned" -> batch.asPlanned, "state-bytes" -> stateBytes(e)))
     Metrics.set("preferred-host-requests", preferred.get.toDouble)

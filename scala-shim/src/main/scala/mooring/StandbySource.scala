@@ -17,8 +17,8 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * `format("mooring-standby")`: the copies of a running query's state, as a stream. A batch of it is one round: after
- * the watched query has committed, or some seconds after others were to hold its copies, every executor that holds some
- * is asked to bring them up to date, and answers with one row for each. Option `query` is the id of the watched query.
+ * the watched query has committed, or some seconds after others were to hold its copies (`Watched.round`), every executor
+ * that holds some is asked to bring them up to date, and answers with one row for each. Option `query` is the id of the watched query.
  */
 final class StandbySource extends TableProvider with DataSourceRegister {
   override def shortName(): String = StandbySource.Name

@@ -45,7 +45,8 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   def tellAgain(): Unit = watched.values.forEach(_.tellAgain())
 
   /** A batch is committed: its state is what the copies are to hold. */
-  def committed(query: String, batch: Long): Unit = Option(watched.get(query)).foreach(_.committed(batch + 1))
+  def committed(query: String, batch: Long, beganMs: Long, tookMs: Long): Unit =
+    Option(watched.get(query)).foreach(_.committed(batch + 1, beganMs, tookMs))
 
   /** Whoever tends ends its replica query first. */
   def ended(query: String, run: String): Unit = for (of <- Option(watched.get(query)) if of.run == run) {

@@ -3,7 +3,7 @@ package io.mooring
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicLong
 
-import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, KeyCounts, OperatorFacts, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, KeyCounts, OpenStores, OperatorFacts, StreamDoors}
 
 /** One run of a query that has standbys: which versions it has committed, and how the copies of them stand. */
 private final class Watched(val query: String, val run: String, operators: Seq[OperatorFacts]) {
@@ -15,6 +15,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   @volatile var isOver = false
   @volatile private var version: Long = operators.headOption.fold(-1L)(_.batch).max(0)
   @volatile private var hasCommitted = false
+  private var ended = Ended(0, isInRush = false)
   private val commits = new java.util.TreeMap[Long, Long]() // version -> when it was committed, in milliseconds
   private var copies = Map.empty[(Int, String), CopyState] // by partition and executor
   private var troubles = Map.empty[(Int, String), Trouble] // of those that have failed since they were last made
@@ -41,8 +42,10 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   /** The first batch of a run has the executors to itself, unless none comes. */
   def isDue: Boolean = version > 0 && (hasCommitted || System.nanoTime() - began > Watched.PatienceNanos)
 
-  def committed(newest: Long): Unit = synchronized {
+  /** A batch has left this version; when it began, in milliseconds since 1970, and how many it took. */
+  def committed(newest: Long, beganMs: Long, tookMs: Long): Unit = synchronized {
     hasCommitted = true
+    ended = Ended(beganMs + tookMs, beganMs - ended.atMs < Watched.RushMs && tookMs < Watched.LongMs)
     commits.put(newest, System.currentTimeMillis())
     if (commits.size > Watched.MostCommits) commits.pollFirstEntry()
     version = newest
@@ -61,6 +64,9 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
    * the holders have changed without one, and some seconds after a round that has not brought all copies up to date. At
    * most two a second, but when the next batch may open a copy. None before any commit.
    *
+   * Where short batches follow one another at once, every second commit has none, if copies are open: such a one goes on by
+   * two changelogs nearly as fast as by one, and a round takes processor time from a batch.
+   *
    * Holders also change when an executor is lost, or is about to go: a round then would take slots from the batch that has
    * to go on without it.
    */
@@ -69,9 +75,11 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
     val age = clock - offeredAt
     changedAt = if (now == placed) None else changedAt.orElse(Some(clock))
     val isCommit = !offered.exists(_.version == version)
+    val canWait = ended.isInRush && opened.exists(OpenStores.areOf) && offered.exists(_.version == version - 1) &&
+      System.currentTimeMillis() - ended.atMs < Watched.ChangeMs
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
-    val isLate = changedAt.exists(clock - _ > Watched.ChangeNanos)
-    val isForNext = age > Watched.PauseNanos && (isCommit || isOverdue || isLate)
+    val isLate = changedAt.exists(clock - _ > TimeUnit.MILLISECONDS.toNanos(Watched.ChangeMs))
+    val isForNext = age > Watched.PauseNanos && (isCommit && !canWait || isOverdue || isLate)
     if (version > 0 && (offered.isEmpty || isForNext || isCommit && mayBeOpened(now))) {
       placed = now
       changedAt = None
@@ -181,13 +189,18 @@ private final case class Trouble(why: String, first: Long, last: Long) {
   def forMs: Long = (last - first) / 1000000
 }
 
+/** A batch: when it was over, in milliseconds since 1970, and whether it was a short one right after the one before. */
+private final case class Ended(atMs: Long, isInRush: Boolean)
+
 private object Watched {
   private val rounds = new AtomicLong
   private val MostCommits = 1000
   private val VersionsInWork = 3L // since a round has begun for one of them
   // A round costs the driver about as much as a small batch; one that waits leaves a batch's changelog to the take-over.
   private val PauseNanos = TimeUnit.MILLISECONDS.toNanos(500)
-  private val ChangeNanos = TimeUnit.SECONDS.toNanos(3)
+  private val ChangeMs = 3000L
+  private val RushMs = 100L // between two batches
+  private val LongMs = 2000L // of a batch, beside which a round is little
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
   private val AwaitedNanos = TimeUnit.SECONDS.toNanos(10)
   private val PatienceNanos = TimeUnit.SECONDS.toNanos(30)
