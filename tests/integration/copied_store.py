@@ -116,6 +116,7 @@ class Store:
             self._lineage_in(version + 1),
             self._has_column_families,
             self._jvm.scala.Option.apply(self.counts[version] if is_counted else None),
+            scala_object(self._jvm, "scala.package").Nil(),
         )
         assert self._copy.bringTo(copied)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,17 @@ class Executor:
         self._copies = jvm.io.mooring.Copies(kept.store, 2**62, 4, 0)
         self._open = scala_object(jvm, f"{DOORS}.OpenStores")
 
-    def order(self, version: int, is_of_arrival: bool = False) -> None:
+    def order(self, version: int, is_of_arrival: bool = False) -> int:
+        """The version that the copy has now; -1 for none."""
         option = self._jvm.scala.Option.apply
         path, unique_id = self._store.path.toString(), self._store.ids[version]
         stores = self._seq(self._jvm.io.mooring.StoreVersion(path, version, option(unique_id), option(None)))
         order = self._jvm.io.mooring.CopyOrder(PARTITION, version, stores, is_of_arrival)
-        self._copies.order(QUERY, self._seq(order), self._access)
+        copies = self._copies.order(QUERY, self._seq(order), self._access)
+        return int(copies.head().version()) if copies.nonEmpty() else -1
+
+    def waits_until_at(self, version: int) -> None:
+        wait_until(lambda: self.order(version) == version, f"a copy of version {version}")
 
     def waits_until_open(self) -> None:
         wait_until(lambda: self._open.has(self._store.path.toString()), "an open copy", interval=0.01)
@@ -54,7 +60,8 @@ class Executor:
 
 @pytest.fixture(scope="module")
 def session(jvm: Any) -> Iterator[Any]:
-    with scala_session(jvm, "arrivals", CONF) as session:
+    conf = {**CONF, "spark.sql.streaming.minBatchesToRetain": "100"}  # so that no copy is opened anew for its age
+    with scala_session(jvm, "arrivals", conf) as session:
         yield session
 
 
@@ -88,3 +95,19 @@ def test_a_copy_goes_on_when_it_is_none_any_more_until_its_task_comes(store: Sto
         store.changelog(version).unlink()
         executor.forgets(version)
     assert store.taken_over(7) == store.values[7]
+
+
+def test_a_copy_that_has_missed_the_version_of_a_snapshot_goes_on(jvm: Any, session: Any, tmp_path: Path) -> None:
+    with closing(Store(jvm, session, tmp_path)) as store:
+        for _ in range(4):
+            store.commit()
+        executor = Executor(jvm, session, store, Kept(jvm, tmp_path))
+        executor.waits_until_at(3)
+        executor.waits_until_open()
+        store.upload_snapshot()
+        store.commit()
+        assert store.named_by(5) == [4], "the snapshot's version is the first one"
+        executor.waits_until_at(5)
+        assert store.taken_over(5) == store.values[5]
+        assert store.began_with == 0, "it was not opened anew from the snapshot"
+        executor.stop()

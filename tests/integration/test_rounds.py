@@ -19,7 +19,7 @@ ROCKSDB = {
     f"{STORES}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{STORES}.checkpointFormatVersion": "2",
 }
-PATIENCE_MS = 3_000
+PATIENCE_SECONDS = 3.0
 """How long a commit may be without a round."""
 
 
@@ -42,59 +42,84 @@ def query(jvm: Any, session: Any, tmp_path: Path, request: pytest.FixtureRequest
 
 
 class Query:
-    """Of which copies are kept, as the driver sees it. It has ended no batch yet."""
+    """Of which an executor holds a copy, as the driver sees it. It has had a round, of its first commit."""
 
     def __init__(self, jvm: Any, running: Any) -> None:
         ids = str(running.id()), str(running.runId())
         self._watched = jvm.io.mooring.Watched(*ids, scala_object(jvm, "scala.package").Nil())
         self._nobody = scala_object(jvm, "scala.Predef").Map().empty()
+        executors = jvm.java.util.ArrayList()
+        executors.add(jvm.scala.Tuple2("1", "127.0.0.2"))
+        held_by = jvm.scala.jdk.javaapi.CollectionConverters.asScala(executors).toSeq()
+        self._holders = self._nobody.updated(0, held_by)
         self._versions = count(1)
-        self._began_ms = int(time.time() * 1000)
+        self._ended_ms = 0
+        self.commits()
+        assert self.round() == 1
+        self._watched.arrivals(self._holders, self._nobody)  # what its orders are made of
+        self._watched.access()
 
-    def commits(self, began_ms: int, ended_ms: int) -> int:
-        """A batch is told, by times since this was made; the version that it has left."""
+    def commits(self, paused_ms: int = 0, took_ms: int = 500) -> int:
+        """After such a pause there was a batch that took so long. The version that it has left."""
         version = next(self._versions)
-        self._watched.committed(version, self._began_ms + began_ms, ended_ms - began_ms)
+        began_ms = self._ended_ms + paused_ms
+        self._ended_ms = began_ms + took_ms
+        self._watched.committed(version, began_ms, took_ms)
         return version
 
-    def opens_copies(self) -> None:
-        """As in the first round."""
-        assert self.round() == 1
-        self._watched.access()
+    def loses_the_executor(self) -> None:
+        self._holders = self._nobody
 
     def round(self) -> int:
         """The version of the newest one."""
-        return int(self._watched.round(self._nobody).get().version())
+        return int(self._watched.round(self._holders).get().version())
 
-    def round_comes_ms(self, version: int) -> int:
-        """When there is one of that version, since this was made."""
+    def waits_for_round_of(self, version: int) -> float:
+        """For how many seconds."""
+        began = time.monotonic()
         wait_until(lambda: self.round() == version, f"a round of version {version}", 10, interval=0.02)
-        return int(time.time() * 1000) - self._began_ms
+        return time.monotonic() - began
 
 
-def test_of_short_batches_without_a_pause_every_second_one_has_a_round(query: Query) -> None:
-    query.commits(-900, -500)
-    query.opens_copies()
-    for ended_ms in (0, 500):
-        newest = query.commits(ended_ms - 500, ended_ms)
-    assert query.round_comes_ms(newest) < 500 + PATIENCE_MS
+@pytest.fixture
+def rushed(query: Query) -> Query:
+    """Three short batches without pauses: the last one's round is left to the next one."""
+    query.waits_for_round_of(query.commits())
+    query.commits()
+    return query
 
 
-def test_a_commit_after_which_none_comes_has_its_round_later(query: Query) -> None:
-    query.commits(-900, -500)
-    query.opens_copies()
-    assert query.round_comes_ms(query.commits(-500, 0)) >= PATIENCE_MS
+def test_at_full_load_the_second_commit_has_a_round(rushed: Query) -> None:
+    assert rushed.waits_for_round_of(rushed.commits()) < PATIENCE_SECONDS
 
 
-@pytest.mark.parametrize(("ended_ms", "began_ms"), [(-1_000, -500), (-2_500, -2_500)], ids=["pauses", "long batches"])
-def test_every_commit_has_a_round_where_batches_leave_room(query: Query, ended_ms: int, began_ms: int) -> None:
-    query.commits(ended_ms - 500, ended_ms)
-    query.opens_copies()
-    assert query.round_comes_ms(query.commits(began_ms, 0)) < PATIENCE_MS
+def test_when_no_commit_follows_there_is_a_round_later(rushed: Query) -> None:
+    assert rushed.waits_for_round_of(3) > 0.9 * PATIENCE_SECONDS
+
+
+def test_a_loss_begins_no_round_of_a_commit_that_waits(rushed: Query) -> None:
+    rushed.loses_the_executor()
+    assert rushed.waits_for_round_of(3) > 0.9 * PATIENCE_SECONDS
+
+
+def test_while_a_task_comes_to_its_copy_every_commit_has_a_round(query: Query) -> None:
+    query.waits_for_round_of(query.commits())
+    query.loses_the_executor()
+    query.round()
+    assert query.waits_for_round_of(query.commits()) < PATIENCE_SECONDS
+
+
+@pytest.mark.parametrize("slack", [{"paused_ms": 500}, {"took_ms": 2_500}], ids=["pauses", "long batches"])
+def test_every_commit_has_a_round_where_batches_leave_room(query: Query, slack: dict[str, int]) -> None:
+    query.waits_for_round_of(query.commits())
+    assert query.waits_for_round_of(query.commits(**slack)) < PATIENCE_SECONDS
+
+
+def test_a_batch_without_data_has_a_round(query: Query) -> None:
+    query.waits_for_round_of(query.commits(paused_ms=10_000))
+    assert query.waits_for_round_of(query.commits(took_ms=50)) < PATIENCE_SECONDS
 
 
 @pytest.mark.parametrize("query", ["false"], indirect=True, ids=["changelogs off"])
-def test_every_commit_has_a_round_where_copies_are_files(query: Query) -> None:
-    query.commits(-900, -500)
-    query.opens_copies()
-    assert query.round_comes_ms(query.commits(-500, 0)) < PATIENCE_MS
+def test_every_commit_has_a_round_where_copies_are_files(rushed: Query) -> None:
+    assert rushed.waits_for_round_of(3) < PATIENCE_SECONDS

@@ -11,9 +11,11 @@ import org.apache.spark.util.Utils
 
 /**
  * A version of one state store whose files are all here: the versions since a snapshot, oldest first, the version itself
- * last; and how many keys that one has, if its owner has told.
+ * last; and how many keys that one has, if its owner has told. `before` are those that the first one builds on, for an
+ * open copy that stands at one of these.
  */
-final case class CopiedVersion(versions: Seq[(Long, String)], hasColumnFamilies: Boolean, counts: Option[KeyCounts])
+final case class CopiedVersion(
+    versions: Seq[(Long, String)], hasColumnFamilies: Boolean, counts: Option[KeyCounts], before: Seq[(Long, String)] = Nil)
 
 /**
  * The open copies of state stores that run elsewhere: RocksDB instances at a committed version, each of which waits for
@@ -107,7 +109,7 @@ final class OpenStore private[mooring] (
   def goOn(copied: CopiedVersion): Boolean =
     try door.exclusively {
       state.get == Held && copied.hasColumnFamilies == hasColumnFamilies &&
-        door.goOn(copied.versions, copied.counts)
+        door.goOn(copied.versions, copied.counts, copied.before)
     } finally closeIfDropped()
 
   /** Whether one that is opened now would begin with a newer snapshot, and should, although this one can still go on. */

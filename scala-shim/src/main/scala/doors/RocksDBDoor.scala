@@ -188,10 +188,10 @@ private class RocksDBDoor(
   /**
    * Brings a copy from the version that it stands at to the last of these, which build on each other, by their changelogs;
    * false when it stands at none of them, or one is missing. Whatever fails leaves an instance that any load opens anew.
-   * `counts` are those of the last, where they are known.
+   * `counts` are those of the last, where they are known; `before` are versions that the first one builds on.
    */
-  def goOn(lineage: Seq[(Long, String)], counts: Option[KeyCounts]): Boolean = {
-    val later = lineage.dropWhile { case (version, id) => !standsAt(version, Some(id)) }.drop(1)
+  def goOn(lineage: Seq[(Long, String)], counts: Option[KeyCounts], before: Seq[(Long, String)] = Nil): Boolean = {
+    val later = (before ++ lineage).dropWhile { case (version, id) => !standsAt(version, Some(id)) }.drop(1)
     val isThere = lineage.lastOption.exists { case (version, id) => standsAt(version, Some(id)) }
     if (later.nonEmpty && later.map(_._1) == (loadedVersion + 1 to later.last._1)) {
       val (version, id) = later.last

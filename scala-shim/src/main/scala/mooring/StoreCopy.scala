@@ -109,15 +109,28 @@ private final class StoreCopy(
         CopiedVersion(read.versions :+ (version -> id), read.hasColumnFamilies, counts))
     }
 
-    private def earlier(copied: CopiedVersion) = copied.versions.init.map { case (version, id) => s"${version}_$id" }
+    private def earlier(copied: CopiedVersion) = (copied.before ++ copied.versions.init).map { case (version, id) => s"${version}_$id" }
 
     /** What the version needs, when the open copy could go on to it. */
-    private def goneOn(copied: CopiedVersion): Option[Map[String, Long]] = {
+    private def goneOn(read: CopiedVersion): Option[Map[String, Long]] = {
+      val copied = if (open.isOpen) uncut(read) else read
       val versions = earlier(copied)
       val missed = versions.reverse.takeWhile(name => !needed.contains(s"$name.changelog")).reverse
       val isThere = open.isOpen && missed.size < versions.size // else it stands at none of them
       val changelogs = if (isThere) fetchAll(missed.map(name => s"$name.changelog")).flatten.flatten else Nil
       Option.when(isThere && open.goOn(copied))(needed ++ changelogs)
+    }
+
+    /**
+     * Once a snapshot is uploaded the lineages of later versions begin with it. A copy that has missed its version stands at
+     * none of these, but may go on by that version's own changelog, which leads on to the versions before.
+     */
+    private def uncut(read: CopiedVersion): CopiedVersion = {
+      val isCut = !read.hasColumnFamilies && !earlier(read).exists(name => needed.contains(s"$name.changelog"))
+      val first = read.versions.headOption.filter(_ => isCut).map { case (version, id) => s"${version}_$id.changelog" }
+      first.filter(fetch(_).isDefined).fold(read) { name =>
+        read.copy(before = StateFiles.lineage(checkpoint, new Path(directory, name), access.codec).versions)
+      }
     }
 
     /** What is needed then; the same as before when it could not. */

@@ -15,7 +15,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   @volatile var isOver = false
   @volatile private var version: Long = operators.headOption.fold(-1L)(_.batch).max(0)
   @volatile private var hasCommitted = false
-  private var ended = Ended(0, isInRush = false)
+  private var rush = Rush(0, 0)
   private val commits = new java.util.TreeMap[Long, Long]() // version -> when it was committed, in milliseconds
   private var copies = Map.empty[(Int, String), CopyState] // by partition and executor
   private var troubles = Map.empty[(Int, String), Trouble] // of those that have failed since they were last made
@@ -28,6 +28,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   private var offered = Option.empty[Round]
   private var offeredAt = System.nanoTime()
   private var changedAt = Option.empty[Long] // since when others than `placed` are to hold copies
+  private var sparedAt = Option.empty[Long] // when the newest version was committed, if its round is left to the next one
 
   // Of the replica query's thread alone, which may wait for the checkpoint: nobody else must wait for that.
   @volatile private var stores = Option.empty[CommittedStores]
@@ -45,7 +46,8 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   /** A batch has left this version; when it began, in milliseconds since 1970, and how many it took. */
   def committed(newest: Long, beganMs: Long, tookMs: Long): Unit = synchronized {
     hasCommitted = true
-    ended = Ended(beganMs + tookMs, beganMs - ended.atMs < Watched.RushMs && tookMs < Watched.LongMs)
+    rush = rush.after(beganMs, tookMs)
+    sparedAt = Option.when(canBeSpared(newest))(System.nanoTime())
     commits.put(newest, System.currentTimeMillis())
     if (commits.size > Watched.MostCommits) commits.pollFirstEntry()
     version = newest
@@ -64,9 +66,6 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
    * the holders have changed without one, and some seconds after a round that has not brought all copies up to date. At
    * most two a second, but when the next batch may open a copy. None before any commit.
    *
-   * Where short batches follow one another at once, every second commit has none, if copies are open: such a one goes on by
-   * two changelogs nearly as fast as by one, and a round takes processor time from a batch.
-   *
    * Holders also change when an executor is lost, or is about to go: a round then would take slots from the batch that has
    * to go on without it.
    */
@@ -74,12 +73,10 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
     val clock = System.nanoTime()
     val age = clock - offeredAt
     changedAt = if (now == placed) None else changedAt.orElse(Some(clock))
-    val isCommit = !offered.exists(_.version == version)
-    val canWait = ended.isInRush && opened.exists(OpenStores.areOf) && offered.exists(_.version == version - 1) &&
-      System.currentTimeMillis() - ended.atMs < Watched.ChangeMs
+    val isCommit = !offered.exists(_.version == version) && !sparedAt.exists(clock - _ < Watched.ChangeNanos)
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
-    val isLate = changedAt.exists(clock - _ > TimeUnit.MILLISECONDS.toNanos(Watched.ChangeMs))
-    val isForNext = age > Watched.PauseNanos && (isCommit && !canWait || isOverdue || isLate)
+    val isLate = changedAt.exists(clock - _ > Watched.ChangeNanos)
+    val isForNext = age > Watched.PauseNanos && (isCommit || isOverdue || isLate)
     if (version > 0 && (offered.isEmpty || isForNext || isCommit && mayBeOpened(now))) {
       placed = now
       changedAt = None
@@ -88,6 +85,13 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
     }
     offered
   }
+
+  /**
+   * Whether this commit needs no round, when another is to follow at once: an open copy goes on by two changelogs nearly as
+   * fast as by one, and rounds take processor time from the batches.
+   */
+  private def canBeSpared(newest: Long): Boolean = rush.isOn && opened.exists(OpenStores.areOf) && changedAt.isEmpty &&
+    offered.exists(_.version == newest - 1) && !mayBeOpened(placed)
 
   /** Whether tasks have come, or may be about to come, to where their copies are. */
   private def mayBeOpened(now: Map[Int, Seq[Executor]]): Boolean =
@@ -189,8 +193,16 @@ private final case class Trouble(why: String, first: Long, last: Long) {
   def forMs: Long = (last - first) / 1000000
 }
 
-/** A batch: when it was over, in milliseconds since 1970, and whether it was a short one right after the one before. */
-private final case class Ended(atMs: Long, isInRush: Boolean)
+/** When the last batch was over, in milliseconds since 1970, and how many have followed one another at once, short ones. */
+private final case class Rush(endedMs: Long, batches: Int) {
+  /** A batch without data follows at once on one with data, where that has moved the watermark: so it takes two. */
+  def isOn: Boolean = batches > 1
+
+  def after(beganMs: Long, tookMs: Long): Rush = {
+    val isNext = math.abs(beganMs - endedMs) < Watched.RushMs && tookMs < Watched.LongMs
+    Rush(beganMs + tookMs, if (isNext) batches + 1 else 0)
+  }
+}
 
 private object Watched {
   private val rounds = new AtomicLong
@@ -198,9 +210,9 @@ private object Watched {
   private val VersionsInWork = 3L // since a round has begun for one of them
   // A round costs the driver about as much as a small batch; one that waits leaves a batch's changelog to the take-over.
   private val PauseNanos = TimeUnit.MILLISECONDS.toNanos(500)
-  private val ChangeMs = 3000L
-  private val RushMs = 100L // between two batches
-  private val LongMs = 2000L // of a batch, beside which a round is little
+  private val ChangeNanos = TimeUnit.SECONDS.toNanos(3)
+  val RushMs = 100L // between two batches
+  val LongMs = 2000L // of a batch, beside which a round is little
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
   private val AwaitedNanos = TimeUnit.SECONDS.toNanos(10)
   private val PatienceNanos = TimeUnit.SECONDS.toNanos(30)
