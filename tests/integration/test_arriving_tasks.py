@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +74,22 @@ def store(jvm: Any, session: Any, tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-@pytest.fixture
-def executor(jvm: Any, session: Any, store: Store, tmp_path: Path) -> Iterator[Executor]:
+@contextmanager
+def executor_of(jvm: Any, session: Any, store: Store, tmp_path: Path) -> Iterator[Executor]:
     """With an open copy at version 3."""
     executor = Executor(jvm, session, store, Kept(jvm, tmp_path))
-    executor.order(3)
-    executor.waits_until_open()
-    yield executor
-    executor.stop()
+    try:
+        executor.waits_until_at(3)
+        executor.waits_until_open()
+        yield executor
+    finally:
+        executor.stop()
+
+
+@pytest.fixture
+def executor(jvm: Any, session: Any, store: Store, tmp_path: Path) -> Iterator[Executor]:
+    with executor_of(jvm, session, store, tmp_path) as executor:
+        yield executor
 
 
 def test_a_copy_goes_on_when_it_is_none_any_more_until_its_task_comes(store: Store, executor: Executor) -> None:
@@ -101,13 +109,11 @@ def test_a_copy_that_has_missed_the_version_of_a_snapshot_goes_on(jvm: Any, sess
     with closing(Store(jvm, session, tmp_path)) as store:
         for _ in range(4):
             store.commit()
-        executor = Executor(jvm, session, store, Kept(jvm, tmp_path))
-        executor.waits_until_at(3)
-        executor.waits_until_open()
-        store.upload_snapshot()
-        store.commit()
-        assert store.named_by(5) == [4], "the snapshot's version is the first one"
-        executor.waits_until_at(5)
-        assert store.taken_over(5) == store.values[5]
-        assert store.began_with == 0, "it was not opened anew from the snapshot"
-        executor.stop()
+        with executor_of(jvm, session, store, tmp_path) as executor:
+            store.upload_snapshot()
+            store.commit()
+            assert store.named_by(5) == [4], "the snapshot's version is the first one"
+            executor.waits_until_at(5)
+            store.changelog(4).unlink()
+            assert store.taken_over(5) == store.values[5]
+            assert store.began_with == 0, "it was not opened anew from the snapshot"

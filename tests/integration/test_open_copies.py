@@ -63,6 +63,13 @@ def test_a_copy_that_builds_on_an_older_snapshot_than_its_owner_is_of_no_use(sto
     assert store.taken_over(6) == store.values[6]
 
 
+def test_a_copy_that_has_missed_the_version_of_a_snapshot_goes_on_at_the_take_over(store: Store) -> None:
+    store.upload_snapshot()  # of version 4
+    store.commit()
+    assert store.named_by(5) == [4], "the snapshot's version is the first one"
+    assert store.taken_over(5) == store.values[5] and store.began_with == 0
+
+
 @pytest.mark.parametrize(("copied", "version", "began_with"), [(8, 13, 4), (10, 13, 4), (8, 14, 4), (11, 13, 8)])
 def test_a_copy_outlives_snapshots_of_its_owner(store: Store, copied: int, version: int, began_with: int) -> None:
     """Twelve versions are retained; after six it is opened anew."""

@@ -126,7 +126,10 @@ private class RocksDBDoor(
   private def catchesUp(version: Long, id: Option[String]): Boolean = loadedVersion > 0 && loadedVersion < version && id.exists { last =>
     try {
       val lineage = lineageOf(version, last)
-      !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && goOn(lineage, None)
+      // Once a snapshot is uploaded the lineages of later versions begin with it; its own leads on to those before.
+      val first = lineage.headOption.filter(_._1 > loadedVersion)
+      val before = first.toSeq.flatMap { case (itsVersion, itsId) => lineageOf(itsVersion, itsId).init }
+      !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && goOn(lineage, None, before)
     } catch {
       case NonFatal(_) if !RocksDBDoor.taskIsKilled => false // its files are read in another way, which tells what is wrong
     }

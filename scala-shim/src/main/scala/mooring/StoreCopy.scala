@@ -1,8 +1,10 @@
 package io.mooring
 
 import java.io.{FileNotFoundException, IOException}
+import java.nio.channels.ClosedByInterruptException
 
 import scala.util.Using
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, CopiedVersion, KeyCounts, Rests, StateFiles}
@@ -117,8 +119,8 @@ private final class StoreCopy(
       val versions = earlier(copied)
       val missed = versions.reverse.takeWhile(name => !needed.contains(s"$name.changelog")).reverse
       val isThere = open.isOpen && missed.size < versions.size // else it stands at none of them
-      val changelogs = if (isThere) fetchAll(missed.map(name => s"$name.changelog")).flatten.flatten else Nil
-      Option.when(isThere && open.goOn(copied))(needed ++ changelogs)
+      val changelogs = if (isThere) fetchAll(missed.map(name => s"$name.changelog")) else Nil
+      Option.when(isThere && changelogs.forall(_.isDefined) && open.goOn(copied))(needed ++ changelogs.flatten.flatten)
     }
 
     /**
@@ -128,8 +130,11 @@ private final class StoreCopy(
     private def uncut(read: CopiedVersion): CopiedVersion = {
       val isCut = !read.hasColumnFamilies && !earlier(read).exists(name => needed.contains(s"$name.changelog"))
       val first = read.versions.headOption.filter(_ => isCut).map { case (version, id) => s"${version}_$id.changelog" }
-      first.filter(fetch(_).isDefined).fold(read) { name =>
+      try first.filter(fetch(_).isDefined).fold(read) { name =>
         read.copy(before = StateFiles.lineage(checkpoint, new Path(directory, name), access.codec).versions)
+      } catch {
+        case e: ClosedByInterruptException => throw e
+        case NonFatal(_) => read // nobody else needs that changelog: it may be damaged, and the snapshot is there
       }
     }
 

@@ -28,7 +28,8 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   private var offered = Option.empty[Round]
   private var offeredAt = System.nanoTime()
   private var changedAt = Option.empty[Long] // since when others than `placed` are to hold copies
-  private var sparedAt = Option.empty[Long] // when the newest version was committed, if its round is left to the next one
+  private var looked = -1L // the newest version at the last look
+  private var sparedAt = Option.empty[Long] // since when its round is left to the next commit, if it is
 
   // Of the replica query's thread alone, which may wait for the checkpoint: nobody else must wait for that.
   @volatile private var stores = Option.empty[CommittedStores]
@@ -47,7 +48,6 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   def committed(newest: Long, beganMs: Long, tookMs: Long): Unit = synchronized {
     hasCommitted = true
     rush = rush.after(beganMs, tookMs)
-    sparedAt = Option.when(canBeSpared(newest))(System.nanoTime())
     commits.put(newest, System.currentTimeMillis())
     if (commits.size > Watched.MostCommits) commits.pollFirstEntry()
     version = newest
@@ -73,6 +73,10 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
     val clock = System.nanoTime()
     val age = clock - offeredAt
     changedAt = if (now == placed) None else changedAt.orElse(Some(clock))
+    if (looked != version) { // what changes later is no reason for a round amid a batch
+      looked = version
+      sparedAt = Option.when(canBeSpared(now))(clock)
+    }
     val isCommit = !offered.exists(_.version == version) && !sparedAt.exists(clock - _ < Watched.ChangeNanos)
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
     val isLate = changedAt.exists(clock - _ > Watched.ChangeNanos)
@@ -90,8 +94,8 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
    * Whether this commit needs no round, when another is to follow at once: an open copy goes on by two changelogs nearly as
    * fast as by one, and rounds take processor time from the batches.
    */
-  private def canBeSpared(newest: Long): Boolean = rush.isOn && opened.exists(OpenStores.areOf) && changedAt.isEmpty &&
-    offered.exists(_.version == newest - 1) && !mayBeOpened(placed)
+  private def canBeSpared(now: Map[Int, Seq[Executor]]): Boolean = rush.isOn && opened.exists(OpenStores.areOf) &&
+    offered.exists(_.version == version - 1) && now == placed && !mayBeOpened(now)
 
   /** Whether tasks have come, or may be about to come, to where their copies are. */
   private def mayBeOpened(now: Map[Int, Seq[Executor]]): Boolean =
