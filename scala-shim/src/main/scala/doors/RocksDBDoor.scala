@@ -127,8 +127,7 @@ private class RocksDBDoor(
     try {
       val lineage = lineageOf(version, last)
       // Once a snapshot is uploaded the lineages of later versions begin with it; its own leads on to those before.
-      val first = lineage.headOption.filter(_._1 > loadedVersion)
-      val before = first.toSeq.flatMap { case (itsVersion, itsId) => lineageOf(itsVersion, itsId).init }
+      def before = lineage.headOption.filter(_._1 > loadedVersion).toSeq.flatMap { case (first, itsId) => lineageOf(first, itsId).init }
       !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && goOn(lineage, None, before)
     } catch {
       case NonFatal(_) if !RocksDBDoor.taskIsKilled => false // its files are read in another way, which tells what is wrong

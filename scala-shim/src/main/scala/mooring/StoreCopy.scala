@@ -106,10 +106,12 @@ private final class StoreCopy(
 
     /** None for a version that has made a column family: it has a snapshot besides, which alone tells of that. */
     private def lineage(version: Long, id: String, counts: Option[KeyCounts]): Option[CopiedVersion] = {
-      val read = StateFiles.lineage(checkpoint, new Path(directory, s"${version}_$id.changelog"), access.codec)
+      val read = lineageIn(s"${version}_$id.changelog")
       Option.unless(read.hasColumnFamilies && fetch(s"${version}_$id.zip").isDefined)(
         CopiedVersion(read.versions :+ (version -> id), read.hasColumnFamilies, counts))
     }
+
+    private def lineageIn(changelog: String) = StateFiles.lineage(checkpoint, new Path(directory, changelog), access.codec)
 
     private def earlier(copied: CopiedVersion) = (copied.before ++ copied.versions.init).map { case (version, id) => s"${version}_$id" }
 
@@ -131,7 +133,7 @@ private final class StoreCopy(
       val isCut = !read.hasColumnFamilies && !earlier(read).exists(name => needed.contains(s"$name.changelog"))
       val first = read.versions.headOption.filter(_ => isCut).map { case (version, id) => s"${version}_$id.changelog" }
       try first.filter(fetch(_).isDefined).fold(read) { name =>
-        read.copy(before = StateFiles.lineage(checkpoint, new Path(directory, name), access.codec).versions)
+        read.copy(before = lineageIn(name).versions)
       } catch {
         case e: ClosedByInterruptException => throw e
         case NonFatal(_) => read // nobody else needs that changelog: it may be damaged, and the snapshot is there
