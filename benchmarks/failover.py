@@ -113,7 +113,7 @@ class Plan:
     sizes_gb: tuple[float, ...]
     cases: tuple[Case, ...]
     batches_first: int
-    """Batches before the first kill: the first ones load classes and compile code."""
+    """Batches before the first kill: the first ones load classes and compile code, and take longer."""
 
     def cores(self) -> list[int]:
         """For each a cluster of its own; those of most cores first."""
@@ -134,7 +134,7 @@ FULL = Plan(
         Case("slow", True, ("notice",) * 3, sizes_gb=(0.5,), batches_between=110, cores=2),
         Case("slow", True, ("notice",) * 3, sizes_gb=(0.5,), batches_between=30, cores=2, load=BUSY),
     ),
-    batches_first=20,
+    batches_first=80,
 )
 
 

@@ -1,10 +1,13 @@
 package org.apache.spark.scheduler.mooring
 
+import java.lang.reflect.Field
+
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.{MapOutputTrackerMaster, SparkContext}
 import org.apache.spark.broadcast.Broadcast
-import org.apache.spark.scheduler.{ShuffleMapStage, StageInfo, Task, TaskLocality, TaskSchedulerImpl, TaskSetManager}
+import org.apache.spark.scheduler.{
+  ExecutorCacheTaskLocation, ShuffleMapStage, StageInfo, Task, TaskLocality, TaskLocation, TaskSchedulerImpl, TaskSetManager}
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 
 /** The tasks of running stages that Spark has not started yet, or will start again. */
@@ -18,11 +21,11 @@ object PendingTasks {
   private val FewStages = 4 // each executor that joins asks some times
 
   /**
-   * Has the tasks that wait for an executor that is gone wait for another one, which `instead` names for stage and partition.
-   * What a task prefers is fixed when its stage begins, for all its attempts: else it waits until `spark.locality.wait` has
-   * passed, twice, and may then be the first task of the cold executor that comes in the place of the lost one.
+   * Has the tasks that wait for an executor that is gone wait for another one, which `instead` names (id, host) for stage and
+   * partition: else they wait until `spark.locality.wait` has passed, twice, and may then be the first of the cold executor
+   * that comes in the place of the lost one. Those that run prefer it from now on, should they be tried again.
    */
-  def redirect(context: SparkContext, isGone: String => Boolean, how: How)(instead: (Int, Int) => Option[String]): Int =
+  def redirect(context: SparkContext, isGone: String => Boolean, how: How)(instead: (Int, Int) => Option[(String, String)]): Int =
     context.taskScheduler match {
       case scheduler: TaskSchedulerImpl =>
         val redirected = scheduler.synchronized {
@@ -33,25 +36,36 @@ object PendingTasks {
       case _ => 0 // somebody else's scheduler
     }
 
-  private def redirect(stage: TaskSetManager, isGone: String => Boolean, how: How, instead: (Int, Int) => Option[String]): Int = {
+  private def redirect(
+      stage: TaskSetManager, isGone: String => Boolean, how: How, instead: (Int, Int) => Option[(String, String)]): Int = {
     val pending = stage.pendingTasks
-    val found = for {
-      (lost, waiting) <- pending.forExecutor.toSeq if isGone(lost)
-      task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task) // Spark clears the others away later
-      executor <- instead(stage.taskSet.stageId, stage.tasks(task).partitionId)
-    } yield (lost, task, executor)
-    val isHeld = how == HeldBack && stage.myLocalityLevels.contains(TaskLocality.PROCESS_LOCAL)
-    if (!isHeld) for ((lost, task, executor) <- found) {
-      pending.forExecutor(lost) -= task
-      pending.forExecutor.getOrElseUpdate(executor, new ArrayBuffer) += task // one that is started is passed over
-      for (preferred <- stage.tasks(task).preferredLocations; onHost <- pending.forHost.get(preferred.host)) onHost -= task
+    val wanted = for {
+      task <- stage.tasks.indices if !stage.successful(task)
+      gone <- stage.tasks(task).preferredLocations.collectFirst { case at: ExecutorCacheTaskLocation if isGone(at.executorId) => at }
+      (executor, host) <- instead(stage.taskSet.stageId, stage.tasks(task).partitionId)
+    } yield (task, gone, new ExecutorCacheTaskLocation(host, executor))
+    val waiting = wanted.filter { case (task, gone, _) =>
+      stage.copiesRunning(task) == 0 && pending.forExecutor.get(gone.executorId).exists(_.contains(task))
     }
-    if (found.nonEmpty) {
+    val isHeld = how == HeldBack && stage.myLocalityLevels.contains(TaskLocality.PROCESS_LOCAL)
+    if (!isHeld) {
+      for ((task, gone, executor) <- waiting) {
+        pending.forExecutor(gone.executorId) -= task
+        pending.forExecutor.getOrElseUpdate(executor.executorId, new ArrayBuffer) += task // one that is started is passed over
+        pending.forHost.get(gone.host).foreach(_ -= task)
+      }
+      for ((task, _, executor) <- wanted) prefer(stage.tasks(task), executor)
+    }
+    if (waiting.nonEmpty) {
       if (!isHeld) stage.recomputeLocality()
       stage.resetDelayScheduleTimer(Some(TaskLocality.PROCESS_LOCAL)) // else it may be as good as over, or over
     }
-    if (isHeld) 0 else found.size
+    if (isHeld) 0 else waiting.size
   }
+
+  /** A task is told once what it prefers, for all its attempts. */
+  private def prefer(task: Task[_], executor: TaskLocation): Unit =
+    for (field <- fieldOf(task, "preferredLocs")) field.set(task, Seq(executor))
 
   /**
    * Has tasks that start from now on ask where their shuffle files are. An executor remembers that until a task of a newer
@@ -109,12 +123,15 @@ object PendingTasks {
     case _ => None // somebody else's scheduler, or this process alone
   }
 
-  /** Private in Spark 4.2, of both kinds of tasks. */
   private def codeOf(task: Task[_]): Option[Long] =
-    for {
-      field <- task.getClass.getDeclaredFields.find(field => field.getName == "taskBinary" || field.getName.endsWith("$$taskBinary"))
-      code <- { field.setAccessible(true); Option(field.get(task)) }.collect { case broadcast: Broadcast[_] => broadcast }
-    } yield code.id
+    fieldOf(task, "taskBinary").map(_.get(task)).collect { case code: Broadcast[_] => code.id }
+
+  /** Private in Spark 4.2, of both kinds of tasks. */
+  private def fieldOf(task: Task[_], name: String): Option[Field] = {
+    val field = task.getClass.getDeclaredFields.find(field => field.getName == name || field.getName.endsWith("$$" + name))
+    field.foreach(_.setAccessible(true))
+    field
+  }
 
   private def writersFor(context: SparkContext, stage: Int): Seq[ShuffleMapStage] =
     context.dagScheduler.stageIdToStage.get(stage).toSeq.flatMap(_.parents).collect { case writer: ShuffleMapStage => writer }

@@ -250,10 +250,10 @@ final class ClusterWatch(
       for {
         rdds <- stages.get(stage)
         wanted <- PlacedStages.find(rdds)
-        (executor, _) <- table.preferred(wanted.query, partition)
+        (executor, host) <- table.preferred(wanted.query, partition)
       } yield {
         wanted.executors.put(partition, executor)
-        executor
+        (executor, host)
       }
     }
 
@@ -263,7 +263,6 @@ final class ClusterWatch(
   }
 
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
-    if (!end.taskInfo.successful && stages.contains(end.stageId)) redirect() // its next attempt prefers what the first one did
     for (rdds <- stages.get(end.stageId); stage <- PlacedStages.find(rdds) if end.taskInfo.successful) {
       val batch = batches.getOrElseUpdate(stage.query, new Batch)
       batch.placements(end.taskInfo.partitionId) = end.taskInfo.executorId
