@@ -3,11 +3,13 @@ package org.apache.spark.scheduler.mooring
 import java.lang.reflect.Field
 
 import scala.collection.mutable.ArrayBuffer
+import scala.jdk.CollectionConverters._
 
 import org.apache.spark.{MapOutputTrackerMaster, SparkContext}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.scheduler.{
-  ExecutorCacheTaskLocation, ShuffleMapStage, StageInfo, Task, TaskLocality, TaskLocation, TaskSchedulerImpl, TaskSetManager}
+  ExecutorCacheTaskLocation, Pool, Schedulable, ShuffleMapStage, StageInfo, Task, TaskLocality, TaskLocation, TaskSchedulerImpl,
+  TaskSetManager}
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 
 /** The tasks of running stages that Spark has not started yet, or will start again. */
@@ -23,7 +25,7 @@ object PendingTasks {
   /**
    * Has the tasks that wait for an executor that is gone wait for another one, which `instead` names (id, host) for stage and
    * partition: else they wait until `spark.locality.wait` has passed, twice, and may then be the first of the cold executor
-   * that comes in the place of the lost one. Those that run prefer it from now on, should they be tried again.
+   * that comes in the place of the lost one. Should they fail there they are tried again there.
    */
   def redirect(context: SparkContext, isGone: String => Boolean, how: How)(instead: (Int, Int) => Option[(String, String)]): Int =
     context.taskScheduler match {
@@ -39,28 +41,23 @@ object PendingTasks {
   private def redirect(
       stage: TaskSetManager, isGone: String => Boolean, how: How, instead: (Int, Int) => Option[(String, String)]): Int = {
     val pending = stage.pendingTasks
-    val wanted = for {
-      task <- stage.tasks.indices if !stage.successful(task)
-      gone <- stage.tasks(task).preferredLocations.collectFirst { case at: ExecutorCacheTaskLocation if isGone(at.executorId) => at }
+    val found = for {
+      (lost, waiting) <- pending.forExecutor.toSeq if isGone(lost)
+      task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task) // Spark clears the others away later
       (executor, host) <- instead(stage.taskSet.stageId, stage.tasks(task).partitionId)
-    } yield (task, gone, new ExecutorCacheTaskLocation(host, executor))
-    val waiting = wanted.filter { case (task, gone, _) =>
-      stage.copiesRunning(task) == 0 && pending.forExecutor.get(gone.executorId).exists(_.contains(task))
-    }
+    } yield (lost, task, new ExecutorCacheTaskLocation(host, executor))
     val isHeld = how == HeldBack && stage.myLocalityLevels.contains(TaskLocality.PROCESS_LOCAL)
-    if (!isHeld) {
-      for ((task, gone, executor) <- waiting) {
-        pending.forExecutor(gone.executorId) -= task
-        pending.forExecutor.getOrElseUpdate(executor.executorId, new ArrayBuffer) += task // one that is started is passed over
-        pending.forHost.get(gone.host).foreach(_ -= task)
-      }
-      for ((task, _, executor) <- wanted) prefer(stage.tasks(task), executor)
+    if (!isHeld) for ((lost, task, to) <- found) {
+      pending.forExecutor(lost) -= task
+      pending.forExecutor.getOrElseUpdate(to.executorId, new ArrayBuffer) += task // one that is started is passed over
+      for (preferred <- stage.tasks(task).preferredLocations; onHost <- pending.forHost.get(preferred.host)) onHost -= task
     }
-    if (waiting.nonEmpty) {
+    if (found.nonEmpty) {
       if (!isHeld) stage.recomputeLocality()
       stage.resetDelayScheduleTimer(Some(TaskLocality.PROCESS_LOCAL)) // else it may be as good as over, or over
     }
-    if (isHeld) 0 else waiting.size
+    if (!isHeld) for ((_, task, to) <- found) prefer(stage.tasks(task), to)
+    if (isHeld) 0 else found.size
   }
 
   /** A task is told once what it prefers, for all its attempts. */
@@ -76,9 +73,16 @@ object PendingTasks {
     case scheduler: TaskSchedulerImpl => scheduler.synchronized {
       val epoch = scheduler.mapOutputTracker.getEpoch
       // What a zombie's last tasks say of lost files is still told apart by their epoch.
-      for (stage <- scheduler.rootPool.getSortedTaskSetQueue if !stage.isZombie; task <- stage.tasks) task.epoch = epoch
+      for (stage <- stagesIn(scheduler.rootPool) if !stage.isZombie; task <- stage.tasks) task.epoch = epoch
     }
     case _ => // somebody else's scheduler
+  }
+
+  /** Also those without a task that waits: one that runs may fail. */
+  private def stagesIn(one: Schedulable): Seq[TaskSetManager] = one match {
+    case stage: TaskSetManager => Seq(stage)
+    case pool: Pool => pool.schedulableQueue.asScala.toSeq.flatMap(stagesIn)
+    case _ => Nil
   }
 
   /**

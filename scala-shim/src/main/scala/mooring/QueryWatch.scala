@@ -263,6 +263,8 @@ final class ClusterWatch(
   }
 
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
+    // It may prefer an executor that is gone, if it was not redirected: it was started elsewhere before that, say.
+    if (!end.taskInfo.successful && stages.contains(end.stageId)) redirect()
     for (rdds <- stages.get(end.stageId); stage <- PlacedStages.find(rdds) if end.taskInfo.successful) {
       val batch = batches.getOrElseUpdate(stage.query, new Batch)
       batch.placements(end.taskInfo.partitionId) = end.taskInfo.executorId
