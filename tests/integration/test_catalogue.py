@@ -135,6 +135,7 @@ def test_an_append_counts_once_whether_kernel_or_spark_has_written_it(spark: Spa
     }
 
 
+@pytest.mark.heavy
 def test_a_forecast_has_sizes_from_the_catalogue(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     query = window_counts(events).writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()

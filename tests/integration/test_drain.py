@@ -40,7 +40,6 @@ from tests.integration.job_runs import (
 )
 from tests.integration.outputs import counted, read_delta, read_sink
 
-HEAVY = pytest.mark.heavy
 CHAINED = Job("chained_until_drained", answers.chained_until_drained)
 OTHERS = [job for job in (*QUICK_JOBS, *HEAVY_JOBS) if job.name != "foreach_batch"]  # which ends by itself
 
@@ -97,9 +96,8 @@ def test_a_drained_scala_job_has_let_out_everything(spark_hosts: SparkCluster, t
     started.assert_drained()
 
 
-@pytest.mark.parametrize(
-    "asked", ["notification", pytest.param("drain.on.start", marks=HEAVY), pytest.param("checkpoint", marks=HEAVY)]
-)
+@pytest.mark.heavy
+@pytest.mark.parametrize("asked", ["notification", "drain.on.start", "checkpoint"])
 def test_who_is_asked_before_the_start_reads_nothing_more(
     asked: str, spark_hosts: SparkCluster, tmp_path: Path
 ) -> None:
