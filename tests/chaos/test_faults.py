@@ -1,4 +1,4 @@
-"""Executors, hosts and the agent killed or silenced at random moments of a drawn order: the answer is right.
+"""Executors, hosts and the agent killed, silenced or told to go at random moments of a drawn order: the answer is right.
 
 MOORING_CHAOS_SEED=7 repeats one run; each test prints its seed.
 """
@@ -19,10 +19,19 @@ from mooring.testing.processes import descendants
 from mooring.testing.submission import Submission
 from tests.integration import answers
 from tests.integration.job_runs import JOB_CONF, JOBS, Job, JobRun, write_input
+from tests.integration.warm import CHANGELOG, STANDBY
 
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 # A task fails for each executor that dies under it; with Spark's defaults the faults themselves would end the job.
+LIVENESS_SECONDS = 4
 PATIENT = {"spark.task.maxFailures": "40", "spark.stage.maxConsecutiveAttempts": "40", "spark.network.timeout": "40s"}
+KEEPS_COPIES = {
+    **STANDBY,
+    CHANGELOG: "true",
+    "spark.mooring.liveness.timeout": f"{LIVENESS_SECONDS}s",
+    "spark.decommission.enabled": "true",
+    "spark.storage.decommission.enabled": "true",
+}
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +48,17 @@ def spark_hosts_options() -> dict[str, Any]:
     ],
     ids=lambda job: job.name,
 )
+@pytest.mark.parametrize("copies", [{}, KEEPS_COPIES], ids=["no copies", "copies"])
 def test_a_job_gives_the_right_answer_through_random_faults(
-    job: Job, spark_hosts: SparkCluster, tmp_path: Path
+    job: Job, copies: dict[str, str], spark_hosts: SparkCluster, tmp_path: Path
 ) -> None:
     seed = int(os.environ.get("MOORING_CHAOS_SEED") or random.randrange(10_000))
     print(f"MOORING_CHAOS_SEED={seed}")
     run = JobRun(job, write_input(tmp_path / "events"), tmp_path)
-    conf = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path())}
+    conf = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path()), **copies}
     submission = spark_hosts.submit(JOBS / f"{job.name}.py", run.arguments, conf=conf)
     submission.wait_until(lambda: run.committed() >= 1, "the first batch", timeout=180)
-    faults = Faults(random.Random(seed), spark_hosts, submission)
+    faults = Faults(random.Random(seed), spark_hosts, submission, longest_silence=3 * LIVENESS_SECONDS if copies else 5)
     while submission.is_running and len(faults.done) < 8:
         faults.strike()
     faults.heal()
@@ -61,8 +71,12 @@ def test_a_job_gives_the_right_answer_through_random_faults(
 class Faults:
     """One fault after the other, with a pause of a drawn length after each; at most one host is down at a time."""
 
-    def __init__(self, draw: random.Random, cluster: SparkCluster, submission: Submission) -> None:
+    def __init__(
+        self, draw: random.Random, cluster: SparkCluster, submission: Submission, longest_silence: float
+    ) -> None:
+        """`longest_silence`: of a host, in seconds."""
         self._draw = draw
+        self._longest_silence = longest_silence
         self._cluster = cluster
         self._submission = submission
         self._down: str | None = None
@@ -72,7 +86,8 @@ class Faults:
         """Let one thing go wrong."""
         self.heal()
         host = self._draw.choice(HOSTS)
-        fault = self._draw.choice([self._kill_executor, self._kill_host, self._pause_host, self._kill_agent])
+        faults = [self._kill_executor, self._kill_two, self._kill_host, self._pause_host, self._tell_to_go]
+        fault = self._draw.choice([*faults, self._kill_agent])
         fault(host)
         self.done.append(f"{fault.__name__.strip('_')} {host}")
         time.sleep(self._draw.uniform(0.5, 6))
@@ -87,13 +102,22 @@ class Faults:
         for executor in self._cluster.hosts[host].executors():
             executor.kill()
 
+    def _kill_two(self, host: str) -> None:
+        """An executor, and another one that may have its copies."""
+        for one in (host, self._draw.choice([other for other in HOSTS if other != host])):
+            self._kill_executor(one)
+
+    def _tell_to_go(self, host: str) -> None:
+        for executor in self._cluster.hosts[host].executors():
+            executor.decommission()
+
     def _kill_host(self, host: str) -> None:
         self._cluster.kill_host(host)
         self._down = host
 
     def _pause_host(self, host: str) -> None:
         self._cluster.pause_host(host)
-        time.sleep(self._draw.uniform(0.5, 5))
+        time.sleep(self._draw.uniform(0.5, self._longest_silence))
         self._cluster.resume_host(host)
 
     def _kill_agent(self, host: str) -> None:

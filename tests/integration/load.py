@@ -39,6 +39,31 @@ def first_plan_for(executors: int) -> dict[str, str]:
     }
 
 
+def status_in(place: str) -> dict[str, Any]:
+    """What the agent has written of itself into its metadata store; empty when it has not yet."""
+    with closing(open_records(place, {}, print)) as records:
+        record = records.status()
+    return json.loads(record) if record else {}
+
+
+def batches_in(checkpoint: Path, log: str) -> set[int]:
+    """Those that the log, `offsets` or `commits`, of a query has."""
+    return {int(entry.name) for entry in (checkpoint / log).glob("*") if entry.name.isdigit()}
+
+
+def is_at_rest(checkpoint: Path) -> bool:
+    """Whether a query has batches, none is under way, and none without data is about to begin."""
+    begun, ended = batches_in(checkpoint, "offsets"), batches_in(checkpoint, "commits")
+    return bool(ended) and begun == ended and not _owes_a_batch(checkpoint, max(ended))
+
+
+def _owes_a_batch(checkpoint: Path, last: int) -> bool:
+    """Whether the last batch moved the watermark: then Spark runs one more, without data, if the query has state."""
+    (ran_with,) = re.findall(r'"batchWatermarkMs":(\d+)', (checkpoint / "offsets" / str(last)).read_text())
+    (next_one,) = re.findall(r'"nextBatchWatermarkMs":(\d+)', (checkpoint / "commits" / str(last)).read_text())
+    return int(next_one) > int(ran_with) and (checkpoint / "state").exists()
+
+
 class Load:
     """One job on a cluster, its input and its answer. A subclass has another job."""
 
@@ -74,14 +99,7 @@ class Load:
 
     def is_idle(self) -> bool:
         """Whether all that was offered is committed, and no batch is under way or about to begin."""
-        begun, ended = self._batches("offsets"), self._batches("commits")
-        return begun == ended and self.is_answered(self._written - 1) and not self._owes_a_batch(max(ended))
-
-    def _owes_a_batch(self, last: int) -> bool:
-        """Whether the last batch moved the watermark: then Spark runs one more, without data."""
-        (ran_with,) = re.findall(r'"batchWatermarkMs":(\d+)', (self.checkpoint / "offsets" / str(last)).read_text())
-        (next_one,) = re.findall(r'"nextBatchWatermarkMs":(\d+)', (self.checkpoint / "commits" / str(last)).read_text())
-        return int(next_one) > int(ran_with)
+        return is_at_rest(self.checkpoint) and self.is_answered(self._written - 1)
 
     def committed_at_ms(self) -> float:
         """When the newest batch was committed; milliseconds since 1970."""
@@ -103,9 +121,7 @@ class Load:
         job.finish(240)
 
     def status(self) -> dict[str, Any]:
-        with closing(open_records(self.metadata, {}, print)) as records:
-            record = records.status()
-        return json.loads(record) if record else {}
+        return status_in(self.metadata)
 
     def job_models(self) -> dict[int, JobModel]:
         """Those that are kept, by version."""
@@ -114,10 +130,7 @@ class Load:
 
     def committed(self) -> int:
         """The batches in the checkpoint."""
-        return len(self._batches("commits"))
-
-    def _batches(self, log: str) -> set[int]:
-        return {int(entry.name) for entry in (self.checkpoint / log).glob("*") if entry.name.isdigit()}
+        return len(batches_in(self.checkpoint, "commits"))
 
     def counter(self, name: str) -> int:
         return int(self.status().get("counters", {}).get(name, 0))

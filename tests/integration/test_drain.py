@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +21,22 @@ from mooring.jar import jar_path
 from mooring.metadata import open_metadata_store
 from mooring.placement import ANY_HOST
 from mooring.testing.cluster import SparkCluster
-from mooring.testing.events import START_MS, AuctionHouse, utc, write_events
+from mooring.testing.events import utc
 from mooring.testing.kafka import KafkaBroker
-from mooring.testing.submission import Submission
 from tests.integration import answers
 from tests.integration.chance import seeded
 from tests.integration.job_runs import (
     FILES,
-    HEAVY_JOBS,
     JOB_CONF,
     JOBS,
-    QUICK_JOBS,
     SCALA_JOB,
     Job,
-    JobRun,
     compile_scala,
 )
 from tests.integration.outputs import counted, read_delta, read_sink
+from tests.integration.started import KILLED_AT, WITHOUT_AN_END, OpenInput, Started
 
 CHAINED = Job("chained_until_drained", answers.chained_until_drained)
-OTHERS = [job for job in (*QUICK_JOBS, *HEAVY_JOBS) if job.name != "foreach_batch"]  # which ends by itself
 
 
 @pytest.fixture(scope="module")
@@ -49,26 +44,8 @@ def spark_hosts_options() -> dict[str, Any]:
     return {"executor_memory": "768m", "conf": JOB_CONF}
 
 
-class OpenInput:
-    """The jobs' input without an end: nothing in it moves the watermark past all windows."""
-
-    def __init__(self, directory: Path, first: int = 0) -> None:
-        """`first`: the number of the first file that it has."""
-        house = AuctionHouse(seed=5, files=FILES, flush=False)
-        self.directory = directory
-        self._files = {"bids": list(house.bid_files()), "auctions": list(house.auction_files())}
-        self._written = first
-
-    def offer(self, files: int) -> None:
-        """So many files more of each kind."""
-        for number in range(self._written, self._written + files):
-            for kind, of_kind in self._files.items():
-                write_events(of_kind[number], self.directory / kind, number, modified=START_MS / 1000 + number)
-        self._written += files
-
-
 @pytest.mark.parametrize(
-    "job", [CHAINED, *(pytest.param(job, marks=pytest.mark.heavy) for job in OTHERS)], ids=lambda job: job.name
+    "job", [CHAINED, *(pytest.param(job, marks=pytest.mark.heavy) for job in WITHOUT_AN_END)], ids=lambda job: job.name
 )
 def test_a_drained_job_has_let_out_everything(
     job: Job, spark_hosts: SparkCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -116,84 +93,6 @@ def test_who_is_asked_before_the_start_reads_nothing_more(
     started.events = OpenInput(tmp_path / "events that were read")
     started.events.offer(consumed)
     started.assert_drained()
-
-
-class Started:
-    """A job that has committed two batches of each of its queries, and goes on."""
-
-    def __init__(
-        self,
-        job: Job,
-        cluster: SparkCluster,
-        directory: Path,
-        until: str | None = None,
-        jar: Path | None = None,
-        **conf: str,
-    ) -> None:
-        """Start it; `until`: the query of which two batches are enough; `jar`: of a job in Scala."""
-        self.events = OpenInput(directory / "events")
-        self.events.offer(4)
-        self._job, self._cluster, self._directory = job, cluster, directory
-        self._program = JOBS / f"{job.name}.py" if jar is None else jar
-        self._main_class = None if jar is None else job.name
-        self._metadata = directory / "metadata"
-        self._conf = {
-            "spark.plugins": "io.mooring.MooringPlugin",
-            "spark.jars": str(jar_path()),
-            "spark.mooring.metadata": str(self._metadata),
-            **conf,
-        }
-        self.queries = job.answer(self.events.directory).keys()
-        self.submission = self.submit()
-        self.submission.wait_until(lambda: self.committed(until) >= 2, "two batches of each query", 180)
-
-    def submit(self, *words: str, **conf: str) -> Submission:
-        directories = [self.events.directory, self._directory / "checkpoints", self._directory / "outputs"]
-        arguments = [*directories, "goes-on", *words]
-        settings = {**self._conf, **conf}
-        return self._cluster.submit(self._program, arguments, conf=settings, main_class=self._main_class)
-
-    def committed(self, query: str | None = None) -> int:
-        """The batches that this query, else the slowest of them, has committed."""
-        commits = [self._directory / "checkpoints" / one / "commits" for one in self.queries if query in (None, one)]
-        return min(sum(name.name.isdigit() for name in each.glob("*")) for each in commits)
-
-    def files_read(self, query: str) -> int:
-        """How many input files are in batches of this query: each was one."""
-        offsets = sorted(
-            (self._directory / "checkpoints" / query / "offsets").glob("[0-9]*"), key=lambda f: int(f.name)
-        )
-        return int(json.loads(offsets[-1].read_text().splitlines()[-1])["logOffset"]) + 1
-
-    def is_at(self, phase: str) -> bool:
-        """Whether the query that feeds the others is so far, or farther."""
-        return KILLED_AT.index(self.marker("counts") or "asked") >= KILLED_AT.index(phase) and any(
-            self.marker(query) for query in self.queries
-        )
-
-    def marker(self, query: str) -> str | None:
-        """How far its drain is, by what its checkpoint says; None when there is none."""
-        marked = self._directory / "checkpoints" / query / "_mooring"
-        if (marked / "drained.json").exists():
-            return "drained"
-        try:
-            return str(json.loads((marked / "draining.json").read_text())["phase"])
-        except FileNotFoundError:
-            return None
-
-    def command(self, *words: str) -> int:
-        return main([words[0], "--metadata", str(self._metadata), *words[1:]])
-
-    def assert_drained(self) -> None:
-        """Row for row the offline answer over all input, no state, and said so."""
-        run = JobRun(
-            replace(self._job, answer=answers.drained(self._job.answer)), self.events.directory, self._directory
-        )
-        run.assert_right()
-        for query in self.queries:
-            marked = self._directory / "checkpoints" / query / "_mooring"
-            assert json.loads((marked / "drained.json").read_text())["state-rows-left"] == 0, query
-            assert not (marked / "draining.json").exists()
 
 
 WINDOWS = Job("windowed_aggregation", answers.windowed_aggregation)
@@ -281,10 +180,6 @@ def test_queries_that_feed_each_other_by_delta_tables_are_drained_in_order(
     assert started.command("drain", "--wait", "--timeout", "300s") == 0, capsys.readouterr().out
     started.submission.finish(120)
     started.assert_drained()
-
-
-KILLED_AT = ["asked", "frozen", "flushing", "drained"]
-"""How far the query that is drained first is, by the markers in its checkpoint, when the driver is killed."""
 
 
 @pytest.mark.heavy

@@ -12,6 +12,7 @@ from mooring.testing.network import HostNetwork
 from mooring.testing.submission import Submission
 from tests.integration.load import PARTITIONS, Load
 from tests.integration.stages import opened
+from tests.integration.started import Started
 
 STANDBY = {"spark.mooring.standby.replication.factor": "2"}
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
@@ -20,7 +21,7 @@ CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabl
 class Warm:
     """A job on three hosts whose copies are caught up."""
 
-    def __init__(self, cluster: SparkCluster, load: Load, job: Submission) -> None:
+    def __init__(self, cluster: SparkCluster, load: Load | Started, job: Submission) -> None:
         self.cluster, self.load, self.job = cluster, load, job
 
     def copies(self) -> list[dict[str, Any]]:
