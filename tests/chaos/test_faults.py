@@ -1,4 +1,4 @@
-"""Executors, hosts and the agent killed, silenced or told to go at random moments of a drawn order: the answer is right.
+"""Executors, hosts and the agent are killed, silenced or told to go at random moments: the answer is right.
 
 MOORING_CHAOS_SEED=7 repeats one run; each test prints its seed.
 """
