@@ -299,7 +299,7 @@ class Fleet:
 
     def with_measure(self, store: str, state_bytes: int) -> Fleet:
         """With the bytes of one store known; a directory that is no store's is passed over."""
-        task = _task_of(store)
+        task = task_of_store(store)
         if task is None:
             return self
         stores = {**self.store_bytes.get(task, {}), store.rpartition("/state/")[2]: state_bytes}
@@ -307,7 +307,7 @@ class Fleet:
 
     def with_opening(self, opened: StoreOpened) -> Fleet:
         """With the opening of one store known, where a processor has just come to the executor."""
-        task = _task_of(opened.store)
+        task = task_of_store(opened.store)
         has_come = any(move.is_switched and move.executor == opened.executor for move in self.moves.values())
         if task is None or not has_come:
             return self
@@ -356,7 +356,7 @@ class Fleet:
         }
 
 
-def _task_of(store: str) -> tuple[str, int] | None:
+def task_of_store(store: str) -> tuple[str, int] | None:
     """The checkpoint and the partition of a store's directory; None for a directory that is no store's."""
     checkpoint, _, place = store.rpartition("/state/")
     partition = place.split("/")[1] if "/" in place else ""

@@ -11,7 +11,7 @@ from mooring.agent import host_control, moves
 from mooring.agent.barrier import Gate
 from mooring.agent.copies import standbys_of
 from mooring.agent.drains import Drainage
-from mooring.agent.fleet import Fleet, Processor, SeenCopy
+from mooring.agent.fleet import Fleet, Processor, SeenCopy, task_of_store
 from mooring.agent.host_control import left_on
 from mooring.agent.requests import Action, Desk
 from mooring.model import TaskModel, events, natural_order
@@ -29,7 +29,8 @@ class Tally:
 
     `restores` are state stores brought up from files; local when nothing but changelogs came from the checkpoint.
     `milliseconds` is how long the local ones took in all, and those that fetched bytes. `fetches` is the last word of
-    each executor (the second of the key) on what it fetches for a query that starts.
+    each executor (the second of the key) on what it fetches for a query that starts. `opened_in` maps checkpoint and
+    partition to how long the last opening of each of its stores took, in milliseconds.
     """
 
     batches: Counter[str] = field(default_factory=Counter)
@@ -39,6 +40,7 @@ class Tally:
     restores: Counter[str] = field(default_factory=Counter)
     milliseconds: Counter[str] = field(default_factory=Counter)
     fetches: dict[tuple[str, str], events.StoresFetched] = field(default_factory=dict)
+    opened_in: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
 
     def take(self, event: events.Event) -> None:
         """Count what an event says."""
@@ -56,6 +58,9 @@ class Tally:
                 self.restores["restore-bytes-remote"] += event.remote_bytes
                 self.restores["remote-changelogs"] += event.remote_changelogs
                 self.restores["restore-ms"] += took
+                task = task_of_store(event.store)
+                if task is not None:
+                    self.opened_in.setdefault(task, {})[event.store] = took
             case events.StoresFetched():
                 self.fetches[event.query, event.executor] = event
             case events.ExecutorLost():
@@ -64,6 +69,15 @@ class Tally:
                 self.fetches = {key: seen for key, seen in self.fetches.items() if key[0] != event.query}
             case events.CopiesSeen():
                 self.restores["standby-bytes-remote"] += sum(copy.fetched_bytes for copy in event.copies)
+
+    def restore_ms(self, fleet: Fleet) -> dict[str, int]:
+        """Task name to how long bringing up its state took the last time, all its stores together."""
+        return {
+            str(query.task_name(partition)): sum(stores.values())
+            for query in fleet.queries.values()
+            for partition in range(query.task_count)
+            if (stores := self.opened_in.get((query.checkpoint.rstrip("/"), partition)))
+        }
 
     def recovery_seconds(self, bytes_to_fetch: int | None) -> float | None:
         """How long a task takes to be back on an executor that lacks so much of its state.
@@ -105,7 +119,7 @@ class Tally:
 
 
 def metrics_of(fleet: Fleet, tally: Tally, desk: Desk = _NO_DESK, drainage: Drainage = _NO_DRAINS) -> dict[str, float]:
-    """The gauges: moves and failovers, for each task with copies how far the last of those is behind, and drains."""
+    """The gauges: moves, failovers, drains; of each task what is known of its copies, and of bringing up its state."""
     names = ("moves", "failovers-to-standby", "failovers-to-any-host", "failed-standby-allocations")
     counters = tally.counters(fleet)
     gauges = {name: float(counters[name]) for name in names}
@@ -114,6 +128,10 @@ def metrics_of(fleet: Fleet, tally: Tally, desk: Desk = _NO_DESK, drainage: Drai
     for task, copies in _copies_of_tasks(fleet).items():
         gauges[f"standby-lag-versions.{task}"] = float(max(copy.lag_versions for copy in copies))
         gauges[f"standby-lag-ms.{task}"] = float(max(copy.lag_ms for copy in copies))
+    gauges |= {f"restore-ms.{task}": float(took) for task, took in tally.restore_ms(fleet).items()}
+    for task, seconds in _recovery_seconds(fleet, tally).items():
+        if seconds is not None:
+            gauges[f"estimated-recovery-seconds.{task}"] = seconds
     return gauges
 
 
@@ -263,7 +281,7 @@ def _wanted(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
 
 
 def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Tally) -> list[Mapping[str, Any]]:
-    sizes, copies = fleet.expected_bytes(), _copies_of_tasks(fleet)
+    sizes, recoveries = fleet.expected_bytes(), _recovery_seconds(fleet, tally)
     return [
         {
             "name": name,
@@ -274,13 +292,21 @@ def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Tally) -> lis
             "local-bytes": sizes.get(name),
             "lag-versions": 0,
             "lag-ms": 0,
-            "estimated-recovery-seconds": tally.recovery_seconds(
-                0 if _has_caught_up_copy(copies.get(name, ())) else sizes.get(name)
-            ),
+            "estimated-recovery-seconds": recoveries[name],
         }
         for processor in processors
         for name in _names(fleet, processor)
     ]
+
+
+def _recovery_seconds(fleet: Fleet, tally: Tally) -> dict[str, float | None]:
+    """Active task's name to how long it would take to be back were its executor lost; None where that is not known."""
+    sizes, copies = fleet.expected_bytes(), _copies_of_tasks(fleet)
+    return {
+        name: tally.recovery_seconds(0 if _has_caught_up_copy(copies.get(name, ())) else sizes.get(name))
+        for container in fleet.model.containers.values()
+        for name in container.actives
+    }
 
 
 def _standbys(processors: Sequence[Processor], standbys: Standbys) -> list[Mapping[str, Any]]:

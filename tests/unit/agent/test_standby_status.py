@@ -96,6 +96,17 @@ def test_counters_and_gauges_tell_failovers_and_lag() -> None:
     }
 
 
+def test_gauges_tell_how_long_a_task_took_and_would_take_to_be_back() -> None:
+    story = running(partitions=6, factor=2)
+    tally = measured(story)
+    tally.take(replace(opened(3, 0, 40), store="file:/ck/q/state/1/0"))
+    gauges = metrics_of(story.mind.fleet, tally)
+    assert gauges["restore-ms.q/Partition 0"] == 50 + 40, "of the last opening of each of its stores"
+    assert "restore-ms.q/Partition 1" not in gauges
+    shown = {task["name"]: task["estimated-recovery-seconds"] for task in tasks(story, tally)}
+    assert {name: gauges[f"estimated-recovery-seconds.{name}"] for name in shown} == shown
+
+
 def test_people_see_standbys_and_what_has_no_place() -> None:
     story = running(partitions=4, executors=("1@a", "2@b"), factor=3)
     story.sees_copies("1", "2", behind=3)
