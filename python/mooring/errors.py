@@ -4,12 +4,14 @@
     |-- InvalidGroupingError            tasks cannot be grouped as asked, or a plan breaks a grouping promise
     |-- InvalidJobModelError            a job model, as a value or as JSON, makes no sense
     |-- InvalidMessageError             a message of another process, as JSON in the store, makes no sense
+    |-- InvalidPlanError                a forecast is asked for hosts or processors that make no sense
     |-- InvalidSettingError             a spark.mooring.* key or value is wrong
     |-- MetadataStoreError              the metadata store did not do what it was asked
     |   |-- MetadataStoreUnavailable    it could not be reached, after the configured retries; nothing was written
     |   |-- MetadataStoreMissing        it is not there, and was not to be made
     |   |-- OutcomeUnknown              a write was sent and no answer came: it may have happened or not
     |   `-- WriterReplaced              another client has taken this one's role of the only writer; nothing was written
+    |-- RecordError                     what an agent is to have left in the store is not there, or is damaged
     |-- LeadershipLost                  an act of a leader was refused: its term is over
     |-- CheckpointError                 a checkpoint is not what it should be, or can not be changed as asked
     |-- AgentError                      the agent beside the Spark driver cannot go on
@@ -21,6 +23,15 @@
 No error of a foreign library leaves Mooring: each is translated into one of these where it is first met, and kept as
 the `__cause__`. The message is for the user: it says which thing is wrong, what it is now, and what would be right.
 """
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+
+def nearest(word: str, candidates: Collection[str]) -> str:
+    """`; nearest: x` for the end of a message, or nothing where nothing is near."""
+    close = get_close_matches(word, candidates, n=1, cutoff=0.5)
+    return f"; nearest: {close[0]}" if close else ""
 
 
 class MooringError(Exception):
@@ -37,6 +48,10 @@ class InvalidJobModelError(MooringError):
 
 class InvalidMessageError(MooringError):
     """A stored message makes no sense; the message names the field, what it is, and what is expected."""
+
+
+class InvalidPlanError(MooringError):
+    """A forecast is asked for hosts or processors that make no sense; the message names them as `mooring plan` does."""
 
 
 class InvalidSettingError(MooringError):
@@ -57,6 +72,10 @@ class MetadataStoreMissing(MetadataStoreError):
 
 class OutcomeUnknown(MetadataStoreError):
     """A write was sent and its fate is not known. Read before writing again."""
+
+
+class RecordError(MooringError):
+    """What an agent is to have left in the metadata store is not there, or is damaged; the message names the record."""
 
 
 class LeadershipLost(MooringError):

@@ -7,7 +7,8 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from mooring.checkpoint.catalogue_table import own_table
-from mooring.cli.exits import BadUsage, nearest
+from mooring.cli.exits import BadUsage
+from mooring.errors import nearest
 
 INSTEAD: Final = "mount it, or copy it to a disk of this host"
 """What helps where a checkpoint on other storage is to be read."""

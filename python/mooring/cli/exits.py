@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from enum import IntEnum
 
-from mooring.errors import InvalidSettingError, MetadataStoreError, MetadataStoreMissing, MooringError
+from mooring.errors import (
+    InvalidPlanError,
+    InvalidSettingError,
+    MetadataStoreError,
+    MetadataStoreMissing,
+    MooringError,
+)
 
 
 class Exit(IntEnum):
@@ -34,6 +39,7 @@ class CommandTimedOut(MooringError):
 EXIT_OF: Mapping[type[MooringError], Exit] = {
     MooringError: Exit.FAILED,
     BadUsage: Exit.USAGE,
+    InvalidPlanError: Exit.USAGE,
     InvalidSettingError: Exit.USAGE,
     MetadataStoreError: Exit.UNREACHABLE,
     MetadataStoreMissing: Exit.FAILED,
@@ -44,9 +50,3 @@ EXIT_OF: Mapping[type[MooringError], Exit] = {
 def exit_of(error: MooringError) -> Exit:
     """The exit code of an error: its own, else that of the nearest class above it."""
     return next(EXIT_OF[kind] for kind in type(error).__mro__ if kind in EXIT_OF)
-
-
-def nearest(word: str, candidates: Collection[str]) -> str:
-    """`; nearest: x` for the end of a message, or nothing where nothing is near."""
-    close = get_close_matches(word, candidates, n=1, cutoff=0.5)
-    return f"; nearest: {close[0]}" if close else ""

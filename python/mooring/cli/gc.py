@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from mooring.cli.exits import BadUsage, CommandFailed, nearest
+from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.output import counted, print_json, size
+from mooring.errors import nearest
 
 LOCAL_STORE_VARIABLE = "MOORING_LOCAL_STORE_DIR"
 OWNER = "OWNER"

@@ -26,8 +26,8 @@ from mooring.cli import (
     status,
     verify,
 )
-from mooring.cli.exits import BadUsage, Exit, exit_of, nearest
-from mooring.errors import MooringError
+from mooring.cli.exits import BadUsage, Exit, exit_of
+from mooring.errors import MooringError, nearest
 
 INTERRUPTED = 130
 """What shells report of a command that Ctrl-C ended."""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from mooring.agent.open_records import open_records
 from mooring.agent.records import STATUS
 from mooring.cli.conf_file import read_conf_file
-from mooring.cli.exits import BadUsage, CommandFailed, nearest
+from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.client import MooringClient
-from mooring.errors import InvalidJobModelError, MetadataStoreError
-from mooring.model import JobModel, job_model_from_json
+from mooring.client.forecast import newest_with_tasks
+from mooring.errors import InvalidJobModelError, MetadataStoreError, nearest
+from mooring.model import JobModel
 from mooring.settings import Settings
 
 METADATA_VARIABLE = "MOORING_METADATA"
@@ -60,14 +59,12 @@ class Records:
         CommandFailed when there is none, or when the newest is damaged.
         """
         models = self._records.job_models()
-        versions = sorted(models, reverse=True)
-        newest = self._parsed(versions[0] if versions else -1, models)
-        for version in versions:
-            with suppress(CommandFailed):
-                model = self._parsed(version, models)
-                if any(container.tasks for container in model.containers.values()):
-                    return model
-        return newest
+        if not models:
+            self._whole("job model", None)
+        try:
+            return newest_with_tasks(models)
+        except InvalidJobModelError as error:
+            raise CommandFailed(f"job model {max(models)} in {self.place} is damaged: {error}") from error
 
     def task_locality(self) -> dict[str, str]:
         """Task name to the location where it ran last."""
@@ -79,13 +76,6 @@ class Records:
         if store is None:
             raise CommandFailed(f"there is no application in {self.place}: {self._why_nothing_is_there()}")
         return MooringClient(store)
-
-    def _parsed(self, version: int, models: Mapping[int, bytes]) -> JobModel:
-        record = self._whole("job model", models.get(version))
-        try:
-            return job_model_from_json(record)
-        except InvalidJobModelError as error:
-            raise CommandFailed(f"job model {version} in {self.place} is damaged: {error}") from error
 
     def _whole(self, what: str, record: bytes | None) -> bytes:
         if record is not None:

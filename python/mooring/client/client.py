@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
+from typing import Any
 from uuid import UUID, uuid4
 
+from mooring.agent.records import Records
+from mooring.client.forecast import as_json, forecast, newest_with_tasks
 from mooring.drain import DrainNotification, StopMode, read_drain_notifications, write_drain_notification
+from mooring.errors import InvalidJobModelError, RecordError
 from mooring.metadata import MetadataStore, open_metadata_store
 from mooring.metadata.store import Report, report_to_log
 from mooring.placement import (
@@ -22,6 +27,7 @@ from mooring.placement import (
 )
 
 _LOOK_EVERY_SECONDS = 0.2
+_NOTHING_YET = "has an application that has this for its spark.mooring.metadata run a stateful query?"
 
 Heard = Callable[[ContainerPlacementResponseMessage], object]
 
@@ -40,6 +46,7 @@ class MooringClient:
         """`store` is the one that the agent's records are in, and stays the caller's; `now` is seconds since 1970."""
         self._store = store
         self._messages = ContainerPlacementMetadataStore(store)
+        self._records = Records(store, report_to_log)
         self._own = ExitStack()
         self._now = now
 
@@ -92,6 +99,47 @@ class MooringClient:
     def open_host(self, host: str, deployment_id: str) -> UUID:
         """Ask to let tasks and copies come to a host again that was drained. As `control_standby` for the rest."""
         return self._ask(deployment_id, ANY_PROCESSOR, host, host_action=HostAction.OPEN)
+
+    def status(self) -> dict[str, Any]:
+        """Where everything is and how it stands, as the agent last wrote it: what `mooring status --json` shows.
+
+        RecordError when no agent has written any yet, and when it is damaged.
+        """
+        text = self._records.status()
+        if text is None:
+            raise RecordError(f"there is no status in the metadata store: {_NOTHING_YET}")
+        try:
+            status = json.loads(text)
+        except ValueError as fault:
+            raise RecordError(f"the status in the metadata store is damaged: {fault}") from fault
+        if not isinstance(status, dict):
+            raise RecordError("the status in the metadata store is damaged: it is no JSON object")
+        return status
+
+    def plan(
+        self,
+        add_hosts: Collection[str] = (),
+        remove_hosts: Collection[str] = (),
+        moves: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """What would move if these hosts came and went and `moves`, processor to location, were made.
+
+        It has the form of `mooring plan --json`, and changes nothing. RecordError when there is no job model yet,
+        InvalidPlanError for a host or a processor that is not there.
+        """
+        models = self._records.job_models()
+        if not models:
+            raise RecordError(f"there is no job model in the metadata store: {_NOTHING_YET}")
+        try:
+            before = newest_with_tasks(models)
+        except InvalidJobModelError as fault:
+            raise RecordError(f"job model {max(models)} in the metadata store is damaged: {fault}") from fault
+        try:
+            status = self.status()
+        except RecordError:
+            status = {}  # sizes and rates are not known then, and the forecast says so
+        wanted = [f"{id}={host}" for id, host in (moves or {}).items()]
+        return as_json(forecast(before, self._records.task_locality(), status, add_hosts, remove_hosts, wanted))
 
     def drain(self, deployment_id: str, query: str | None = None) -> UUID:
         """Ask to drain one query, by its name or id, or all: intake stops, what is buffered comes out, then it ends.

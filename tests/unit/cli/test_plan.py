@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mooring.cli.main import main
-from mooring.cli.plan import as_json, forecast, queries_of
+from mooring.client.forecast import as_json, forecast, queries_of
 from mooring.metadata import FileMetadataStore
 from mooring.model import ContainerModel, JobModel, LocationId, TaskMode, TaskName
 from tests.unit.cli import records
@@ -77,7 +77,7 @@ def test_the_bytes_are_not_known_without_a_status(tmp_path, capsys):
 def test_people_see_each_move(tmp_path, capsys):
     assert main(["plan", "--metadata", records.write(tmp_path), "--remove-host", "10.0.0.4"]) == 0
     shown = capsys.readouterr().out
-    assert "clicks/Partition 2" in shown and "2 on 10.0.0.4" in shown
+    assert "clicks/Partition 2" in shown and "2 on 10.0.0.4" in shown and "there already" in shown
     assert "3 of 9 tasks would move, 3 would fetch state: 90.0 MB" in shown
     assert "nothing was changed" in shown
 
@@ -187,6 +187,7 @@ def test_a_copy_that_is_there_already_is_not_fetched():
     status["tasks"].append(copy)
     outlook = as_json(forecast(model, {}, status, [], [], ["1=10.0.0.4"]))
     assert [move["task"] for move in outlook["moves"] if not move["fetches"]] == ["clicks/Partition 1"]
+    assert [move["task"] for move in outlook["moves"] if move["copy-is-there"]] == ["clicks/Partition 1"]
     assert outlook["tasks-to-move"] == 3 and outlook["tasks-to-fetch"] == 2
     assert "place-container refuses 10.0.0.4 by name for processor 1" in outlook["notes"][0]
     assert not as_json(forecast(model, {}, status, [], [], ["1=10.0.0.9"]))["notes"]
