@@ -221,5 +221,6 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
         desk, answers = desk.done(action, message, now_ms)
         fleet = moves.without_ended_restarts(fleet, desk, action)
         return desk, fleet, [*begins, *answers, *says]
+    says.append(Say(f"request {action.request.uuid} ({action.in_words}): {message}"))
     changed = [] if action.phase.status is before.status else [action.answered(message, now_ms)]
     return desk.with_action(action), fleet, [*changed, *orders, *says]

@@ -174,6 +174,7 @@ def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[
         response = event.messages.responses.get(request.uuid)
         if request.deployment_id not in ("", fleet.application):
             orders.append(RemoveMessages(request.uuid, response_too=True))
+            orders.append(Say(f"request {request.uuid} is removed: it is for deployment {request.deployment_id}"))
         elif request.uuid in under_way:
             pass
         elif response is not None and response.status_code.is_final:
@@ -203,6 +204,7 @@ def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[
             accepted.append(action)
             if response is None:  # else an agent before this one had accepted it
                 orders.append(action.answered(f"accepted: {action.in_words}", event.at_ms))
+                orders.append(Say(f"request {request.uuid} ({action.in_words}) is accepted"))
     return desk.with_news(accepted, seen), [*orders, *_old_responses(fleet, event)]
 
 

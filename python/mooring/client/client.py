@@ -186,10 +186,12 @@ class MooringClient:
             return request.answered(StatusCode.CREATED, "the agent has not seen it yet", request.timestamp)
         return response
 
-    def wait(self, uuid: UUID, timeout_seconds: float, heard: Heard) -> ContainerPlacementResponseMessage | None:
+    def wait(
+        self, uuid: UUID, timeout_seconds: float, heard: Heard, meanwhile: Callable[[], object] = lambda: None
+    ) -> ContainerPlacementResponseMessage | None:
         """The status of a request once it is final or gone, or as it is when the time is over.
 
-        `heard` is told of each change.
+        `heard` is told of each change; `meanwhile` is called several times a second.
         """
         deadline = time.monotonic() + timeout_seconds
         last: StatusCode | None = None
@@ -201,4 +203,5 @@ class MooringClient:
             left = deadline - time.monotonic()
             if status is None or status.status_code.is_final or left <= 0:
                 return status
+            meanwhile()
             time.sleep(min(_LOOK_EVERY_SECONDS, left))

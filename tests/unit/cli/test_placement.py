@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 
 from mooring.cli.main import main
+from mooring.cli.output import ProgressLine
 from mooring.metadata import FileMetadataStore
 from mooring.placement import ContainerPlacementMetadataStore, StatusCode
 from mooring.testing.probes import wait_until
@@ -65,6 +66,39 @@ def test_wait_tells_the_way_and_ends_well(place, messages, capsys):
     assert ask(place, "stop", "--wait") == 0
     thread.join()
     assert "SUCCEEDED: no copies now" in capsys.readouterr().out
+
+
+def test_wait_shows_how_far_it_is_while_it_is_under_way(place, messages, capsys, monkeypatch):
+    monkeypatch.setattr(ProgressLine, "PLAIN_LINE_EVERY_SECONDS", 0)
+    shown = threading.Event()
+    show = ProgressLine.show
+
+    def shows(line, text):
+        show(line, text)
+        shown.set()
+
+    monkeypatch.setattr(ProgressLine, "show", shows)
+
+    def run():
+        wait_until(lambda: bool(messages.all().requests), "a request", 30)
+        request = only_request(messages)
+        rows = [
+            {"uuid": str(uuid4()), "message": "of another one"},
+            {"uuid": str(request.uuid), "message": "1 of 3 tasks' state is there"},
+        ]
+        status = records.status(records.job_model())
+        records.write(place, record={**status, "requests": rows})
+        messages.write_response(request.answered(StatusCode.IN_PROGRESS, "it moves", 7))
+        assert shown.wait(30)
+        messages.write_response(request.answered(StatusCode.SUCCEEDED, "it is there", 8))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert ask(place, "stop", "--wait") == 0
+    thread.join()
+    out = capsys.readouterr().out
+    assert out.index("1 of 3 tasks' state is there") < out.index("SUCCEEDED: it is there")
+    assert "of another one" not in out
 
 
 def test_a_request_that_fails_ends_with_1_and_its_reason(place, messages, capsys):
