@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from kazoo.client import KazooClient
 
 from mooring.agent.open_records import open_records
+from mooring.agent.word import OperatorsWord
 from mooring.agent.zookeeper_election import ZkElection
 from mooring.agent.zookeeper_records import ZkRecords
 from mooring.coordination import KEPT_VERSIONS
+from mooring.coordination.zookeeper.term import guards_of
 from mooring.errors import InvalidSettingError, LeadershipLost
-from mooring.metadata import open_metadata_store
+from mooring.metadata import ZkMetadataStore, open_metadata_store
+from mooring.metadata.zookeeper import settings_from
 from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, TaskName
 from mooring.model.standing import LEADING
+from mooring.placement import ContainerPlacementMetadataStore, ContainerPlacementRequestMessage, StatusCode
 from mooring.testing.probes import wait_until
 from mooring.testing.zookeeper import ZooKeeperEnsemble
 
@@ -132,13 +137,39 @@ def test_a_version_that_is_there_may_come_again_but_not_another_one(records: ZkR
         records.write_job_model(model(6))
 
 
+def test_what_was_decided_in_a_term_is_not_written_after_it(place: str) -> None:
+    """Of an agent that slept between asking whether it leads and its write, while another one has given the answer."""
+    settings = settings_from(place, {}).of_application("prices")
+    asked = ContainerPlacementRequestMessage(uuid4(), "prices", "4", "10.0.0.7", 1)
+    with candidate(place, "prices") as first:
+        term = first._lock.leadership
+    assert term is not None
+    with (
+        candidate(place, "prices") as second,
+        closing(second.records(print)) as records,
+        closing(ZkMetadataStore(settings, guards=lambda: guards_of(term))) as slept,
+    ):
+        records.write_response(asked.answered(StatusCode.SUCCEEDED, "it is there", 2))
+        late = ContainerPlacementMetadataStore(slept)
+        with pytest.raises(LeadershipLost):
+            late.write_response(asked.answered(StatusCode.IN_PROGRESS, "it moves", 3))
+        with pytest.raises(LeadershipLost):
+            late.delete_both(asked.uuid)
+        found = late.read_response(asked.uuid)
+        assert found is not None and found.status_code is StatusCode.SUCCEEDED
+
+
 def test_outside_of_a_term_nothing_is_written(records: ZkRecords, election: ZkElection, place: str) -> None:
+    asked = ContainerPlacementRequestMessage(uuid4(), "prices", "4", "10.0.0.7", 1)
     election.close()
     writes = (
         lambda: records.write_job_model(model(1)),
         lambda: records.write_barriers({1: "NEW"}),
         lambda: records.write_task_locality({TASK: "b"}),
         lambda: records.write_status(STATUS),
+        lambda: records.write_word(OperatorsWord("prices")),
+        lambda: records.write_response(asked.answered(StatusCode.ACCEPTED, "yes", 2)),
+        lambda: records.remove_messages(asked.uuid, response_too=True),
     )
     for write in writes:
         with pytest.raises(LeadershipLost):

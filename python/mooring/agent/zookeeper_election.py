@@ -6,15 +6,17 @@ within the session timeout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mooring.agent.legacy import inherited
 from mooring.agent.zookeeper_records import ZkRecords
 from mooring.coordination.zookeeper import ZkLeaderLock
-from mooring.errors import MetadataStoreError
+from mooring.coordination.zookeeper.term import guards_of
+from mooring.errors import LeadershipLost, MetadataStoreError
 from mooring.metadata.store import Report
 from mooring.metadata.zookeeper import ZkMetadataStore
+from mooring.metadata.zookeeper.commit import Guard
 from mooring.metadata.zookeeper.connection import Patience, ZkConnection
 from mooring.metadata.zookeeper.options import settings_from
 from mooring.model.standing import LEADING, UNKNOWN, Standing
@@ -60,8 +62,15 @@ class ZkElection:
 
     def records(self, say: Callable[[str], None]) -> ZkRecords:
         """The records of the job, written in this candidate's terms."""
-        store = ZkMetadataStore(self._settings, report=self._report)
+        store = ZkMetadataStore(self._settings, report=self._report, guards=self._guards)
         return ZkRecords(store, say, self._connection, self._settings.root, lambda: self._lock.leadership)
+
+    def _guards(self) -> Sequence[Guard]:
+        """By which a write that was decided in a term is not made after it, however long the agent slept in between."""
+        term = self._lock.leadership
+        if term is None:
+            raise LeadershipLost("this driver does not lead now: its records are not kept")
+        return guards_of(term)
 
     def legacy(self) -> str:
         """The session, as last known, since it outlives its connections; and the epoch."""

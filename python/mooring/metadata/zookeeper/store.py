@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from mooring.errors import MetadataStoreError
+from mooring.errors import LeadershipLost, MetadataStoreError
 from mooring.metadata.store import (
     Cancel,
     MetadataStore,
@@ -14,7 +14,7 @@ from mooring.metadata.store import (
     check_values,
     report_to_log,
 )
-from mooring.metadata.zookeeper.commit import Change
+from mooring.metadata.zookeeper.commit import Change, Guard, GuardFailed
 from mooring.metadata.zookeeper.connection import ZkConnection
 from mooring.metadata.zookeeper.nodes import (
     CHANGES,
@@ -38,13 +38,23 @@ class ZkMetadataStore(MetadataStore):
     """
 
     def __init__(
-        self, settings: ZkSettings | str, *, report: Report = report_to_log, part_bytes: int = PART_BYTES
+        self,
+        settings: ZkSettings | str,
+        *,
+        report: Report = report_to_log,
+        part_bytes: int = PART_BYTES,
+        guards: Callable[[], Sequence[Guard]] = tuple,
     ) -> None:
-        """`settings` or a `zk://` address; nothing is read or written yet. Values above `part_bytes` are split."""
+        """`settings` or a `zk://` address; nothing is read or written yet. Values above `part_bytes` are split.
+
+        `guards` is asked before each write for what must hold at the servers when they make it: where that does not,
+        the write raises LeadershipLost, and nothing is written.
+        """
         settings = settings_from(settings, {}) if isinstance(settings, str) else settings
         self._connection = ZkConnection(settings)
         self._values = ZkValues(self._connection, f"{settings.root}/metadata", report, part_bytes)
         self._watch = ChangeWatch(self._connection, self._values.log, self._all_keys, report)
+        self._guards = guards
         self._closed = False
 
     def get(self, key: str) -> bytes | None:
@@ -55,12 +65,11 @@ class ZkMetadataStore(MetadataStore):
 
     def put_all(self, values: Mapping[str, bytes]) -> None:
         """Write several values, in the order of the mapping, some fifty in one transaction."""
-        store, checked = self._open_values(), check_values(values)
-        store.write(_change(key, value) for key, value in checked.items())
+        self._write(_change(key, value) for key, value in check_values(values).items())
 
     def delete(self, key: str) -> None:
         """Remove a key; a missing one is fine."""
-        self._open_values().write([_change(check_key(key), None)])
+        self._write([_change(check_key(key), None)])
 
     def all(self, prefix: str = "") -> dict[str, bytes]:
         """Every key that starts with `prefix`, with its value; what cannot be understood is left out."""
@@ -91,6 +100,12 @@ class ZkMetadataStore(MetadataStore):
 
     def __repr__(self) -> str:
         return f"ZkMetadataStore({self._connection.place!r})"
+
+    def _write(self, changes: Iterable[Change]) -> None:
+        try:
+            self._open_values().write(changes, self._guards())
+        except GuardFailed:
+            raise LeadershipLost("another driver leads by now: nothing was written") from None
 
     def _open_values(self) -> ZkValues:
         if self._closed:
