@@ -94,11 +94,8 @@ def test_what_a_task_that_was_given_up_commits_does_not_count(
 
 def _mend(here: Warm, network: HostNetwork, cut: str) -> None:
     """The link is back, and another executor in place of the one that was given up; two batches more."""
-    before = {one.pid for one in here.cluster.executors() if one.host == cut}
+    before = here.pids_at(cut)
     network.mend_link(cut)
     here.load.feed(here.job)
-    here.job.wait_until(
-        lambda: not before & {one.pid for one in here.cluster.executors()}, "the executor that was given up to end", 120
-    )
-    here.job.wait_until(lambda: cut in here.job.executors().values(), "another one in its place", 120)
+    here.wait_until_replaced(cut, before)
     here.load.feed(here.job)

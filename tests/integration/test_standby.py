@@ -225,7 +225,7 @@ def test_twenty_changes_of_the_fleet(tmp_path: Path) -> None:
 @pytest.mark.heavy
 def test_a_silent_host_counts_as_lost_and_does_no_harm_when_it_wakes(tmp_path: Path) -> None:
     with warm(tmp_path, {"spark.mooring.liveness.timeout": f"{LIVENESS_SECONDS}s"}) as here:
-        lost = here.tasks_of(HOSTS[1])
+        lost, before = here.tasks_of(HOSTS[1]), here.pids_at(HOSTS[1])
         here.cluster.pause_host(HOSTS[1])
         paused = time.monotonic()
         here.load.feed(here.job)
@@ -233,7 +233,9 @@ def test_a_silent_host_counts_as_lost_and_does_no_harm_when_it_wakes(tmp_path: P
         here.load.feed(here.job)
         here.wait_for_failovers(lost)
         here.cluster.resume_host(HOSTS[1])
-        here.load.feed(here.job, 2)
+        here.load.feed(here.job)
+        here.wait_until_replaced(HOSTS[1], before)
+        here.load.feed(here.job)
 
 
 @pytest.mark.heavy
@@ -241,10 +243,13 @@ def test_an_executor_that_is_decommissioned_hands_over_before_it_goes(tmp_path: 
     conf = {"spark.decommission.enabled": "true", "spark.storage.decommission.enabled": "true"}
     with warm(tmp_path, conf) as here:
         lost = here.tasks_of(HOSTS[1])
+        fetched = here.load.counter("restore-bytes-remote")
         (leaving,) = (one for one in here.cluster.executors() if one.host == HOSTS[1])
         leaving.decommission()
         here.wait_for_failovers(lost)
-        here.load.feed(here.job, 2)
+        here.load.feed(here.job)
+        assert here.load.counter("restore-bytes-remote") == fetched, "who takes over has every file"
+        here.load.feed(here.job)
 
 
 @pytest.mark.heavy

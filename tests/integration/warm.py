@@ -51,6 +51,15 @@ class Warm:
         even = sorted(PARTITIONS // hosts + (number < PARTITIONS % hosts) for number in range(hosts))
         self.job.wait_until(lambda: [s for s in self.load.sizes() if s] == even, f"an even load on {hosts}", 120)
 
+    def pids_at(self, host: str) -> set[int]:
+        """Those of its executors."""
+        return {one.pid for one in self.cluster.executors() if one.host == host}
+
+    def wait_until_replaced(self, host: str, before: set[int]) -> None:
+        """None of these executors lives, and the driver has another one there."""
+        self.job.wait_until(lambda: not before & self.pids_at(host), "the executor that was given up to end", 120)
+        self.job.wait_until(lambda: host in self.job.executors().values(), "another one in its place", 120)
+
     def openings(self) -> list[dict[str, int]]:
         """What was read for each opening of a state store so far, in order of time; of a copy that was open nothing."""
         logs = (log.read_text(errors="replace") for log in self.cluster.work_dir.rglob("stderr"))
