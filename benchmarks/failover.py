@@ -53,7 +53,7 @@ from benchmarks.batches import Batch, longest, under_way
 from benchmarks.figures import Row, percentile
 from benchmarks.machine import this_machine
 from benchmarks.move import BUSY
-from benchmarks.sides import CHANGELOG, Side, mooring, mooring_standby, stock
+from benchmarks.sides import CHANGELOG, Side, mooring, mooring_standby, mooring_standby_files, stock
 from benchmarks.storage.kinds import storage
 from benchmarks.takeover import Kill, figures_of, losses
 from benchmarks.working import DECOMMISSION, Load, Seen, Working, built_states, compared, hosts_for, tell_to_go
@@ -79,7 +79,7 @@ UNITS = {
     "as-long-when-quiet": "x",
     "return-worst-over-median": "x",
 }
-SIDES = (stock, mooring, mooring_standby)
+SIDES = (stock, mooring, mooring_standby_files, mooring_standby)
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,12 @@ def mooring_standby() -> Side:
     return Side("mooring-standby", {**mooring().conf, _COPIES: "2"}, mooring().jars)
 
 
+def mooring_standby_files() -> Side:
+    """The same with no copy open: who takes over opens RocksDB from the files of its copy."""
+    standby = mooring_standby()
+    return Side("mooring-standby-files", {**standby.conf, "spark.mooring.standby.open.stores": "0"}, standby.jars)
+
+
 _DELTA = {
     "spark.jars.packages": DELTA_PACKAGE,
     "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,11 @@ def test_a_killed_executors_tasks_go_to_their_copies(tmp_path: Path, changelog: 
         here.wait_until_caught_up()
         taken_over = here.openings()[openings:]
         assert len(taken_over) >= lost
+        gauges = here.job.mooring_metrics()
+        assert (gauges["failovers-to-standby"], gauges["failovers-to-any-host"]) == (lost, 0)
+        of_tasks = Counter(name.partition(".")[0] for name in gauges if "/Partition " in name)
+        assert of_tasks.keys() >= {"standby-lag-versions", "standby-lag-ms", "restore-ms"}
+        assert of_tasks["standby-lag-versions"] == PARTITIONS
         if changelog == "true":
             assert not any(sum(opening.values()) for opening in taken_over), "who takes over has every store open"
 

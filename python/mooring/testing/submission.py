@@ -45,6 +45,12 @@ class Submission:
         """What Spark's REST interface says of this application, e.g. `rest("executors")`, `rest("stages")`."""
         return get_json(f"{self.ui_url}/api/v1/applications/{self.application}/{path}")
 
+    def mooring_metrics(self) -> dict[str, float]:
+        """Mooring's gauges in the driver's metrics system, by their names without `mooring.`."""
+        gauges = get_json(f"{self.ui_url}/metrics/json/")["gauges"]
+        named = ((name.partition(".MooringPlugin.mooring.")[2], one["value"]) for name, one in gauges.items())
+        return {name: float(value) for name, value in named if name}
+
     def executors(self) -> dict[str, str]:
         """The executors that the driver can use now: id to host. `OSError` while the driver does not answer.
 
