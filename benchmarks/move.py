@@ -80,7 +80,7 @@ class Plan:
     rounds: int
     """How often each side runs, every time with a new application."""
     batches_first: int
-    """Batches before all others: the first ones load classes and compile code."""
+    """Batches before all others: the first ones load classes and compile code, and take longer."""
     batches_between: int
     """Batches after a change that count for nothing: the new executor's first ones, say."""
     batches_quiet: int
@@ -92,7 +92,7 @@ FULL = Plan(
     (0.5, 1.0),
     (Case("slow", LIGHT, (ONE, ONE, ONE, ALL)), Case("slow", BUSY, (ONE, ONE, ONE, ALL))),
     rounds=2,
-    batches_first=20,
+    batches_first=80,
     batches_between=8,
     batches_quiet=15,
 )

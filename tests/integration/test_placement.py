@@ -137,6 +137,7 @@ def test_standby_takes_over_where_copies_are(tmp_path: Path) -> None:
         here.waits_for(processor, here.location_of(processor))
         there.wait_until_caught_up()
         assert here.location_of(processor) not in here.copied_at(processor)
+        assert HOSTS[1] in here.copied_at(processor), "the old place is the standby now"
         here.close()
 
 
