@@ -74,7 +74,9 @@ def reserved(
     wait = patience.reserve_ms if wait is None else wait
     if now_ms >= action.since_ms + wait:
         where = action.request.destination_host
-        return Happening.EXPIRED, f"no executor was there for {where} within {wait} ms: nothing was changed", ""
+        what_helps = "have the cluster manager start one there, and ask again with a longer expiry: Mooring starts none"
+        said = f"no executor was there for {where} within {wait} ms: nothing was changed; {what_helps}"
+        return Happening.EXPIRED, said, ""
     return None
 
 
