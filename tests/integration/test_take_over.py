@@ -38,7 +38,7 @@ def test_a_job_goes_on_where_its_copies_are(
     chance = seeded()
     conf = {**STANDBY, CHANGELOG: changelog, FORMAT_KEY: format, "spark.mooring.processor.rebind.timeout": "60s"}
     started = Started(job, spark_hosts, tmp_path, **conf)
-    here = Warm(spark_hosts, started, started.submission)
+    here = Warm(spark_hosts, started, started.submission, may_be_empty=format == "1")
     first, second = chance.sample(HOSTS, 2)
     tasks = wait_until_even(here)
 
@@ -46,7 +46,8 @@ def test_a_job_goes_on_where_its_copies_are(
     spark_hosts.kill_executor(first, started.submission.application)
     started.events.offer(1)
     here.wait_for_failovers(expected)
-    assert started.counter("restore-bytes-remote") == fetched, "who takes over has every file"
+    if format == "2":  # of format 1 archives and changelogs are not kept
+        assert started.counter("restore-bytes-remote") == fetched, "who takes over has every file"
     assert wait_until_even(here) == tasks
 
     expected += here.tasks_of(second)
