@@ -23,14 +23,19 @@ from tests.integration.warm import CHANGELOG, STANDBY
 
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 # A task fails for each executor that dies under it; with Spark's defaults the faults themselves would end the job.
+PATIENT = {
+    "spark.task.maxFailures": "40",
+    "spark.stage.maxConsecutiveAttempts": "40",
+    "spark.network.timeout": "40s",
+    "spark.network.timeoutInterval": "20s",
+    "spark.decommission.enabled": "true",
+    "spark.storage.decommission.enabled": "true",
+}
 LIVENESS_SECONDS = 4
-PATIENT = {"spark.task.maxFailures": "40", "spark.stage.maxConsecutiveAttempts": "40", "spark.network.timeout": "40s"}
 KEEPS_COPIES = {
     **STANDBY,
     CHANGELOG: "true",
     "spark.mooring.liveness.timeout": f"{LIVENESS_SECONDS}s",
-    "spark.decommission.enabled": "true",
-    "spark.storage.decommission.enabled": "true",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -14,14 +15,13 @@ from mooring.agent.open_records import open_records
 from mooring.agent.word import OperatorsWord
 from mooring.agent.zookeeper_election import ZkElection
 from mooring.agent.zookeeper_records import ZkRecords
+from mooring.client import MooringClient
 from mooring.coordination import KEPT_VERSIONS
-from mooring.coordination.zookeeper.term import guards_of
-from mooring.errors import InvalidSettingError, LeadershipLost
-from mooring.metadata import ZkMetadataStore, open_metadata_store
-from mooring.metadata.zookeeper import settings_from
+from mooring.errors import InvalidSettingError, LeadershipLost, RecordError
+from mooring.metadata import open_metadata_store
 from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, TaskName
 from mooring.model.standing import LEADING
-from mooring.placement import ContainerPlacementMetadataStore, ContainerPlacementRequestMessage, StatusCode
+from mooring.placement import ContainerPlacementRequestMessage, StatusCode
 from mooring.testing.probes import wait_until
 from mooring.testing.zookeeper import ZooKeeperEnsemble
 
@@ -103,6 +103,21 @@ def test_a_client_reads_what_the_agent_has_written(records: ZkRecords, place: st
     client.close()
 
 
+def test_a_program_reads_status_and_forecast(records: ZkRecords, place: str) -> None:
+    with pytest.raises(RecordError, match="there is no status"), MooringClient.open(f"{place}/prices-1") as client:
+        client.status()
+    records.write_job_model(model(1))
+    records.write_task_locality({TASK: "a"})
+    records.write_status(STATUS)
+    for named in (place, f"{place}/prices-1"):
+        with MooringClient.open(named) as client:
+            assert client.status() == STATUS
+            (move,) = client.plan(["b"], ["a"])["moves"]
+            assert (move["task"], move["to"]["location"]) == (TASK, "b")
+    with pytest.raises(RecordError, match="there is no application"):
+        MooringClient.open(f"{place}/nobody")
+
+
 def test_a_client_that_came_first_finds_the_only_application(place: str) -> None:
     client = open_records(place, {}, print)
     assert client.status() is None and client.read().model is None
@@ -139,24 +154,25 @@ def test_a_version_that_is_there_may_come_again_but_not_another_one(records: ZkR
 
 def test_what_was_decided_in_a_term_is_not_written_after_it(place: str) -> None:
     """Of an agent that slept between asking whether it leads and its write, while another one has given the answer."""
-    settings = settings_from(place, {}).of_application("prices")
     asked = ContainerPlacementRequestMessage(uuid4(), "prices", "4", "10.0.0.7", 1)
     with candidate(place, "prices") as first:
-        term = first._lock.leadership
-    assert term is not None
-    with (
-        candidate(place, "prices") as second,
-        closing(second.records(print)) as records,
-        closing(ZkMetadataStore(settings, guards=lambda: guards_of(term))) as slept,
-    ):
+        slept, term = first.records(print), first._lock.leadership
+    first._lock = SimpleNamespace(leadership=term)  # it does not know yet
+    writes = (
+        lambda: slept.write_word(OperatorsWord("prices")),
+        lambda: slept.write_response(asked.answered(StatusCode.IN_PROGRESS, "it moves", 3)),
+        lambda: slept.remove_messages(asked.uuid, response_too=True),
+        lambda: slept.remove_notifications([asked.uuid]),
+        lambda: slept.write_status(STATUS),
+    )
+    with candidate(place, "prices") as second, closing(second.records(print)) as records:
         records.write_response(asked.answered(StatusCode.SUCCEEDED, "it is there", 2))
-        late = ContainerPlacementMetadataStore(slept)
-        with pytest.raises(LeadershipLost):
-            late.write_response(asked.answered(StatusCode.IN_PROGRESS, "it moves", 3))
-        with pytest.raises(LeadershipLost):
-            late.delete_both(asked.uuid)
-        found = late.read_response(asked.uuid)
-        assert found is not None and found.status_code is StatusCode.SUCCEEDED
+        for write in writes:
+            with pytest.raises(LeadershipLost):
+                write()
+        assert records.messages().responses[asked.uuid].status_code is StatusCode.SUCCEEDED
+        assert records.status() is None
+    slept.store().close()
 
 
 def test_outside_of_a_term_nothing_is_written(records: ZkRecords, election: ZkElection, place: str) -> None:
@@ -170,6 +186,7 @@ def test_outside_of_a_term_nothing_is_written(records: ZkRecords, election: ZkEl
         lambda: records.write_word(OperatorsWord("prices")),
         lambda: records.write_response(asked.answered(StatusCode.ACCEPTED, "yes", 2)),
         lambda: records.remove_messages(asked.uuid, response_too=True),
+        lambda: records.remove_notifications([asked.uuid]),
     )
     for write in writes:
         with pytest.raises(LeadershipLost):

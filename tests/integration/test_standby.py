@@ -254,8 +254,8 @@ def test_an_executor_that_is_decommissioned_hands_over_before_it_goes(tmp_path: 
         leaving.decommission()
         here.wait_for_failovers(lost)
         here.load.feed(here.job)
+        here.wait_until_caught_up()
         assert here.load.counter("restore-bytes-remote") == fetched, "who takes over has every file"
-        here.load.feed(here.job)
 
 
 @pytest.mark.heavy

@@ -76,7 +76,7 @@ class Bridge(Protocol):
         """Write a line into the driver's log."""
 
     def metrics(self, values: dict[str, float]) -> None:
-        """Set gauges."""
+        """Set all gauges of the agent: others that it had set go."""
 
 
 class Agent:

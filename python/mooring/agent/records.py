@@ -116,9 +116,6 @@ class Records(ReadRecords):
         """The store that the records are in."""
         return self._store
 
-    def check_writer(self) -> None:
-        """Raise LeadershipLost when this client may not write now; here anybody may."""
-
     def job_models(self) -> dict[int, bytes]:
         """The texts of the job models that are kept, by version."""
         return {int(key): text for key, text in self._models.all().items() if key.isdecimal()}
@@ -155,7 +152,6 @@ class Records(ReadRecords):
 
     def write_word(self, word: OperatorsWord) -> None:
         """Keep what operators have said."""
-        self.check_writer()
         self._store.put(OPERATORS_WORD, word.to_json().encode())
 
     def messages(self) -> StoredMessages:
@@ -164,17 +160,14 @@ class Records(ReadRecords):
 
     def write_response(self, response: ContainerPlacementResponseMessage) -> None:
         """Answer a client."""
-        self.check_writer()
         self._placement.write_response(response)
 
     def remove_messages(self, uuid: UUID, response_too: bool) -> None:
         """Remove a request that is done with, and its response too when that is asked for."""
-        self.check_writer()
         (self._placement.delete_both if response_too else self._placement.delete_request)(uuid)
 
     def remove_notifications(self, uuids: Collection[UUID]) -> None:
         """Remove drain notifications that are done."""
-        self.check_writer()
         remove_notifications(self._store, uuids)
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ Term = Callable[[], Leadership | None]
 
 
 class ZkRecords(Records):
-    """Reads for anybody; every write raises LeadershipLost outside of a term."""
+    """Reads for anybody; every write raises LeadershipLost outside of a term, as those of `store` have to."""
 
     def __init__(
         self,
@@ -75,7 +75,6 @@ class ZkRecords(Records):
 
     def write_status(self, status: Mapping[str, Any]) -> None:
         """The text, and an entry for each processor that has an executor."""
-        self.check_writer()
         super().write_status(status)
         bound = {row["id"]: row["location"] for row in status["processors"] if row["state"] == "bound"}
         for processor, location in bound.items():
@@ -84,10 +83,6 @@ class ZkRecords(Records):
         for processor in self._announced.keys() - bound.keys():
             self._living.withdraw(processor)
         self._announced = bound
-
-    def check_writer(self) -> None:
-        """Raise LeadershipLost outside of a term."""
-        self._leading()
 
     def job_models(self) -> dict[int, bytes]:
         """The texts of the job models that are kept, by version."""

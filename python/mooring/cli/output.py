@@ -51,6 +51,13 @@ class ProgressLine:
         self._shown = 0
         self._plain_at = now()
 
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        """What comes next begins on a line of its own."""
+        self._clear()
+
     def say(self, line: str) -> None:
         """A line that stays."""
         self._clear()

@@ -80,13 +80,14 @@ def _ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClien
             progress.say(f"{news.status_code.value}: {news.response_message}")
 
     def show_how_far() -> None:
-        """Of one that is under way, by the status, which the agent writes once a second."""
+        """By the status, which the agent writes once a second."""
         if not arguments.json:
             shown = records.status_if_any().get("requests", [])
             for message in (one.get("message") for one in shown if one.get("uuid") == str(uuid)):
                 progress.show(f"{message}")
 
-    answer = client.wait(uuid, timeout_ms / 1000, heard, show_how_far)
+    with progress:
+        answer = client.wait(uuid, timeout_ms / 1000, heard, show_how_far)
     if arguments.json and answer is not None:
         print_json(answer.as_json())
     _refuse_unless_done(uuid, answer, deployment, f"{format_duration(timeout_ms)}{_age(status)}")

@@ -75,7 +75,7 @@ class Records:
         store = self._records.store()
         if store is None:
             raise CommandFailed(f"there is no application in {self.place}: {self._why_nothing_is_there()}")
-        return MooringClient(store)
+        return MooringClient(store, records=self._records)
 
     def _whole(self, what: str, record: bytes | None) -> bytes:
         if record is not None:

@@ -9,11 +9,12 @@ from contextlib import ExitStack
 from typing import Any
 from uuid import UUID, uuid4
 
-from mooring.agent.records import Records
+from mooring.agent.open_records import open_records
+from mooring.agent.records import ReadRecords, Records
 from mooring.client.forecast import as_json, forecast, newest_with_tasks
 from mooring.drain import DrainNotification, StopMode, read_drain_notifications, write_drain_notification
 from mooring.errors import InvalidJobModelError, RecordError
-from mooring.metadata import MetadataStore, open_metadata_store
+from mooring.metadata import MetadataStore
 from mooring.metadata.store import Report, report_to_log
 from mooring.placement import (
     ANY_PROCESSOR,
@@ -42,11 +43,16 @@ class MooringClient:
         self,
         store: MetadataStore,
         now: Callable[[], float] = time.time,
+        records: ReadRecords | None = None,
     ) -> None:
-        """`store` is the one that the agent's records are in, and stays the caller's; `now` is seconds since 1970."""
+        """`store` is the one that requests go to, and stays the caller's; `now` is seconds since 1970.
+
+        `records` is what `status` and `plan` read: those in `store` when not given. In ZooKeeper they are beside it:
+        `open` finds both.
+        """
         self._store = store
         self._messages = ContainerPlacementMetadataStore(store)
-        self._records = Records(store, report_to_log)
+        self._records = records or Records(store, report_to_log)
         self._own = ExitStack()
         self._now = now
 
@@ -54,11 +60,17 @@ class MooringClient:
     def open(cls, place: str, report: Report = report_to_log, **options: str) -> MooringClient:
         """For the store at a place, such as `spark.mooring.metadata`; as `open_metadata_store`, and with its errors.
 
-        For ZooKeeper it is the root of the one application, `zk://host:port/root/<application>-<run id>`.
+        For ZooKeeper it is the root of the one application, `zk://host:port/root/<application>-<run id>`, or the one
+        that several may share while there is only one. RecordError when no application has begun there.
         """
-        store = open_metadata_store(place, report=report, **options)
-        client = cls(store)
-        client._own.callback(store.close)
+        with ExitStack() as opened:
+            records = open_records(place, options, report)
+            opened.callback(records.close)
+            store = records.store()
+            if store is None:
+                raise RecordError(f"there is no application in {place}: {_NOTHING_YET}")
+            client = cls(store, records=records)
+            client._own = opened.pop_all()
         return client
 
     def close(self) -> None:
@@ -124,8 +136,9 @@ class MooringClient:
     ) -> dict[str, Any]:
         """What would move if these hosts came and went and `moves`, processor to location, were made.
 
-        It has the form of `mooring plan --json`, and changes nothing. RecordError when there is no job model yet,
-        InvalidPlanError for a host or a processor that is not there.
+        It has the form of `mooring plan --json`, and changes nothing; sizes and rates are not known before there is a
+        status. RecordError when there is no job model yet, and when that or the status is damaged, InvalidPlanError for
+        a host or a processor that is not there.
         """
         models = self._records.job_models()
         if not models:
@@ -134,12 +147,12 @@ class MooringClient:
             before = newest_with_tasks(models)
         except InvalidJobModelError as fault:
             raise RecordError(f"job model {max(models)} in the metadata store is damaged: {fault}") from fault
-        try:
-            status = self.status()
-        except RecordError:
-            status = {}  # sizes and rates are not known then, and the forecast says so
+        status = {} if self._records.status() is None else self.status()
         wanted = [f"{id}={host}" for id, host in (moves or {}).items()]
-        return as_json(forecast(before, self._records.task_locality(), status, add_hosts, remove_hosts, wanted))
+        try:
+            return as_json(forecast(before, self._records.task_locality(), status, add_hosts, remove_hosts, wanted))
+        except (AttributeError, KeyError, TypeError) as fault:
+            raise RecordError(f"the status in the metadata store is of another form: {fault!r}") from fault
 
     def drain(self, deployment_id: str, query: str | None = None) -> UUID:
         """Ask to drain one query, by its name or id, or all: intake stops, what is buffered comes out, then it ends.
@@ -191,10 +204,10 @@ class MooringClient:
     ) -> ContainerPlacementResponseMessage | None:
         """The status of a request once it is final or gone, or as it is when the time is over.
 
-        `heard` is told of each change; `meanwhile` is called several times a second.
+        `heard` is told of each change; `meanwhile` is called once a second while it is under way.
         """
         deadline = time.monotonic() + timeout_seconds
-        last: StatusCode | None = None
+        next_at, last = 0.0, None
         while True:
             status = self.container_status(uuid)
             if status is not None and status.status_code is not last:
@@ -203,5 +216,7 @@ class MooringClient:
             left = deadline - time.monotonic()
             if status is None or status.status_code.is_final or left <= 0:
                 return status
-            meanwhile()
+            if status.status_code is StatusCode.IN_PROGRESS and time.monotonic() >= next_at:
+                meanwhile()
+                next_at = time.monotonic() + 1
             time.sleep(min(_LOOK_EVERY_SECONDS, left))

@@ -113,7 +113,7 @@ class JvmBridge:
         return str(self._call("inherit"))
 
     def metrics(self, values: Mapping[str, float]) -> None:
-        """Set gauges of Spark's metrics system."""
+        """Set all gauges of the agent in Spark's metrics system: others that it had set go."""
         self._call("metrics", json.dumps(values))
 
     def _call(self, method: str, *arguments: object) -> Any:

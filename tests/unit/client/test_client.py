@@ -34,6 +34,14 @@ def test_without_a_status_sizes_are_not_known(tmp_path: Path) -> None:
         assert client.plan(["10.0.0.5"])["bytes-to-fetch"] is None
 
 
+def test_a_status_of_another_form_is_said(tmp_path: Path) -> None:
+    with (
+        MooringClient.open(records.write(tmp_path, record={"tasks": [1]})) as client,
+        pytest.raises(RecordError, match="of another form"),
+    ):
+        client.plan()
+
+
 def test_a_host_that_is_not_there_is_named_with_the_nearest(tmp_path: Path) -> None:
     with (
         MooringClient.open(records.write(tmp_path)) as client,
@@ -49,11 +57,14 @@ def test_what_is_not_there_or_damaged_is_said(tmp_path: Path, damage: bytes) -> 
             client.status()
         with pytest.raises(RecordError, match="there is no job model"):
             client.plan()
-    with FileMetadataStore(str(tmp_path)) as store:
+    place = records.write(tmp_path)
+    with FileMetadataStore(place) as store:
         store.put("status", damage)
+    with MooringClient.open(place) as client:
+        for asked in (client.status, client.plan):
+            with pytest.raises(RecordError, match=r"the status .* is damaged"):
+                asked()
+    with FileMetadataStore(place) as store:
         store.put("job-models/13", damage)
-    with MooringClient.open(str(tmp_path)) as client:
-        with pytest.raises(RecordError, match=r"the status .* is damaged"):
-            client.status()
-        with pytest.raises(RecordError, match=r"job model 13 .* is damaged"):
-            client.plan()
+    with MooringClient.open(place) as client, pytest.raises(RecordError, match=r"job model 13 .* is damaged"):
+        client.plan()

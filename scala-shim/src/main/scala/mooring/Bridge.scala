@@ -167,10 +167,9 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** A line of the agent's for the driver's log. */
   def say(message: String): Unit = Say.warn(message)
 
-  /** Puts the agent's gauges into Spark's metrics; `json` is one object of name to number. */
-  def metrics(json: String): Unit = Json.read(json).properties().asScala.foreach { entry =>
-    Metrics.set(entry.getKey, entry.getValue.asDouble())
-  }
+  /** Puts the agent's gauges into Spark's metrics, all that it has; `json` is one object of name to number. */
+  def metrics(json: String): Unit =
+    Metrics.setAgents(Json.read(json).properties().asScala.map(entry => entry.getKey -> entry.getValue.asDouble()).toMap)
 
   /** Whether the agent that was launched last has come so far as to say hello. */
   def isGreeted: Boolean = greeted

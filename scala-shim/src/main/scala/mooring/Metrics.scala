@@ -12,6 +12,7 @@ object Metrics {
     "restore-bytes-local", "restore-bytes-remote", "moves")
 
   @volatile private var registry: Option[MetricRegistry] = None
+  private var agents = Set.empty[String]
 
   /** Registers the gauges that every application has; Spark's sinks read the registry again and again. */
   def register(sparks: MetricRegistry): Unit = {
@@ -24,6 +25,13 @@ object Metrics {
   def register(sparks: MetricRegistry, name: String, value: () => Double): Unit = {
     sparks.gauge(s"mooring.$name", () => new Gauge[Double] { override def getValue: Double = value() })
     ()
+  }
+
+  /** All gauges of the agent: of those that it had set and are not among them nothing is known any more. */
+  def setAgents(gauges: Map[String, Double]): Unit = synchronized {
+    for (name <- agents -- gauges.keySet if values.remove(name) != null) registry.foreach(_.remove(s"mooring.$name"))
+    gauges.foreach { case (name, value) => set(name, value) }
+    agents = gauges.keySet
   }
 
   /** Sets a gauge; one that is new, as of a task, is registered with that. */
