@@ -281,7 +281,7 @@ def _wanted(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
 
 
 def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Tally) -> list[Mapping[str, Any]]:
-    sizes, recoveries = fleet.expected_bytes(), _recovery_seconds(fleet, tally)
+    sizes, restores, recoveries = fleet.expected_bytes(), tally.restore_ms(fleet), _recovery_seconds(fleet, tally)
     return [
         {
             "name": name,
@@ -292,6 +292,7 @@ def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Tally) -> lis
             "local-bytes": sizes.get(name),
             "lag-versions": 0,
             "lag-ms": 0,
+            "restore-ms": restores.get(name),
             "estimated-recovery-seconds": recoveries[name],
         }
         for processor in processors

@@ -103,6 +103,9 @@ def test_gauges_tell_how_long_a_task_took_and_would_take_to_be_back() -> None:
     gauges = metrics_of(story.mind.fleet, tally)
     assert gauges["restore-ms.q/Partition 0"] == 50 + 40, "of the last opening of each of its stores"
     assert "restore-ms.q/Partition 1" not in gauges
+    assert {task["name"]: task["restore-ms"] for task in tasks(story, tally) if task["restore-ms"]} == {
+        "q/Partition 0": 90
+    }
     shown = {task["name"]: task["estimated-recovery-seconds"] for task in tasks(story, tally)}
     assert {name: gauges[f"estimated-recovery-seconds.{name}"] for name in shown} == shown
 
