@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.placement import LAST_SEEN, StatusCode
+from mooring.placement import ANY_HOST, LAST_SEEN, StatusCode
 from tests.integration.held import Held
 from tests.integration.operating import HOSTS, Operator, operated
 from tests.integration.warm import warm
@@ -128,3 +128,29 @@ def test_a_destination_with_a_broken_disk_is_given_up_and_nothing_is_changed(tmp
         assert (here.executor_of(processor), here.tasks_of(processor)) == (before, tasks)
         here.load.feed(here.job)
         assert here.ran_at(processor) == {HOSTS[1]}
+
+
+@pytest.mark.heavy
+def test_a_standby_that_finds_no_executor_goes_to_any_host_or_loses_its_destination(tmp_path: Path) -> None:
+    with warm(tmp_path, files=24) as there:
+        here = Operator(there.cluster, there.load, there.job)
+        processor = here.processor_at(HOSTS[1])
+        standby = f"{processor}-0"
+        nowhere = here.places(standby, "10.9.8.7", expiry_ms=3000)
+        here.fails(nowhere, "no executor was there for 10.9.8.7 within 3000 ms", feeds=False)
+        here.succeeds(here.places(standby, HOSTS[2]))
+        there.wait_until_caught_up()
+        assert here.copied_at(processor) == {HOSTS[2]}
+        here.succeeds(here.places(standby, ANY_HOST))
+        there.wait_until_caught_up()
+        assert here.copied_at(processor) == {HOSTS[0]}, "neither where it was nor where the processor is"
+        uuid = here.begins_what_is_held_up(standby)
+        here.cluster.kill_host(HOSTS[2])
+        here.fails(uuid, "no copy has moved", feeds=False)
+        there.load.feed(there.job)
+        there.wait_until_caught_up()
+        assert here.copied_at(processor) == {HOSTS[0]}
+        here.cluster.revive_host(HOSTS[2])
+        there.job.wait_until(lambda: len(there.job.executors()) == 3, "the third executor", 120)
+        there.load.feed(there.job)
+        here.close()
