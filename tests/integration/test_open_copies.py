@@ -20,6 +20,7 @@ CONF = {
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "4",
     "spark.sql.streaming.minBatchesToRetain": "12",
 }
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in (1, 2))]
 
 
 @pytest.fixture(scope="module")
@@ -292,7 +293,7 @@ def large(jvm: Any, session: Any, tmp_path: Path, request: pytest.FixtureRequest
     store.close()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_all_that_a_killed_task_has_changed_is_taken_back(large: Store, seed: int) -> None:
     """Again and again, with versions between."""
     draw = random.Random(seed)
@@ -309,7 +310,7 @@ def test_all_that_a_killed_task_has_changed_is_taken_back(large: Store, seed: in
     assert large.opened_from_the_checkpoint(last) == large.values[last]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_can_not_be_taken_back_is_opened_anew(large: Store, seed: int) -> None:
     draw = random.Random(seed)
     large.owner_is_the_copy()
