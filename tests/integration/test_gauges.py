@@ -1,0 +1,29 @@
+"""Gauges in Spark's metrics system come and go with what they are about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.integration.copied_store import scala_object
+
+LAG = "standby-lag-ms.q/Partition 0"
+
+
+def test_a_gauge_of_the_agent_goes_when_nothing_is_known_of_it_any_more(jvm: Any) -> None:
+    registry = jvm.com.codahale.metrics.MetricRegistry()
+    metrics = scala_object(jvm, "io.mooring.Metrics")
+    metrics.register(registry)
+
+    def shown(gauges: dict[str, float]) -> dict[str, float]:
+        of_java = jvm.java.util.HashMap()
+        for name, value in gauges.items():
+            of_java.put(name, value)
+        of_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala(of_java)
+        metrics.setAgents(getattr(scala_object(jvm, "scala.collection.immutable.Map"), "from")(of_scala))
+        return {name.removeprefix("mooring."): gauge.getValue() for name, gauge in registry.getGauges().items()}
+
+    others = {name: value for name, value in shown({}).items() if name != "moves"}
+    assert "preferred-host-requests" in others
+    assert shown({"moves": 1.0, LAG: 250.0}) == {**others, "moves": 1.0, LAG: 250.0}
+    assert shown({"moves": 2.0}) == {**others, "moves": 2.0}
+    assert shown({"moves": 2.0, LAG: 40.0}) == {**others, "moves": 2.0, LAG: 40.0}
