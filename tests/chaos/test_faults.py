@@ -31,7 +31,7 @@ PATIENT = {
     "spark.decommission.enabled": "true",
     "spark.storage.decommission.enabled": "true",
 }
-LIVENESS_SECONDS = 4
+LIVENESS_SECONDS = 5
 KEEPS_COPIES = {
     **STANDBY,
     CHANGELOG: "true",
