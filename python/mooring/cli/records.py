@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from mooring.agent.records import STATUS
 from mooring.cli.conf_file import read_conf_file
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.client import MooringClient
+from mooring.client.client import parsed_status
 from mooring.client.forecast import newest_with_tasks
-from mooring.errors import InvalidJobModelError, MetadataStoreError, nearest
+from mooring.errors import InvalidJobModelError, MetadataStoreError, RecordError, nearest
 from mooring.model import JobModel
 from mooring.settings import Settings
 
@@ -44,7 +44,10 @@ class Records:
 
     def status(self) -> dict[str, Any]:
         """The status as the agent wrote it. CommandFailed when there is none, or when it is damaged."""
-        return self._json_object(STATUS, self._whole(STATUS, self._records.status()))
+        try:
+            return parsed_status(self._whole(STATUS, self._records.status()), self.place)
+        except RecordError as error:
+            raise CommandFailed(f"{error}") from error
 
     def status_if_any(self) -> dict[str, Any]:
         """The status, or an empty one when there is none that can be read."""
@@ -83,15 +86,6 @@ class Records:
         if self._damage:
             raise CommandFailed(f"the {what} in {self.place} is damaged: {'; '.join(self._damage)}")
         raise CommandFailed(f"there is no {what} in {self.place}: {self._why_nothing_is_there()}")
-
-    def _json_object(self, what: str, record: bytes) -> dict[str, Any]:
-        try:
-            value = json.loads(record)
-        except ValueError as error:
-            raise CommandFailed(f"the {what} in {self.place} is damaged: {error}") from error
-        if not isinstance(value, dict):
-            raise CommandFailed(f"the {what} in {self.place} is damaged: it is no JSON object")
-        return value
 
     def _why_nothing_is_there(self) -> str:
         """What a user most likely meant: a folder below or beside the one that was named."""

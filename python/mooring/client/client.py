@@ -33,6 +33,17 @@ _NOTHING_YET = "has an application that has this for its spark.mooring.metadata 
 Heard = Callable[[ContainerPlacementResponseMessage], object]
 
 
+def parsed_status(text: bytes, place: str) -> dict[str, Any]:
+    """A status as the agent writes it. RecordError, which names the place, when it is damaged."""
+    try:
+        status = json.loads(text)
+    except ValueError as fault:
+        raise RecordError(f"the status in {place} is damaged: {fault}") from fault
+    if not isinstance(status, dict):
+        raise RecordError(f"the status in {place} is damaged: it is no JSON object")
+    return status
+
+
 class MooringClient:
     """Writes requests into the metadata store of an application, and reads what its agent answers.
 
@@ -120,13 +131,7 @@ class MooringClient:
         text = self._records.status()
         if text is None:
             raise RecordError(f"there is no status in the metadata store: {_NOTHING_YET}")
-        try:
-            status = json.loads(text)
-        except ValueError as fault:
-            raise RecordError(f"the status in the metadata store is damaged: {fault}") from fault
-        if not isinstance(status, dict):
-            raise RecordError("the status in the metadata store is damaged: it is no JSON object")
-        return status
+        return parsed_status(text, "the metadata store")
 
     def plan(
         self,
