@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +37,11 @@ class Operator:
 
     def places(self, processor: str, destination: str, expiry_ms: int | None = None) -> UUID:
         return self.client.place_container(processor, destination, self.load.status()["application"], expiry_ms)
+
+    def commands(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """What `mooring` says to these words."""
+        command = [sys.executable, "-m", "mooring.cli.main", *words, "--metadata", self.load.metadata]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     def answer(self, uuid: UUID, feeds: bool = True) -> ContainerPlacementResponseMessage:
         """The last word on a request; meanwhile some batches run."""

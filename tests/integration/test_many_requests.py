@@ -10,11 +10,11 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from uuid import UUID
 
 import pytest
@@ -53,7 +53,7 @@ class Wish:
 
     processor: str
     destination: str
-    at_ms: int
+    at_ms: int = 0
 
     def written_by(self, store: MetadataStore, application: str) -> UUID:
         client = MooringClient(store, now=lambda: (self.at_ms + 0.5) / 1000)
@@ -77,9 +77,7 @@ def test_two_hundred_requests_are_answered_once_each_and_in_turn_though_the_agen
         job = load.submit(cluster, CONF)
         job.wait_until(lambda: load.sizes() == [1] * PROCESSORS, "a task for each processor", 300)
         begin = places(load)
-        wishes = wishes_of(draw, begin, list(cluster.hosts), int(time.time() * 1000) - 60_000)
-        with paused_agent(job):
-            asked = ask(wishes, load.metadata, job.application, draw)
+        asked = ask(wishes_of(draw, begin, list(cluster.hosts)), load.metadata, job.application)
         answers, killer = Answers(store), Killer(job, draw)
 
         def are_final() -> bool:
@@ -110,43 +108,40 @@ def test_two_hundred_requests_are_answered_once_each_and_in_turn_though_the_agen
     load.assert_right()
 
 
-def wishes_of(draw: random.Random, begin: Mapping[str, str], hosts: Sequence[str], from_ms: int) -> list[Wish]:
-    """In the order of the clients' clocks; none asks for the place where its processor will be by then."""
+def wishes_of(draw: random.Random, begin: Mapping[str, str], hosts: Sequence[str]) -> list[Wish]:
+    """In the order in which they are asked; none asks for the place where its processor will be by then."""
     goes_to = dict(begin)
     processors = [processor for processor in sorted(begin) for _ in range(REQUESTS_OF_EACH)]
     draw.shuffle(processors)
     wishes = []
-    for number, processor in enumerate(processors):
+    for processor in processors:
         destination = NOWHERE
         if draw.random() >= 0.1:
             destination = draw.choice([host for host in hosts if host != goes_to[processor]])
             goes_to[processor] = destination
-        wishes.append(Wish(processor, destination, from_ms + number))
+        wishes.append(Wish(processor, destination))
     return wishes
 
 
-def ask(wishes: Sequence[Wish], metadata: str, application: str, draw: random.Random) -> dict[UUID, Wish]:
-    """All at once, by several clients, in another order than that of the clients' clocks."""
-    shuffled = draw.sample(wishes, len(wishes))
+def ask(wishes: Sequence[Wish], metadata: str, application: str) -> dict[UUID, Wish]:
+    """By several clients at once; one may have written a later one before another has written an earlier one."""
+    next_one = Lock()
+    left = iter(wishes)
+    last_ms = 0
 
-    def write(number: int) -> dict[UUID, Wish]:
+    def next_wish() -> Wish | None:
+        nonlocal last_ms
+        with next_one:
+            wish = next(left, None)
+            last_ms = max(last_ms + 1, int(time.time() * 1000))
+            return wish and replace(wish, at_ms=last_ms)
+
+    def write(_: int) -> dict[UUID, Wish]:
         with open_metadata_store(metadata) as store:
-            return {wish.written_by(store, application): wish for wish in shuffled[number::CLIENTS]}
+            return {wish.written_by(store, application): wish for wish in iter(next_wish, None) if wish}
 
     with ThreadPoolExecutor(CLIENTS) as clients:
         return {uuid: wish for written in clients.map(write, range(CLIENTS)) for uuid, wish in written.items()}
-
-
-@contextmanager
-def paused_agent(job: Submission) -> Iterator[None]:
-    """It hears of all that is asked meanwhile at once: else an early one may begin before an earlier one is written."""
-    agent = job.helper("mooring.agent")
-    assert agent is not None, job.process.story()
-    os.kill(agent.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(agent.pid, signal.SIGCONT)
 
 
 class Killer:

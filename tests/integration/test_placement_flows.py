@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,32 +20,27 @@ pytestmark = pytest.mark.heavy
 
 def test_by_the_commands(tmp_path: Path) -> None:
     with operated(tmp_path, "false") as here:
-
-        def mooring(*words: str) -> subprocess.CompletedProcess[str]:
-            command = [sys.executable, "-m", "mooring.cli.main", *words, "--metadata", here.load.metadata]
-            return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
         here.job.wait_until(here.load.is_idle, "the batches to be over", 60)
         processor = here.processor_at(HOSTS[1])
         place = ["place-container", "--processor-id", processor, "--destination-host"]
-        moved = mooring(*place, HOSTS[2], "--wait")
+        moved = here.commands(*place, HOSTS[2], "--wait")
         assert moved.returncode == 0 and f"at {HOSTS[2]}" in moved.stdout, moved
         here.load.feed(here.job)
         here.waits_for(processor, HOSTS[2])
 
-        uuid = json.loads(mooring(*place, HOSTS[1], "--json").stdout)["uuid"]
+        uuid = json.loads(here.commands(*place, HOSTS[1], "--json").stdout)["uuid"]
         here.job.wait_until(lambda: here.is_switched(processor, HOSTS[1]), "the switch", 60)
         here.load.feed(here.job)
         here.waits_for(processor, HOSTS[1])
 
         def last_word() -> str:
-            return str(json.loads(mooring("container-status", "--uuid", uuid, "--json").stdout)["statusCode"])
+            return str(json.loads(here.commands("container-status", "--uuid", uuid, "--json").stdout)["statusCode"])
 
         here.job.wait_until(lambda: last_word() == "SUCCEEDED", "the command to say so", 30)
 
-        refused = mooring("place-container", "--processor-id", "77", "--destination-host", HOSTS[1], "--wait")
+        refused = here.commands("place-container", "--processor-id", "77", "--destination-host", HOSTS[1], "--wait")
         assert refused.returncode == 1 and "there is no processor 77: expected one of 0, 1, 2" in refused.stderr
-        negative = mooring(*place, HOSTS[2], "--request-expiry=-1s")
+        negative = here.commands(*place, HOSTS[2], "--request-expiry=-1s")
         assert negative.returncode == 2 and "-1s" in negative.stderr
         assert here.location_of(processor) == HOSTS[1]
 

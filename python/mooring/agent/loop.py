@@ -129,7 +129,8 @@ class Agent:
             self._show_status()
 
     def _patience_ms(self) -> int:
-        left = next_deadline_ms(self._mind) - self._now_ms()
+        now_ms = self._now_ms()
+        left = next_deadline_ms(self._mind, now_ms) - now_ms
         return int(min(max(left, 0), SHORT_POLL_MS if self._drains.is_about_to_hear else LONGEST_POLL_MS))
 
     def _take_all(self, news: Iterable[events.Event], take: Callable[[events.Event], None]) -> None:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from mooring.agent import requests
-from mooring.agent.actions import View, advanced
+from mooring.agent.actions import ARRIVAL_MS, View, advanced
 from mooring.agent.core import next_deadline_ms
 from mooring.agent.requests import Action, Desk, RemoveMessages, RequestsRead, taken_in
 from mooring.agent.word import SaveWord
@@ -206,6 +206,23 @@ def test_an_earlier_request_that_comes_late_waits_for_what_is_under_way(desks: D
     assert desks.changes(stop) == DONE and "IN_PROGRESS" in desks.changes(late)
 
 
+@pytest.mark.parametrize("ahead_ms", [0, 3_600_000])
+def test_one_that_another_client_wrote_a_moment_earlier_comes_first_though_it_is_read_later(
+    desks: Desks, ahead_ms: int
+) -> None:
+    now_ms = desks.story.now_ms
+    second = desks.asks("START", at_ms=now_ms + ahead_ms)
+    desks.is_read()
+    desks.after(ARRIVAL_MS // 2)
+    first = desks.asks("STOP", at_ms=now_ms - 1)
+    desks.is_read()
+    assert desks.changes(first) == desks.changes(second) == ["ACCEPTED"]
+    desks.after(ARRIVAL_MS // 2)
+    for _ in range(4):
+        desks.after(TIMING.barrier_timeout_ms)
+    assert [uuid for uuid, status in desks.said if status == "SUCCEEDED"] == [first.uuid, second.uuid]
+
+
 def test_nothing_is_begun_while_a_query_waits_for_its_first_plan(desks: Desks) -> None:
     desks.story.joins("4@d")
     desks.story.plans("r", 3)
@@ -251,10 +268,10 @@ def test_one_action_is_begun_at_a_time_and_the_loop_does_not_wait_for_the_next(d
     mind = desks.story.mind
     desk, fleet = Desk().with_news([Action(request) for request in asked], {}), mind.fleet
     for number in range(2):
-        assert next_deadline_ms(replace(mind, desk=desk)) < desks.story.now_ms
+        assert next_deadline_ms(replace(mind, desk=desk), desks.story.now_ms) < desks.story.now_ms
         desk, fleet, _ = advanced(desk, fleet, View(desks.story.now_ms))
         assert sum(action.phase is Phase.RENEWING_COPIES for action in desk.actions) == number + 1
-    assert next_deadline_ms(replace(mind, desk=desk)) > desks.story.now_ms, "processor 2 is busy"
+    assert next_deadline_ms(replace(mind, desk=desk), desks.story.now_ms) > desks.story.now_ms, "processor 2 is busy"
     assert advanced(desk, fleet, View(desks.story.now_ms)) == (desk, fleet, [])
 
 

@@ -1,0 +1,69 @@
+"""Requests about standbys, and about hosts that hold some, while executors and agents die."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from mooring.placement import LAST_SEEN
+from tests.integration.operating import HOSTS, Operator
+from tests.integration.warm import warm
+
+pytestmark = pytest.mark.heavy
+
+
+def test_a_standby_arrives_though_its_source_dies_and_its_processor_waits_for_that(tmp_path: Path) -> None:
+    with warm(tmp_path, files=30) as there:
+        here = Operator(there.cluster, there.load, there.job)
+        processor = here.processor_at(HOSTS[1])
+        before = here.executor_of(processor)
+        here.succeeds(here.places(f"{processor}-0", HOSTS[0]))
+        there.wait_until_caught_up()
+        assert here.copied_at(processor) == {HOSTS[0]}
+
+        goes = here.begins_what_is_held_up(f"{processor}-0")
+        restarts = here.places(processor, LAST_SEEN)
+        here.begins(restarts, "waiting")
+        source = next(one for one in here.cluster.executors() if one.host == HOSTS[0])
+        source.kill()
+        here.job.wait_until(lambda: source.id not in here.job.executors(), "the loss to be noticed", 60)
+        here.cluster.resume_host(HOSTS[2])
+        here.succeeds(goes)
+        there.load.feed(there.job)
+        there.wait_until_caught_up()
+        assert here.copied_at(processor) == {HOSTS[2]}
+
+        here.succeeds(restarts)
+        assert here.executor_of(processor) != before
+        there.load.feed(there.job)
+        here.waits_for(processor, HOSTS[1])
+        here.close()
+
+
+def test_a_host_with_copies_is_emptied_by_the_command_though_the_agent_dies_and_refills(tmp_path: Path) -> None:
+    with warm(tmp_path, files=36) as there:
+        here = Operator(there.cluster, there.load, there.job)
+        drains = UUID(json.loads(here.commands("drain-host", HOSTS[1], "--json").stdout)["uuid"])
+        here.begins(drains, "emptying")
+        here.kills_the_agent()
+        here.succeeds(drains)
+        there.load.feed(there.job)
+        there.wait_until_caught_up()
+        assert there.load.sizes() == [0, 4, 4]
+        assert HOSTS[1] not in {one["location"] for one in there.load.status()["tasks"]}, "no task and no copy"
+        assert there.failovers() == (0, 0)
+        refused = here.commands(
+            "place-container", "--processor-id", here.processor_at(HOSTS[0]), "--destination-host", HOSTS[1], "--wait"
+        )
+        assert refused.returncode == 1 and "drained" in refused.stderr, refused
+
+        opened = here.commands("open-host", HOSTS[1], "--wait")
+        assert opened.returncode == 0, opened
+        there.load.feed(there.job)
+        there.job.wait_until(lambda: there.load.sizes() == [2, 3, 3], "the host to refill", 120)
+        there.load.feed(there.job)
+        there.wait_until_caught_up()
+        here.close()
