@@ -24,6 +24,7 @@ from mooring.agent.drains import (
 )
 from mooring.agent.fleet import Fleet, Timing
 from mooring.agent.memory import Memory
+from mooring.agent.moves_told import moves_told
 from mooring.agent.records import Remembered
 from mooring.agent.requests import Answer, RemoveMessages, RequestsRead
 from mooring.agent.status import Tally, metrics_of, status_of
@@ -158,7 +159,10 @@ class Agent:
         self._mind, wanted = decide(self._mind, event)
         after = self._mind.fleet.model
         if after is not before:
-            self._tally.moves += sum(move.source_processor is not None for move in plan_moves(before, after).moves)
+            moved = plan_moves(before, after)
+            self._tally.moves += sum(move.source_processor is not None for move in moved.moves)
+            if told := moves_told(self._mind.fleet, moved):
+                self._bridge.say(told)
         for order in wanted:
             self._carry_out(order)
 

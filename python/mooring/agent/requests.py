@@ -169,6 +169,7 @@ def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[
         desk,
         done_with={uuid: said for uuid, said in desk.done_with.items() if uuid in stored},
         begun={uuid: begun for uuid, begun in desk.begun.items() if uuid in stored},
+        history=desk.history or _last_words(fleet, event.messages),
     )
     for request, refused in _judged(fleet, event):
         response = event.messages.responses.get(request.uuid)
@@ -206,6 +207,16 @@ def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[
                 orders.append(action.answered(f"accepted: {action.in_words}", event.at_ms))
                 orders.append(Say(f"request {request.uuid} ({action.in_words}) is accepted"))
     return desk.with_news(accepted, seen), [*orders, *_old_responses(fleet, event)]
+
+
+def _last_words(fleet: Fleet, messages: StoredMessages) -> tuple[ContainerPlacementResponseMessage, ...]:
+    """What agents before this one had answered last, the newest last."""
+    final = [
+        response
+        for response in messages.responses.values()
+        if response.status_code.is_final and response.request.deployment_id == fleet.application
+    ]
+    return tuple(sorted(final, key=lambda response: response.timestamp)[-SHOWN_ACTIONS:])
 
 
 def _may_change(

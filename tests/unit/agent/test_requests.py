@@ -176,6 +176,7 @@ def test_a_new_agent_goes_on_with_what_was_under_way_and_leaves_alone_what_is_fi
     assert desks.changes(stop) == DONE[1:] and desks.changes(done) == []
     assert desks.responses[done.uuid].status_code is StatusCode.FAILED and done.uuid not in desks.requests
     assert desks.story.mind.fleet.stopped_standbys == {"1"}
+    assert desks.story.mind.desk.history[0].request.uuid == done.uuid, "shown as its own are"
 
 
 def test_requests_for_one_processor_are_served_in_their_clients_order_and_others_in_parallel(desks: Desks) -> None:

@@ -1,0 +1,56 @@
+"""What a new plan changes, in words for the log: which tasks go where, and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from mooring.agent.fleet import Fleet
+from mooring.grouping import Move, MovePlan
+from mooring.model import natural_order
+
+MOST_NAMES: Final = 5
+"""Tasks that are named of those that go one way."""
+
+MOST_WAYS: Final = 10
+"""Ways that are told of one plan."""
+
+
+def moves_told(fleet: Fleet, plan: MovePlan) -> str:
+    """The tasks that change their processor or its place, by where they go; empty where only new tasks get a place.
+
+    The fleet is the one after the change.
+    """
+    ways: dict[tuple[str, str], list[Move]] = {}
+    for move in plan.moves:
+        if move.source_processor is not None:
+            ways.setdefault((move.source_processor, move.destination_processor), []).append(move)
+    if not ways:
+        return ""
+    told = [_way(fleet, ways[way]) for way in sorted(ways, key=lambda way: [natural_order(id) for id in way])]
+    return f"job model {fleet.model.version}: {'; '.join(_shortened(told, MOST_WAYS))}"
+
+
+def _way(fleet: Fleet, moves: list[Move]) -> str:
+    first = moves[0]
+    names = ", ".join(_shortened([move.task_name for move in moves], MOST_NAMES))
+    source, destination = first.source_processor, first.destination_processor
+    to = f"{destination} at {first.destination_location}"
+    if source == destination:
+        return f"{names} with processor {to} (was at {first.source_location})"
+    return f"{names} from processor {source} at {first.source_location} to {to} ({_reason(fleet, first)})"
+
+
+def _reason(fleet: Fleet, move: Move) -> str:
+    source = fleet.processors.get(str(move.source_processor))
+    if source is None or source.executor is None:
+        return "its executor is lost"
+    if move.source_location in fleet.drained:
+        return "that host is drained"
+    return f"grouped anew by {fleet.grouping.name}"
+
+
+def _shortened(words: list[str], most: int) -> Iterator[str]:
+    yield from words[:most]
+    if len(words) > most:
+        yield f"and {len(words) - most} more"

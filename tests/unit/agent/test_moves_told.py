@@ -1,0 +1,61 @@
+"""What the log says of a new plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mooring.agent.fleet import Fleet
+from mooring.agent.moves_told import MOST_NAMES, MOST_WAYS, moves_told
+from mooring.grouping import plan_moves
+from mooring.model import JobModel
+from tests.unit.agent.builders import TIMING, Story, running
+
+
+def change(story: Story, before: JobModel) -> tuple[Fleet, str]:
+    fleet = story.mind.fleet
+    return fleet, moves_told(fleet, plan_moves(before, fleet.model))
+
+
+def test_a_first_plan_is_no_news() -> None:
+    assert change(running(), JobModel.of([]))[1] == ""
+
+
+def test_tasks_that_go_to_a_newcomer_are_named_with_the_reason() -> None:
+    story = running(partitions=4, executors=("1@a",))
+    before = story.mind.fleet.model
+    story.joins("2@b")
+    story.after(TIMING.debounce_ms)
+    story.after(TIMING.rebind_timeout_ms)
+    fleet, told = change(story, before)
+    names = ", ".join(fleet.model.containers["1"].actives)
+    reason = f"grouped anew by {fleet.grouping.name}"
+    assert told == f"job model {fleet.model.version}: {names} from processor 0 at a to 1 at b ({reason})"
+
+
+def test_those_of_a_lost_executor_say_so() -> None:
+    story = running(partitions=4, executors=("1@a", "2@b"))
+    before = story.mind.fleet.model
+    story.dies("2")
+    story.after(TIMING.rebind_timeout_ms)
+    assert "from processor 1 at b to 0 at a (its executor is lost)" in change(story, before)[1]
+
+
+def test_those_of_a_drained_host_say_so() -> None:
+    story = running(partitions=4, executors=("1@a", "2@b"))
+    before = story.mind.fleet.model
+    story.joins("3@c")
+    story.after(TIMING.debounce_ms)
+    story.after(TIMING.rebind_timeout_ms)
+    fleet = replace(story.mind.fleet, drained=frozenset({"a", "b"}))
+    assert "(that host is drained)" in moves_told(fleet, plan_moves(before, fleet.model))
+
+
+def test_a_line_is_never_too_long_to_be_read() -> None:
+    hosts = MOST_WAYS + 3
+    story = running(partitions=hosts * (MOST_NAMES + 2) * 2, executors=tuple(f"{n}@h{n}" for n in range(hosts)))
+    before = story.mind.fleet.model
+    story.joins(*(f"{n}@h{n}" for n in range(hosts, 2 * hosts)))
+    story.after(TIMING.debounce_ms)
+    story.after(TIMING.rebind_timeout_ms)
+    told = change(story, before)[1]
+    assert "and 3 more" in told.rpartition(";")[2] and told.count("from processor") == MOST_WAYS
