@@ -36,11 +36,12 @@ def drained(answer: Callable[[Path], Answer]) -> Callable[[Path], Answer]:
 
 
 def windowed_aggregation(events: Path) -> Answer:
+    watermark = _last_watermark(events)
     groups = _group(_in_time(events), lambda bid: (_window(bid["time"], 20_000), bid["auction"]))
     rows = [
         {"start": utc(start), "auction": auction, "bids": len(bids), "highest": max(bid["price"] for bid in bids)}
         for (start, auction), bids in groups.items()
-        if start + 20_000 <= _last_watermark(events)
+        if start + 20_000 <= watermark
     ]
     return {"counts": rows}
 
@@ -94,18 +95,20 @@ def inner_join(events: Path) -> Answer:
 
 
 def left_outer_join(events: Path) -> Answer:
+    watermark = _last_watermark(events, "auctions")
     high = _group((bid for bid in _in_time(events) if bid["price"] > 5000), lambda bid: bid["auction"])
     rows = []
     for auction in _read(events / "auctions"):
         left = _only(auction, "auction", "seller")
         matches = [bid for bid in high.get(auction["auction"], []) if _is_open(auction, bid)]
         rows += [{**left, **_only(bid, "bid", "time", "price")} for bid in matches]
-        if not matches and auction["opens"] + AUCTION_MS <= _last_watermark(events, "auctions"):
+        if not matches and auction["opens"] + AUCTION_MS <= watermark:
             rows.append(left)
     return {"joined": rows}
 
 
 def session_windows(events: Path) -> Answer:
+    watermark = _last_watermark(events)
     rows = []
     for bidder, bids in _group(_in_time(events), lambda bid: bid["bidder"]).items():
         sessions: list[list[Row]] = []
@@ -115,7 +118,7 @@ def session_windows(events: Path) -> Answer:
             sessions[-1].append(bid)
         for session in sessions:
             end = session[-1]["time"] + 2_000
-            if end <= _last_watermark(events):
+            if end <= watermark:
                 rows.append({"start": utc(session[0]["time"]), "end": utc(end), "bidder": bidder, **_sums(session)})
     return {"sessions": rows}
 
@@ -146,13 +149,14 @@ def auction_results(events: Path) -> Answer:
 
 
 def chained_aggregations(events: Path) -> Answer:
+    watermark = _last_watermark(events)
     counts = Counter((_window(bid["time"], 10_000), bid["auction"]) for bid in _in_time(events))
-    closed = {key: bids for key, bids in counts.items() if key[0] + 10_000 <= _last_watermark(events)}
+    closed = {key: bids for key, bids in counts.items() if key[0] + 10_000 <= watermark}
     rows = [
         {"start": utc(start), "most": max(group), "bids": sum(group), "groups": len(group)}
         for start, keys in _group(closed, lambda key: _window(key[0], 30_000)).items()
         for group in [[closed[key] for key in keys]]
-        if start + 30_000 <= _last_watermark(events)
+        if start + 30_000 <= watermark
     ]
     return {"busiest": rows}
 
@@ -163,11 +167,12 @@ def foreach_batch(events: Path) -> Answer:
 
 
 def two_queries(events: Path) -> Answer:
+    watermark = _last_watermark(events)
     starts = ((_window(bid["time"], 5_000) - slide, bid["channel"]) for bid in _in_time(events) for slide in (0, 5_000))
     rows = [
         {"start": utc(start), "channel": channel, "bids": bids}
         for (start, channel), bids in Counter(starts).items()
-        if start + 10_000 <= _last_watermark(events)
+        if start + 10_000 <= watermark
     ]
     return {"by_channel": rows, **drop_duplicates(events)}
 
@@ -178,6 +183,7 @@ def stateless_beside_stateful(events: Path) -> Answer:
 
 
 def through_connect(events: Path) -> Answer:
+    watermark = _last_watermark(events)
     groups = _group(_in_time(events), lambda bid: (_window(bid["time"], 20_000), bid["channel"]))
     rows = [
         {
@@ -187,7 +193,7 @@ def through_connect(events: Path) -> Answer:
             "bidders": sorted({bid["bidder"] for bid in bids}),
         }
         for (start, channel), bids in groups.items()
-        if start + 20_000 <= _last_watermark(events)
+        if start + 20_000 <= watermark
     ]
     return {"by_channel": rows}
 
@@ -219,9 +225,10 @@ def _last_watermark(events: Path, *also: str) -> int:
 
 def _closed_auctions(events: Path) -> list[tuple[int, list[Row]]]:
     """The auctions whose closing time the watermark has passed, each with its bids in time that were made before."""
+    watermark = _last_watermark(events)
     open_bids = [bid for bid in _in_time(events) if bid["time"] < bid["closes"]]
     by_auction = _group(open_bids, lambda bid: (bid["auction"], bid["closes"]))
-    return [(auction, bids) for (auction, closes), bids in by_auction.items() if closes < _last_watermark(events)]
+    return [(auction, bids) for (auction, closes), bids in by_auction.items() if closes < watermark]
 
 
 def _is_open(auction: Row, bid: Row) -> bool:

@@ -32,14 +32,12 @@ def test_a_standby_arrives_though_its_source_dies_and_its_processor_waits_for_th
         here.job.wait_until(lambda: source.id not in here.job.executors(), "the loss to be noticed", 60)
         here.cluster.resume_host(HOSTS[2])
         here.succeeds(goes)
-        there.load.feed(there.job)
-        there.wait_until_caught_up()
-        assert here.copied_at(processor) == {HOSTS[2]}
-
         here.succeeds(restarts)
         assert here.executor_of(processor) != before
         there.load.feed(there.job)
+        there.wait_until_caught_up()
         here.waits_for(processor, HOSTS[1])
+        assert here.copied_at(processor) == {HOSTS[2]}
         here.close()
 
 
