@@ -84,7 +84,7 @@ class Plan:
     batches_between: int
     """Batches after a change that count for nothing: the new executor's first ones, say."""
     batches_quiet: int
-    """Batches that each change is compared with."""
+    """Batches that each change is compared with: as many as pass during a change, as the longest of more is longer."""
 
 
 QUICK = Plan((0.1,), (Case("slow", LIGHT, (ONE,)),), rounds=1, batches_first=10, batches_between=0, batches_quiet=5)
@@ -94,7 +94,7 @@ FULL = Plan(
     rounds=2,
     batches_first=80,
     batches_between=8,
-    batches_quiet=15,
+    batches_quiet=30,
 )
 
 

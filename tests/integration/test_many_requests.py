@@ -19,6 +19,7 @@ from uuid import UUID
 
 import pytest
 
+from mooring.agent.requests import ARRIVAL_MS
 from mooring.client import MooringClient
 from mooring.demo.evidence import Checkpoint
 from mooring.metadata import MetadataStore, open_metadata_store
@@ -34,6 +35,7 @@ CLIENTS = 4
 LIMIT_SECONDS = 25 * 60
 SECONDS_BETWEEN_KILLS = (20.0, 90.0)
 SECONDS_BETWEEN_FILES = 3.0
+SLOWEST_WRITE_SECONDS = ARRIVAL_MS / 2000
 NOWHERE = "10.9.8.7"
 """One request in ten is for this host, where nobody is: it fails when its time is over, and changes nothing."""
 
@@ -77,7 +79,7 @@ def test_two_hundred_requests_are_answered_once_each_and_in_turn_though_the_agen
         job = load.submit(cluster, CONF)
         job.wait_until(lambda: load.sizes() == [1] * PROCESSORS, "a task for each processor", 300)
         begin = places(load)
-        asked = ask(wishes_of(draw, begin, list(cluster.hosts)), load.metadata, job.application)
+        asked = ask(wishes_of(draw, begin, list(cluster.hosts)), load.metadata, job.application, draw)
         answers, killer = Answers(store), Killer(job, draw)
 
         def are_final() -> bool:
@@ -123,22 +125,25 @@ def wishes_of(draw: random.Random, begin: Mapping[str, str], hosts: Sequence[str
     return wishes
 
 
-def ask(wishes: Sequence[Wish], metadata: str, application: str) -> dict[UUID, Wish]:
-    """By several clients at once; one may have written a later one before another has written an earlier one."""
-    next_one = Lock()
-    left = iter(wishes)
+def ask(wishes: Sequence[Wish], metadata: str, application: str, draw: random.Random) -> dict[UUID, Wish]:
+    """By several clients at once, some of which take a while to write what they have given its time."""
+    one_by_one = Lock()
+    left = [(wish, draw.random() * SLOWEST_WRITE_SECONDS if draw.random() < 0.2 else 0.0) for wish in wishes[::-1]]
     last_ms = 0
 
-    def next_wish() -> Wish | None:
-        nonlocal last_ms
-        with next_one:
-            wish = next(left, None)
-            last_ms = max(last_ms + 1, int(time.time() * 1000))
-            return wish and replace(wish, at_ms=last_ms)
-
     def write(_: int) -> dict[UUID, Wish]:
+        nonlocal last_ms
+        written = {}
         with open_metadata_store(metadata) as store:
-            return {wish.written_by(store, application): wish for wish in iter(next_wish, None) if wish}
+            while True:
+                with one_by_one:
+                    if not left:
+                        return written
+                    wish, pause = left.pop()
+                    last_ms = max(last_ms + 1, int(time.time() * 1000))
+                    wish = replace(wish, at_ms=last_ms)
+                time.sleep(pause)
+                written[wish.written_by(store, application)] = wish
 
     with ThreadPoolExecutor(CLIENTS) as clients:
         return {uuid: wish for written in clients.map(write, range(CLIENTS)) for uuid, wish in written.items()}

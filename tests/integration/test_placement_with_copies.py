@@ -30,6 +30,7 @@ def test_a_standby_arrives_though_its_source_dies_and_its_processor_waits_for_th
         source = next(one for one in here.cluster.executors() if one.host == HOSTS[0])
         source.kill()
         here.job.wait_until(lambda: source.id not in here.job.executors(), "the loss to be noticed", 60)
+        here.begins(restarts, "waiting")  # still, when it could have begun long ago
         here.cluster.resume_host(HOSTS[2])
         here.succeeds(goes)
         here.succeeds(restarts)

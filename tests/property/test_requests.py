@@ -73,7 +73,7 @@ class Run(World):
         self.foreign: set[UUID] = set()
         self.begun: set[UUID] = set()
         self.known_to_agent: set[UUID] = set()
-        self.found: StoredMessages | None = None
+        self.found: tuple[StoredMessages, int] | None = None
         self.is_down = False
         for host in "abcd":
             self.join(host)
@@ -148,13 +148,13 @@ class Run(World):
 
     def look(self) -> str:
         """The messages as they are now, which the agent may hear of a little later."""
-        self.found = self.store.messages()
+        self.found = self.store.messages(), self.story.now_ms
         return "the store is looked at"
 
     def read(self) -> str:
-        found, self.found = self.found or self.store.messages(), None
+        (found, as_of_ms), self.found = self.found or (self.store.messages(), self.story.now_ms), None
         self.known_to_agent |= found.requests.keys() | found.malformed.keys()
-        if self.tell(RequestsRead(self.story.now_ms, found)):
+        if self.tell(RequestsRead(self.story.now_ms, found, as_of_ms)):
             asked = found.requests.keys() | found.malformed.keys()
             assert not [uuid for uuid in asked - self.foreign if self.store.status(uuid) is StatusCode.CREATED]
             assert not self.foreign & asked & (self.store.messages().requests.keys() | self.store.responses.keys())

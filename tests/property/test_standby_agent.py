@@ -75,7 +75,7 @@ class Run:
         uuid, now_ms = UUID(int=self.rng.getrandbits(128)), self.story.now_ms
         asked = ContainerPlacementRequestMessage(uuid, "", id, destination, now_ms, **more)
         before = self.owners()
-        self.story.take(RequestsRead(now_ms, StoredMessages({uuid: asked}, {}, {})))
+        self.story.take(RequestsRead(now_ms, StoredMessages({uuid: asked}, {}, {}), now_ms))
         assert before <= self.owners(), "no task leaves its processor for that"
 
     def control(self) -> str:

@@ -1,14 +1,13 @@
 """Carrying out what operators ask: each request from phase to phase, as `mooring.placement.lifecycle` allows.
 
 Pure. For one processor, and for processors with copies of each other's tasks, requests are served one by one, in the
-order of their clients' timestamps, for which each waits a moment; others do not wait. Nothing is begun while a query
-waits for its first plan.
+order of their clients' timestamps, for which each waits a moment. Nothing is begun while a query waits for its first
+plan.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from mooring.agent import host_control, moves, standby_control, standby_moves
 from mooring.agent.copies import all_copies, bringing_ms
@@ -20,9 +19,6 @@ from mooring.agent.turns import Turns
 from mooring.errors import InvalidGroupingError
 from mooring.model.orders import Copies, Order, RestartExecutor, Rows, Say
 from mooring.placement.lifecycle import Happening, Phase, step
-
-ARRIVAL_MS: Final = 1_000
-"""For how long after its client's timestamp a request waits for others that other clients have written before it."""
 
 _OVER = (Phase.DONE, Phase.FAILED)
 _PLANS = (Phase.SWITCHING, Phase.RENEWING_COPIES)
@@ -86,7 +82,7 @@ def _seen(desk: Desk, fleet: Fleet, action: Action, turns: Turns, view: View) ->
         return _seen_of_a_standby(fleet, action, view)
     match action.phase:
         case Phase.WAITING:
-            return _turn_of(fleet, action, turns, view.now_ms)
+            return _turn_of(desk, fleet, action, turns)
         case Phase.RESERVING:
             return moves.reserved(
                 fleet, action, view.patience, view.now_ms, lambda: moves.executor_for(desk, fleet, action)
@@ -128,11 +124,10 @@ def _seen_of_a_standby(fleet: Fleet, action: Action, view: View) -> Seen | None:
             return standby_moves.outcome(fleet, action, view.patience, view.obeyed, view.now_ms)
 
 
-def _turn_of(fleet: Fleet, action: Action, turns: Turns, now_ms: int) -> Seen | None:
+def _turn_of(desk: Desk, fleet: Fleet, action: Action, turns: Turns) -> Seen | None:
     if not all(query.is_released for query in fleet.queries.values()):
         return None
-    asked_ms = min(action.request.timestamp, action.since_ms)  # the client's clock may be ahead
-    if action.begun is None and now_ms < asked_ms + ARRIVAL_MS:
+    if desk.read_ms < action.arrived_by_ms:
         return None
     if turns.has_to_wait(action):
         return None

@@ -135,7 +135,7 @@ def _is_no_reason_for_a_plan(fleet: Fleet, event: events.Event) -> bool:
     return isinstance(event, events.StateMeasured) or (isinstance(event, events.CopiesSeen) and not is_awaited)
 
 
-def next_deadline_ms(mind: Mind, now_ms: int) -> float:
+def next_deadline_ms(mind: Mind) -> float:
     """When `decide` wants to hear of the time, at the latest; infinity when nothing is pending."""
     fleet = mind.fleet
     gate = mind.gate.deadline_ms(fleet.executors, _barrier_timeout_ms(mind))
@@ -145,7 +145,7 @@ def next_deadline_ms(mind: Mind, now_ms: int) -> float:
     settled_by_ms = None if _is_held_up(fleet) else fleet.settled_by_ms
     due = (fleet.regroup_at_ms, fleet.even_out_by_ms, settled_by_ms)
     regroup = [at_ms for at_ms in due if at_ms is not None]
-    request = float("-inf") if may_advance(mind.desk, fleet, _view(mind, now_ms)) else float("inf")
+    request = float("-inf") if may_advance(mind.desk, fleet, _view(mind, now_ms=0)) else float("inf")
     return min([*first_plans, *rebinds, *regroup, gate, request])
 
 

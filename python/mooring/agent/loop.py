@@ -130,8 +130,7 @@ class Agent:
             self._show_status()
 
     def _patience_ms(self) -> int:
-        now_ms = self._now_ms()
-        left = next_deadline_ms(self._mind, now_ms) - now_ms
+        left = next_deadline_ms(self._mind) - self._now_ms()
         return int(min(max(left, 0), SHORT_POLL_MS if self._drains.is_about_to_hear else LONGEST_POLL_MS))
 
     def _take_all(self, news: Iterable[events.Event], take: Callable[[events.Event], None]) -> None:
@@ -290,9 +289,11 @@ class Agent:
         return OperatorsWord(stopped=stopped, spare=word.spare, drained=word.drained, pinned=word.pinned, done=done)
 
     def _read_requests(self) -> None:
-        messages = self._memory.messages() if self._memory is not None else None
-        if messages is not None:
-            self._take(RequestsRead(self._now_ms(), messages))
+        if self._memory is None:
+            return
+        messages, as_of_ms = self._memory.messages()
+        if messages is not None or self._mind.desk.waits_for_reading(as_of_ms):
+            self._take(RequestsRead(self._now_ms(), messages, as_of_ms))
 
     def _see_to_drains(self) -> None:
         """Hear of those that are asked for, and while there are any look which queries run."""

@@ -91,6 +91,7 @@ class Memory:
         self._poll_seconds = poll_seconds
         self._poll_at = -math.inf if poll_seconds < math.inf else math.inf
         self._found = self._given = StoredMessages({}, {}, {})
+        self._found_as_of_ms = 0
         self._given_at, self._again_seconds = time.monotonic(), again_seconds
         self._writing = False
         self._stopping = False
@@ -159,17 +160,18 @@ class Memory:
         """Remove drain notifications that are done."""
         self._send(lambda: self._records.remove_notifications(uuids))
 
-    def messages(self) -> StoredMessages | None:
+    def messages(self) -> tuple[StoredMessages | None, int]:
         """What clients ask and what was answered, when that has changed since it was given last; else None.
 
-        Now and then also when it has not, as long as there are answers: old ones are to go.
+        Now and then also when it has not, as long as there are answers: old ones are to go. And when the last reading
+        of the store began, in milliseconds since 1970.
         """
         with self._change:
             is_long_ago = bool(self._found.responses) and time.monotonic() - self._given_at >= self._again_seconds
             if self._found == self._given and not is_long_ago:
-                return None
+                return None, self._found_as_of_ms
             self._given, self._given_at = self._found, time.monotonic()
-            return self._given
+            return self._given, self._found_as_of_ms
 
     def drain(self, timeout: float) -> bool:
         """Return when all is written, or after `timeout` seconds with False."""
@@ -285,9 +287,10 @@ class Memory:
     def _look_for_messages(self) -> None:
         if time.monotonic() < self._poll_at:
             return
+        as_of_ms = time.time_ns() // 1_000_000
         found = self._records.messages()
         with self._change:
-            self._found = found
+            self._found, self._found_as_of_ms = found, as_of_ms
         self._poll_at = time.monotonic() + self._poll_seconds
 
     def _say_once(self, message: str) -> None:

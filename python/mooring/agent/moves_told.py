@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from mooring.agent.fleet import Fleet
+from mooring.agent.words import listed
 from mooring.grouping import Move, MovePlan
 from mooring.model import natural_order
 
@@ -28,29 +28,24 @@ def moves_told(fleet: Fleet, plan: MovePlan) -> str:
     if not ways:
         return ""
     told = [_way(fleet, ways[way]) for way in sorted(ways, key=lambda way: [natural_order(id) for id in way])]
-    return f"job model {fleet.model.version}: {'; '.join(_shortened(told, MOST_WAYS))}"
+    return f"job model {fleet.model.version}: {listed(told, MOST_WAYS, '; ')}"
 
 
 def _way(fleet: Fleet, moves: list[Move]) -> str:
     first = moves[0]
-    names = ", ".join(_shortened([move.task_name for move in moves], MOST_NAMES))
+    names = listed([move.task_name for move in moves], MOST_NAMES)
     source, destination = first.source_processor, first.destination_processor
-    to = f"{destination} at {first.destination_location}"
+    places = first.source_location, first.destination_location
+    from_place, to_place = (place or "an unknown place" for place in places)
     if source == destination:
-        return f"{names} with processor {to} (was at {first.source_location})"
-    return f"{names} from processor {source} at {first.source_location} to {to} ({_reason(fleet, first)})"
+        return f"{names} stay on processor {source}, which goes from {from_place} to {to_place}"
+    return f"{names} from processor {source} at {from_place} to {destination} at {to_place} ({_reason(fleet, first)})"
 
 
 def _reason(fleet: Fleet, move: Move) -> str:
     source = fleet.processors.get(str(move.source_processor))
     if source is None or source.executor is None:
-        return "its executor is lost"
+        return "it has no executor"
     if move.source_location in fleet.drained:
         return "that host is drained"
-    return f"grouped anew by {fleet.grouping.name}"
-
-
-def _shortened(words: list[str], most: int) -> Iterator[str]:
-    yield from words[:most]
-    if len(words) > most:
-        yield f"and {len(words) - most} more"
+    return f"grouped by {fleet.grouping.name}" if fleet.grouping.is_users else "to share the load"

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from mooring.agent.copies import copies_of
 from mooring.agent.fleet import Fleet
+from mooring.agent.words import listed
 from mooring.model import natural_order
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, ContainerPlacementRequestMessage, HostAction
 
@@ -146,7 +147,7 @@ def _refused_host(fleet: Fleet, host: str, action: HostAction) -> str | None:
     if host not in known:
         names = sorted(known - {""}, key=natural_order)
         near = get_close_matches(host, names, n=1, cutoff=0)
-        expected = f"one of {_listed(names)}" if names else "one that is there, and there is none yet"
+        expected = f"one of {listed(names, _NAMED)}" if names else "one that is there, and there is none yet"
         return f"there is no host {host}: expected {expected}{f'; nearest: {near[0]}' if near else ''}"
     others = {executor.location for executor in fleet.executors.values()} - fleet.drained - {host}
     if action is HostAction.DRAIN and not others:
@@ -178,15 +179,10 @@ def _nearest_open(fleet: Fleet, host: str) -> str:
     return f"; nearest: {near[0]}" if near else ""
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"
-
-
 def _unknown_processor(fleet: Fleet, id: str) -> str:
     known = sorted(fleet.processors, key=natural_order)
     of_standby = [fleet.base_of(id)] if _is_standby(fleet, id) else []
     near = of_standby or get_close_matches(id, known, n=1)
     hint = f"; nearest: {near[0]}" if near else ""
-    expected = f"one of {_listed(known)}" if known else "one that is there, and there is none yet"
+    expected = f"one of {listed(known, _NAMED)}" if known else "one that is there, and there is none yet"
     return f"there is no processor {id}: expected {expected}{hint}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Final
 from uuid import UUID
 
 from mooring.agent.fleet import Fleet
@@ -33,12 +34,23 @@ RESPONSES_KEPT_MS = 3_600_000
 SHOWN_ACTIONS = 20
 """How many of the last actions the status shows."""
 
+ARRIVAL_MS: Final = 1_000
+"""For how long after its client's timestamp a request waits for others that other clients write before it."""
+
+
+Answers = tuple[ContainerPlacementResponseMessage, ...]
+"""The newest last."""
+
 
 @dataclass(frozen=True, slots=True)
 class RequestsRead(events.Event):
-    """The messages in the store have changed; all that are there."""
+    """The messages in the store, all that are there; None where they are the same as when they were read before.
 
-    messages: StoredMessages
+    Whoever read them began with that at `as_of_ms`.
+    """
+
+    messages: StoredMessages | None
+    as_of_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,11 @@ class Action:
         return self.phase is not Phase.WAITING
 
     @property
+    def arrived_by_ms(self) -> int:
+        """Who reads the store from then on knows what others have written before it; a client's clock may be ahead."""
+        return min(self.request.timestamp, self.since_ms) + ARRIVAL_MS if self.begun is None else 0
+
+    @property
     def in_words(self) -> str:
         """What is asked, in words."""
         request = self.request
@@ -100,15 +117,21 @@ class Desk:
 
     `history` are the answers to the last that are done, the newest last; `failed` counts those that did not succeed.
     `begun` is how far an agent before this one had come with requests, `done_with` what became of those that are done
-    and still in the store: their answers may not be.
+    and still in the store: their answers may not be. `read_ms` is when the last reading of the store began.
     """
 
     actions: tuple[Action, ...] = ()
     seen: Mapping[UUID, None] = field(default_factory=dict)
     begun: Mapping[str, Begun] = field(default_factory=dict)
-    history: tuple[ContainerPlacementResponseMessage, ...] = ()
+    history: Answers = ()
     failed: int = 0
     done_with: Mapping[str, Verdict] = field(default_factory=dict)
+    read_ms: int = 0
+
+    def waits_for_reading(self, as_of_ms: int) -> bool:
+        """Whether a request may begin when it is known that nothing else was written before it, by a reading then."""
+        waiting = [action for action in self.actions if not action.is_under_way]
+        return any(self.read_ms < action.arrived_by_ms <= as_of_ms for action in waiting)
 
     def with_news(self, accepted: list[Action], seen: dict[UUID, None]) -> Desk:
         """With more actions, and the newest of these, in the order in which they came, remembered; `seen` is kept."""
@@ -140,7 +163,7 @@ class Desk:
         desk = replace(
             self,
             actions=left,
-            history=(*self.history, response)[-SHOWN_ACTIONS:],
+            history=_with_last(self.history, response),
             failed=self.failed + (status is StatusCode.FAILED),
             done_with={**self.done_with, str(request.uuid): Verdict(status.value, response.response_message)},
         )
@@ -151,28 +174,29 @@ def heard(desk: Desk, fleet: Fleet, event: events.Event) -> tuple[Desk, list[Ord
     """The desk after an event, most of which say nothing to it, and the answers to requests that are new."""
     match event:
         case RequestsRead():
-            return taken_in(desk, fleet, event)
+            desk = replace(desk, read_ms=event.as_of_ms)
+            return (desk, []) if event.messages is None else taken_in(desk, fleet, event.messages, event.at_ms)
         case events.RestartGivenUp():
             return desk.with_restart_given_up(event.request), []
         case _:
             return desk, []
 
 
-def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[Order]]:
+def taken_in(desk: Desk, fleet: Fleet, messages: StoredMessages, now_ms: int) -> tuple[Desk, list[Order]]:
     """Judge the requests that are new, each once, and clear away what is done with."""
     orders: list[Order] = []
     accepted: list[Action] = []
     seen = dict(desk.seen)
     under_way = {action.request.uuid for action in desk.actions}
-    stored = {str(uuid) for uuid in (*event.messages.requests, *event.messages.malformed)}
+    stored = {str(uuid) for uuid in (*messages.requests, *messages.malformed)}
     desk = replace(
         desk,
         done_with={uuid: said for uuid, said in desk.done_with.items() if uuid in stored},
         begun={uuid: begun for uuid, begun in desk.begun.items() if uuid in stored},
-        history=desk.history or _last_words(fleet, event.messages),
+        history=desk.history or _last_words(fleet, messages, now_ms),
     )
-    for request, refused in _judged(fleet, event):
-        response = event.messages.responses.get(request.uuid)
+    for request, refused in _judged(fleet, messages):
+        response = messages.responses.get(request.uuid)
         if request.deployment_id not in ("", fleet.application):
             orders.append(RemoveMessages(request.uuid, response_too=True))
             orders.append(Say(f"request {request.uuid} is removed: it is for deployment {request.deployment_id}"))
@@ -185,12 +209,14 @@ def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[
             orders.append(RemoveMessages(request.uuid))
         elif str(request.uuid) in desk.done_with:
             said = desk.done_with[str(request.uuid)]
-            orders += _left_out(Action(request), response, StatusCode(said.status), event.at_ms)
-            orders.append(Answer(request.answered(StatusCode(said.status), said.message, event.at_ms)))
+            orders += _left_out(Action(request), response, StatusCode(said.status), now_ms)
+            response = request.answered(StatusCode(said.status), said.message, now_ms)
+            desk = replace(desk, history=_with_last(desk.history, response))
+            orders.append(Answer(response))
             orders.append(RemoveMessages(request.uuid))
             seen[request.uuid] = None
         else:
-            action = Action(request, since_ms=event.at_ms, begun=desk.begun.get(str(request.uuid)))
+            action = Action(request, since_ms=now_ms, begun=desk.begun.get(str(request.uuid)))
             seen[request.uuid] = None
             earlier = [one.request for one in (*desk.actions, *accepted)]
             may_change = lasting_refusal(fleet, request) is None and any(
@@ -198,24 +224,25 @@ def taken_in(desk: Desk, fleet: Fleet, event: RequestsRead) -> tuple[Desk, list[
             )
             if refused is not None and action.begun is None and not may_change:
                 phase = Phase.REFUSED if response is None else Phase.FAILED  # it had been accepted
-                desk, answers = desk.done(replace(action, phase=phase), refused, event.at_ms)
+                desk, answers = desk.done(replace(action, phase=phase), refused, now_ms)
                 was_waiting = response is not None and response.status_code is StatusCode.ACCEPTED
-                orders += [*([in_progress(action, event.at_ms)] if was_waiting else []), *answers]
+                orders += [*([in_progress(action, now_ms)] if was_waiting else []), *answers]
                 continue
             accepted.append(action)
             if response is None:  # else an agent before this one had accepted it
-                orders.append(action.answered(f"accepted: {action.in_words}", event.at_ms))
+                orders.append(action.answered(f"accepted: {action.in_words}", now_ms))
                 orders.append(Say(f"request {request.uuid} ({action.in_words}) is accepted"))
-    return desk.with_news(accepted, seen), [*orders, *_old_responses(fleet, event)]
+    return desk.with_news(accepted, seen), [*orders, *_old_responses(fleet, messages, now_ms)]
 
 
-def _last_words(fleet: Fleet, messages: StoredMessages) -> tuple[ContainerPlacementResponseMessage, ...]:
+def _with_last(history: Answers, response: ContainerPlacementResponseMessage) -> Answers:
+    return (*history, response)[-SHOWN_ACTIONS:]
+
+
+def _last_words(fleet: Fleet, messages: StoredMessages, now_ms: int) -> Answers:
     """What agents before this one had answered last, the newest last."""
-    final = [
-        response
-        for response in messages.responses.values()
-        if response.status_code.is_final and response.request.deployment_id == fleet.application
-    ]
+    left_out = _out_of_date(fleet, messages, now_ms)
+    final = [one for uuid, one in messages.responses.items() if one.status_code.is_final and uuid not in left_out]
     return tuple(sorted(final, key=lambda response: response.timestamp)[-SHOWN_ACTIONS:])
 
 
@@ -251,21 +278,26 @@ def _turn(request: ContainerPlacementRequestMessage) -> tuple[int, str]:
     return request.timestamp, str(request.uuid)
 
 
-def _judged(fleet: Fleet, event: RequestsRead) -> Iterator[tuple[ContainerPlacementRequestMessage, str | None]]:
+def _judged(fleet: Fleet, messages: StoredMessages) -> Iterator[tuple[ContainerPlacementRequestMessage, str | None]]:
     """Every request, with why it can not be done, None when it can."""
-    for request in sorted(event.messages.requests.values(), key=_turn):
+    for request in sorted(messages.requests.values(), key=_turn):
         yield request, refusal(fleet, request)
-    for malformed in event.messages.malformed.values():
+    for malformed in messages.malformed.values():
         yield malformed.request, malformed.reason
 
 
-def _old_responses(fleet: Fleet, event: RequestsRead) -> list[Order]:
+def _old_responses(fleet: Fleet, messages: StoredMessages, now_ms: int) -> list[Order]:
     """Remove responses without a request, of other deployments or unreadable at once, of this one after a while."""
-    asked = event.messages.requests.keys() | event.messages.malformed.keys()
-    over = event.messages.unreadable | {
-        uuid
-        for uuid, response in event.messages.responses.items()
-        if response.request.deployment_id not in ("", fleet.application)
-        or response.timestamp < event.at_ms - RESPONSES_KEPT_MS
-    }
+    asked = messages.requests.keys() | messages.malformed.keys()
+    over = messages.unreadable | _out_of_date(fleet, messages, now_ms)
     return [RemoveMessages(uuid, response_too=True) for uuid in sorted(over - asked)]
+
+
+def _out_of_date(fleet: Fleet, messages: StoredMessages, now_ms: int) -> set[UUID]:
+    """The responses of other deployments, and old ones."""
+    return {
+        uuid
+        for uuid, response in messages.responses.items()
+        if response.request.deployment_id not in ("", fleet.application)
+        or response.timestamp < now_ms - RESPONSES_KEPT_MS
+    }

@@ -77,7 +77,8 @@ class Desks:
 
     def is_read(self) -> None:
         """The agent reads the store; what it orders is done."""
-        self.carry_out(lambda: self.story.take(RequestsRead(self.story.now_ms, self.stored())))
+        now_ms = self.story.now_ms
+        self.carry_out(lambda: self.story.take(RequestsRead(now_ms, self.stored(), now_ms)))
 
     def after(self, milliseconds: int = 100) -> None:
         self.carry_out(lambda: self.story.after(milliseconds))

@@ -44,7 +44,7 @@ def test_until_then_the_last_version_is_obeyed() -> None:
     story = scaled_out()
     assert story.sizes("q") == [3, 3, 2]
     assert story.mind.gate.is_new
-    assert next_deadline_ms(story.mind, story.now_ms) <= story.now_ms + TIMEOUT
+    assert next_deadline_ms(story.mind) <= story.now_ms + TIMEOUT
 
 
 def test_an_executor_that_dies_holds_nobody_up() -> None:

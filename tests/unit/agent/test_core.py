@@ -104,7 +104,7 @@ def test_a_restart_does_not_wait_for_ever() -> None:
     story.joins("11@a", "12@b")
     story.mind = _remembering(story, running(partitions=6))
     story.plans("q", 6)
-    assert next_deadline_ms(story.mind, story.now_ms) < TIMING.first_plan_wait_ms
+    assert next_deadline_ms(story.mind) < TIMING.first_plan_wait_ms
     story.after(int(0.8 * TIMING.first_plan_wait_ms))
     assert story.sizes("q") == [3, 3]
 

@@ -113,6 +113,13 @@ def test_the_grouper_of_the_settings_plans() -> None:
     assert bridge.said == []
 
 
+def test_the_log_says_which_tasks_a_plan_moves() -> None:
+    bridge = Bridge([started(), *executors("a")], [planned()], [], executors("a", "b")[1:], *[[] for _ in range(40)])
+    run(bridge)
+    moved = [line for line in bridge.said if "from processor 0 at a to 1 at b (to share the load)" in line]
+    assert len(moved) == 1 and moved[0].startswith("job model "), bridge.said
+
+
 def test_the_replication_factor_of_the_settings_is_planned_and_survives_the_agent() -> None:
     """The second agent finds an executor gone: the JVM has sent its tasks to their copies, and there they stay.
 

@@ -160,7 +160,7 @@ def test_a_request_that_can_not_be_removed_holds_up_no_answer(
         answers = ContainerPlacementMetadataStore(store).all().responses
         assert answers.keys() == {first.uuid, second.uuid}
         assert sum("it is not yours" in line for line in said) == 1
-        wait_until(lambda: (found := memory.messages()) is not None and len(found.responses) == 2, "the messages", 5)
+        wait_until(lambda: (found := memory.messages()[0]) is not None and len(found.responses) == 2, "the messages", 5)
     finally:
         memory.close()
 
@@ -172,8 +172,8 @@ def test_answers_are_handed_over_again_so_that_old_ones_can_go(store: Unsteady, 
         request = ContainerPlacementRequestMessage(uuid.uuid4(), "app", "0", STANDBY, 1)
         memory.answer(request.answered(StatusCode.BAD_REQUEST, "no", 2))
         for _ in range(2):
-            wait_until(lambda: (found := memory.messages()) is not None and bool(found.responses), "the answer", 5)
-        assert memory.messages() is None
+            wait_until(lambda: (found := memory.messages()[0]) is not None and bool(found.responses), "the answer", 5)
+        assert memory.messages()[0] is None
     finally:
         memory.close()
 

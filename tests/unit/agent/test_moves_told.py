@@ -28,8 +28,7 @@ def test_tasks_that_go_to_a_newcomer_are_named_with_the_reason() -> None:
     story.after(TIMING.rebind_timeout_ms)
     fleet, told = change(story, before)
     names = ", ".join(fleet.model.containers["1"].actives)
-    reason = f"grouped anew by {fleet.grouping.name}"
-    assert told == f"job model {fleet.model.version}: {names} from processor 0 at a to 1 at b ({reason})"
+    assert told == f"job model {fleet.model.version}: {names} from processor 0 at a to 1 at b (to share the load)"
 
 
 def test_those_of_a_lost_executor_say_so() -> None:
@@ -37,7 +36,7 @@ def test_those_of_a_lost_executor_say_so() -> None:
     before = story.mind.fleet.model
     story.dies("2")
     story.after(TIMING.rebind_timeout_ms)
-    assert "from processor 1 at b to 0 at a (its executor is lost)" in change(story, before)[1]
+    assert "from processor 1 at b to 0 at a (it has no executor)" in change(story, before)[1]
 
 
 def test_those_of_a_drained_host_say_so() -> None:

@@ -116,11 +116,11 @@ def test_copies_that_never_catch_up_hold_nothing_up_for_longer_than_the_rebind_t
     story.joins("4@d")
     story.after(TIMING.debounce_ms)
     assert "4" not in story.first_choice("q").values()
-    assert next_deadline_ms(story.mind, story.now_ms) == story.now_ms + TIMING.rebind_timeout_ms
+    assert next_deadline_ms(story.mind) == story.now_ms + TIMING.rebind_timeout_ms
     story.sees_copies("4", behind=3)
     story.after(TIMING.rebind_timeout_ms)
     assert story.sizes("q") == [3, 2, 2, 2]
-    assert next_deadline_ms(story.mind, story.now_ms) == float("inf")
+    assert next_deadline_ms(story.mind) == float("inf")
 
 
 @pytest.mark.parametrize("factor", [1, 2])
