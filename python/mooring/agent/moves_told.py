@@ -38,7 +38,7 @@ def _way(fleet: Fleet, moves: list[Move]) -> str:
     places = first.source_location, first.destination_location
     from_place, to_place = (place or "an unknown place" for place in places)
     if source == destination:
-        return f"{names} stay on processor {source}, which goes from {from_place} to {to_place}"
+        return f"processor {source} goes from {from_place} to {to_place} with {names}"
     return f"{names} from processor {source} at {from_place} to {destination} at {to_place} ({_reason(fleet, first)})"
 
 

@@ -9,6 +9,7 @@ from mooring.agent.moves_told import MOST_NAMES, MOST_WAYS, moves_told
 from mooring.grouping import plan_moves
 from mooring.model import JobModel
 from tests.unit.agent.builders import TIMING, Story, running
+from tests.unit.agent.moving import free_host, warm_on_four
 
 
 def change(story: Story, before: JobModel) -> tuple[Fleet, str]:
@@ -47,6 +48,17 @@ def test_those_of_a_drained_host_say_so() -> None:
     story.after(TIMING.rebind_timeout_ms)
     fleet = replace(story.mind.fleet, drained=frozenset({"a", "b"}))
     assert "(that host is drained)" in moves_told(fleet, plan_moves(before, fleet.model))
+
+
+def test_a_processor_that_an_operator_moves_goes_with_its_tasks() -> None:
+    desks = warm_on_four(factor=1)
+    before, host = desks.story.mind.fleet.model, free_host(desks)
+    desks.places("0", host)
+    desks.is_read()
+    desks.warms_up()
+    fleet, told = change(desks.story, before)
+    names = ", ".join(fleet.model.containers["0"].actives)
+    assert told == f"job model {fleet.model.version}: processor 0 goes from a to {host} with {names}"
 
 
 def test_a_line_is_never_too_long_to_be_read() -> None:
