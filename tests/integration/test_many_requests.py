@@ -10,8 +10,9 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -19,14 +20,17 @@ from uuid import UUID
 
 import pytest
 
+from mooring.agent.open_records import open_records
 from mooring.agent.requests import ARRIVAL_MS
 from mooring.client import MooringClient
 from mooring.demo.evidence import Checkpoint
-from mooring.metadata import MetadataStore, open_metadata_store
+from mooring.metadata import MetadataStore
 from mooring.placement import ContainerPlacementMetadataStore, ContainerPlacementResponseMessage, StatusCode
 from mooring.testing.cluster import SparkCluster
+from mooring.testing.kafka import KafkaBroker
 from mooring.testing.probes import wait_until
 from mooring.testing.submission import Submission
+from mooring.testing.zookeeper import ZooKeeperEnsemble
 from tests.integration.load import Load, first_plan_for
 
 PROCESSORS = 10
@@ -63,24 +67,39 @@ class Wish:
         return client.place_container(self.processor, self.destination, application, expiry_ms)
 
 
+@pytest.fixture(params=["file", "zookeeper", "kafka"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Where requests and answers are kept."""
+    if request.param == "zookeeper":
+        with ZooKeeperEnsemble(work_dir=tmp_path / "zookeeper") as ensemble:
+            yield f"zk://{ensemble.hosts}/job"
+    elif request.param == "kafka":
+        with KafkaBroker(tmp_path / "kafka") as broker:
+            yield f"kafka://{broker.servers}/job"
+    else:
+        yield str(tmp_path / "metadata")
+
+
 @pytest.mark.heavy
-def test_two_hundred_requests_are_answered_once_each_and_in_turn_though_the_agent_is_killed(tmp_path: Path) -> None:
+def test_two_hundred_requests_are_answered_once_each_and_in_turn_though_the_agent_is_killed(
+    tmp_path: Path, place: str
+) -> None:
     deadline = time.monotonic() + LIMIT_SECONDS
     seed = int(os.environ.get("MOORING_CHAOS_SEED") or random.randrange(10_000))
     print(f"MOORING_CHAOS_SEED={seed}")
     draw = random.Random(seed)
-    load = Load(tmp_path, files=int(LIMIT_SECONDS / SECONDS_BETWEEN_FILES))
+    load = Load(tmp_path, place, files=int(LIMIT_SECONDS / SECONDS_BETWEEN_FILES))
     work = tmp_path / "cluster"
     with (
         SparkCluster(PROCESSORS, executor_memory="512m", work_dir=work, host_memory="1g") as cluster,
-        open_metadata_store(load.metadata) as store,
+        ExitStack() as last,
     ):
         feeder = Feeder(load)
         job = load.submit(cluster, CONF)
         job.wait_until(lambda: load.sizes() == [1] * PROCESSORS, "a task for each processor", 300)
         begin = places(load)
-        asked = ask(wishes_of(draw, begin, list(cluster.hosts)), load.metadata, job.application, draw)
-        answers, killer = Answers(store), Killer(job, draw)
+        asked = ask(wishes_of(draw, begin, list(cluster.hosts)), place, job.application, draw)
+        answers, killer = Answers(last.enter_context(opened(place))), Killer(job, draw)
 
         def are_final() -> bool:
             assert job.is_running, job.process.story()
@@ -125,7 +144,16 @@ def wishes_of(draw: random.Random, begin: Mapping[str, str], hosts: Sequence[str
     return wishes
 
 
-def ask(wishes: Sequence[Wish], metadata: str, application: str, draw: random.Random) -> dict[UUID, Wish]:
+@contextmanager
+def opened(place: str) -> Iterator[MetadataStore]:
+    """The store of the job, as clients have it."""
+    with closing(open_records(place, {}, print)) as records:
+        store = records.store()
+        assert store is not None, f"there is no application in {place}"
+        yield store
+
+
+def ask(wishes: Sequence[Wish], place: str, application: str, draw: random.Random) -> dict[UUID, Wish]:
     """By several clients at once, some of which take a while to write what they have given its time."""
     one_by_one = Lock()
     left = [(wish, draw.random() * SLOWEST_WRITE_SECONDS if draw.random() < 0.2 else 0.0) for wish in wishes[::-1]]
@@ -134,7 +162,7 @@ def ask(wishes: Sequence[Wish], metadata: str, application: str, draw: random.Ra
     def write(_: int) -> dict[UUID, Wish]:
         nonlocal last_ms
         written = {}
-        with open_metadata_store(metadata) as store:
+        with opened(place) as store:
             while True:
                 with one_by_one:
                     if not left:
