@@ -35,6 +35,7 @@ def test_a_standby_arrives_though_its_source_dies_and_its_processor_waits_for_th
         here.succeeds(goes)
         here.succeeds(restarts)
         assert here.executor_of(processor) != before
+        there.wait_until_settled(3)
         there.load.feed(there.job)
         there.wait_until_caught_up()
         here.waits_for(processor, HOSTS[1])
