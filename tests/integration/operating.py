@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
-from mooring.agent.open_records import open_records
 from mooring.client import MooringClient
 from mooring.placement import ContainerPlacementResponseMessage, StatusCode
 from mooring.testing.cluster import SparkCluster
@@ -27,13 +26,10 @@ class Operator:
 
     def __init__(self, cluster: SparkCluster, load: Load, job: Submission) -> None:
         self.cluster, self.load, self.job = cluster, load, job
-        self._records = open_records(load.metadata, {}, print)
-        store = self._records.store()
-        assert store is not None, f"there is no application in {load.metadata}"
-        self.client = MooringClient(store)
+        self.client = MooringClient.open(load.metadata)
 
     def close(self) -> None:
-        self._records.close()
+        self.client.close()
 
     def places(self, processor: str, destination: str, expiry_ms: int | None = None) -> UUID:
         return self.client.place_container(processor, destination, self.load.status()["application"], expiry_ms)
