@@ -32,11 +32,13 @@ def scala_session(jvm: Any, name: str, conf: Mapping[str, str]) -> Iterator[Any]
 class Store:
     """A state store with one key, whose value each commit changes; and an open copy of it."""
 
-    def __init__(self, jvm: Any, session: Any, directory: Path, has_column_families: bool = False) -> None:
+    def __init__(
+        self, jvm: Any, session: Any, directory: Path, has_column_families: bool = False, partition: int = 0
+    ) -> None:
         self._jvm, self._state = jvm, jvm.org.apache.spark.sql.execution.streaming.state
         self._none = jvm.scala.Option.apply(None)
-        self._has_column_families = has_column_families
-        self.checkpoint = directory / "state" / "0" / "0"
+        self._has_column_families, self._partition = has_column_families, partition
+        self.checkpoint = directory / "state" / "0" / str(partition)
         self.path = jvm.org.apache.hadoop.fs.Path(self.checkpoint.as_uri())
         self._access = scala_object(jvm, f"{DOORS}.CheckpointAccess").of(session)
         self._conf = scala_object(jvm, f"{STATE}.RocksDBConf").apply(self._access.stores())
@@ -49,11 +51,13 @@ class Store:
             "owner",
             has_column_families,
             True,
-            0,
+            partition,
             self._none,
             self._none,
         )
-        self._copy = jvm.io.mooring.InstanceOfCopy(self.path, 0, self._access, jvm.java.util.concurrent.Semaphore(1))
+        self._copy = jvm.io.mooring.InstanceOfCopy(
+            self.path, partition, self._access, jvm.java.util.concurrent.Semaphore(1)
+        )
         self.ids: list[str | None] = [None]
         self.values = [b""]
         self._commits = 0
@@ -79,6 +83,13 @@ class Store:
         self.ids.append(self._owner.commit(with_snapshot)._2().stateStoreCkptId().get())
         metrics = self._owner.metricsOpt().get()
         self.counts.append(self.key_counts(metrics.numCommittedKeys(), metrics.numInternalKeys()))
+
+    def commit_until(self, version: int, uploading: bool = False) -> None:
+        """All versions up to that one; `uploading` each snapshot as soon as it is made."""
+        while len(self.ids) <= version:
+            self.commit()
+            if uploading:
+                self.upload_snapshot()
 
     def key_counts(self, keys: int, internal: int = 0) -> Any:
         return self._state.mooring.KeyCounts(keys, internal)
@@ -160,9 +171,9 @@ class Store:
         """The version of the snapshot that the owner builds on, 0 for the empty store."""
         return _version(self._owner.beganWith())
 
-    def has_snapshot(self, version: int) -> bool:
-        """Whether one of that version was uploaded."""
-        return self._archive(version).exists()
+    def snapshots(self) -> list[int]:
+        """The versions of which one was uploaded."""
+        return [version for version in range(1, len(self.ids)) if self._archive(version).exists()]
 
     def files_of_snapshot(self, version: int) -> set[str]:
         archive = self._jvm.java.io.FileInputStream(str(self._archive(version)))
@@ -180,7 +191,7 @@ class Store:
             "anew",
             self._has_column_families,
             True,
-            0,
+            self._partition,
             self._none,
             self._none,
         )
@@ -274,7 +285,8 @@ class Store:
 
     def _take(self) -> Any:
         stores = scala_object(self._jvm, f"{DOORS}.OpenStores")
-        return stores.take(self.path.toString(), self._conf, self._has_column_families, True, 0, self._none).get()
+        families = self._has_column_families
+        return stores.take(self.path.toString(), self._conf, families, True, self._partition, self._none).get()
 
     def _archive(self, version: int) -> Path:
         return self.checkpoint / f"{version}_{self.ids[version]}.zip"

@@ -82,16 +82,14 @@ def test_a_copy_outlives_snapshots_of_its_owner(store: Store, copied: int, versi
         store.commit()
     store.copy(8)  # went on
     store.upload_snapshot()  # of version 8
-    while len(store.ids) <= version:
-        store.commit()
+    store.commit_until(version)
     if copied > 8:
         store.copy(copied)
     assert store.taken_over(version) == store.values[version] and store.began_with == began_with
 
 
 def test_a_copy_that_began_with_the_empty_store_is_opened_anew_from_a_snapshot_in_the_end(store: Store) -> None:
-    while len(store.ids) <= 9:
-        store.commit()
+    store.commit_until(9)
     store.copy(8)  # went on
     store.upload_snapshot()  # of version 8
     store.commit()
@@ -127,8 +125,7 @@ def test_the_next_snapshot_of_a_copy_names_no_files_that_may_be_removed_by_then(
     store.commit()
     store.commit()
     store.copy(5)  # opened anew from that snapshot
-    while len(store.ids) <= copied + 1:
-        store.commit()
+    store.commit_until(copied + 1)
     store.copy(copied)  # went on
     store.upload_snapshot()  # later changelogs tell of no version before it
     store.commit()
@@ -137,7 +134,7 @@ def test_the_next_snapshot_of_a_copy_names_no_files_that_may_be_removed_by_then(
     store.commit(is_forced)
     store.upload_snapshot()
     if not is_forced and names_old_files:  # else it has been made
-        _commit_until(store, 12, uploading=True)
+        store.commit_until(12, uploading=True)
     assert store.began_with_now() == 4
     assert bool(before & store.files_of_snapshot(len(store.ids) - 1)) == names_old_files
     store.commit()
@@ -148,28 +145,28 @@ def test_the_next_snapshot_of_a_copy_names_no_files_that_may_be_removed_by_then(
     assert store.opened_from_the_checkpoint(last) == store.values[last]
 
 
-@pytest.mark.parametrize(("retained", "uploaded", "snapshot_at"), [(40, 12, 16), (40, 8, 16), (14, 12, 15)])
+@pytest.mark.parametrize(("retained", "uploaded", "snapshots_at"), [(40, 12, [16]), (40, 8, [16]), (14, 12, [15, 16])])
 def test_the_next_snapshot_of_a_copy_is_due_when_its_owners_would_have_been(
-    jvm: Any, session: Any, tmp_path: Path, retained: int, uploaded: int, snapshot_at: int
+    jvm: Any, session: Any, tmp_path: Path, retained: int, uploaded: int, snapshots_at: list[int]
 ) -> None:
     """Whether or not its last one was uploaded; at once where files of what it began with may be removed by then."""
     with closing(_store_that_retains(retained, jvm, session, tmp_path)) as store:
         store.upload_snapshot()  # of version 4
-        _commit_until(store, 6)
+        store.commit_until(6)
         store.copy(5)
-        _commit_until(store, 11)
+        store.commit_until(11)
         store.copy(10)  # went on
         if uploaded == 8:
             store.upload_snapshot()
-        _commit_until(store, 13)
+        store.commit_until(13)
         store.copy(12)
         if uploaded == 12:
             store.upload_snapshot()
-        _commit_until(store, 14)
+        store.commit_until(14)
         store.owner_is_the_copy()
-        _commit_until(store, 16, uploading=True)
+        store.commit_until(16, uploading=True)
         assert store.began_with_now() == 4
-        assert [version for version in range(13, 17) if store.has_snapshot(version)] == [snapshot_at]
+        assert [version for version in store.snapshots() if version >= 13] == snapshots_at
         assert store.opened_from_the_checkpoint(16) == store.values[16]
 
 
@@ -181,9 +178,9 @@ def test_the_first_snapshot_of_a_copy_is_due_when_its_owners_would_have_been(
         store.commit()
         store.copy(4)
         store.owner_is_the_copy()
-        _commit_until(store, 8, uploading=True)
+        store.commit_until(8, uploading=True)
         assert store.began_with_now() == 0
-        assert [version for version in range(1, 9) if store.has_snapshot(version)] == [8]
+        assert store.snapshots() == [8]
 
 
 def test_what_takes_over_names_no_version_before_the_snapshot_that_it_began_with(
@@ -219,15 +216,8 @@ def _store_that_retains(versions: int, jvm: Any, session: Any, directory: Path) 
     other = session.newSession()
     other.conf().set("spark.sql.streaming.minBatchesToRetain", str(versions))
     store = Store(jvm, other, directory)
-    _commit_until(store, 4)
+    store.commit_until(4)
     return store
-
-
-def _commit_until(store: Store, version: int, uploading: bool = False) -> None:
-    while len(store.ids) <= version:
-        store.commit()
-        if uploading:
-            store.upload_snapshot()
 
 
 def test_changes_are_written_in_the_order_of_their_keys(jvm: Any) -> None:

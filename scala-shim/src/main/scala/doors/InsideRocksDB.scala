@@ -41,13 +41,19 @@ private object InsideRocksDB {
   private lazy val methods = new Methods
 
   /** Named with its class before it where Spark's own inner classes use it. */
-  private lazy val lastSnapshot: Option[Method] = classOf[RocksDB].getMethods.toSeq.filter(_.getName.endsWith("lastSnapshotVersion_$eq")) match {
-    case Seq(one) if one.getParameterTypes.sameElements(Seq(classOf[Long])) => Some(one)
-    case _ => None
-  }
+  private lazy val lastSnapshot: Option[(Method, Method)] =
+    (classOf[RocksDB].getDeclaredMethods.filter(_.getName.matches("(.*\\$)?lastSnapshotVersion(_\\$eq)?")).sortBy(_.getName).toSeq) match {
+      case Seq(get, set) if get.getReturnType == classOf[Long] && set.getParameterTypes.sameElements(Seq(classOf[Long])) =>
+        Seq(get, set).foreach(_.setAccessible(true))
+        Some(get -> set)
+      case _ => None
+    }
 
-  /** The version from which stock counts to the next snapshot; nothing is done where this Spark has another way to count. */
-  def setLastSnapshot(store: RocksDB, version: Long): Unit = lastSnapshot.foreach(_.invoke(store, Long.box(version)))
+  /** The version from which stock counts to the next snapshot; None where this Spark has another way to count. */
+  def lastSnapshotOf(store: RocksDB): Option[Long] = lastSnapshot.map { case (get, _) => get.invoke(store).asInstanceOf[Long] }
+
+  /** Nothing is done where this Spark has another way to count. */
+  def setLastSnapshot(store: RocksDB, version: Long): Unit = lastSnapshot.foreach { case (_, set) => set.invoke(store, Long.box(version)) }
 
   private final class Methods {
     private def method(name: String, parameters: Class[_]*): Method = {

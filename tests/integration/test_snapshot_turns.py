@@ -1,0 +1,53 @@
+"""Each partition makes its snapshots at versions of its own: in one JVM, on a real checkpoint directory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.copied_store import DOORS, Store, scala_object, scala_session
+
+EVERY = 4
+CONF = {
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": str(EVERY),
+}
+
+
+@pytest.fixture(scope="module")
+def session(jvm: Any) -> Iterator[Any]:
+    with scala_session(jvm, "turns", CONF) as session:
+        yield session
+
+
+@pytest.mark.parametrize("partition", range(5))
+def test_a_partition_makes_its_snapshots_when_it_is_its_turn(
+    jvm: Any, session: Any, tmp_path: Path, partition: int
+) -> None:
+    """It was stock Spark's up to version 2. No snapshot is later after the one before than stock's."""
+    turn = scala_object(jvm, f"{DOORS}.RocksDBDoor").turnOf(partition, EVERY)
+    with closing(Store(jvm, session, tmp_path, partition=partition)) as store:
+        store.commit_until(2)
+        store.copy(1)
+        store.owner_is_the_copy()
+        store.commit_until(18, uploading=True)
+        snapshots = store.snapshots()
+        assert all(later - earlier <= EVERY for earlier, later in pairwise([0, *snapshots]))
+        assert snapshots[1:] == [version for version in range(snapshots[0] + 1, 19) if version % EVERY == turn]
+        assert store.opened_from_the_checkpoint(18) == store.values[18]
+
+
+@pytest.mark.parametrize("every", [2, 4, 10, 100])
+@pytest.mark.parametrize("hosts", [1, 2, 3, 4, 5, 10, 20, 50])
+def test_few_partitions_of_a_host_have_the_same_turn(jvm: Any, every: int, hosts: int) -> None:
+    """Dealt out one by one, a host has each second, third, tenth of them. Of stock's all have the same turn."""
+    turn_of = scala_object(jvm, f"{DOORS}.RocksDBDoor").turnOf
+    turns = Counter(turn_of(hosts * number, every) for number in range(10 * every))
+    assert set(turns) <= set(range(every)) and max(turns.values()) <= 14, "ten if they were perfectly even"
