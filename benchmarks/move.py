@@ -92,7 +92,7 @@ FULL = Plan(
     (0.5, 1.0),
     (Case("slow", LIGHT, (ONE, ONE, ONE, ALL)), Case("slow", BUSY, (ONE, ONE, ONE, ALL))),
     rounds=2,
-    batches_first=80,
+    batches_first=200,  # before some 130 to 190 much is compiled still: of the quiet ones some take half as long again
     batches_between=8,
     batches_quiet=30,
 )

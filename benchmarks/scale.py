@@ -58,7 +58,7 @@ class Plan:
 
 
 QUICK = Plan((0.1,), rounds=1, loads=(LIGHT,), batches_first=10, batches_quiet=5)
-FULL = Plan((0.5,), rounds=3, loads=(LIGHT, BUSY), batches_first=80, batches_quiet=15)
+FULL = Plan((0.5,), rounds=3, loads=(LIGHT, BUSY), batches_first=200, batches_quiet=30)
 
 
 def run(quick: bool) -> dict[str, Any]:

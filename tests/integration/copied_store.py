@@ -55,9 +55,7 @@ class Store:
             self._none,
             self._none,
         )
-        self._copy = jvm.io.mooring.InstanceOfCopy(
-            self.path, partition, self._access, jvm.java.util.concurrent.Semaphore(1)
-        )
+        self._copy = self._new_copy()
         self.ids: list[str | None] = [None]
         self.values = [b""]
         self._commits = 0
@@ -166,6 +164,7 @@ class Store:
         """A provider has taken the copy, and commits from now on."""
         self._owner.close()
         self._owner = self._take()
+        self._copy = self._new_copy()
 
     def began_with_now(self) -> int:
         """The version of the snapshot that the owner builds on, 0 for the empty store."""
@@ -282,6 +281,10 @@ class Store:
         finally:
             prefetch.stop()
         return shelf.names()
+
+    def _new_copy(self) -> Any:
+        one_at_a_time = self._jvm.java.util.concurrent.Semaphore(1)
+        return self._jvm.io.mooring.InstanceOfCopy(self.path, self._partition, self._access, one_at_a_time)
 
     def _take(self) -> Any:
         stores = scala_object(self._jvm, f"{DOORS}.OpenStores")

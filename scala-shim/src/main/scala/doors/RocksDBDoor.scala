@@ -39,6 +39,8 @@ private class RocksDBDoor(
   private def files: FileManagerDoor = fileManager.asInstanceOf[FileManagerDoor]
   private def doubts: LoadDoubts = files.doubts
 
+  private val turns = conf.minDeltasForSnapshot.toLong.max(1)
+
   // Contended only while a copy is taken over: a provider has one thread at a time at its instance.
   private val lock = new ReentrantLock
   private var isClosed = false
@@ -115,24 +117,23 @@ private class RocksDBDoor(
    * a rule: all copies that are taken over together would make theirs in their first batch, when there is most to do.
    */
   private def goOnForOwner(): Unit = {
-    val (every, lineage) = (conf.minDeltasForSnapshot.toLong, versionsIn(lineageManager.getLineageForCurrVersion()))
-    val uploaded = lineage.headOption.map(_._1).filterNot(_ == 1 && beganWith.isEmpty).getOrElse(0L)
-    // The owner has made more since, one every so many versions, whether or not they were uploaded.
-    val sinceLast = if (every > 0) (loadedVersion - uploaded) % every else 0L
+    val lineage = versionsIn(lineageManager.getLineageForCurrVersion())
     if (!mayNameItsBase(lineage, 0)) files.forgetOrigins()
-    else if (mayNameItsBase(lineage, every - sinceLast)) InsideRocksDB.setLastSnapshot(this, loadedVersion - sinceLast)
+    else if (mayNameItsBase(lineage, nextTurn - loadedVersion)) InsideRocksDB.setLastSnapshot(this, nextTurn - turns)
   }
 
   /**
    * Each partition makes its snapshots at versions of its own, the same on any executor: stock's all make theirs in the same
    * batch, one of so many, which takes the longer for it. None comes later than stock's would; the first one comes sooner.
    */
-  private def takesItsTurn(): Unit = {
-    val every = conf.minDeltasForSnapshot.toLong
-    if (conf.enableChangelogCheckpointing && every > 1) for (last <- InsideRocksDB.lastSnapshotOf(this)) {
-      val next = loadedVersion + 1 + Math.floorMod(RocksDBDoor.turnOf(partitionId, every) - loadedVersion - 1, every)
-      if (next < last + every) InsideRocksDB.setLastSnapshot(this, next - every)
-    }
+  private def takesItsTurn(): Unit =
+    if (conf.enableChangelogCheckpointing) for (last <- InsideRocksDB.lastSnapshotOf(this) if nextTurn < last + turns)
+      InsideRocksDB.setLastSnapshot(this, nextTurn - turns)
+
+  /** The next version that is the partition's turn to make a snapshot at. */
+  private def nextTurn: Long = {
+    val next = loadedVersion + 1
+    next + Math.floorMod(RocksDBDoor.turnOf(partitionId, turns) - next, turns)
   }
 
   /** A copy that has missed the last commits goes on by their changelogs, where it may. */
@@ -261,7 +262,7 @@ private class RocksDBDoor(
       finally watcher.written()
     doubts.settled()
     for (metrics <- metricsOpt) {
-      watcher.committed(metrics.totalSSTFilesBytes)
+      if (isWeighed(committed._1, metrics.totalSSTFilesBytes)) watcher.committed(metrics.totalSSTFilesBytes)
       watcher.versionCommitted(committed._1, committed._2.stateStoreCkptId, committed._2.baseStateStoreCkptId,
         if (conf.trackTotalNumberOfRows) metrics.numUncommittedKeys else -1, metrics.totalSSTFilesBytes)
       for (id <- committed._2.stateStoreCkptId if isWorthCounting)
@@ -269,6 +270,10 @@ private class RocksDBDoor(
     }
     committed
   }
+
+  /** Whether its weight can be told from its SST files: it has none before its first snapshot, while others have theirs. */
+  private def isWeighed(version: Long, bytes: Long): Boolean =
+    bytes > 0 || !conf.enableChangelogCheckpointing || version >= turns
 
   /** Whether an open copy could do with the number of keys. */
   private def isWorthCounting: Boolean = conf.enableChangelogCheckpointing && conf.trackTotalNumberOfRows && !conf.rowChecksumEnabled
@@ -381,6 +386,6 @@ private final case class Position(version: Long, id: Option[String], changes: Lo
 private object RocksDBDoor {
   def taskIsKilled: Boolean = Option(TaskContext.get()).exists(_.isInterrupted())
 
-  /** Of 0 until `every`. Multiplied by the golden ratio, also those that one host has, each tenth say, lie evenly apart. */
+  /** Of 0 until `every`. Multiplied by the golden ratio, those that one host has, each tenth say, mostly lie evenly apart. */
   def turnOf(partition: Int, every: Long): Long = (partition * 2654435769L & 0xFFFFFFFFL) * every >>> 32
 }
