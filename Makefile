@@ -9,6 +9,7 @@ PIP := $(PY) -m pip install --disable-pip-version-check
 PYTEST := $(PY) -m pytest
 CHECK_TOOLS := scripts/check_machine.py scala-shim/jdk.py
 QUICK_TESTS := $(wildcard tests/unit tests/property tests/contract)
+LIGHT := not heavy and not chaos
 
 # Spark's own helpers otherwise start the system's python3 on the executors.
 export PYSPARK_PYTHON := $(abspath $(PY))
@@ -25,8 +26,8 @@ demo: $(VENV)/.ready jar  ## three hosts on this machine, a real stream, a kill,
 	$(BIN)/mooring demo $(ARGS)
 
 test: $(VENV)/.ready-dev jar  ## unit, property and contract tests, then the integration tests that are not heavy [ARGS="-x -v"]
-	$(PYTEST) $(QUICK_TESTS) --numprocesses 2 --dist loadfile $(ARGS)
-	$(PYTEST) tests/integration --durations=20 --durations-min=5 $(ARGS)
+	$(PYTEST) $(QUICK_TESTS) tests/integration -m "$(LIGHT) and (one_jvm or not integration)" --numprocesses 2 --dist loadfile --durations=20 --durations-min=5 $(ARGS)
+	$(PYTEST) tests/integration -m "$(LIGHT) and not one_jvm" --durations=20 --durations-min=5 $(ARGS)
 
 lint: $(VENV)/.ready-dev jar  ## ruff, mypy, the direction of imports; the jar's own warnings are errors
 	@failed=; check() { echo "$$*"; "$$@" || failed="$$failed; $$*"; }; PATH="$(abspath $(BIN)):$$PATH"; \

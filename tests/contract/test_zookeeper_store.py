@@ -5,8 +5,6 @@ import pytest
 from mooring.metadata import ZkMetadataStore, open_metadata_store
 from mooring.testing import MetadataStoreContract
 
-pytestmark = pytest.mark.integration
-
 
 class TestZooKeeper(MetadataStoreContract):
     @pytest.fixture

@@ -10,6 +10,8 @@ from py4j.protocol import Py4JJavaError
 
 from tests.integration.copied_store import DOORS, scala_object
 
+pytestmark = pytest.mark.one_jvm
+
 
 @pytest.fixture(scope="module")
 def context(jvm: Any) -> Iterator[Any]:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.integration.copied_store import scala_object
+
+pytestmark = pytest.mark.one_jvm
 
 LAG = "standby-lag-ms.q/Partition 0"
 

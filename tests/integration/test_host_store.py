@@ -13,6 +13,8 @@ import pytest
 
 from tests.integration.kept import Kept, names
 
+pytestmark = pytest.mark.one_jvm
+
 HOUR = 3600.0
 
 

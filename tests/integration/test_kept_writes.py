@@ -11,6 +11,8 @@ import pytest
 
 from tests.integration.kept import Kept
 
+pytestmark = pytest.mark.one_jvm
+
 
 class Checkpoint:
     """Writes a state store's files through the checkpoint's file manager, in a JVM whose host keeps them."""

@@ -14,6 +14,8 @@ from py4j.protocol import Py4JJavaError
 from tests.integration.copied_store import DOORS, Store, scala_object, scala_session
 from tests.integration.kept import Kept
 
+pytestmark = pytest.mark.one_jvm
+
 CONF = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",

@@ -12,6 +12,8 @@ import pytest
 
 from tests.integration.copied_store import DOORS, Store, scala_object, scala_session
 
+pytestmark = pytest.mark.one_jvm
+
 EVERY = 4
 CONF = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",

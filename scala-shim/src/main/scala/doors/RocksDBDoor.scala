@@ -113,7 +113,7 @@ private class RocksDBDoor(
   }
 
   /**
-   * The next snapshot is due when the owner's would have been. Stock counts from the one that was loaded, which is older as
+   * The next snapshot is due at the partition's turn, as the owner's was. Stock counts from the one that was loaded, older as
    * a rule: all copies that are taken over together would make theirs in their first batch, when there is most to do.
    */
   private def goOnForOwner(): Unit = {
@@ -262,7 +262,7 @@ private class RocksDBDoor(
       finally watcher.written()
     doubts.settled()
     for (metrics <- metricsOpt) {
-      if (isWeighed(committed._1, metrics.totalSSTFilesBytes)) watcher.committed(metrics.totalSSTFilesBytes)
+      if (isWeighed(committed._1, metrics)) watcher.committed(metrics.totalSSTFilesBytes)
       watcher.versionCommitted(committed._1, committed._2.stateStoreCkptId, committed._2.baseStateStoreCkptId,
         if (conf.trackTotalNumberOfRows) metrics.numUncommittedKeys else -1, metrics.totalSSTFilesBytes)
       for (id <- committed._2.stateStoreCkptId if isWorthCounting)
@@ -271,9 +271,10 @@ private class RocksDBDoor(
     committed
   }
 
-  /** Whether its weight can be told from its SST files: it has none before its first snapshot, while others have theirs. */
-  private def isWeighed(version: Long, bytes: Long): Boolean =
-    bytes > 0 || !conf.enableChangelogCheckpointing || version >= turns
+  /** Whether its SST files tell its weight: with changelogs it has none before its first snapshot, while others have theirs. */
+  private def isWeighed(version: Long, metrics: RocksDBMetrics): Boolean =
+    metrics.totalSSTFilesBytes > 0 || !conf.enableChangelogCheckpointing ||
+      (if (conf.trackTotalNumberOfRows) metrics.numUncommittedKeys == 0 else version >= turns)
 
   /** Whether an open copy could do with the number of keys. */
   private def isWorthCounting: Boolean = conf.enableChangelogCheckpointing && conf.trackTotalNumberOfRows && !conf.rowChecksumEnabled
