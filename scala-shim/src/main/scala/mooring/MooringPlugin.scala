@@ -271,7 +271,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
 }
 
 private object MooringExecutorPlugin {
-  val LongestWarmUpMs = 10000L
+  val LongestWarmUpMs = 30000L // some 3 s as a rule; on a host that has little to spare it must not be cut off
 }
 
 /** The last resort: whatever part of Mooring fails stays out of the way, and says so once. */
