@@ -42,7 +42,7 @@ private object InsideRocksDB {
 
   /** Named with its class before it where Spark's own inner classes use it. */
   private lazy val lastSnapshot: Option[(Method, Method)] =
-    (classOf[RocksDB].getDeclaredMethods.filter(_.getName.matches("(.*\\$)?lastSnapshotVersion(_\\$eq)?")).sortBy(_.getName).toSeq) match {
+    classOf[RocksDB].getDeclaredMethods.filter(_.getName.matches("(.*\\$)?lastSnapshotVersion(_\\$eq)?")).sortBy(_.getName).toSeq match {
       case Seq(get, set) if get.getReturnType == classOf[Long] && set.getParameterTypes.sameElements(Seq(classOf[Long])) =>
         Seq(get, set).foreach(_.setAccessible(true))
         Some(get -> set)
