@@ -1,11 +1,11 @@
 """One processor of three, or all of them one after the other, goes to another executor while a query works.
 
 For each size of state the state is built once, by stock Spark, and each side works on a copy of that checkpoint, on
-`slow` storage with changelog checkpointing on: batches of a fixed number of rows, one after the other, that open and
-commit all partitions, with little work for each row and with much. Mooring is asked to place a processor on the next
-host, in a circle of three, so that each goes where it has not been. Stock Spark has no moves, and makes the same change
-with its own means: an executor is told to go (SIGPWR, with `spark.decommission.enabled`), leaves, and another one takes
-over what it had. For one that is an executor with an even share of the partitions, or what is nearest to it.
+`slow` storage with changelog checkpointing on: batches of a fixed number of rows, one each second or four, that open
+and commit all partitions, with little work for each row and with much. Mooring is asked to place a processor on the
+next host, in a circle of three, so that each goes where it has not been. Stock Spark has no moves, and makes the same
+change with its own means: an executor is told to go (SIGPWR, with `spark.decommission.enabled`), leaves, and another
+one takes over what it had. For one that is an executor with an even share of the partitions, or what is nearest to it.
 
 A change begins amid a batch, after a stretch of quiet batches. It is over when Mooring has given the last final status;
 with stock Spark when the last executor is gone and the driver has another one in its place. Five batches more count.
@@ -52,8 +52,11 @@ MOST_SECONDS = 600.0
 LIGHT = Load(rows=400)
 """A batch takes half a second, which chance delays of a tenth of a second are a fifth of."""
 
+STEADY = Load(rows=400, outputs=2000, every_seconds=4)
+"""A batch takes two to three seconds of each four: processors that work, and that keep up with what comes in."""
+
 BUSY = Load(rows=400, outputs=2000)
-"""A batch takes two to three seconds: processors that work, as they do for whom a fleet is changed."""
+"""The same batches one after the other: all that is done beside them takes longer, and so do they."""
 
 SIDES = (stock, mooring)
 UNITS = {"worst-over-median": "x", "quiet-worst-over-median": "x"}
@@ -68,6 +71,10 @@ class Case:
     changes: tuple[str, ...]
     """Each `ONE` or `ALL`. Four after the other at the most, three of them of one: then each processor goes where it
     has not been."""
+    batches_first: int
+    """Batches before all others: the first ones load classes and compile code, and take longer."""
+    batches_quiet: int
+    """Batches that each change is compared with: as many as pass during a change, as the longest of more is longer."""
     changelog: bool = True
 
 
@@ -79,22 +86,21 @@ class Plan:
     cases: tuple[Case, ...]
     rounds: int
     """How often each side runs, every time with a new application."""
-    batches_first: int
-    """Batches before all others: the first ones load classes and compile code, and take longer."""
     batches_between: int
     """Batches after a change that count for nothing: the new executor's first ones, say."""
-    batches_quiet: int
-    """Batches that each change is compared with: as many as pass during a change, as the longest of more is longer."""
 
 
-QUICK = Plan((0.1,), (Case("slow", LIGHT, (ONE,)),), rounds=1, batches_first=10, batches_between=0, batches_quiet=5)
+QUICK = Plan((0.1,), (Case("slow", LIGHT, (ONE,), batches_first=10, batches_quiet=5),), rounds=1, batches_between=0)
 FULL = Plan(
     (0.5, 1.0),
-    (Case("slow", LIGHT, (ONE, ONE, ONE, ALL)), Case("slow", BUSY, (ONE, ONE, ONE, ALL))),
+    (
+        # Before some 130 to 190 much is compiled still: of the quiet ones some take half as long again.
+        Case("slow", LIGHT, (ONE, ONE, ONE, ALL), batches_first=200, batches_quiet=30),
+        Case("slow", STEADY, (ONE, ONE, ONE, ALL), batches_first=100, batches_quiet=15),
+        Case("slow", BUSY, (ONE, ONE, ONE, ALL), batches_first=200, batches_quiet=30),
+    ),
     rounds=2,
-    batches_first=200,  # before some 130 to 190 much is compiled still: of the quiet ones some take half as long again
     batches_between=8,
-    batches_quiet=30,
 )
 
 
@@ -120,13 +126,13 @@ def _changes(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, pl
     """What was changed in one application, and the figures of it."""
     conf = {CHANGELOG: str(case.changelog).lower(), **DECOMMISSION}
     working = Working(cluster, side, storage(case.storage), checkpoint, case.load, conf)
-    working.wait_until_steady(plan.batches_first)
+    working.wait_until_steady(case.batches_first)
     means: Means = Notices(working) if side.name == "stock" else Requests(working)
     seen: list[tuple[str, Change]] = []
     for number, what in enumerate(case.changes):
         steps = means.steps(what, number)
         quiet_from = time.time()
-        working.wait_for_commits(1 + plan.batches_quiet)  # the one that is under way is not among them
+        working.wait_for_commits(1 + case.batches_quiet)  # the one that is under way is not among them
         time.sleep(ASKED_AFTER[number % len(ASKED_AFTER)])
         at = time.time()
         for step in steps:

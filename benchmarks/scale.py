@@ -1,8 +1,8 @@
 """Two hosts become four while a query works: how long is the longest batch until all four share the partitions.
 
 For each size of state the state is built once, by stock Spark, and each side works on a copy of that checkpoint, on
-`slow` storage with changelog checkpointing on: batches of a fixed number of rows, one after the other, that open and
-commit all partitions, with little work for each row and with much. Two of four hosts are down when the application
+`slow` storage with changelog checkpointing on: batches of a fixed number of rows, one each second or four, that open
+and commit all partitions, with little work for each row and with much. Two of four hosts are down when the application
 starts, and come up at the same time, amid a batch, after a stretch of quiet batches; the application takes an executor
 on each. With Mooring it is over when its plan is even on four; with stock Spark, which has no plan, when both executors
 are there. Ten batches more count.
@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.figures import Row
 from benchmarks.machine import this_machine
-from benchmarks.move import BUSY, LIGHT, Change
+from benchmarks.move import BUSY, LIGHT, STEADY, Change
 from benchmarks.newcomers import coming_up
 from benchmarks.sides import CHANGELOG, Side, in_turn, mooring, stock
 from benchmarks.storage.kinds import storage
@@ -46,19 +46,34 @@ UNITS = {"worst-over-median": "x", "quiet-worst-over-median": "x", "moves": "par
 
 
 @dataclass(frozen=True)
+class Case:
+    """One comparison, as those of `move` are."""
+
+    load: Load
+    batches_first: int
+    batches_quiet: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """What one call of the benchmark goes through."""
 
     sizes_gb: tuple[float, ...]
     rounds: int
     """How often each side runs, every time with a new application."""
-    loads: tuple[Load, ...]
-    batches_first: int
-    batches_quiet: int
+    cases: tuple[Case, ...]
 
 
-QUICK = Plan((0.1,), rounds=1, loads=(LIGHT,), batches_first=10, batches_quiet=5)
-FULL = Plan((0.5,), rounds=3, loads=(LIGHT, BUSY), batches_first=200, batches_quiet=30)
+QUICK = Plan((0.1,), rounds=1, cases=(Case(LIGHT, batches_first=10, batches_quiet=5),))
+FULL = Plan(
+    (0.5,),
+    rounds=3,
+    cases=(
+        Case(LIGHT, batches_first=200, batches_quiet=30),
+        Case(STEADY, batches_first=100, batches_quiet=15),
+        Case(BUSY, batches_first=200, batches_quiet=30),
+    ),
+)
 
 
 def run(quick: bool) -> dict[str, Any]:
@@ -72,23 +87,23 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
     rows: list[Row] = []
     with hosts_for("scale", keep, hosts=AFTER) as (cluster, directory):
         for size, built in built_states(cluster, directory, plan.sizes_gb):
-            for load in plan.loads:
-                observe = partial(_grown, cluster, plan=plan, load=load)
-                varied = {"storage": STORAGE, "state_gb": size, "changelog": True, **asdict(load)}
+            for case in plan.cases:
+                observe = partial(_grown, cluster, case=case)
+                varied = {"storage": STORAGE, "state_gb": size, "changelog": True, **asdict(case.load)}
                 rows += compared(cluster, in_turn(sides, plan.rounds), built, observe, UNITS, **varied)
     return {"name": "scale", "machine": machine, "rows": rows}
 
 
-def _grown(cluster: SparkCluster, side: Side, checkpoint: Path, plan: Plan, load: Load) -> Iterator[Seen]:
+def _grown(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case) -> Iterator[Seen]:
     """The figures of one application."""
     later = sorted(cluster.hosts)[BEFORE:]
     for host in later:
         cluster.kill_host(host)
-    working = Working(cluster, side, storage(STORAGE), checkpoint, load, {CHANGELOG: "true"}, hosts=BEFORE)
-    working.wait_until_steady(plan.batches_first)
+    working = Working(cluster, side, storage(STORAGE), checkpoint, case.load, {CHANGELOG: "true"}, hosts=BEFORE)
+    working.wait_until_steady(case.batches_first)
     moves = _moves(working)
     quiet_from = time.time()
-    working.wait_for_commits(1 + plan.batches_quiet)  # the one that is under way is not among them
+    working.wait_for_commits(1 + case.batches_quiet)  # the one that is under way is not among them
     time.sleep(ASKED_AFTER)
     at = time.time()
     working.hosts = AFTER

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,8 @@ class Load:
     """Of 2 KB, that come in."""
     outputs: int = 1
     """How many rows each of them becomes after the state: most of what a batch takes, where there are many."""
+    every_seconds: int = 1
+    """A batch begins so long after the one before did, or when that is over."""
 
 
 Seen = tuple[str, Mapping[str, float]]
@@ -139,7 +141,7 @@ class Working:
         self.hosts = hosts
         self._cluster, self._side, self._checkpoint = cluster, side, checkpoint
         self._stop = checkpoint.with_name("stop")
-        args = [where.uri(checkpoint), str(load.rows), str(load.outputs), str(self._stop)]
+        args = [where.uri(checkpoint), *(str(value) for value in astuple(load)), str(self._stop)]
         self._run = StartedRun(cluster, side, where, "working_job.py", args, conf)
 
     @property
