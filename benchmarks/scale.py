@@ -35,6 +35,9 @@ from benchmarks.working import Load, Seen, Working, built_states, compared, host
 from mooring.testing.cluster import SparkCluster
 
 BEFORE, AFTER = 2, 4
+APART = Load(rows=400, every_seconds=4, wait_ms=12)
+"""A batch takes two to three seconds of each four on two hosts, and none of the processors that all hosts share."""
+
 STORAGE = "slow"
 BATCHES_AFTER = 10
 ASKED_AFTER = 0.5
@@ -70,7 +73,8 @@ FULL = Plan(
     rounds=3,
     cases=(
         Case(LIGHT, batches_first=200, batches_quiet=30),
-        Case(STEADY, batches_first=100, batches_quiet=15),
+        Case(APART, batches_first=60, batches_quiet=15),
+        Case(STEADY, batches_first=60, batches_quiet=15),
         Case(BUSY, batches_first=200, batches_quiet=30),
     ),
 )

@@ -52,6 +52,9 @@ class Load:
     """How many rows each of them becomes after the state: most of what a batch takes, where there are many."""
     every_seconds: int = 1
     """A batch begins so long after the one before did, or when that is over."""
+    wait_ms: int = 0
+    """For so long each row of output is waited for: a host that works on it with processors of its own, which here all
+    hosts would share."""
 
 
 Seen = tuple[str, Mapping[str, float]]

@@ -22,3 +22,10 @@ def expanded(rows: DataFrame, outputs_a_row: int) -> DataFrame:
         return rows
     many = rows.selectExpr("value", "payload", f"explode(sequence(1, {outputs_a_row})) as number")
     return many.selectExpr("value", "number", "sha2(concat(payload, encode(string(number), 'utf-8')), 512) as hash")
+
+
+def delayed(rows: DataFrame, wait_ms: int) -> DataFrame:
+    """Each row is waited for so long, which keeps the task and no processor."""
+    if wait_ms == 0:
+        return rows
+    return rows.selectExpr("*", f"java_method('java.lang.Thread', 'sleep', {wait_ms}L) as waited")
