@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.integration.held_back import window_counts
 from tests.integration.one_jvm import application, events_in_files
 
+pytestmark = pytest.mark.one_jvm
+
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:

@@ -24,6 +24,8 @@ from mooring.testing.probes import wait_until
 from tests.integration.held_back import EVENTS, KINDS, QUICK, window_counts, windows
 from tests.integration.one_jvm import application, events_in_files
 
+pytestmark = pytest.mark.one_jvm
+
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:

@@ -15,6 +15,8 @@ from tests.integration.held_back import EVENTS, KINDS
 from tests.integration.one_jvm import application
 from tests.integration.one_query import HalfJob, same
 
+pytestmark = pytest.mark.one_jvm
+
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:

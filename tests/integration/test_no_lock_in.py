@@ -18,6 +18,8 @@ from tests.integration.stages import (
     said,
 )
 
+pytestmark = pytest.mark.one_jvm
+
 CHOSEN = {PROVIDER_KEY: STOCK_ROCKSDB}
 
 

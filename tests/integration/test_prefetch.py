@@ -17,6 +17,8 @@ from tests.integration.one_jvm import application
 from tests.integration.one_query import HalfJob, Job, same
 from tests.integration.outputs import last_commit
 
+pytestmark = pytest.mark.one_jvm
+
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 BRIEF = [

@@ -7,6 +7,8 @@ import pytest
 from tests.integration import answers
 from tests.integration.stages import FORMAT_KEY, PROVIDER_KEY, STOCK_ROCKSDB, Stages, said
 
+pytestmark = pytest.mark.one_jvm
+
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 

@@ -23,6 +23,8 @@ from tests.integration.held_back import EVENTS, KINDS, Kind
 from tests.integration.one_jvm import application, events_in_files
 from tests.integration.one_query import Job, same
 
+pytestmark = pytest.mark.one_jvm
+
 FILES = 6
 IN_BRIEF = "sessions into windows"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"

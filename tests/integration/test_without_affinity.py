@@ -16,6 +16,8 @@ from tests.integration.one_jvm import application
 from tests.integration.one_query import HalfJob, same
 from tests.integration.operating import HOSTS, operated
 
+pytestmark = pytest.mark.one_jvm
+
 WITHOUT = "spark.mooring.host.affinity.enabled is false"
 
 
