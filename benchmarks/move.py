@@ -96,7 +96,7 @@ FULL = Plan(
     (
         # Before some 130 to 190 much is compiled still: of the quiet ones some take half as long again.
         Case("slow", LIGHT, (ONE, ONE, ONE, ALL), batches_first=200, batches_quiet=30),
-        Case("slow", STEADY, (ONE, ONE, ONE, ALL), batches_first=60, batches_quiet=15),
+        Case("slow", STEADY, (ONE, ONE, ONE, ALL), batches_first=100, batches_quiet=15),
         Case("slow", BUSY, (ONE, ONE, ONE, ALL), batches_first=200, batches_quiet=30),
     ),
     rounds=2,

@@ -74,7 +74,7 @@ FULL = Plan(
     cases=(
         Case(LIGHT, batches_first=200, batches_quiet=30),
         Case(APART, batches_first=60, batches_quiet=15),
-        Case(STEADY, batches_first=60, batches_quiet=15),
+        Case(STEADY, batches_first=100, batches_quiet=15),
         Case(BUSY, batches_first=200, batches_quiet=30),
     ),
 )

@@ -55,6 +55,15 @@ def test_one_comes_when_the_tasks_have_ended(jvm: Any, session: Any) -> None:
     job.join()
 
 
+def test_before_much_work_a_longer_batch_is_waited_for(jvm: Any, session: Any) -> None:
+    job = Job(jvm, session, 2_500)
+    _await_one(jvm)
+    assert not job.has_slept()
+    _await_one(jvm, "awaitLong")
+    assert job.has_slept()
+    job.join()
+
+
 def test_where_tasks_run_all_the_time_it_is_not_waited_for(jvm: Any, session: Any) -> None:
     job = Job(jvm, session, 8_000)
     for _ in range(10):
@@ -63,5 +72,5 @@ def test_where_tasks_run_all_the_time_it_is_not_waited_for(jvm: Any, session: An
     job.join()
 
 
-def _await_one(jvm: Any) -> None:
-    getattr(scala_object(jvm, f"{DOORS}.QuietMoments"), "await")()  # a word of Python's
+def _await_one(jvm: Any, how: str = "await") -> None:
+    getattr(scala_object(jvm, f"{DOORS}.QuietMoments"), how)()  # `await` is a word of Python's

@@ -15,34 +15,44 @@ import org.apache.spark.{SparkEnv, TaskContext}
 private object QuietMoments {
   private val SinceNanos = MILLISECONDS.toNanos(50) // between two stages there are some ten milliseconds
   private val LookNanos = MILLISECONDS.toNanos(5)
-  private val LongestWaitNanos = SECONDS.toNanos(1)
-  private val MostLeftNanos = SECONDS.toNanos(3)
   private val WaitsAreOneOf = 20L
   private val NotTold = -1L
 
+  private val short = new Patience(SECONDS.toNanos(1), SECONDS.toNanos(3))
+  private val long = new Patience(SECONDS.toNanos(5), SECONDS.toNanos(15))
+
   private var endedTasks = NotTold
   private var quietSince = System.nanoTime()
-  private var leftNanos = MostLeftNanos // for waiting
-  private var leftAt = System.nanoTime()
 
   /** Returns in such a moment, or when none comes soon. A task does not wait for its own end. */
-  def await(): Unit = if (TaskContext.get() == null) {
+  def await(): Unit = awaitWith(short)
+
+  /** The same before work that is seldom, and may take a second of a processor: for the end of a batch of some seconds. */
+  def awaitLong(): Unit = awaitWith(long)
+
+  private def awaitWith(patience: Patience): Unit = if (TaskContext.get() == null) {
     val began = System.nanoTime()
-    val atMost = taken(began)
+    val atMost = patience.taken(began)
     try while (!isQuiet && System.nanoTime() - began < atMost) NANOSECONDS.sleep(LookNanos)
-    finally givenBack(atMost - (System.nanoTime() - began))
+    finally patience.givenBack(atMost - (System.nanoTime() - began))
   }
 
-  private def taken(now: Long): Long = synchronized {
-    leftNanos = math.min(MostLeftNanos, leftNanos + (now - leftAt) / WaitsAreOneOf)
-    leftAt = now
-    val some = math.max(0, math.min(leftNanos, LongestWaitNanos))
-    leftNanos -= some
-    some
-  }
+  /** Of all who wait so: each time no longer than `longestWait`, and until more has come `mostLeft`. */
+  private final class Patience(longestWait: Long, mostLeft: Long) {
+    private var leftNanos = mostLeft
+    private var leftAt = System.nanoTime()
 
-  /** What was waited too long counts no longer than a wait: the process may have been stopped. */
-  private def givenBack(nanos: Long): Unit = synchronized(leftNanos += math.max(nanos, -LongestWaitNanos))
+    def taken(now: Long): Long = synchronized {
+      leftNanos = math.min(mostLeft, leftNanos + (now - leftAt) / WaitsAreOneOf)
+      leftAt = now
+      val some = math.max(0, math.min(leftNanos, longestWait))
+      leftNanos -= some
+      some
+    }
+
+    /** What was waited too long counts no longer than a wait: the process may have been stopped. */
+    def givenBack(nanos: Long): Unit = synchronized(leftNanos += math.max(nanos, -longestWait))
+  }
 
   private def isQuiet: Boolean = synchronized {
     // A task that ends between these two is among those that have ended, not among none.
