@@ -44,7 +44,7 @@ CORES = 8
 
 BATCHES_AFTER = 5
 ASKED_AFTER = (0.3, 0.9, 1.5)
-"""Seconds from a commit to the first request, one change after the other: a batch takes about two."""
+"""Seconds from the start of a batch to the first request, one change after the other."""
 
 MOST_SECONDS = 600.0
 """For how long the final status of one request is waited for."""
@@ -94,7 +94,8 @@ QUICK = Plan((0.1,), (Case("slow", LIGHT, (ONE,), batches_first=10, batches_quie
 FULL = Plan(
     (0.5, 1.0),
     (
-        # Before some 130 to 190 much is compiled still: of the quiet ones some take half as long again.
+        # Until some 130 to 190 short batches have passed much is compiled still: of the quiet ones some take half as
+        # long again. Those of the other loads do more each.
         Case("slow", LIGHT, (ONE, ONE, ONE, ALL), batches_first=200, batches_quiet=30),
         Case("slow", STEADY, (ONE, ONE, ONE, ALL), batches_first=100, batches_quiet=15),
         Case("slow", BUSY, (ONE, ONE, ONE, ALL), batches_first=200, batches_quiet=30),
@@ -133,6 +134,7 @@ def _changes(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, pl
         steps = means.steps(what, number)
         quiet_from = time.time()
         working.wait_for_commits(1 + case.batches_quiet)  # the one that is under way is not among them
+        working.wait_for_batch()
         time.sleep(ASKED_AFTER[number % len(ASKED_AFTER)])
         at = time.time()
         for step in steps:

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ class Load:
     outputs: int = 1
     """How many rows each of them becomes after the state: most of what a batch takes, where there are many."""
     every_seconds: int = 1
-    """A batch begins so long after the one before did, or when that is over."""
+    """A batch begins at each multiple of so many, or when the one before is over, if that takes longer."""
     wait_ms: int = 0
     """For so long each row of output is waited for: a host that works on it with processors of its own, which here all
     hosts would share."""
@@ -144,7 +144,8 @@ class Working:
         self.hosts = hosts
         self._cluster, self._side, self._checkpoint = cluster, side, checkpoint
         self._stop = checkpoint.with_name("stop")
-        args = [where.uri(checkpoint), *(str(value) for value in astuple(load)), str(self._stop)]
+        numbers = (load.rows, load.outputs, load.every_seconds, load.wait_ms)
+        args = [where.uri(checkpoint), *map(str, numbers), str(self._stop)]
         self._run = StartedRun(cluster, side, where, "working_job.py", args, conf)
 
     @property
@@ -166,13 +167,15 @@ class Working:
     def wait_for_commits(self, count: int) -> None:
         """Return at once when so many more are there."""
         goal = max(self.commits()) + count
-        wait_until(
-            lambda: max(self.commits()) >= goal,
-            f"{count} more commits",
-            timeout=180,
-            interval=0.02,
-            story=self.submission.process.story,
-        )
+        self._wait_until(lambda: max(self.commits()) >= goal, f"{count} more commits")
+
+    def wait_for_batch(self) -> None:
+        """Return at once when the next batch has begun."""
+        begun = self._checkpoint / "offsets" / str(max(self.commits()) + 1)
+        self._wait_until(begun.exists, "the next batch")
+
+    def _wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        wait_until(condition, what, timeout=180, interval=0.02, story=self.submission.process.story)
 
     def executors(self) -> dict[str, ExecutorProcess]:
         """Those that are alive, by id, whether or not the driver knows of them."""

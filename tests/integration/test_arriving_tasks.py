@@ -12,6 +12,7 @@ import pytest
 from mooring.testing.probes import wait_until
 from tests.integration.copied_store import DOORS, Store, scala_object, scala_session
 from tests.integration.kept import Kept
+from tests.integration.sleeping import Job
 from tests.integration.test_open_copies import CONF
 
 QUERY, PARTITION = "of a test", 0
@@ -20,10 +21,10 @@ QUERY, PARTITION = "of a test", 0
 class Executor:
     """What keeps the copy of the store, ordered as the replica query's tasks do."""
 
-    def __init__(self, jvm: Any, session: Any, store: Store, kept: Kept) -> None:
+    def __init__(self, jvm: Any, session: Any, store: Store, kept: Kept, unhurried_ms: int = 0) -> None:
         self._jvm, self._store, self._kept = jvm, store, kept
         self._access = scala_object(jvm, f"{DOORS}.CheckpointAccess").of(session)
-        self._copies = jvm.io.mooring.Copies(kept.store, 2**62, 4, 0)
+        self._copies = jvm.io.mooring.Copies(kept.store, 2**62, 4, unhurried_ms)
         self._open = scala_object(jvm, f"{DOORS}.OpenStores")
 
     def order(self, version: int, is_of_arrival: bool = False) -> int:
@@ -38,8 +39,14 @@ class Executor:
     def waits_until_at(self, version: int) -> None:
         wait_until(lambda: self.order(version) == version, f"a copy of version {version}")
 
+    def has_open_copy(self) -> bool:
+        return bool(self._open.has(self._store.path.toString()))
+
     def waits_until_open(self) -> None:
-        wait_until(lambda: self._open.has(self._store.path.toString()), "an open copy", interval=0.01)
+        wait_until(self.has_open_copy, "an open copy", interval=0.01)
+
+    def task_came(self, version: int) -> None:
+        self._copies.taskCame(self._store.path.toString(), version)
 
     def waits_until_fetched(self, version: int) -> None:
         kept = f"{self._store.changelog(version).name}~*"
@@ -117,3 +124,28 @@ def test_a_copy_that_has_missed_the_version_of_a_snapshot_goes_on(jvm: Any, sess
             store.changelog(4).unlink()
             assert store.taken_over(5) == store.values[5]
             assert store.began_with == 0, "it was not opened anew from the snapshot"
+
+
+@pytest.fixture
+def unhurried(jvm: Any, session: Any, store: Store, tmp_path: Path) -> Iterator[Executor]:
+    executor = Executor(jvm, session, store, Kept(jvm, tmp_path), unhurried_ms=10_000)
+    yield executor
+    executor.stop()
+
+
+def test_a_copy_is_opened_when_no_task_runs_any_more(jvm: Any, session: Any, unhurried: Executor) -> None:
+    job = Job(jvm, session, 5_000)
+    unhurried.order(3)
+    unhurried.waits_until_open()
+    assert job.has_slept()
+    job.join()
+
+
+def test_a_copy_whose_task_came_while_it_waited_is_not_opened(jvm: Any, session: Any, unhurried: Executor) -> None:
+    job = Job(jvm, session, 5_000)
+    unhurried.order(3)
+    unhurried.waits_until_fetched(3)
+    unhurried.task_came(3)
+    job.join()
+    unhurried.waits_until_at(3)
+    assert not unhurried.has_open_copy()

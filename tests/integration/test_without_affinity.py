@@ -16,8 +16,6 @@ from tests.integration.one_jvm import application
 from tests.integration.one_query import HalfJob, same
 from tests.integration.operating import HOSTS, operated
 
-pytestmark = pytest.mark.one_jvm
-
 WITHOUT = "spark.mooring.host.affinity.enabled is false"
 
 
@@ -32,6 +30,7 @@ def spark(here: Path) -> Iterator[SparkSession]:
         yield session
 
 
+@pytest.mark.one_jvm
 def test_a_query_goes_on_after_a_restart_and_is_drained(spark: SparkSession, here: Path, tmp_path: Path) -> None:
     kind = KINDS["sessions into windows"]
     job = HalfJob(spark, tmp_path, kind)

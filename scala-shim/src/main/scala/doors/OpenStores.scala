@@ -39,7 +39,6 @@ object OpenStores {
   /** Opens the copy, which takes as long as any opening; `ended` is called once, when it is taken over or dropped. */
   def open(directory: Path, partition: Int, copied: CopiedVersion, access: CheckpointAccess, watcher: SnapshotLoadWatcher)(
       ended: => Unit): OpenStore = {
-    QuietMoments.awaitLong()
     val name = s"standby of $directory"
     val local = Utils.createExecutorLocalTempDir(SparkEnv.get.conf, s"mooring-standby-$partition")
     val reports = new ReportsOnceTaken(partition)

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.execution.streaming.state.mooring
 
-import java.util.concurrent.TimeUnit.{MILLISECONDS, NANOSECONDS, SECONDS}
+import java.util.concurrent.TimeUnit.{MILLISECONDS, NANOSECONDS}
 
 import scala.util.control.NonFatal
 
@@ -9,50 +9,24 @@ import org.apache.spark.{SparkEnv, TaskContext}
 /**
  * When this executor runs no task, not even one that leaves orders for copies, and has not for so long that the next stage
  * of a batch would have begun: for work in the background that takes the processors from batches else. It is looked only
- * while somebody waits. Where tasks run all the time all who wait do so for a twentieth of it together: more would bring
- * nothing.
+ * while somebody waits.
  */
 private object QuietMoments {
   private val SinceNanos = MILLISECONDS.toNanos(50) // between two stages there are some ten milliseconds
   private val LookNanos = MILLISECONDS.toNanos(5)
-  private val WaitsAreOneOf = 20L
   private val NotTold = -1L
 
-  private val short = new Patience(SECONDS.toNanos(1), SECONDS.toNanos(3))
-  private val long = new Patience(SECONDS.toNanos(5), SECONDS.toNanos(15))
+  private val usual = new Patience(longestMs = 1000, mostMs = 3000)
 
   private var endedTasks = NotTold
   private var quietSince = System.nanoTime()
 
   /** Returns in such a moment, or when none comes soon. A task does not wait for its own end. */
-  def await(): Unit = awaitWith(short)
+  def await(): Unit = usual.await(true)
 
-  /** The same before work that is seldom, and may take a second of a processor: for the end of a batch of some seconds. */
-  def awaitLong(): Unit = awaitWith(long)
-
-  private def awaitWith(patience: Patience): Unit = if (TaskContext.get() == null) {
-    val began = System.nanoTime()
-    val atMost = patience.taken(began)
-    try while (!isQuiet && System.nanoTime() - began < atMost) NANOSECONDS.sleep(LookNanos)
-    finally patience.givenBack(atMost - (System.nanoTime() - began))
-  }
-
-  /** Of all who wait so: each time no longer than `longestWait`, and until more has come `mostLeft`. */
-  private final class Patience(longestWait: Long, mostLeft: Long) {
-    private var leftNanos = mostLeft
-    private var leftAt = System.nanoTime()
-
-    def taken(now: Long): Long = synchronized {
-      leftNanos = math.min(mostLeft, leftNanos + (now - leftAt) / WaitsAreOneOf)
-      leftAt = now
-      val some = math.max(0, math.min(leftNanos, longestWait))
-      leftNanos -= some
-      some
-    }
-
-    /** What was waited too long counts no longer than a wait: the process may have been stopped. */
-    def givenBack(nanos: Long): Unit = synchronized(leftNanos += math.max(nanos, -longestWait))
-  }
+  /** Returns in such a moment, or when it is over by `isOver`, which is asked every few milliseconds. */
+  private[mooring] def awaitUnless(isOver: => Boolean): Unit =
+    while (!isQuiet && !isOver) NANOSECONDS.sleep(LookNanos)
 
   private def isQuiet: Boolean = synchronized {
     // A task that ends between these two is among those that have ended, not among none.
@@ -72,4 +46,38 @@ private object QuietMoments {
     catch {
       case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => NotTold // another Spark's: nobody waits
     }
+}
+
+/**
+ * Of all who wait for quiet moments with it: each time for no longer than `longestMs`. Where tasks run all the time they do
+ * so for `mostMs`, and for a twentieth of the time from then on: more would bring nothing.
+ */
+final class Patience(longestMs: Long, mostMs: Long) {
+  private val longest = MILLISECONDS.toNanos(longestMs)
+  private val most = MILLISECONDS.toNanos(mostMs)
+  private var left = most
+  private var leftAt = System.nanoTime()
+
+  /** Returns in a quiet moment, or when none comes soon, or when it is not wanted any more. */
+  def await(isWanted: => Boolean): Unit = if (TaskContext.get() == null) {
+    val began = System.nanoTime()
+    val atMost = taken(began)
+    try QuietMoments.awaitUnless(System.nanoTime() - began >= atMost || !isWanted)
+    finally givenBack(atMost - (System.nanoTime() - began))
+  }
+
+  private def taken(now: Long): Long = synchronized {
+    left = math.min(most, left + (now - leftAt) / Patience.WaitsAreOneOf)
+    leftAt = now
+    val some = math.max(0, math.min(left, longest))
+    left -= some
+    some
+  }
+
+  /** What was waited too long counts no longer than a wait: the process may have been stopped. */
+  private def givenBack(nanos: Long): Unit = synchronized(left += math.max(nanos, -longest))
+}
+
+private object Patience {
+  private val WaitsAreOneOf = 20L
 }

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, Rests}
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, Patience, Rests}
 
 /**
  * The version to which the copy of one task is to be brought: all stores of one state partition. `isOfArrival` where the
@@ -28,6 +28,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
   private val pace = new Pace(bytesPerSecond)
   private val turn = new Semaphore(1) // of those that are made anew and not in a hurry
   private val room = new Semaphore(mostOpen)
+  private val patience = new Patience(unhurriedForMs / 2, unhurriedForMs * 3 / 2) // before a copy is opened
   private val held = new ConcurrentHashMap[(String, Int), TaskCopy]()
   private val leaving = new ConcurrentHashMap[TaskCopy, Long]() // their tasks may come, or nobody wants them -> since when, by System.nanoTime
 
@@ -180,7 +181,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     private def copyOf(wanted: StoreVersion, access: CheckpointAccess): StoreCopy = stores.getOrElse(wanted.directory, {
       val directory = new Path(wanted.directory)
       val shelf = store.shelf(directory).getOrElse(throw new IllegalArgumentException(s"$directory is not where Spark keeps state"))
-      val made = new StoreCopy(directory, shelf, access, pace, new InstanceOfCopy(directory, partition, access, room),
+      val made = new StoreCopy(directory, shelf, access, pace, new InstanceOfCopy(directory, partition, access, room, patience),
         rests = Some(rests))
       stores += wanted.directory -> made
       made

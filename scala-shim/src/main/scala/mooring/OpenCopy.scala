@@ -6,7 +6,7 @@ import java.util.concurrent.{Semaphore, TimeUnit}
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, CopiedVersion, OpenStore, OpenStores}
+import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, CopiedVersion, OpenStore, OpenStores, Patience}
 
 /** What is open of a copied store; called by one thread at a time, `close` by any. */
 private trait OpenCopy {
@@ -25,6 +25,9 @@ private trait OpenCopy {
   /** Whether it is open, for somebody who has not taken it over yet. */
   def isWaiting: Boolean
 
+  /** Before it is opened when it is not: for a moment in which that takes the processors from no task, while it is wanted. */
+  def awaitQuiet(isWanted: => Boolean): Unit
+
   /** False when the copied files did not do for it, for the first time in a row: one of them may be damaged. */
   def bringTo(copied: CopiedVersion): Boolean
 
@@ -38,6 +41,7 @@ private object NeverOpen extends OpenCopy {
   override def endTurn(): Unit = ()
   override def isOpen: Boolean = false
   override def isWaiting: Boolean = false
+  override def awaitQuiet(isWanted: => Boolean): Unit = ()
   override def bringTo(copied: CopiedVersion): Boolean = true
   override def close(): Unit = ()
 }
@@ -46,8 +50,11 @@ private object NeverOpen extends OpenCopy {
  * The open instance of one copied store, where there is room for it: brought on from version to version, else dropped
  * and opened anew from the files that were copied. Whatever goes wrong leaves a copy of files, which is opened at the
  * take-over.
+ *
+ * @param patience of all copies before they are opened: that takes a processor for a second, where code is cold
  */
-private final class InstanceOfCopy(directory: Path, partition: Int, access: CheckpointAccess, room: Semaphore) extends OpenCopy {
+private final class InstanceOfCopy(
+    directory: Path, partition: Int, access: CheckpointAccess, room: Semaphore, patience: Patience) extends OpenCopy {
   private val isPossible = OpenStores.areOf(access)
   @volatile private var isOver = false
   @volatile private var open = Option.empty[OpenStore]
@@ -84,6 +91,12 @@ private final class InstanceOfCopy(directory: Path, partition: Int, access: Chec
   override def isOpen: Boolean = open.nonEmpty
 
   override def isWaiting: Boolean = !isOver && open.exists(!_.isTaken)
+
+  /** One waits at a time: the other threads bring copies on. */
+  override def awaitQuiet(isWanted: => Boolean): Unit =
+    if (isPossible && InstanceOfCopy.waiting.tryAcquire())
+      try patience.await(isWanted && !isOver)
+      finally InstanceOfCopy.waiting.release()
 
   override def bringTo(copied: CopiedVersion): Boolean = !isPossible || isOver || {
     val done =
@@ -162,5 +175,6 @@ private final class InstanceOfCopy(directory: Path, partition: Int, access: Chec
 private object InstanceOfCopy {
   // Copies become dated together; opening them takes processor time that the tasks of the executor need, and a snapshot each.
   private val turn = new Semaphore(1)
+  private val waiting = new Semaphore(1)
   private val PauseNanos = TimeUnit.MINUTES.toNanos(1)
 }

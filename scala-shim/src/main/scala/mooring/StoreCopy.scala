@@ -68,8 +68,14 @@ private final class StoreCopy(
     shelf.touch()
     needed = now
     // What is damaged goes, and comes anew with the next version.
-    if (!round.opened.forall(open.bringTo)) now.keys.foreach(shelf.sound(_, readIt = true))
+    if (!round.opened.forall(opened(_, isHeld))) now.keys.foreach(shelf.sound(_, readIt = true))
     round.fetched
+  }
+
+  /** The wait may have been for the batch in which its task came here. */
+  private def opened(copied: CopiedVersion, isHeld: => Boolean): Boolean = {
+    if (!open.isOpen) open.awaitQuiet(isHeld)
+    !isHeld || open.bringTo(copied)
   }
 
   /** Its files stay until something else needs the room. */
