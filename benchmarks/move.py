@@ -55,8 +55,11 @@ LIGHT = Load(rows=400)
 STEADY = Load(rows=400, outputs=2000, every_seconds=4)
 """A batch takes two to three seconds of each four: processors that work, and that keep up with what comes in."""
 
+APART = Load(rows=400, every_seconds=2, wait_ms=25)
+"""A batch takes one to two seconds of each two, most of which keep no processor: all hosts share them."""
+
 BUSY = Load(rows=400, outputs=2000)
-"""The same batches one after the other: all that is done beside them takes longer, and so do they."""
+"""The batches of `STEADY` one after the other: all that is done beside them takes longer, and so do they."""
 
 SIDES = (stock, mooring)
 UNITS = {"worst-over-median": "x", "quiet-worst-over-median": "x"}
@@ -97,6 +100,7 @@ FULL = Plan(
         # Until some 130 to 190 short batches have passed much is compiled still: of the quiet ones some take half as
         # long again. Those of the other loads do more each.
         Case("slow", LIGHT, (ONE, ONE, ONE, ALL), batches_first=200, batches_quiet=30),
+        Case("slow", APART, (ONE, ONE, ONE, ALL), batches_first=100, batches_quiet=15),
         Case("slow", STEADY, (ONE, ONE, ONE, ALL), batches_first=100, batches_quiet=15),
         Case("slow", BUSY, (ONE, ONE, ONE, ALL), batches_first=200, batches_quiet=30),
     ),
