@@ -1,11 +1,12 @@
 """One processor of three, or all of them one after the other, goes to another executor while a query works.
 
 For each size of state the state is built once, by stock Spark, and each side works on a copy of that checkpoint, on
-`slow` storage with changelog checkpointing on: batches of a fixed number of rows, one each second or four, that open
-and commit all partitions, with little work for each row and with much. Mooring is asked to place a processor on the
-next host, in a circle of three, so that each goes where it has not been. Stock Spark has no moves, and makes the same
-change with its own means: an executor is told to go (SIGPWR, with `spark.decommission.enabled`), leaves, and another
-one takes over what it had. For one that is an executor with an even share of the partitions, or what is nearest to it.
+`slow` storage with changelog checkpointing on: batches of a fixed number of rows, one each second, two or four, that
+open and commit all partitions, with little work for each row and with much. Mooring is asked to place a processor on
+the next host, in a circle of three, so that each goes where it has not been. Stock Spark has no moves, and makes the
+same change with its own means: an executor is told to go (SIGPWR, with `spark.decommission.enabled`), leaves, and
+another one takes over what it had. For one that is an executor with an even share of the partitions, or what is nearest
+to it.
 
 A change begins amid a batch, after a stretch of quiet batches. It is over when Mooring has given the last final status;
 with stock Spark when the last executor is gone and the driver has another one in its place. Five batches more count.
@@ -56,7 +57,7 @@ STEADY = Load(rows=400, outputs=2000, every_seconds=4)
 """A batch takes two to three seconds of each four: processors that work, and that keep up with what comes in."""
 
 APART = Load(rows=400, every_seconds=2, wait_ms=25)
-"""A batch takes one to two seconds of each two, most of which keep no processor: all hosts share them."""
+"""A batch takes two seconds, of which most keep no processor: all hosts share them. Tasks run at once."""
 
 BUSY = Load(rows=400, outputs=2000)
 """The batches of `STEADY` one after the other: all that is done beside them takes longer, and so do they."""

@@ -36,7 +36,9 @@ from mooring.testing.cluster import SparkCluster
 
 BEFORE, AFTER = 2, 4
 APART = Load(rows=400, every_seconds=4, wait_ms=12)
-"""A batch takes three seconds of each four on two hosts, most of which keep no processor: all hosts share them."""
+"""A batch takes three seconds of each four on two hosts, of which most keep no processor: all hosts share them.
+
+A host's tasks run one after the other."""
 
 STORAGE = "slow"
 BATCHES_AFTER = 10

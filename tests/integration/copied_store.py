@@ -283,7 +283,7 @@ class Store:
         return shelf.names()
 
     def _new_copy(self) -> Any:
-        one_at_a_time, none = self._jvm.java.util.concurrent.Semaphore(1), self._state.mooring.Patience(0, 0)
+        one_at_a_time, none = self._jvm.java.util.concurrent.Semaphore(1), self._state.mooring.Patience(0)
         return self._jvm.io.mooring.InstanceOfCopy(self.path, self._partition, self._access, one_at_a_time, none)
 
     def _take(self) -> Any:

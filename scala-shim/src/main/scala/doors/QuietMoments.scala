@@ -16,7 +16,7 @@ private object QuietMoments {
   private val LookNanos = MILLISECONDS.toNanos(5)
   private val NotTold = -1L
 
-  private val usual = new Patience(longestMs = 1000, mostMs = 3000)
+  private val usual = new Patience(longestMs = 1000)
 
   private var endedTasks = NotTold
   private var quietSince = System.nanoTime()
@@ -50,11 +50,11 @@ private object QuietMoments {
 
 /**
  * Of all who wait for quiet moments with it: each time for no longer than `longestMs`. Where tasks run all the time they do
- * so for `mostMs`, and for a twentieth of the time from then on: more would bring nothing.
+ * so for three times as long, and for a twentieth of the time from then on: more would bring nothing.
  */
-final class Patience(longestMs: Long, mostMs: Long) {
+final class Patience(longestMs: Long) {
   private val longest = MILLISECONDS.toNanos(longestMs)
-  private val most = MILLISECONDS.toNanos(mostMs)
+  private val most = longest * 3
   private var left = most
   private var leftAt = System.nanoTime()
 

@@ -28,7 +28,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
   private val pace = new Pace(bytesPerSecond)
   private val turn = new Semaphore(1) // of those that are made anew and not in a hurry
   private val room = new Semaphore(mostOpen)
-  private val patience = new Patience(unhurriedForMs / 2, unhurriedForMs * 3 / 2) // before a copy is opened
+  private val patience = new Patience(unhurriedForMs / 2) // before a copy is opened
   private val held = new ConcurrentHashMap[(String, Int), TaskCopy]()
   private val leaving = new ConcurrentHashMap[TaskCopy, Long]() // their tasks may come, or nobody wants them -> since when, by System.nanoTime
 
