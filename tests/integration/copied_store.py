@@ -284,7 +284,8 @@ class Store:
 
     def _new_copy(self) -> Any:
         one_at_a_time, none = self._jvm.java.util.concurrent.Semaphore(1), self._state.mooring.Patience(0)
-        return self._jvm.io.mooring.InstanceOfCopy(self.path, self._partition, self._access, one_at_a_time, none)
+        args = self.path, self._partition, self._access, one_at_a_time, none, self._jvm.io.mooring.Commits()
+        return self._jvm.io.mooring.InstanceOfCopy(*args)
 
     def _take(self) -> Any:
         stores = scala_object(self._jvm, f"{DOORS}.OpenStores")

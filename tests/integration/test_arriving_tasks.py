@@ -141,6 +141,18 @@ def test_a_copy_is_opened_when_no_task_runs_any_more(jvm: Any, session: Any, unh
     job.join()
 
 
+def test_a_copy_is_opened_after_a_commit(jvm: Any, session: Any, unhurried: Executor) -> None:
+    first = Job(jvm, session, 1_000)
+    unhurried.order(3)
+    unhurried.waits_until_fetched(3)
+    first.join()
+    for _ in range(3):  # as in a batch of several stages, with moments between them
+        Job(jvm, session, 300).join()
+    assert not unhurried.has_open_copy()
+    unhurried.order(4)
+    unhurried.waits_until_open()
+
+
 def test_a_copy_whose_task_came_while_it_waited_is_not_opened(jvm: Any, session: Any, unhurried: Executor) -> None:
     job = Job(jvm, session, 5_000)
     unhurried.order(3)

@@ -13,6 +13,7 @@ import org.apache.spark.{SparkEnv, TaskContext}
  */
 private object QuietMoments {
   private val SinceNanos = MILLISECONDS.toNanos(50) // between two stages there are some ten milliseconds
+  private val LongSinceNanos = MILLISECONDS.toNanos(1000) // then other executors are hardly at the same batch
   private val LookNanos = MILLISECONDS.toNanos(5)
   private val NotTold = -1L
 
@@ -24,18 +25,21 @@ private object QuietMoments {
   /** Returns in such a moment, or when none comes soon. A task does not wait for its own end. */
   def await(): Unit = usual.await(true)
 
-  /** Returns in such a moment, or when it is over by `isOver`, which is asked every few milliseconds. */
-  private[mooring] def awaitUnless(isOver: => Boolean): Unit =
-    while (!isQuiet && !isOver) NANOSECONDS.sleep(LookNanos)
+  /**
+   * Returns in such a moment, or when it is over by `isOver`. While `anyWillDo` is not true, only in one that has lasted for
+   * long. Both are asked every few milliseconds.
+   */
+  private[mooring] def awaitUnless(isOver: => Boolean, anyWillDo: => Boolean = true): Unit =
+    while (quietNanos < (if (anyWillDo) SinceNanos else LongSinceNanos) && !isOver) NANOSECONDS.sleep(LookNanos)
 
-  private def isQuiet: Boolean = synchronized {
+  private def quietNanos: Long = synchronized {
     // A task that ends between these two is among those that have ended, not among none.
     val (active, ended, now) = (tasks("activeTasks"), tasks("completeTasks"), System.nanoTime())
     if (active > 0 || ended != endedTasks) {
       endedTasks = ended
       quietSince = now
     }
-    now - quietSince >= SinceNanos
+    now - quietSince
   }
 
   /** By Spark's own gauges. A process that has them not counts as quiet. */
@@ -59,11 +63,18 @@ final class Patience(longestMs: Long) {
   private var leftAt = System.nanoTime()
 
   /** Returns in a quiet moment, or when none comes soon, or when it is not wanted any more. */
-  def await(isWanted: => Boolean): Unit = if (TaskContext.get() == null) {
+  def await(isWanted: => Boolean): Unit = await(isWanted, hasCommitted = true)
+
+  /**
+   * The same, in a moment just after the commit of a batch: while one is under way others may be at it that share the
+   * host's processors. When most of the wait has brought none, in any.
+   */
+  def await(isWanted: => Boolean, hasCommitted: => Boolean): Unit = if (TaskContext.get() == null) {
     val began = System.nanoTime()
     val atMost = taken(began)
-    try QuietMoments.awaitUnless(System.nanoTime() - began >= atMost || !isWanted)
-    finally givenBack(atMost - (System.nanoTime() - began))
+    def waited = System.nanoTime() - began
+    try QuietMoments.awaitUnless(waited >= atMost || !isWanted, hasCommitted || waited >= atMost / 5 * 4)
+    finally givenBack(atMost - waited)
   }
 
   private def taken(now: Long): Long = synchronized {

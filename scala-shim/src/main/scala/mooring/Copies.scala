@@ -22,7 +22,8 @@ final case class CopyState(partition: Int, version: Long, bytes: Long)
  * The copies that this executor keeps for tasks that run elsewhere. They are brought up to date by threads of their own,
  * so the replica query's tasks hold a slot just for as long as it takes to leave an order here.
  *
- * @param unhurriedForMs for so long after its first order one is made while others that are new wait, with waits and rests
+ * @param unhurriedForMs for so long one is made while others that are new wait, with waits and rests; of those that wait
+ *                       each for as long in its turn, but none later than twice that after its first order
  */
 final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurriedForMs: Long) {
   private val pace = new Pace(bytesPerSecond)
@@ -81,7 +82,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
 
   private final class TaskCopy(query: String, partition: Int) {
     @volatile private var isOver = false
-    private val rests = new Rests(unhurriedForMs)
+    private val wantedSince = System.nanoTime()
+    private var rests = Option.empty[Rests] // from its turn on
     @volatile private var stores = Map.empty[String, StoreCopy]
     private var accessId = -1L // of the access that the stores were made with
     private var done = Option.empty[CopyOrder]
@@ -89,6 +91,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     private var isBusy = false
     @volatile var state: CopyState = CopyState(partition, -1, 0)
     @volatile var orderedAt: Long = System.nanoTime()
+    private val commits = new Commits
     @volatile private var directories = Set.empty[String] // of the stores in the last order
     @volatile private var opened = Option.empty[(Long, Long)] // the version that a task has opened here last, and when
 
@@ -97,6 +100,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     /** Replaces an order that waits. One that is done already is only answered anew. */
     def order(newer: CopyOrder, access: CheckpointAccess): Unit = synchronized {
       orderedAt = System.nanoTime()
+      commits.heard(newer.version)
       directories = newer.stores.map(_.directory).toSet
       if (done.contains(newer)) ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched = 0)
       else {
@@ -146,8 +150,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
 
     private def carryOut(order: CopyOrder, access: CheckpointAccess): Unit =
       try {
-        val mayGoAtOnce = state.version >= 0 || rests.areOver
-        if (mayGoAtOnce) bring(order, access)
+        val isInAHurry = rests.fold(unhurriedMs <= 0)(_.areOver)
+        if (state.version >= 0 || isInAHurry) bring(order, access)
         else if (turn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try bring(order, access) finally turn.release()
         else putBack(order, access)
       } catch {
@@ -159,6 +163,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
           ExecutorReports.copyFailed(query, partition, Copies.inShort(e))
           if (store.lackOfRoom() > 0) beginAnew() // an open copy holds on to files that are to go
       }
+
+    private def unhurriedMs: Long = 2 * unhurriedForMs - (System.nanoTime() - wantedSince) / 1000000
 
     private def goOn(order: CopyOrder, access: CheckpointAccess): Unit =
       if (accessId == access.id) for (wanted <- order.stores; copy <- stores.get(wanted.directory))
@@ -181,8 +187,9 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     private def copyOf(wanted: StoreVersion, access: CheckpointAccess): StoreCopy = stores.getOrElse(wanted.directory, {
       val directory = new Path(wanted.directory)
       val shelf = store.shelf(directory).getOrElse(throw new IllegalArgumentException(s"$directory is not where Spark keeps state"))
-      val made = new StoreCopy(directory, shelf, access, pace, new InstanceOfCopy(directory, partition, access, room, patience),
-        rests = Some(rests))
+      rests = rests.orElse(Some(new Rests(math.min(unhurriedForMs, unhurriedMs))))
+      val instance = new InstanceOfCopy(directory, partition, access, room, patience, commits)
+      val made = new StoreCopy(directory, shelf, access, pace, instance, rests = rests)
       stores += wanted.directory -> made
       made
     })

@@ -25,7 +25,7 @@ private trait OpenCopy {
   /** Whether it is open, for somebody who has not taken it over yet. */
   def isWaiting: Boolean
 
-  /** Before it is opened when it is not: for a moment in which that takes the processors from no task, while it is wanted. */
+  /** Before it is opened when it is not: for a moment between batches, in which that takes the processors from no task, while it is wanted. */
   def awaitQuiet(isWanted: => Boolean): Unit
 
   /** False when the copied files did not do for it, for the first time in a row: one of them may be damaged. */
@@ -33,6 +33,20 @@ private trait OpenCopy {
 
   /** For ever. What is being opened meanwhile is dropped by who opens it. */
   def close(): Unit
+}
+
+/** Those of one query, as far as the executor that holds a copy hears of them, by its orders. */
+private final class Commits {
+  private var newest = (-1L, System.nanoTime()) // version, and when it was heard of
+
+  def heard(version: Long): Unit = synchronized { if (version > newest._1) newest = version -> System.nanoTime() }
+
+  /** So that the next batch's tasks are not here yet, where it does not follow at once. */
+  def isOneJustNow: Boolean = synchronized(System.nanoTime() - newest._2 < Commits.JustNowNanos)
+}
+
+private object Commits {
+  private val JustNowNanos = TimeUnit.MILLISECONDS.toNanos(500)
 }
 
 /** Of files alone. */
@@ -52,9 +66,11 @@ private object NeverOpen extends OpenCopy {
  * take-over.
  *
  * @param patience of all copies before they are opened: that takes a processor for a second, where code is cold
+ * @param commits of its query
  */
 private final class InstanceOfCopy(
-    directory: Path, partition: Int, access: CheckpointAccess, room: Semaphore, patience: Patience) extends OpenCopy {
+    directory: Path, partition: Int, access: CheckpointAccess, room: Semaphore, patience: Patience, commits: Commits)
+  extends OpenCopy {
   private val isPossible = OpenStores.areOf(access)
   @volatile private var isOver = false
   @volatile private var open = Option.empty[OpenStore]
@@ -95,7 +111,7 @@ private final class InstanceOfCopy(
   /** One waits at a time: the other threads bring copies on. */
   override def awaitQuiet(isWanted: => Boolean): Unit =
     if (isPossible && InstanceOfCopy.waiting.tryAcquire())
-      try patience.await(isWanted && !isOver)
+      try patience.await(isWanted && !isOver, commits.isOneJustNow)
       finally InstanceOfCopy.waiting.release()
 
   override def bringTo(copied: CopiedVersion): Boolean = !isPossible || isOver || {
