@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from itertools import chain, count, repeat
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,10 @@ def test_a_copy_that_has_missed_the_version_of_a_snapshot_goes_on(jvm: Any, sess
 
 
 @pytest.fixture
-def unhurried(jvm: Any, session: Any, store: Store, tmp_path: Path) -> Iterator[Executor]:
-    executor = Executor(jvm, session, store, Kept(jvm, tmp_path), unhurried_ms=10_000)
+def unhurried(
+    jvm: Any, session: Any, store: Store, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Executor]:
+    executor = Executor(jvm, session, store, Kept(jvm, tmp_path), getattr(request, "param", 10_000))
     yield executor
     executor.stop()
 
@@ -141,16 +144,22 @@ def test_a_copy_is_opened_when_no_task_runs_any_more(jvm: Any, session: Any, unh
     job.join()
 
 
+@pytest.mark.parametrize("unhurried", [60_000], indirect=True)
 def test_a_copy_is_opened_after_a_commit(jvm: Any, session: Any, unhurried: Executor) -> None:
-    first = Job(jvm, session, 1_000)
+    def goes_on(condition: Callable[[], bool], what: str) -> None:
+        """With one stage after the other, as in long batches; between them are moments without tasks."""
+        wait_until(lambda: Job(jvm, session, 300).join() or condition(), what, 15, interval=0.2)
+
+    job = Job(jvm, session, 5_000)
     unhurried.order(3)
-    unhurried.waits_until_fetched(3)
-    first.join()
-    for _ in range(3):  # as in a batch of several stages, with moments between them
-        Job(jvm, session, 300).join()
+    unhurried.waits_until_fetched(2)  # the last of its files
+    job.join()
+    stages = count(1)
+    goes_on(lambda: next(stages) == 4, "four stages")
     assert not unhurried.has_open_copy()
-    unhurried.order(4)
-    unhurried.waits_until_open()
+    versions = chain([4, 5, 6], repeat(7))
+    goes_on(lambda: unhurried.order(next(versions)) >= 3, "an open copy")
+    assert unhurried.has_open_copy()
 
 
 def test_a_copy_whose_task_came_while_it_waited_is_not_opened(jvm: Any, session: Any, unhurried: Executor) -> None:

@@ -23,13 +23,13 @@ private object QuietMoments {
   private var quietSince = System.nanoTime()
 
   /** Returns in such a moment, or when none comes soon. A task does not wait for its own end. */
-  def await(): Unit = usual.await(true)
+  def await(): Unit = usual.await(isWanted = true, hasCommitted = true)
 
   /**
    * Returns in such a moment, or when it is over by `isOver`. While `anyWillDo` is not true, only in one that has lasted for
    * long. Both are asked every few milliseconds.
    */
-  private[mooring] def awaitUnless(isOver: => Boolean, anyWillDo: => Boolean = true): Unit =
+  private[mooring] def awaitUnless(isOver: => Boolean, anyWillDo: => Boolean): Unit =
     while (quietNanos < (if (anyWillDo) SinceNanos else LongSinceNanos) && !isOver) NANOSECONDS.sleep(LookNanos)
 
   private def quietNanos: Long = synchronized {
@@ -62,18 +62,17 @@ final class Patience(longestMs: Long) {
   private var left = most
   private var leftAt = System.nanoTime()
 
-  /** Returns in a quiet moment, or when none comes soon, or when it is not wanted any more. */
-  def await(isWanted: => Boolean): Unit = await(isWanted, hasCommitted = true)
-
   /**
-   * The same, in a moment just after the commit of a batch: while one is under way others may be at it that share the
-   * host's processors. When most of the wait has brought none, in any.
+   * Returns in a quiet moment just after the commit of a batch: while one is under way others may be at it that share the
+   * host's processors. Where most of the longest wait has brought none, or there is not so much left, in any quiet moment;
+   * and when none comes soon, or when it is not wanted any more.
    */
   def await(isWanted: => Boolean, hasCommitted: => Boolean): Unit = if (TaskContext.get() == null) {
     val began = System.nanoTime()
     val atMost = taken(began)
     def waited = System.nanoTime() - began
-    try QuietMoments.awaitUnless(waited >= atMost || !isWanted, hasCommitted || waited >= atMost / 5 * 4)
+    def anyWillDo = hasCommitted || atMost < longest || waited >= longest / 5 * 4
+    try QuietMoments.awaitUnless(waited >= atMost || !isWanted, anyWillDo)
     finally givenBack(atMost - waited)
   }
 

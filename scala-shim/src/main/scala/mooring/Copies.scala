@@ -150,7 +150,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
 
     private def carryOut(order: CopyOrder, access: CheckpointAccess): Unit =
       try {
-        val isInAHurry = rests.fold(unhurriedMs <= 0)(_.areOver)
+        val isInAHurry = rests.fold(hurriesInMs <= 0)(_.areOver)
         if (state.version >= 0 || isInAHurry) bring(order, access)
         else if (turn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try bring(order, access) finally turn.release()
         else putBack(order, access)
@@ -164,7 +164,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
           if (store.lackOfRoom() > 0) beginAnew() // an open copy holds on to files that are to go
       }
 
-    private def unhurriedMs: Long = 2 * unhurriedForMs - (System.nanoTime() - wantedSince) / 1000000
+    private def hurriesInMs: Long = 2 * unhurriedForMs - (System.nanoTime() - wantedSince) / 1000000
 
     private def goOn(order: CopyOrder, access: CheckpointAccess): Unit =
       if (accessId == access.id) for (wanted <- order.stores; copy <- stores.get(wanted.directory))
@@ -187,7 +187,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     private def copyOf(wanted: StoreVersion, access: CheckpointAccess): StoreCopy = stores.getOrElse(wanted.directory, {
       val directory = new Path(wanted.directory)
       val shelf = store.shelf(directory).getOrElse(throw new IllegalArgumentException(s"$directory is not where Spark keeps state"))
-      rests = rests.orElse(Some(new Rests(math.min(unhurriedForMs, unhurriedMs))))
+      rests = rests.orElse(Some(new Rests(math.min(unhurriedForMs, hurriesInMs))))
       val instance = new InstanceOfCopy(directory, partition, access, room, patience, commits)
       val made = new StoreCopy(directory, shelf, access, pace, instance, rests = rests)
       stores += wanted.directory -> made

@@ -25,7 +25,7 @@ private trait OpenCopy {
   /** Whether it is open, for somebody who has not taken it over yet. */
   def isWaiting: Boolean
 
-  /** Before it is opened when it is not: for a moment between batches, in which that takes the processors from no task, while it is wanted. */
+  /** Before it is opened when it is not, while it is wanted: for a moment between batches, when no task needs the processors. */
   def awaitQuiet(isWanted: => Boolean): Unit
 
   /** False when the copied files did not do for it, for the first time in a row: one of them may be damaged. */
@@ -35,14 +35,19 @@ private trait OpenCopy {
   def close(): Unit
 }
 
-/** Those of one query, as far as the executor that holds a copy hears of them, by its orders. */
+/** What the query of a copy commits, by the orders for that copy: they come soon after a commit, the first one at any time. */
 private final class Commits {
-  private var newest = (-1L, System.nanoTime()) // version, and when it was heard of
+  private var newest = -1L // version
+  @volatile private var heardAt = System.nanoTime()
 
-  def heard(version: Long): Unit = synchronized { if (version > newest._1) newest = version -> System.nanoTime() }
+  /** By one thread at a time. */
+  def heard(version: Long): Unit = if (version > newest) {
+    newest = version
+    heardAt = System.nanoTime()
+  }
 
   /** So that the next batch's tasks are not here yet, where it does not follow at once. */
-  def isOneJustNow: Boolean = synchronized(System.nanoTime() - newest._2 < Commits.JustNowNanos)
+  def isOneJustNow: Boolean = System.nanoTime() - heardAt < Commits.JustNowNanos
 }
 
 private object Commits {
@@ -66,7 +71,6 @@ private object NeverOpen extends OpenCopy {
  * take-over.
  *
  * @param patience of all copies before they are opened: that takes a processor for a second, where code is cold
- * @param commits of its query
  */
 private final class InstanceOfCopy(
     directory: Path, partition: Int, access: CheckpointAccess, room: Semaphore, patience: Patience, commits: Commits)
@@ -110,7 +114,7 @@ private final class InstanceOfCopy(
 
   /** One waits at a time: the other threads bring copies on. */
   override def awaitQuiet(isWanted: => Boolean): Unit =
-    if (isPossible && InstanceOfCopy.waiting.tryAcquire())
+    if (isPossible && !isPaused && room.availablePermits > 0 && InstanceOfCopy.waiting.tryAcquire())
       try patience.await(isWanted && !isOver, commits.isOneJustNow)
       finally InstanceOfCopy.waiting.release()
 
@@ -155,8 +159,10 @@ private final class InstanceOfCopy(
 
   private def openAnew(copied: CopiedVersion): Unit = {
     if (open.exists(_.isTaken)) notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos // the order is from before that
-    if (notBefore - System.nanoTime() > 0) drop() else openNow(copied)
+    if (isPaused) drop() else openNow(copied)
   }
+
+  private def isPaused: Boolean = notBefore - System.nanoTime() > 0
 
   /** If that fails the one that is open goes on for another minute. */
   private def exchange(copied: CopiedVersion): Unit =
