@@ -13,7 +13,7 @@ import org.apache.spark.{SparkEnv, TaskContext}
  */
 private object QuietMoments {
   private val SinceNanos = MILLISECONDS.toNanos(50) // between two stages there are some ten milliseconds
-  private val LongSinceNanos = MILLISECONDS.toNanos(2000) // then other executors are hardly at the same batch, nor does the next one begin just now
+  private val LongSinceNanos = MILLISECONDS.toNanos(2000) // then no batch is under way, most likely
   private val LookNanos = MILLISECONDS.toNanos(5)
   private val NotTold = -1L
 
