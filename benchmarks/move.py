@@ -31,6 +31,7 @@ from typing import Any, Protocol
 from benchmarks.batches import Batch, longest
 from benchmarks.figures import Row, percentile
 from benchmarks.machine import this_machine
+from benchmarks.part import WHOLE, Part
 from benchmarks.sides import CHANGELOG, Side, in_turn, mooring, stock
 from benchmarks.storage.kinds import storage
 from benchmarks.working import DECOMMISSION, HOSTS, Load, Seen, Working, built_states, compared, hosts_for, tell_to_go
@@ -62,6 +63,7 @@ APART = Load(rows=400, every_seconds=2, wait_ms=25)
 BUSY = Load(rows=400, outputs=2000)
 """The batches of `STEADY` one after the other: all that is done beside them takes longer, and so do they."""
 
+LOADS = {"light": LIGHT, "apart": APART, "steady": STEADY, "busy": BUSY}
 SIDES = (stock, mooring)
 UNITS = {"worst-over-median": "x", "quiet-worst-over-median": "x"}
 
@@ -110,9 +112,9 @@ FULL = Plan(
 )
 
 
-def run(quick: bool) -> dict[str, Any]:
+def run(quick: bool, part: Part = WHOLE) -> dict[str, Any]:
     """What the command line calls."""
-    return measure(QUICK if quick else FULL)
+    return measure(part.of(QUICK if quick else FULL, LOADS))
 
 
 def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path | None = None) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from benchmarks.figures import Row
 from benchmarks.machine import this_machine
 from benchmarks.move import BUSY, LIGHT, Change
 from benchmarks.newcomers import coming_up
+from benchmarks.part import WHOLE, Part
 from benchmarks.sides import CHANGELOG, Side, in_turn, mooring, stock
 from benchmarks.storage.kinds import storage
 from benchmarks.working import Load, Seen, Working, built_states, compared, hosts_for, is_even
@@ -46,6 +47,7 @@ ASKED_AFTER = 0.5
 """Seconds from the start of a batch until the hosts come up."""
 
 MOST_SECONDS = 300.0
+LOADS = {"light": LIGHT, "apart": APART, "busy": BUSY}
 SIDES = (stock, mooring)
 UNITS = {"worst-over-median": "x", "quiet-worst-over-median": "x", "moves": "partitions"}
 
@@ -81,9 +83,9 @@ FULL = Plan(
 )
 
 
-def run(quick: bool) -> dict[str, Any]:
+def run(quick: bool, part: Part = WHOLE) -> dict[str, Any]:
     """What the command line calls."""
-    return measure(QUICK if quick else FULL)
+    return measure(part.of(QUICK if quick else FULL, LOADS))
 
 
 def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path | None = None) -> dict[str, Any]:

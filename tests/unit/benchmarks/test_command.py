@@ -5,6 +5,7 @@ import json
 import pytest
 
 from benchmarks import __main__ as command
+from benchmarks import move
 
 RESULT = {
     "name": "grouping",
@@ -35,11 +36,32 @@ def test_the_medians_and_the_ratio_are_printed_and_the_result_is_written(tmp_pat
     assert "4 s (3 s–5 s)" in shown and "0.25" in shown
 
 
+def test_one_load_and_size_of_a_benchmark_can_run_alone(monkeypatch):
+    asked = []
+    monkeypatch.setattr(move, "measure", lambda plan: asked.append(plan) or RESULT)
+    assert command.main(["move", "--load", "apart", "steady", "--gb", "0.5", "--gb", "2", "--rounds", "1"]) == 0
+    assert [case.load for case in asked[0].cases] == [move.APART, move.STEADY]
+    assert (asked[0].sizes_gb, asked[0].rounds) == ((0.5, 2.0), 1)
+
+
+def test_nothing_is_left_out_of_a_benchmark_that_is_asked_for_as_a_whole(monkeypatch):
+    asked = []
+    monkeypatch.setattr(move, "measure", lambda plan: asked.append(plan) or RESULT)
+    assert command.main(["move"]) == 0
+    assert asked == [move.FULL]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["restrat"], "nearest: restart"),
         (["grouping", "--json", "/no/such/directory/x.json"], "/no/such/directory/x.json"),
+        (["grouping", "--rounds", "1"], "grouping runs as a whole"),
+        (["move", "--load", "aprat"], "no load 'aprat'; expected one of light, apart, steady, busy; nearest: apart"),
+        (["move", "--quick", "--load", "busy"], "no load 'busy'; expected one of light"),
+        (["move", "--gb", "0"], "'0': expected a number above zero"),
+        (["scale", "--gb", "nan"], "'nan': expected a number above zero"),
+        (["scale", "--rounds", "1.5"], "'1.5': expected a number above zero, such as 1"),
     ],
 )
 def test_bad_usage_is_refused_before_anything_runs(arguments, said, capsys):

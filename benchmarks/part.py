@@ -1,0 +1,59 @@
+"""What of a benchmark is to run: all loads and sizes of one take hours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+from benchmarks.working import Load
+from mooring.cli.exits import BadUsage
+from mooring.errors import nearest
+
+
+class HasLoad(Protocol):
+    """One comparison of a plan."""
+
+    @property
+    def load(self) -> Load: ...
+
+
+class HasCases(Protocol):
+    """A plan: what one call of a benchmark goes through."""
+
+    @property
+    def sizes_gb(self) -> tuple[float, ...]: ...
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def cases(self) -> tuple[HasLoad, ...]: ...
+
+
+P = TypeVar("P", bound=HasCases)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is not named is not left out."""
+
+    loads: tuple[str, ...] = ()
+    sizes_gb: tuple[float, ...] = ()
+    """Of state: also such as are not in the plan."""
+    rounds: int | None = None
+
+    def of(self, plan: P, loads: Mapping[str, Load]) -> P:
+        """The plan with no more than that. BadUsage for a load that `loads` or the plan does not have."""
+        there = {name: load for name, load in loads.items() if any(case.load == load for case in plan.cases)}
+        for name in self.loads:
+            if name not in there:
+                raise BadUsage(f"no load {name!r}; expected one of {', '.join(there)}{nearest(name, there)}")
+        wanted = [there[name] for name in self.loads or there]
+        return replace(  # type: ignore[type-var]  # a protocol can not say that it is a dataclass
+            plan,
+            sizes_gb=self.sizes_gb or plan.sizes_gb,
+            rounds=self.rounds or plan.rounds,
+            cases=tuple(case for case in plan.cases if case.load in wanted),
+        )
+
+
+WHOLE = Part()
