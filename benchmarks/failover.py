@@ -60,7 +60,7 @@ from benchmarks.working import DECOMMISSION, Load, Seen, Working, built_states, 
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
 
-LOAD = Load(rows=80)
+LOAD = Load("light", rows=80)
 QUIET_BATCHES = 10
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 

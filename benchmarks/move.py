@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -51,19 +51,18 @@ ASKED_AFTER = (0.3, 0.9, 1.5)
 MOST_SECONDS = 600.0
 """For how long the final status of one request is waited for."""
 
-LIGHT = Load(rows=400)
+LIGHT = Load("light", rows=400)
 """A batch takes half a second, which chance delays of a tenth of a second are a fifth of."""
 
-STEADY = Load(rows=400, outputs=2000, every_seconds=4)
+STEADY = Load("steady", rows=400, outputs=2000, every_seconds=4)
 """A batch takes two to three seconds of each four: processors that work, and that keep up with what comes in."""
 
-APART = Load(rows=400, every_seconds=2, wait_ms=25)
+APART = Load("apart", rows=400, every_seconds=2, wait_ms=25)
 """A batch takes two seconds, of which most keep no processor: all hosts share them. Tasks run at once."""
 
-BUSY = Load(rows=400, outputs=2000)
+BUSY = Load("busy", rows=400, outputs=2000)
 """The batches of `STEADY` one after the other: all that is done beside them takes longer, and so do they."""
 
-LOADS = {"light": LIGHT, "apart": APART, "steady": STEADY, "busy": BUSY}
 SIDES = (stock, mooring)
 UNITS = {"worst-over-median": "x", "quiet-worst-over-median": "x"}
 
@@ -114,7 +113,7 @@ FULL = Plan(
 
 def run(quick: bool, part: Part = WHOLE) -> dict[str, Any]:
     """What the command line calls."""
-    return measure(part.of(QUICK if quick else FULL, LOADS))
+    return measure(part.of(QUICK if quick else FULL))
 
 
 def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path | None = None) -> dict[str, Any]:
@@ -125,7 +124,12 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
         for size, built in built_states(cluster, directory, plan.sizes_gb):
             for case in plan.cases:
                 observe = partial(_changes, cluster, case=case, plan=plan)
-                varied = {"storage": case.storage, "state_gb": size, "changelog": case.changelog, **asdict(case.load)}
+                varied = {
+                    "storage": case.storage,
+                    "state_gb": size,
+                    "changelog": case.changelog,
+                    "load": case.load.name,
+                }
                 rows += compared(cluster, in_turn(sides, plan.rounds), built, observe, UNITS, **varied)
     return {"name": "move", "machine": machine, "rows": rows}
 

@@ -1,8 +1,7 @@
-"""What of a benchmark is to run: all loads and sizes of one take hours."""
+"""What of a benchmark is to run: one of all loads and sizes takes hours."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -34,25 +33,25 @@ P = TypeVar("P", bound=HasCases)
 
 @dataclass(frozen=True)
 class Part:
-    """What is not named is not left out."""
+    """Only what is named; where nothing is, all that there is."""
 
     loads: tuple[str, ...] = ()
     sizes_gb: tuple[float, ...] = ()
     """Of state: also such as are not in the plan."""
     rounds: int | None = None
 
-    def of(self, plan: P, loads: Mapping[str, Load]) -> P:
-        """The plan with no more than that. BadUsage for a load that `loads` or the plan does not have."""
-        there = {name: load for name, load in loads.items() if any(case.load == load for case in plan.cases)}
+    def of(self, plan: P) -> P:
+        """The plan with no more than that. BadUsage for a load that it does not have."""
+        there = [case.load.name for case in plan.cases]
         for name in self.loads:
             if name not in there:
                 raise BadUsage(f"no load {name!r}; expected one of {', '.join(there)}{nearest(name, there)}")
-        wanted = [there[name] for name in self.loads or there]
+        wanted = self.loads or there
         return replace(  # type: ignore[type-var]  # a protocol can not say that it is a dataclass
             plan,
             sizes_gb=self.sizes_gb or plan.sizes_gb,
             rounds=self.rounds or plan.rounds,
-            cases=tuple(case for case in plan.cases if case.load in wanted),
+            cases=tuple(case for case in plan.cases if case.load.name in wanted),
         )
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from benchmarks.working import Load, Seen, Working, built_states, compared, host
 from mooring.testing.cluster import SparkCluster
 
 BEFORE, AFTER = 2, 4
-APART = Load(rows=400, every_seconds=4, wait_ms=12)
+APART = Load("apart", rows=400, every_seconds=4, wait_ms=12)
 """A batch takes three seconds of each four on two hosts, of which most keep no processor: all hosts share them.
 
 A host's tasks run one after the other."""
@@ -47,7 +47,6 @@ ASKED_AFTER = 0.5
 """Seconds from the start of a batch until the hosts come up."""
 
 MOST_SECONDS = 300.0
-LOADS = {"light": LIGHT, "apart": APART, "busy": BUSY}
 SIDES = (stock, mooring)
 UNITS = {"worst-over-median": "x", "quiet-worst-over-median": "x", "moves": "partitions"}
 
@@ -85,7 +84,7 @@ FULL = Plan(
 
 def run(quick: bool, part: Part = WHOLE) -> dict[str, Any]:
     """What the command line calls."""
-    return measure(part.of(QUICK if quick else FULL, LOADS))
+    return measure(part.of(QUICK if quick else FULL))
 
 
 def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path | None = None) -> dict[str, Any]:
@@ -96,7 +95,7 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
         for size, built in built_states(cluster, directory, plan.sizes_gb):
             for case in plan.cases:
                 observe = partial(_grown, cluster, case=case)
-                varied = {"storage": STORAGE, "state_gb": size, "changelog": True, **asdict(case.load)}
+                varied = {"storage": STORAGE, "state_gb": size, "changelog": True, "load": case.load.name}
                 rows += compared(cluster, in_turn(sides, plan.rounds), built, observe, UNITS, **varied)
     return {"name": "scale", "machine": machine, "rows": rows}
 

@@ -46,6 +46,7 @@ done every 30 s by default; the shorter time is the benchmark's patience."""
 class Load:
     """What an application has to do in each batch."""
 
+    name: str
     rows: int
     """Of 2 KB, that come in."""
     outputs: int = 1

@@ -54,6 +54,7 @@ def advanced(desk: Desk, fleet: Fleet, view: View, may_plan: bool = True) -> tup
                 if seen is None or (_needs_a_plan(now, seen) and not may_plan):
                     break
                 is_over, may_plan = False, may_plan and not _needs_a_plan(now, seen)
+                now = now if now.is_under_way else turns.begun(now)
                 desk, fleet, more = _stepped(desk, fleet, now, seen, view.now_ms)
                 orders += more
                 now = desk.action(action.request.uuid)
@@ -79,7 +80,7 @@ def _seen(desk: Desk, fleet: Fleet, action: Action, turns: Turns, view: View) ->
     if action.request.host_action is None and fleet.base_of(id) not in fleet.processors:
         return Happening.NOT_POSSIBLE_ANY_MORE, f"processor {id} is gone: its host did not come back", ""
     if action.is_under_way and _is_of_a_standby(fleet, action):
-        return _seen_of_a_standby(fleet, action, view)
+        return _seen_of_a_standby(desk, fleet, action, view)
     match action.phase:
         case Phase.WAITING:
             return _turn_of(desk, fleet, action, turns)
@@ -110,11 +111,11 @@ def _is_of_a_standby(fleet: Fleet, action: Action) -> bool:
     return fleet.base_of(id) != id and action.request.standby is None
 
 
-def _seen_of_a_standby(fleet: Fleet, action: Action, view: View) -> Seen | None:
+def _seen_of_a_standby(desk: Desk, fleet: Fleet, action: Action, view: View) -> Seen | None:
     match action.phase:
         case Phase.RESERVING:
             return moves.reserved(
-                fleet, action, view.patience, view.now_ms, lambda: standby_moves.executor_for(fleet, action)
+                fleet, action, view.patience, view.now_ms, lambda: standby_moves.executor_for(desk, fleet, action)
             )
         case Phase.WARMING_UP:
             return standby_moves.warmed_up(fleet, action, view.patience, view.now_ms)
@@ -142,15 +143,19 @@ def _turn_of(desk: Desk, fleet: Fleet, action: Action, turns: Turns) -> Seen | N
         return (*host_control.turn(action), "")
     if _is_of_a_standby(fleet, action):
         return standby_moves.turn(fleet, action)
-    now, begun = fleet.processors[action.request.processor_id].executor or "", action.begun
+    processor, begun = fleet.processors[action.request.processor_id], action.begun
+    now = processor.executor or ""
     ended = fleet.restarts.get(str(action.request.uuid))  # by an agent before this one
     if ended is None and begun is not None and begun.phase == Phase.RESTARTING.label:
         ended = begun.source  # the JVM has given up to end it, or had not heard of it
     if ended is not None or (action.begun is None and moves.is_to_restart(fleet, action)):
-        source = now if ended is None else ended
+        source = processor.last_executor if ended is None else ended
         if source and turns.is_busy(source):
             return None
-        return Happening.TURN_TO_RESTART, f"executor {source} ends when no task runs on it", source
+        what = f"executor {source} ends when no task runs on it"
+        if source not in fleet.executors:
+            what = f"its executor is gone: another one is waited for at {processor.location}"
+        return Happening.TURN_TO_RESTART, what, source
     if begun is not None and begun.phase == Phase.SWITCHING.label and now != begun.source:
         return Happening.WAS_SWITCHED, "an agent before this one had switched it", ""
     source = begun.source if begun else now  # it may be switched anew: that plan was not kept
@@ -182,7 +187,7 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
             case Phase.RESTARTING:
                 action = replace(action, source=executor)
                 restart = RestartExecutor(str(action.request.uuid), executor, moves.most_idle_wait_ms(action))
-                orders = [restart] if executor else []
+                orders = [restart] if executor in fleet.executors else []
             case Phase.RESERVING:
                 action = replace(action, source=executor)
             case Phase.WARMING_UP:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Final
 
 from mooring.agent.fleet import Executor, Fleet, Processor
 from mooring.agent.word import NOTHING_SAID, OperatorsWord
 from mooring.model import JobModel, natural_order
+
+_LAST_RUN: Final = "last run's "
 
 
 def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
@@ -58,20 +61,20 @@ def unbind(fleet: Fleet, executor_id: str, now_ms: int) -> Fleet:
     return replace(fleet, processors=processors)
 
 
-def drop_expired(fleet: Fleet, now_ms: int, restarting: frozenset[str] = frozenset()) -> Fleet:
+def drop_expired(fleet: Fleet, now_ms: int, kept: frozenset[str] = frozenset()) -> Fleet:
     """Give up processors that have waited longer than the rebind timeout, and ask to regroup their tasks at once.
 
-    Those of executors that are `restarting` for an operator wait as long as their request does.
+    `kept` are those that are restarted for an operator: they wait as long as their request does.
     """
     expired = {
         id
         for id, processor in fleet.processors.items()
-        if processor.was_on not in restarting and rebind_deadline_ms(fleet, processor) <= now_ms
+        if id not in kept and rebind_deadline_ms(fleet, processor) <= now_ms
     }
     if not expired:
         return fleet
-    kept = {id: processor for id, processor in fleet.processors.items() if id not in expired}
-    return replace(fleet, processors=kept, regroup_at_ms=now_ms).without_wishes_of_the_gone()
+    left = {id: processor for id, processor in fleet.processors.items() if id not in expired}
+    return replace(fleet, processors=left, regroup_at_ms=now_ms).without_wishes_of_the_gone()
 
 
 def rebind_deadline_ms(fleet: Fleet, processor: Processor) -> float:
@@ -132,7 +135,7 @@ def remember(
 
 def _of_the_last_run(executor: str | None) -> str:
     """What tells it from the executors of this run."""
-    return f"last run's {executor}" if executor else ""
+    return f"{_LAST_RUN}{executor.removeprefix(_LAST_RUN)}" if executor else ""
 
 
 def _bind_as_the_jvm_has_it(fleet: Fleet, carriers: Mapping[str, str]) -> Fleet:

@@ -17,13 +17,13 @@ from mooring.agent.copies import wanted_copies, with_seen_copies, without_gone_c
 from mooring.agent.drains import Drainage, is_about_drains
 from mooring.agent.drains import advanced as drains_advanced
 from mooring.agent.fleet import Executor, Fleet, Query
-from mooring.agent.moves import being_restarted
+from mooring.agent.moves import waited_for
 from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
 from mooring.agent.requests import Answer, Desk, RemoveMessages, heard
 from mooring.agent.rows import plan_rows
 from mooring.agent.steps import is_held_up, is_settled
 from mooring.agent.takeover import taken_over, with_failovers_counted
-from mooring.agent.word import NOTHING_SAID, Begun, OperatorsWord, SaveWord
+from mooring.agent.word import NOTHING_SAID, OperatorsWord, SaveWord
 from mooring.coordination.barrier import BarrierState
 from mooring.errors import InvalidGroupingError
 from mooring.model import events, natural_order
@@ -71,7 +71,7 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
     mind = absorb(mind, event)
     if _is_no_reason_for_a_plan(mind.fleet, event):
         return mind, []
-    fleet = drop_expired(mind.fleet, event.at_ms, being_restarted(mind.desk))
+    fleet = drop_expired(mind.fleet, event.at_ms, waited_for(mind.desk))
     fleet, orders = _regroup_when_due(fleet, event.at_ms)
     desk, answers = heard(mind.desk, fleet, event)
     desk, fleet, steps = advanced(desk, fleet, _view(mind, event.at_ms))
@@ -92,21 +92,17 @@ def _view(mind: Mind, now_ms: int) -> View:
 def _word_kept(mind: Mind) -> tuple[Mind, list[Order]]:
     """What operators have said, to be kept when it is anything new: before they are told that it is done."""
     fleet = mind.fleet
-    executor_of = fleet.executor_of
-    times = Counter(executor_of.values())
+    carriers = {id: one.last_executor for id, one in fleet.processors.items() if one.last_executor}
+    times = Counter(carriers.values())
     word = OperatorsWord(
         application=fleet.application,
         stopped=fleet.stopped_standbys,
         spare=frozenset(id for id, processor in fleet.processors.items() if processor.is_spare),
-        carriers={id: one for id, one in executor_of.items() if times[one] > 1 or not fleet.has_host_affinity},
+        carriers={id: one for id, one in carriers.items() if times[one] > 1 or not fleet.has_host_affinity},
         under_way={
             uuid: begun for uuid, begun in mind.desk.begun.items() if uuid not in mind.desk.done_with
         }  # also of requests that this agent has not read yet, or not begun again
-        | {
-            str(action.request.uuid): Begun(action.phase.label, action.source, action.executor)
-            for action in mind.desk.actions
-            if action.is_under_way
-        },
+        | {str(action.request.uuid): action.as_begun for action in mind.desk.actions if action.is_under_way},
         done=mind.desk.done_with,
         drained=fleet.drained,
         pinned=fleet.pinned_standbys,
@@ -140,8 +136,8 @@ def next_deadline_ms(mind: Mind) -> float:
     fleet = mind.fleet
     gate = mind.gate.deadline_ms(fleet.executors, _barrier_timeout_ms(mind))
     first_plans = [_first_plan_deadline_ms(fleet, query) for query in _waiting(fleet)]
-    restarting = being_restarted(mind.desk)
-    rebinds = [rebind_deadline_ms(fleet, p) for p in fleet.processors.values() if p.was_on not in restarting]
+    kept = waited_for(mind.desk)
+    rebinds = [rebind_deadline_ms(fleet, p) for id, p in fleet.processors.items() if id not in kept]
     settled_by_ms = None if _is_held_up(fleet) else fleet.settled_by_ms
     due = (fleet.regroup_at_ms, fleet.even_out_by_ms, settled_by_ms)
     regroup = [at_ms for at_ms in due if at_ms is not None]

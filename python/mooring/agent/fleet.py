@@ -56,6 +56,11 @@ class Processor:
     was_on: str = ""
     is_spare: bool = False
 
+    @property
+    def last_executor(self) -> str:
+        """The executor that it has, or has lost last; empty when it has had none that is known."""
+        return self.executor or self.was_on
+
 
 @dataclass(frozen=True, slots=True)
 class Move:

@@ -29,7 +29,7 @@ from mooring.agent.records import Remembered
 from mooring.agent.requests import Answer, RemoveMessages, RequestsRead
 from mooring.agent.status import Tally, metrics_of, status_of
 from mooring.agent.takeover import taken_over
-from mooring.agent.word import OperatorsWord, SaveWord
+from mooring.agent.word import OF_ANOTHER_ATTEMPT, OperatorsWord, SaveWord
 from mooring.drain import RunningQuery, parse_order
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
@@ -277,7 +277,7 @@ class Agent:
 
         Of that the drained hosts, and where standbys and spare processors are, so that a restart on the same hosts
         undoes no move; when this driver has taken over from another one also which standbys are stopped. Its executors
-        are gone, and so are requests for it; so are those of an earlier attempt at this application.
+        are gone, and so are requests for it. Those that an earlier attempt at this application had begun have failed.
         """
         fleet = self._mind.fleet
         if (found.word.application, found.word.attempt) == (fleet.application, fleet.attempt):
@@ -285,7 +285,8 @@ class Agent:
         takes_over = self._memory is not None and self._memory.takes_over
         stopped = found.word.stopped if takes_over else frozenset()
         word = found.word
-        done = word.done if word.application == fleet.application else {}
+        begun = dict.fromkeys(word.under_way, OF_ANOTHER_ATTEMPT)
+        done = {**begun, **word.done} if word.application == fleet.application else {}
         return OperatorsWord(stopped=stopped, spare=word.spare, drained=word.drained, pinned=word.pinned, done=done)
 
     def _read_requests(self) -> None:

@@ -164,9 +164,12 @@ class Memory:
         """What clients ask and what was answered, when that has changed since it was given last; else None.
 
         Now and then also when it has not, as long as there are answers: old ones are to go. And when the last reading
-        of the store began, in milliseconds since 1970.
+        of the store began, in milliseconds since 1970. None before `recall` has given what was left: who has not heard
+        what was begun would begin it again.
         """
         with self._change:
+            if not self._taken:
+                return None, 0
             is_long_ago = bool(self._found.responses) and time.monotonic() - self._given_at >= self._again_seconds
             if self._found == self._given and not is_long_ago:
                 return None, self._found_as_of_ms

@@ -226,6 +226,17 @@ def being_restarted(desk: Desk) -> frozenset[str]:
     return frozenset(a.source for a in desk.actions if a.phase is Phase.RESTARTING and a.source)
 
 
+def waited_for(desk: Desk) -> frozenset[str]:
+    """The processors of executors that end, or have ended, for a request that is not over: they are not given up."""
+    acting = [action.beside for action in desk.actions if action.phase is Phase.RESTARTING]
+    begun = [  # by an agent before this one
+        begun.beside
+        for uuid, begun in desk.begun.items()
+        if begun.phase == Phase.RESTARTING.label and uuid not in desk.done_with
+    ]
+    return frozenset[str]().union(*acting, *begun)
+
+
 def arrived(fleet: Fleet, action: Action) -> Fleet:
     """With the processor not on its way any more, wherever it is."""
     id = action.request.processor_id

@@ -73,7 +73,9 @@ class Action:
     """A request that is accepted: its phase since when, and the executors from and to which it goes.
 
     `version` is the job model's that has what it asks for. `begun` is how far an agent before this one had come.
-    `is_given_up` where it is a restart, and the JVM could not end the source.
+    `is_given_up` where it is a restart, and the JVM could not end the source. `beside` are the processors that it was
+    about when it was begun, `sharing` those that shared tasks with them then: no other action may begin for these,
+    also when the executor is gone by now and its copies are elsewhere.
     """
 
     request: ContainerPlacementRequestMessage
@@ -84,6 +86,8 @@ class Action:
     version: int = -1
     begun: Begun | None = None
     is_given_up: bool = False
+    beside: frozenset[str] = frozenset()
+    sharing: frozenset[str] = frozenset()
 
     @property
     def is_under_way(self) -> bool:
@@ -105,6 +109,11 @@ class Action:
             return f"place processor {request.processor_id} on {request.destination_host}"
         verb = "stop" if request.standby is StandbyAction.STOP else "start"
         return f"{verb} the standbys of processor {request.processor_id}"
+
+    @property
+    def as_begun(self) -> Begun:
+        """What an agent after this one is to know of it."""
+        return Begun(self.phase.label, self.source, self.executor, self.beside, self.sharing)
 
     def answered(self, message: str, now_ms: int) -> Order:
         """The answer for the phase it is in."""
@@ -216,7 +225,7 @@ def taken_in(desk: Desk, fleet: Fleet, messages: StoredMessages, now_ms: int) ->
             orders.append(RemoveMessages(request.uuid))
             seen[request.uuid] = None
         else:
-            action = Action(request, since_ms=now_ms, begun=desk.begun.get(str(request.uuid)))
+            action = _taken_up(request, desk.begun.get(str(request.uuid)), now_ms)
             seen[request.uuid] = None
             earlier = [one.request for one in (*desk.actions, *accepted)]
             may_change = lasting_refusal(fleet, request) is None and any(
@@ -233,6 +242,13 @@ def taken_in(desk: Desk, fleet: Fleet, messages: StoredMessages, now_ms: int) ->
                 orders.append(action.answered(f"accepted: {action.in_words}", now_ms))
                 orders.append(Say(f"request {request.uuid} ({action.in_words}) is accepted"))
     return desk.with_news(accepted, seen), [*orders, *_old_responses(fleet, messages, now_ms)]
+
+
+def _taken_up(request: ContainerPlacementRequestMessage, begun: Begun | None, now_ms: int) -> Action:
+    """An action that waits; an agent before this one may have begun it."""
+    if begun is None:
+        return Action(request, since_ms=now_ms)
+    return Action(request, since_ms=now_ms, begun=begun, beside=begun.beside, sharing=begun.sharing)
 
 
 def _with_last(history: Answers, response: ContainerPlacementResponseMessage) -> Answers:

@@ -17,13 +17,14 @@ from mooring.agent.fleet import Executor, Fleet
 from mooring.agent.moves import CATCH_UP_MS, Patience, Seen, cold_tasks, never_warm
 from mooring.agent.planning import with_copies_renewed
 from mooring.agent.refusals import places_of_replicas, refusal
-from mooring.agent.requests import Action
+from mooring.agent.requests import Action, Desk
 from mooring.model import natural_order
 from mooring.placement import ANY_HOST, LAST_SEEN
 from mooring.placement.lifecycle import Happening
 
-LET_GO_MS: Final = 3_000
-"""For how long copies are let go of: several times the second in which a living executor hears of that."""
+LET_GO_MS: Final = 10_000
+"""For how long copies are let go of. Amid a long batch, and where none comes, executors hear of that after three
+seconds and more (`Watched.round`); who wants the copies back before that has restarted none."""
 
 
 def turn(fleet: Fleet, action: Action) -> Seen:
@@ -133,10 +134,11 @@ def _cold_copies(fleet: Fleet, held: Mapping[str, str], most_lag: int) -> list[s
     return [task for task, holder in held.items() if is_cold(task, holder)]
 
 
-def executor_for(fleet: Fleet, action: Action) -> Executor | None:
+def executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
     """An executor at the destination that may hold copies, the one with the fewest."""
     standby, destination = action.request.processor_id, action.request.destination_host
-    able = {id: fleet.executor_of[id] for id in fleet.may_hold_copies}
+    ending = {*moves.being_restarted(desk), *fleet.restarts.values()}
+    able = {id: fleet.executor_of[id] for id in fleet.may_hold_copies if fleet.executor_of[id] not in ending}
     closed = {fleet.places[fleet.base_of(standby)], *places_of_replicas(fleet, standby, others=True)}
     here = places_of_replicas(fleet, standby).keys()
     if destination == ANY_HOST and len(here) == 1:  # else its copies are spread, and any host that has some will do

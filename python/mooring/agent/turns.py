@@ -8,6 +8,7 @@ but one that is being emptied may be opened. Each is looked up, not compared wit
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from mooring.agent import moves
 from mooring.agent.fleet import Fleet
@@ -37,8 +38,9 @@ class Turns:
     def __init__(self, fleet: Fleet, actions: Iterable[Action]) -> None:
         self._fleet = fleet
         self._on_executor: dict[str, set[str]] = {}
-        for id, executor in fleet.executor_of.items():
-            self._on_executor.setdefault(executor, set()).add(id)
+        """Also of one that is lost: its processors wait for the next together."""
+        for id, processor in fleet.processors.items():
+            self._on_executor.setdefault(processor.last_executor, set()).add(id)
         self._sharing = _sharing(fleet)
         self._ahead, self._begun, self._waiting = _Concerned(), _Concerned(), _Concerned()
         self._busy: set[str] = set()
@@ -64,6 +66,14 @@ class Turns:
         others = (self._ahead,) if action.begun is not None else (self._ahead, self._begun, self._waiting)
         return any(self._waits_for(these, action) for these in others)
 
+    def begun(self, action: Action) -> Action:
+        """With what it is about, which is to be known as long as it is under way: by then the fleet may be another."""
+        if action.request.host_action is not None:
+            return action
+        processors = self._processors(action)
+        sharing = frozenset[str]().union(*(self._sharing.get(id, ()) for id in processors))
+        return replace(action, beside=action.beside | processors, sharing=action.sharing | sharing)
+
     def is_busy(self, executor: str) -> bool:
         """Whether a processor is on its way to that executor, or has it for a refuge."""
         return executor in self._busy
@@ -73,8 +83,9 @@ class Turns:
             there.hosts.setdefault(action.request.destination_host, set()).add(action.phase)
             return
         processors = self._processors(action)
-        there.processors |= processors
+        there.processors |= processors | action.beside
         copies = there.copies if action.request.standby is None else there.copies_of_standbys
+        copies |= action.sharing
         for id in processors:
             copies |= self._sharing.get(id, set())
 
@@ -89,7 +100,8 @@ class Turns:
         return action.request.standby is None and bool(processors & there.copies_of_standbys)
 
     def _processors(self, action: Action) -> set[str]:
-        beside = self._on_executor.get(self._ends(action), set())
+        ends = self._ends(action)
+        beside = self._on_executor.get(ends, set()) if ends else set()
         return {self._fleet.base_of(action.request.processor_id), *beside}
 
     def _ends(self, action: Action) -> str:
@@ -99,7 +111,7 @@ class Turns:
         request, fleet = action.request, self._fleet
         if action.is_under_way or request.standby is not None or request.processor_id not in fleet.processors:
             return ""
-        return (fleet.processors[request.processor_id].executor or "") if moves.is_to_restart(fleet, action) else ""
+        return fleet.processors[request.processor_id].last_executor if moves.is_to_restart(fleet, action) else ""
 
 
 def _sharing(fleet: Fleet) -> dict[str, set[str]]:

@@ -14,11 +14,16 @@ from mooring.placement import StatusCode
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """How far a request was that is under way: the label of its phase, and the executors from and to which it goes."""
+    """How far a request was that is under way: the label of its phase, and the executors from and to which it goes.
+
+    `beside` are the processors that it was about when it was begun, `sharing` those that shared tasks with them then.
+    """
 
     phase: str
     source: str
     executor: str
+    beside: frozenset[str] = frozenset()
+    sharing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,13 @@ class OperatorsWord:
                 "spare": sorted(self.spare, key=natural_order),
                 "carriers": dict(self.carriers),
                 "under-way": {
-                    uuid: {"phase": begun.phase, "source": begun.source, "executor": begun.executor}
+                    uuid: {
+                        "phase": begun.phase,
+                        "source": begun.source,
+                        "executor": begun.executor,
+                        "beside": sorted(begun.beside, key=natural_order),
+                        "sharing": sorted(begun.sharing, key=natural_order),
+                    }
                     for uuid, begun in self.under_way.items()
                 },
                 "done": {uuid: {"status": said.status, "message": said.message} for uuid, said in self.done.items()},
@@ -84,7 +95,13 @@ class OperatorsWord:
                 frozenset(map(_text, _list(form.get("spare", [])))),
                 {_text(id): _text(executor) for id, executor in form.get("carriers", {}).items()},
                 {
-                    _text(uuid): Begun(_text(begun["phase"]), _text(begun["source"]), _text(begun["executor"]))
+                    _text(uuid): Begun(
+                        _text(begun["phase"]),
+                        _text(begun["source"]),
+                        _text(begun["executor"]),
+                        frozenset(map(_text, _list(begun.get("beside", [])))),
+                        frozenset(map(_text, _list(begun.get("sharing", [])))),
+                    )
                     for uuid, begun in form.get("under-way", {}).items()
                 },
                 {
@@ -98,6 +115,12 @@ class OperatorsWord:
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as damage:
             raise ValueError(f"{damage!r}") from damage
 
+
+OF_ANOTHER_ATTEMPT: Final = Verdict(
+    StatusCode.FAILED.value,
+    "it was under way when the attempt at this application before this one ended, and is not done again",
+)
+"""What becomes of a request whose executors are gone with their driver."""
 
 NOTHING_SAID: Final = OperatorsWord()
 

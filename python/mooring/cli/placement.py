@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -81,10 +81,9 @@ def _ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClien
 
     def show_how_far() -> None:
         """By the status, which the agent writes once a second."""
-        if not arguments.json:
-            shown = records.status_if_any().get("requests", [])
-            for message in (one.get("message") for one in shown if one.get("uuid") == str(uuid)):
-                progress.show(f"{message}")
+        how_far = "" if arguments.json else _how_far(records.status_if_any(), uuid)
+        if how_far:
+            progress.show(how_far)
 
     with progress:
         answer = client.wait(uuid, timeout_ms / 1000, heard, show_how_far)
@@ -97,7 +96,7 @@ def run_container_status(arguments: argparse.Namespace) -> None:
     """Show how far a request is. CommandFailed when it is not there, or about another processor."""
     uuid = _uuid(arguments.uuid)
     records = Records(arguments.metadata, arguments.metadata_conf)
-    records.status()  # the place is the right one
+    status = records.status()
     answer = records.client().container_status(uuid)
     if answer is None:
         raise CommandFailed(
@@ -109,7 +108,14 @@ def run_container_status(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(answer.as_json())
     else:
-        print(f"{answer.status_code.value}: {answer.response_message}")
+        how_far = "" if answer.status_code.is_final else _how_far(status, uuid)
+        print(f"{answer.status_code.value}: {how_far or answer.response_message}")
+
+
+def _how_far(status: Mapping[str, Any], uuid: UUID) -> str:
+    """What a status, which the agent writes once a second, says of a request; empty when nothing."""
+    shown = status.get("requests", [])
+    return next((f"{one['message']}" for one in shown if one.get("uuid") == str(uuid) and one.get("message")), "")
 
 
 def _refuse_unless_done(

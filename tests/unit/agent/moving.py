@@ -71,7 +71,8 @@ def a_new_agent(story: Story, word: OperatorsWord | None = None) -> Desks:
     for query in old.fleet.queries.values():
         planned = events.QueryPlanned(0, query.id, query.run, query.name, query.checkpoint, 0, query.partitions)
         mind = absorb(mind, planned)
-    start = binding.remember(mind.fleet, old.fleet.model, old.fleet.task_locality, story.now_ms, word)
+    model, places = old.fleet.model, old.fleet.task_locality
+    start = binding.remember(mind.fleet, model, places, story.now_ms, word, word.carriers)
     new = Story(mind=Mind(fleet=start, obeyed_version=mind.obeyed_version, saved_word=word), now_ms=story.now_ms)
     new.mind = replace(new.mind, desk=replace(new.mind.desk, begun=word.under_way, done_with=word.done))
     for order in story.orders:

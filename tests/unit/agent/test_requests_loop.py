@@ -22,7 +22,7 @@ from mooring.client import MooringClient
 from mooring.errors import AgentError
 from mooring.metadata import FileMetadataStore, MetadataStore
 from mooring.model import events
-from mooring.placement import STANDBY, ContainerPlacementRequestMessage, StandbyAction, StatusCode
+from mooring.placement import LAST_SEEN, STANDBY, ContainerPlacementRequestMessage, StandbyAction, StatusCode
 from mooring.placement.store import NAMESPACE
 from mooring.testing.probes import wait_until
 from tests.unit.agent.test_loop import Bridge, executors, planned
@@ -36,10 +36,14 @@ class LivingBridge(Bridge):
         super().__init__(*news)
         self.is_over = threading.Event()
         self.polls = 0
+        self.restarted: list[str] = []
 
     def offer(self, version: int) -> None:
         now_ms = time.time_ns() // 1_000_000
         self.picked_up = [events.PlanPickedUp(now_ms, executor, version) for executor in sorted(self.executors)]
+
+    def restart(self, request: str, executor: str, wait_ms: int) -> None:
+        self.restarted.append(executor)
 
     def poll(self, timeout_ms: int) -> list[events.Event]:
         self.polls += 1
@@ -152,6 +156,23 @@ def test_another_attempt_at_the_application_has_other_executors_of_the_same_ids(
     first.end()
     second = start(attempt="2")
     wait_until(lambda: second.copied() == {"0", "1", "2"}, "a plan with all copies", 30)
+
+
+def test_another_attempt_at_the_application_does_not_do_again_what_was_begun(start: Start, tmp_path: Path) -> None:
+    first, client = start(attempt="1"), MooringClient.open(str(tmp_path))
+    uuid = client.place_container("0", LAST_SEEN, "app-1")
+
+    def status_code() -> StatusCode:
+        answer = client.container_status(uuid)
+        assert answer is not None
+        return answer.status_code
+
+    wait_until(lambda: status_code() is StatusCode.IN_PROGRESS, "the restart to be under way", 30)
+    assert len(first.bridge.restarted) == 1
+    first.end()
+    second = start(attempt="2")
+    wait_until(lambda: status_code() is StatusCode.FAILED, "the request to be over", 30)
+    assert second.bridge.restarted == []
 
 
 def test_what_is_stopped_outlives_the_agent_and_ends_with_the_application(start: Start, tmp_path: Path) -> None:

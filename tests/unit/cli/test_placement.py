@@ -127,6 +127,8 @@ def test_status_of_a_request(place, messages, capsys):
     uuid = json.loads(capsys.readouterr().out)["uuid"]
     look = ["container-status", "--metadata", place, "--uuid", uuid, "--processor-id"]
     assert main([*look, "1"]) == 0 and "CREATED: the agent has not seen it yet" in capsys.readouterr().out
+    messages.write_response(only_request(messages).answered(StatusCode.IN_PROGRESS, "looking", 6))
+    assert main([*look, "1"]) == 0 and "IN_PROGRESS: looking" in capsys.readouterr().out
     messages.write_response(only_request(messages).answered(StatusCode.FAILED, "why", 7))
     assert main([*look, "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["responseMessage"] == "why"

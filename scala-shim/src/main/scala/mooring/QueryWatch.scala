@@ -82,6 +82,7 @@ final class QueryWatch(
     Daemon.start(s"mooring-start-${query.id}")(Aside.otherwise("look at a query that starts", ()) {
       val (door, operators) = look.get()
       if (operators.nonEmpty && tellOnce(query.id, run, Some(door), operators)) {
+        synchronized(if (runs.get(query.id) == run) standbys.foreach(_.starts(query.id, run, operators)))
         val hasPlan = placing && table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful && runs.get(query.id) == run)
         if (hasPlan && runs.get(query.id) == run) prefetches.foreach(_.begin(door, operators))
       }
@@ -148,7 +149,6 @@ final class QueryWatch(
     repeated.remove(run)
     planned.remove(run)
     patience.ended(run)
-    standbys.foreach(_.ended(query, run))
     prefetches.foreach(_.ended(run))
     synchronized {
       val isKnown = told.remove(run) != null
@@ -162,6 +162,7 @@ final class QueryWatch(
         }
       }
     }
+    standbys.foreach(_.ended(query, run)) // last: a run that has ended is not begun to be watched any more
   }
 }
 

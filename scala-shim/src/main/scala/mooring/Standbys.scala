@@ -35,9 +35,16 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     }
   }
 
-  /** A run of a query begins, from the state that the batch before has left. */
-  def planned(query: String, run: String, operators: Seq[OperatorFacts]): Unit = {
-    watched.put(query, new Watched(query, run, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
+  /** A run of a query begins, from the state that the batch before has left. It may have no batch for long. */
+  def starts(query: String, run: String, operators: Seq[OperatorFacts]): Unit = watch(query, run, operators)(_.run == run)
+
+  /** Its first batch was planned. */
+  def planned(query: String, run: String, operators: Seq[OperatorFacts]): Unit =
+    watch(query, run, operators)(_.isOf(run, operators.filter(_.stores.nonEmpty)))
+
+  private def watch(query: String, run: String, operators: Seq[OperatorFacts])(isKnown: Watched => Boolean): Unit = {
+    val of = new Watched(query, run, operators.filter(_.stores.nonEmpty).distinctBy(_.id))
+    watched.merge(query, of, (before, now) => if (isKnown(before)) before else now)
     ()
   }
 

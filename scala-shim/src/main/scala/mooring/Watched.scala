@@ -39,6 +39,9 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   @volatile private var held = Set.empty[Place] // of the round whose orders were given last
   @volatile private var comers = Map.empty[Place, Long] // see arrivals -> the version then
 
+  /** Whether it is what this run runs. */
+  def isOf(other: String, its: Seq[OperatorFacts]): Boolean = run == other && operators.toSet == its.toSet
+
   def name: String = door.map(_.name).filter(_.nonEmpty).getOrElse(query.take(8))
 
   /** The first batch of a run has the executors to itself, unless none comes. */
