@@ -75,8 +75,7 @@ def _levels_moved(copies: Copies, only_free: bool) -> bool:
         if not _chain(copies, high, 0, high - 2, only_free):
             continue
         for low in range(min(load), high - 1):
-            while chain := _chain(copies, high, low, low, only_free):
-                _carry_out(copies, chain)
+            while _carry_out(copies, _chain(copies, high, low, low, only_free)):
                 moved = True
     return moved
 
@@ -90,10 +89,22 @@ def _chain(copies: Copies, high: int, least: int, most: int, only_free: bool) ->
     return shortest_chain(starts, _Gifts(copies, only_free), lambda q: least <= load[q] <= most)
 
 
-def _carry_out(copies: Copies, chain: list[Step]) -> None:
-    """From the end of the chain to its start, so that a place is free before it is taken."""
+def _carry_out(copies: Copies, chain: list[Step]) -> bool:
+    """From the end of the chain to its start, so that a place is free before it is taken. Whether it was carried out.
+
+    It is not when there is none, nor when one step is in the way of another. That may be where only free moves are
+    looked for: two copies of a task would go to two processors at one location, and the short way, by which the first
+    goes to where the second would, is not free.
+    """
+    done: list[Step] = []
     for task, p, q in chain:
+        if not copies.admits(task, q, leaving=copies.question.place[p]):
+            for moved, was_on, is_on in reversed(done):
+                copies.move(moved, is_on, was_on)
+            return False
         copies.move(task, p, q)
+        done.append((task, p, q))
+    return bool(done)
 
 
 def _returns(copies: Copies, task: int, p: int) -> bool:
@@ -108,8 +119,7 @@ def _returns(copies: Copies, task: int, p: int) -> bool:
             copies.move(task, p, home)
             return True
         copies.move(task, p, home)
-        if chain := shortest_chain([home], _Gifts(copies, only_free=True), lambda q: load[q] <= load[p]):
-            _carry_out(copies, chain)
+        if _carry_out(copies, shortest_chain([home], _Gifts(copies, only_free=True), lambda q: load[q] <= load[p])):
             return True
         copies.move(task, home, p)
     return False

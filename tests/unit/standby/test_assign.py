@@ -248,3 +248,11 @@ def test_a_processor_that_is_too_light_is_filled_though_nobody_is_too_heavy():
     before = {task: (str((n + 1) % 9),) for n, task in enumerate(active)}
     found = assign(active, places=places, before=before, weights=dict.fromkeys(active, 7))
     assert loads(found)["9"] >= 7
+
+
+def test_no_copy_is_lost_where_two_of_a_task_could_go_to_two_processors_at_one_location():
+    places = {"0": "b", "1": "d", "2": "a", "3": "a", "4": "b", "5": "c"}
+    active = {"t0": "3", "t1": "1", "t2": "3", "t3": "0"}
+    before = {"t0": ("0", "1"), "t1": ("0", "5"), "t2": ("0", "1"), "t3": ("0", "1")}
+    found = assign(active, 3, places, before)
+    assert found.unplaced == () and {len(held) for held in copies_of(found).values()} == {2}
