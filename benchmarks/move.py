@@ -55,7 +55,7 @@ LIGHT = Load("light", rows=400)
 """A batch takes half a second, which chance delays of a tenth of a second are a fifth of."""
 
 STEADY = Load("steady", rows=400, outputs=2000, every_seconds=4)
-"""A batch takes two to three seconds of each four: processors that work, and that keep up with what comes in."""
+"""A batch takes 1.6 to three seconds of each four: processors that work, and that keep up with what comes in."""
 
 APART = Load("apart", rows=400, every_seconds=2, wait_ms=25)
 """A batch takes two seconds, of which most keep no processor: all hosts share them. Tasks run at once."""
