@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,9 +33,8 @@ def idle_since_its_start(directory: Path, conf: Mapping[str, str]) -> Iterator[t
         job = load.submit(cluster, own)
         job.wait_until(lambda: load.status().get("application") == job.application, "a status of the new one", 120)
         job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 60)
-        operator = Operator(cluster, load, job)
-        yield operator, Warm(cluster, load, job)
-        operator.close()
+        with closing(Operator(cluster, load, job)) as operator:
+            yield operator, Warm(cluster, load, job)
         assert load.committed() == committed, "it had no batch until now"
         load.offer_the_rest_and_finish(job)
     load.assert_right()
@@ -53,14 +53,21 @@ def test_copies_of_a_query_without_a_batch_are_made_and_restarted(tmp_path: Path
     with idle_since_its_start(tmp_path, STANDBY) as (here, there):
         there.wait_until_caught_up()
         processor = here.processor_at(HOSTS[1])
-        opened = openings_of_copies(here)
+        partitions = [name.rpartition(" ")[2] for name in here.tasks_of(processor)]
+        opened = {partition: openings_of_copies(here, partition) for partition in partitions}
         answer = here.answer(here.places(f"{processor}-0", LAST_SEEN), feeds=False)
         assert answer.status_code is StatusCode.SUCCEEDED, answer.response_message
-        again = len(here.tasks_of(processor))
-        here.job.wait_until(lambda: openings_of_copies(here) >= opened + again, "the copies to be open again", 60)
+        for partition, before in opened.items():
+            what = f"the copy of partition {partition} to be opened again"
+            here.job.wait_until(partial(is_opened_again, here, partition, before), what, 60)
 
 
-def openings_of_copies(here: Operator) -> int:
-    """How often a copy's RocksDB was opened, by the executors' logs."""
+def is_opened_again(here: Operator, partition: str, before: int) -> bool:
+    return openings_of_copies(here, partition) > before
+
+
+def openings_of_copies(here: Operator, partition: str) -> int:
+    """How often the RocksDB of a copy of this partition was opened, by the executors' logs."""
     logs = (log.read_text(errors="replace") for log in here.cluster.work_dir.rglob("stderr"))
-    return sum("standby of" in line and " Loaded " in line for log in logs for line in log.splitlines())
+    lines = (line for log in logs for line in log.splitlines())
+    return sum(f"/state/0/{partition}: Loaded " in line and "standby of" in line for line in lines)

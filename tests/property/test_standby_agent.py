@@ -125,7 +125,7 @@ class Run:
             self.run_batch()
             restarts = [one for one in self.story.mind.desk.actions if one.phase is Phase.RESTARTING]
             assert all(self.story.now_ms - one.since_ms <= PATIENCE.restart_ms + RESTART_MARGIN_MS for one in restarts)
-            left = 30 if restarts else left - 1
+            left = 30 if restarts and self.story.mind.fleet.is_incomplete else left - 1
         fleet = self.story.mind.fleet
         assert not fleet.let_go, "copies that were let go of are made again"
         at = {id: executor.location for id, executor in fleet.executors.items()}

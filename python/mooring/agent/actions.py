@@ -150,11 +150,12 @@ def _turn_of(desk: Desk, fleet: Fleet, action: Action, turns: Turns) -> Seen | N
         ended = begun.source  # the JVM has given up to end it, or had not heard of it
     if ended is not None or (action.begun is None and moves.is_to_restart(fleet, action)):
         source = processor.last_executor if ended is None else ended
-        if source and turns.is_busy(source):
-            return None
-        what = f"executor {source} ends when no task runs on it"
         if source not in fleet.executors:
             what = f"its executor is gone: another one is waited for at {processor.location}"
+        elif turns.is_busy(source):
+            return None
+        else:
+            what = f"executor {source} ends when no task runs on it"
         return Happening.TURN_TO_RESTART, what, source
     if begun is not None and begun.phase == Phase.SWITCHING.label and now != begun.source:
         return Happening.WAS_SWITCHED, "an agent before this one had switched it", ""

@@ -34,6 +34,7 @@ from mooring.drain import RunningQuery, parse_order
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
 from mooring.model import JobModel, events, orders
+from mooring.placement.lifecycle import Phase
 from mooring.settings import Settings
 
 LONGEST_POLL_MS = 1_000
@@ -277,7 +278,8 @@ class Agent:
 
         Of that the drained hosts, and where standbys and spare processors are, so that a restart on the same hosts
         undoes no move; when this driver has taken over from another one also which standbys are stopped. Its executors
-        are gone, and so are requests for it. Those that an earlier attempt at this application had begun have failed.
+        are gone, and so are requests for it. Where an earlier attempt at this application had given a processor another
+        executor, or begun to, that is not done again; what else it had begun is taken up anew.
         """
         fleet = self._mind.fleet
         if (found.word.application, found.word.attempt) == (fleet.application, fleet.attempt):
@@ -285,7 +287,8 @@ class Agent:
         takes_over = self._memory is not None and self._memory.takes_over
         stopped = found.word.stopped if takes_over else frozenset()
         word = found.word
-        begun = dict.fromkeys(word.under_way, OF_ANOTHER_ATTEMPT)
+        labels = (Phase.RESTARTING.label, Phase.SWITCHING.label)
+        begun = {uuid: OF_ANOTHER_ATTEMPT for uuid, begun in word.under_way.items() if begun.phase in labels}
         done = {**begun, **word.done} if word.application == fleet.application else {}
         return OperatorsWord(stopped=stopped, spare=word.spare, drained=word.drained, pinned=word.pinned, done=done)
 

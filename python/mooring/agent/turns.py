@@ -49,6 +49,8 @@ class Turns:
                 self.add(action)
             elif action.begun is not None:
                 self._put(self._begun, action)
+                if action.begun.phase != Phase.RESTARTING.label:
+                    self._busy |= {action.begun.source, action.begun.executor} - {""}
 
     def is_about(self, fleet: Fleet) -> bool:
         """Whether it still holds for this fleet."""
@@ -75,7 +77,7 @@ class Turns:
         return replace(action, beside=action.beside | processors, sharing=action.sharing | sharing)
 
     def is_busy(self, executor: str) -> bool:
-        """Whether a processor is on its way to that executor, or has it for a refuge."""
+        """Whether a processor is on its way to that executor, or has it for a refuge, or was before the agent died."""
         return executor in self._busy
 
     def _put(self, there: _Concerned, action: Action) -> None:

@@ -92,6 +92,46 @@ def test_a_processor_that_has_lost_its_executor_is_restarted_by_waiting_for_anot
     assert desks.changes(asked) == DONE and restarts(desks) == []
 
 
+def test_a_restart_waits_for_no_executor_that_is_lost() -> None:
+    desks = Desks(running(partitions=4, executors=FOUR))
+    desks.places("1", "a")
+    desks.is_read()
+    desks.warms_up()
+    desks.runs_a_batch()
+    away = desks.places("1", "c", at_ms=2)
+    desks.is_read()
+    desks.begins_a_batch()
+    desks.story.dies("1")
+    desks.after()
+    assert desks.changes(away) == DONE[:2], "it is at c now, and its first batch there has not ended"
+    restart = desks.places("0", LAST_SEEN, at_ms=3)
+    desks.is_read()
+    assert desks.changes(restart) == DONE[:2] and desks.changes(away) == DONE[:2]
+    desks.story.joins("7@a")
+    desks.after()
+    assert desks.changes(restart) == DONE
+
+
+def test_after_the_agent_died_no_executor_is_ended_to_which_a_standby_was_on_its_way() -> None:
+    desks = Desks(running(partitions=4, executors=("1@a", "2@b", "3@c", "4@d", "5@e", "6@f"), factor=2))
+    desks.warms_up()
+    apart = next(id for id in "123" if id not in sharing(desks, "0") and not set(sharing(desks, id)) & {"0"})
+    end, place = desks.story.mind.fleet.executor_of[apart], desks.story.mind.fleet.places[apart]
+    copies = desks.places("0-0", place, at_ms=2)
+    desks.is_read()
+    restart = desks.places(apart, LAST_SEEN, at_ms=1)
+    desks.is_read()
+    assert desks.changes(copies) == DONE[:2] and desks.changes(restart) == DONE[:1]
+    requests, responses = desks.requests, desks.responses
+    desks = a_new_agent(desks.story)
+    desks.requests, desks.responses = requests, responses
+    desks.is_read()
+    assert restarts(desks) == []
+    desks.warms_up()
+    desks.after()
+    assert desks.changes(copies)[-1:] == DONE[-1:] and restarts(desks) == [end]
+
+
 def test_what_a_request_is_about_outlives_the_agent() -> None:
     desks = warm_on_four(2)
     asked = desks.places("0", LAST_SEEN)

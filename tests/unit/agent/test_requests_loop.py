@@ -175,6 +175,23 @@ def test_another_attempt_at_the_application_does_not_do_again_what_was_begun(sta
     assert second.bridge.restarted == []
 
 
+def test_another_attempt_at_the_application_goes_on_emptying_a_host(start: Start, tmp_path: Path) -> None:
+    first, client = start(attempt="1"), MooringClient.open(str(tmp_path))
+    host = client.status()["processors"][0]["location"]
+    uuid = client.drain_host(host, "app-1")
+
+    def status_code() -> StatusCode:
+        answer = client.container_status(uuid)
+        assert answer is not None
+        return answer.status_code
+
+    wait_until(lambda: status_code() is StatusCode.IN_PROGRESS, "the host to be emptied", 30)
+    first.end()
+    start(attempt="2")
+    wait_until(lambda: status_code().is_final, "the request to be over", 30)
+    assert status_code() is StatusCode.SUCCEEDED
+
+
 def test_what_is_stopped_outlives_the_agent_and_ends_with_the_application(start: Start, tmp_path: Path) -> None:
     first = start()
     client = MooringClient.open(str(tmp_path))

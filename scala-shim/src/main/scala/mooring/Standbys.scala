@@ -39,8 +39,10 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   def starts(query: String, run: String, operators: Seq[OperatorFacts]): Unit = watch(query, run, operators)(_.run == run)
 
   /** Its first batch was planned. */
-  def planned(query: String, run: String, operators: Seq[OperatorFacts]): Unit =
+  def planned(query: String, run: String, operators: Seq[OperatorFacts]): Unit = {
     watch(query, run, operators)(_.isOf(run, operators.filter(_.stores.nonEmpty)))
+    Option(watched.get(query)).foreach(_.begins())
+  }
 
   private def watch(query: String, run: String, operators: Seq[OperatorFacts])(isKnown: Watched => Boolean): Unit = {
     val of = new Watched(query, run, operators.filter(_.stores.nonEmpty).distinctBy(_.id))

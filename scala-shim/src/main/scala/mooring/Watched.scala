@@ -11,7 +11,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   type Place = (Int, Executor) // of a copy: whose it is, and who holds it
 
   private val door = StreamDoors.query(query)
-  private val began = System.nanoTime()
+  @volatile private var began = System.nanoTime()
   @volatile var isOver = false
   @volatile private var version: Long = operators.headOption.fold(-1L)(_.batch).max(0)
   @volatile private var hasCommitted = false
@@ -38,6 +38,9 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   // Written by that thread alone, the second one first.
   @volatile private var held = Set.empty[Place] // of the round whose orders were given last
   @volatile private var comers = Map.empty[Place, Long] // see arrivals -> the version then
+
+  /** Its first batch is about to begin: it may be long after the run has. */
+  def begins(): Unit = began = System.nanoTime()
 
   /** Whether it is what this run runs. */
   def isOf(other: String, its: Seq[OperatorFacts]): Boolean = run == other && operators.toSet == its.toSet
@@ -84,7 +87,7 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
     val isLate = changedAt.exists(clock - _ > Watched.ChangeNanos)
     val isForNext = age > Watched.PauseNanos && (isCommit || isOverdue || isLate)
-    if (version > 0 && (offered.isEmpty || isForNext || isCommit && mayBeOpened(now))) {
+    if (isDue && (offered.isEmpty || isForNext || isCommit && mayBeOpened(now))) {
       placed = now
       changedAt = None
       offered = Some(Round(version, Watched.rounds.incrementAndGet()))
