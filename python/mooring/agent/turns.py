@@ -73,7 +73,7 @@ class Turns:
         if action.request.host_action is not None:
             return action
         processors = self._processors(action)
-        sharing = frozenset[str]().union(*(self._sharing.get(id, ()) for id in processors))
+        sharing = self._sharing_with(processors)
         return replace(action, beside=action.beside | processors, sharing=action.sharing | sharing)
 
     def is_busy(self, executor: str) -> bool:
@@ -87,9 +87,11 @@ class Turns:
         processors = self._processors(action)
         there.processors |= processors | action.beside
         copies = there.copies if action.request.standby is None else there.copies_of_standbys
-        copies |= action.sharing
-        for id in processors:
-            copies |= self._sharing.get(id, set())
+        copies |= action.sharing | self._sharing_with(processors)
+
+    def _sharing_with(self, processors: Iterable[str]) -> frozenset[str]:
+        """Those that have copies of these processors' tasks, and of whose tasks these have some."""
+        return frozenset[str]().union(*(self._sharing.get(id, ()) for id in processors))
 
     def _waits_for(self, there: _Concerned, action: Action) -> bool:
         if action.request.host_action is not None:

@@ -8,7 +8,16 @@ from mooring.model.orders import Say
 from mooring.placement import LAST_SEEN
 from tests.unit.agent.builders import TIMING, running
 from tests.unit.agent.desks import Desks
-from tests.unit.agent.moving import DONE, FOUR, a_new_agent, kept_word, restarts, warm_on_four, where
+from tests.unit.agent.moving import (
+    DONE,
+    FOUR,
+    a_new_agent,
+    kept_word,
+    restarts,
+    two_on_one_executor,
+    warm_on_four,
+    where,
+)
 
 LONG_MS = 3 * TIMING.rebind_timeout_ms
 
@@ -36,11 +45,7 @@ def test_who_shares_copies_waits_until_the_successor_has_come() -> None:
 
 
 def test_another_one_of_the_same_executor_waits_until_the_successor_has_come() -> None:
-    desks = Desks(running(partitions=4, executors=FOUR))
-    desks.places("1", "a")
-    desks.is_read()
-    desks.warms_up()
-    desks.runs_a_batch()
+    desks = two_on_one_executor()
     restart, away = desks.places("0", LAST_SEEN, at_ms=2), desks.places("1", "c", at_ms=3)
     desks.is_read()
     desks.story.dies("1")
@@ -56,11 +61,7 @@ def test_another_one_of_the_same_executor_waits_until_the_successor_has_come() -
 
 @pytest.mark.parametrize("has_new_agent", [False, True])
 def test_all_of_the_executor_are_waited_for_as_long_as_the_request(has_new_agent: bool) -> None:
-    desks = Desks(running(partitions=4, executors=FOUR))
-    desks.places("1", "a")
-    desks.is_read()
-    desks.warms_up()
-    desks.runs_a_batch()
+    desks = two_on_one_executor()
     asked = desks.places("0", LAST_SEEN, at_ms=2, expiry_ms=LONG_MS)
     desks.is_read()
     desks.story.dies("1")
@@ -93,11 +94,7 @@ def test_a_processor_that_has_lost_its_executor_is_restarted_by_waiting_for_anot
 
 
 def test_a_restart_waits_for_no_executor_that_is_lost() -> None:
-    desks = Desks(running(partitions=4, executors=FOUR))
-    desks.places("1", "a")
-    desks.is_read()
-    desks.warms_up()
-    desks.runs_a_batch()
+    desks = two_on_one_executor()
     away = desks.places("1", "c", at_ms=2)
     desks.is_read()
     desks.begins_a_batch()

@@ -14,6 +14,7 @@ from tests.unit.agent.moving import (
     FAILED,
     FOUR,
     restarts,
+    two_on_one_executor,
     warm_on_four,
     where,
 )
@@ -225,11 +226,7 @@ def test_a_restart_is_waited_for_longer_than_processors_are_otherwise(desks: Des
 
 
 def test_a_restart_waits_for_what_others_on_its_executor_are_about() -> None:
-    desks = Desks(running(partitions=4, executors=FOUR))
-    desks.places("1", "a")
-    desks.is_read()
-    desks.warms_up()
-    desks.runs_a_batch()
+    desks = two_on_one_executor()
     assert where(desks, "1") == {"1"}, "two processors are on executor 1 now"
     away = desks.places("1", "c", at_ms=2)
     desks.is_read()
