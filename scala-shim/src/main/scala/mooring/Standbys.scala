@@ -36,17 +36,17 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   }
 
   /** A run of a query begins, from the state that the batch before has left. It may have no batch for long. */
-  def starts(query: String, run: String, operators: Seq[OperatorFacts]): Unit = watch(query, run, operators)(_.run == run)
+  def starts(query: String, run: String, operators: Seq[OperatorFacts]): Unit = watch(query, run, operators)(_.run == _.run)
 
   /** Its first batch was planned. */
   def planned(query: String, run: String, operators: Seq[OperatorFacts]): Unit = {
-    watch(query, run, operators)(_.isOf(run, operators.filter(_.stores.nonEmpty)))
+    watch(query, run, operators)(_.isLike(_))
     Option(watched.get(query)).foreach(_.begins())
   }
 
-  private def watch(query: String, run: String, operators: Seq[OperatorFacts])(isKnown: Watched => Boolean): Unit = {
+  private def watch(query: String, run: String, operators: Seq[OperatorFacts])(isKnown: (Watched, Watched) => Boolean): Unit = {
     val of = new Watched(query, run, operators.filter(_.stores.nonEmpty).distinctBy(_.id))
-    watched.merge(query, of, (before, now) => if (isKnown(before)) before else now)
+    watched.merge(query, of, (before, now) => if (isKnown(before, now)) before else now)
     ()
   }
 

@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicLong
 import org.apache.spark.sql.execution.streaming.state.mooring.{CheckpointAccess, KeyCounts, OpenStores, OperatorFacts, StreamDoors}
 
 /** One run of a query that has standbys: which versions it has committed, and how the copies of them stand. */
-private final class Watched(val query: String, val run: String, operators: Seq[OperatorFacts]) {
+private final class Watched(val query: String, val run: String, private val operators: Seq[OperatorFacts]) {
   type Executor = (String, String) // id, host
   type Place = (Int, Executor) // of a copy: whose it is, and who holds it
 
@@ -42,8 +42,8 @@ private final class Watched(val query: String, val run: String, operators: Seq[O
   /** Its first batch is about to begin: it may be long after the run has. */
   def begins(): Unit = began = System.nanoTime()
 
-  /** Whether it is what this run runs. */
-  def isOf(other: String, its: Seq[OperatorFacts]): Boolean = run == other && operators.toSet == its.toSet
+  /** Whether they are of one run, and of the same operators. */
+  def isLike(other: Watched): Boolean = run == other.run && operators.toSet == other.operators.toSet
 
   def name: String = door.map(_.name).filter(_.nonEmpty).getOrElse(query.take(8))
 
