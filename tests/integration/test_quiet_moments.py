@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.copied_store import DOORS, scala_object, scala_session
+from tests.integration.copied_store import DOORS, Store, scala_object, scala_session
 from tests.integration.sleeping import Job
 
 
 @pytest.fixture(scope="module")
 def session(jvm: Any) -> Iterator[Any]:
-    with scala_session(jvm, "moments", {}) as session:
+    changelogs = {
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    }
+    with scala_session(jvm, "moments", changelogs) as session:
         yield session
 
 
@@ -31,6 +37,18 @@ def test_where_tasks_run_all_the_time_it_is_not_waited_for(jvm: Any, session: An
         _await_one(jvm)
     assert not job.has_slept()
     job.join()
+
+
+def test_a_snapshot_is_uploaded_when_a_task_of_some_seconds_has_ended(jvm: Any, session: Any, tmp_path: Path) -> None:
+    with closing(Store(jvm, session, tmp_path)) as store:
+        store.commit_until(2)
+        store.copy(1)
+        store.owner_is_the_copy()  # Mooring's own instance
+        store.commit(with_snapshot=True)
+        job = Job(jvm, session, 2_500)
+        store.upload_snapshot()
+        assert job.has_slept() and store.snapshots() == [3]
+        job.join()
 
 
 def _await_one(jvm: Any) -> None:

@@ -361,10 +361,10 @@ private class RocksDBDoor(
     }
   }
 
-  /** Of all stores of an executor it comes at once, mostly in the middle of a batch: it waits a little for that to end. */
+  /** Of all stores of an executor it comes at once, mostly in the middle of a batch: it waits for that to end, for a while. */
   override def doMaintenance(): Unit =
     try {
-      QuietMoments.await()
+      RocksDBDoor.patience.await(isWanted = true, hasCommitted = true)
       super.doMaintenance()
     } catch {
       case _: InterruptedException => Thread.currentThread().interrupt() // its threads are ended: Spark looks for that
@@ -385,6 +385,9 @@ private class RocksDBDoor(
 private final case class Position(version: Long, id: Option[String], changes: Long, families: Map[Short, String])
 
 private object RocksDBDoor {
+  /** Of the maintenance of all stores: what it uploads takes a good part of a second, from a batch of a few seconds. */
+  val patience = new Patience(longestMs = 5000)
+
   def taskIsKilled: Boolean = Option(TaskContext.get()).exists(_.isInterrupted())
 
   /** Of 0 until `every`. Multiplied by the golden ratio, those that one host has, each tenth say, mostly lie evenly apart. */
