@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from mooring.agent import host_control, moves, standby_control, standby_moves
+from mooring.agent import host_control, moves, restarts, standby_control, standby_moves
 from mooring.agent.copies import all_copies, bringing_ms
 from mooring.agent.fleet import Fleet
 from mooring.agent.moves import PATIENCE, Patience, Seen
@@ -93,7 +93,7 @@ def _seen(desk: Desk, fleet: Fleet, action: Action, turns: Turns, view: View) ->
         case Phase.SWITCHING:
             return moves.switched(fleet, action, view.patience, view.obeyed, view.now_ms)
         case Phase.RESTARTING:
-            return moves.restarted(fleet, action, view.patience, view.now_ms)
+            return restarts.restarted(fleet, action, view.patience, view.now_ms)
         case Phase.EMPTYING | Phase.OPENING:
             warm_by_ms = action.since_ms + view.patience.warm_up_ms + bringing_ms(fleet, all_copies(fleet))
             found = host_control.outcome(
@@ -148,7 +148,7 @@ def _turn_of(desk: Desk, fleet: Fleet, action: Action, turns: Turns) -> Seen | N
     ended = fleet.restarts.get(str(action.request.uuid))  # by an agent before this one
     if ended is None and begun is not None and begun.phase == Phase.RESTARTING.label:
         ended = begun.source  # the JVM has given up to end it, or had not heard of it
-    if ended is not None or (action.begun is None and moves.is_to_restart(fleet, action)):
+    if ended is not None or (action.begun is None and restarts.is_to_restart(fleet, action)):
         source = processor.last_executor if ended is None else ended
         if source not in fleet.executors:
             what = f"its executor is gone: another one is waited for at {processor.location}"
@@ -187,7 +187,7 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
         match action.phase:
             case Phase.RESTARTING:
                 action = replace(action, source=executor)
-                restart = RestartExecutor(str(action.request.uuid), executor, moves.most_idle_wait_ms(action))
+                restart = RestartExecutor(str(action.request.uuid), executor, restarts.most_idle_wait_ms(action))
                 orders = [restart] if executor in fleet.executors else []
             case Phase.RESERVING:
                 action = replace(action, source=executor)
@@ -228,7 +228,7 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
     if action.phase in _OVER:
         begins = [] if before is not Phase.WAITING else [in_progress(action, now_ms)]
         desk, answers = desk.done(action, message, now_ms)
-        fleet = moves.without_ended_restarts(fleet, desk, action)
+        fleet = restarts.without_ended_restarts(fleet, desk, action)
         return desk, fleet, [*begins, *answers, *says]
     says.append(Say(f"request {action.request.uuid} ({action.in_words}): {message}"))
     changed = [] if action.phase.status is before.status else [action.answered(message, now_ms)]

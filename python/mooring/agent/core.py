@@ -17,9 +17,9 @@ from mooring.agent.copies import wanted_copies, with_seen_copies, without_gone_c
 from mooring.agent.drains import Drainage, is_about_drains
 from mooring.agent.drains import advanced as drains_advanced
 from mooring.agent.fleet import Executor, Fleet, Query
-from mooring.agent.moves import waited_for
 from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
 from mooring.agent.requests import Answer, Desk, RemoveMessages, heard
+from mooring.agent.restarts import waited_for
 from mooring.agent.rows import plan_rows
 from mooring.agent.steps import is_held_up, is_settled
 from mooring.agent.takeover import taken_over, with_failovers_counted

@@ -1,4 +1,4 @@
-"""Moving a processor to another executor, and restarting it where it is.
+"""Moving a processor to another executor.
 
 Pure. A move reserves an executor, warms the processor's tasks up there while they run on at the source, switches at a
 batch edge, and is done when a batch of each query has run there. Until then the source is the first refuge, and where
@@ -21,7 +21,7 @@ from mooring.agent.requests import Action, Desk
 from mooring.agent.rows import loads_of
 from mooring.agent.steps import IDLE_MS
 from mooring.model import natural_order
-from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY
+from mooring.placement import ANY_HOST, STANDBY
 from mooring.placement.lifecycle import Happening, Phase
 
 TROUBLE_MS: Final = 60_000
@@ -29,12 +29,6 @@ TROUBLE_MS: Final = 60_000
 
 CATCH_UP_MS: Final = 10_000
 """For how long all copies have to be seen caught up at once; then a version may be missing, which is fetched."""
-
-MOST_WAIT_FOR_IDLE_MS: Final = 60_000
-"""For how long the JVM waits for a moment at which no task runs on an executor that is to end."""
-
-RESTART_MARGIN_MS: Final = 3_000
-"""How long after the JVM has given up to end an executor that is believed."""
 
 Seen = tuple[Happening, str, str]
 """What has happened, in words, and the executor it is about."""
@@ -51,12 +45,6 @@ class Patience:
 
 
 PATIENCE: Final = Patience()
-
-
-def is_to_restart(fleet: Fleet, action: Action) -> bool:
-    """Whether it is done by a restart: the destination is the processor's place, or it has no tasks that could move."""
-    here = fleet.processors[action.request.processor_id].location
-    return not fleet.has_host_affinity or action.request.destination_host in (LAST_SEEN, here)
 
 
 def reserved(
@@ -155,33 +143,6 @@ def switched(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_
     return None
 
 
-def most_idle_wait_ms(action: Action) -> int:
-    """For how long the JVM looks for a moment at which it may end the executor."""
-    expiry_ms = action.request.request_expiry_ms
-    return MOST_WAIT_FOR_IDLE_MS if expiry_ms is None else min(MOST_WAIT_FOR_IDLE_MS, expiry_ms)
-
-
-def restarted(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
-    """What has come of the restart: an executor that comes too late is of no use to who wanted it in time."""
-    id = action.request.processor_id
-    now = fleet.processors[id].executor
-    wait = action.request.request_expiry_ms
-    wait = patience.restart_ms if wait is None else wait
-    if now is not None and now != action.source:
-        where = f"processor {id} is on executor {now} at {fleet.processors[id].location}"
-        if now_ms > action.since_ms + wait:
-            return Happening.EXPIRED, f"{where}, but was not within {wait} ms", ""
-        return Happening.CAME_BACK, where, now
-    if now is not None and action.is_given_up:
-        tried_ms = most_idle_wait_ms(action)
-        return Happening.EXPIRED, f"executor {now} could not be ended within {tried_ms} ms: it runs on", ""
-    if now_ms < action.since_ms + wait + (0 if now is None else RESTART_MARGIN_MS):
-        return None
-    if now is not None:
-        return Happening.EXPIRED, f"executor {now} did not end within {wait} ms: it runs on", ""
-    return Happening.EXPIRED, f"no executor has come for processor {id} within {wait} ms; its tasks run elsewhere", ""
-
-
 def cold_tasks(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) -> list[str]:
     """The processor's tasks whose copy has not caught up there, in natural order; one host's executors share files."""
     if destination.location == fleet.processors[id].location:
@@ -204,37 +165,6 @@ def on_its_way(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet
     """With the tasks warming up at the destination, or there already."""
     move = Move(action.source, action.executor, is_switched)
     return replace(fleet, moves={**fleet.moves, action.request.processor_id: move})
-
-
-def without_ended_restarts(fleet: Fleet, desk: Desk, over: Action) -> Fleet:
-    """With no executor that ended for a request that is over: the desk has those that are not.
-
-    One that did not end works on. But where its successor came first it is to end still, until Spark has ended it or
-    the JVM has given that up.
-    """
-    under_way = {str(action.request.uuid) for action in desk.actions}
-    failed = str(over.request.uuid) if over.phase is Phase.FAILED else None
-
-    def is_to_end(request: str, executor: str) -> bool:
-        return request in under_way or (executor in fleet.executors and request != failed)
-
-    return replace(fleet, restarts={request: one for request, one in fleet.restarts.items() if is_to_end(request, one)})
-
-
-def being_restarted(desk: Desk) -> frozenset[str]:
-    """The executors that end, or have ended, for a request that is not over: their processors are waited for."""
-    return frozenset(a.source for a in desk.actions if a.phase is Phase.RESTARTING and a.source)
-
-
-def waited_for(desk: Desk) -> frozenset[str]:
-    """The processors of executors that end, or have ended, for a request that is not over: they are not given up."""
-    acting = [action.beside for action in desk.actions if action.phase is Phase.RESTARTING]
-    begun = [  # by an agent before this one
-        begun.beside
-        for uuid, begun in desk.begun.items()
-        if begun.phase == Phase.RESTARTING.label and uuid not in desk.done_with
-    ]
-    return frozenset[str]().union(*acting, *begun)
 
 
 def arrived(fleet: Fleet, action: Action) -> Fleet:
@@ -298,7 +228,7 @@ def executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
         open = {executor.location for executor in fleet.executors.values()} - copies.keys()
     else:
         open = {destination}
-    ending = {*being_restarted(desk), *fleet.restarts.values()}
+    ending = {*desk.being_restarted, *fleet.restarts.values()}
     closed = ending | {fleet.processors[id].executor}
     open -= fleet.drained
     able = [e for e in fleet.executors.values() if e.location in open and e.id not in closed]

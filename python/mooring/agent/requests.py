@@ -158,6 +158,11 @@ class Desk:
         uuid = action.request.uuid
         return replace(self, actions=tuple(action if a.request.uuid == uuid else a for a in self.actions))
 
+    @property
+    def being_restarted(self) -> frozenset[str]:
+        """The executors that end, or have ended, for a request that is not over: their processors are waited for."""
+        return frozenset(a.source for a in self.actions if a.phase is Phase.RESTARTING and a.source)
+
     def with_restart_given_up(self, request: str) -> Desk:
         """With what the JVM says of a request: that it could not end the executor."""
         given_up = (replace(a, is_given_up=a.is_given_up or str(a.request.uuid) == request) for a in self.actions)

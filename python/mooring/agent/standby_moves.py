@@ -137,7 +137,7 @@ def _cold_copies(fleet: Fleet, held: Mapping[str, str], most_lag: int) -> list[s
 def executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
     """An executor at the destination that may hold copies, the one with the fewest."""
     standby, destination = action.request.processor_id, action.request.destination_host
-    ending = {*moves.being_restarted(desk), *fleet.restarts.values()}
+    ending = {*desk.being_restarted, *fleet.restarts.values()}
     able = {id: fleet.executor_of[id] for id in fleet.may_hold_copies if fleet.executor_of[id] not in ending}
     closed = {fleet.places[fleet.base_of(standby)], *places_of_replicas(fleet, standby, others=True)}
     here = places_of_replicas(fleet, standby).keys()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from mooring.agent import moves
+from mooring.agent import restarts
 from mooring.agent.fleet import Fleet
 from mooring.agent.requests import Action
 from mooring.placement import HostAction
@@ -115,7 +115,7 @@ class Turns:
         request, fleet = action.request, self._fleet
         if action.is_under_way or request.standby is not None or request.processor_id not in fleet.processors:
             return ""
-        return fleet.processors[request.processor_id].last_executor if moves.is_to_restart(fleet, action) else ""
+        return fleet.processors[request.processor_id].last_executor if restarts.is_to_restart(fleet, action) else ""
 
 
 def _sharing(fleet: Fleet) -> dict[str, set[str]]:

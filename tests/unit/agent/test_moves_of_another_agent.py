@@ -9,7 +9,8 @@ import pytest
 from mooring.agent import binding
 from mooring.agent.core import Mind, absorb
 from mooring.agent.fleet import Fleet
-from mooring.agent.moves import PATIENCE, RESTART_MARGIN_MS
+from mooring.agent.moves import PATIENCE
+from mooring.agent.restarts import RESTART_MARGIN_MS
 from mooring.agent.word import OperatorsWord
 from mooring.model import events
 from mooring.model.orders import RestartExecutor
