@@ -43,6 +43,22 @@ def test_a_standby_arrives_though_its_source_dies_and_its_processor_waits_for_th
         here.close()
 
 
+def test_all_are_restarted_one_after_the_other_and_each_task_falls_to_a_warm_copy(tmp_path: Path) -> None:
+    with warm(tmp_path, files=60) as there:
+        here = Operator(there.cluster, there.load, there.job)
+        before = {id: here.executor_of(id) for id in map(here.processor_at, HOSTS)}
+        asked = [here.places(id, LAST_SEEN) for id in before]
+        for uuid in asked:
+            here.succeeds(uuid)
+        assert all(here.executor_of(id) != executor for id, executor in before.items())
+        to_copies, to_any = there.failovers()
+        assert to_copies >= 8 and to_any == 0, "each of eight tasks was on one that ended, and had a copy then"
+        there.wait_until_settled(3)
+        there.load.feed(there.job)
+        there.wait_until_caught_up()
+        here.close()
+
+
 def test_a_host_with_copies_is_emptied_by_the_command_though_the_agent_dies_and_refills(tmp_path: Path) -> None:
     with warm(tmp_path, files=36) as there:
         here = Operator(there.cluster, there.load, there.job)

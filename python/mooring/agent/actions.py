@@ -92,6 +92,8 @@ def _seen(desk: Desk, fleet: Fleet, action: Action, turns: Turns, view: View) ->
             return moves.warmed_up(fleet, action, view.patience, view.now_ms)
         case Phase.SWITCHING:
             return moves.switched(fleet, action, view.patience, view.obeyed, view.now_ms)
+        case Phase.AWAITING_COPIES:
+            return restarts.covered(fleet, action, view.now_ms)
         case Phase.RESTARTING:
             return restarts.restarted(fleet, action, view.patience, view.now_ms)
         case Phase.EMPTYING | Phase.OPENING:
@@ -134,7 +136,8 @@ def _turn_of(desk: Desk, fleet: Fleet, action: Action, turns: Turns) -> Seen | N
         return None
     if _was_begun_with_another(fleet, action):
         return Happening.NOT_POSSIBLE_ANY_MORE, "it was begun before, and the processor is on neither executor now", ""
-    refused = None if action.begun else refusal(fleet, action.request)
+    begun = None if restarts.had_ended_nothing(action.begun) else action.begun
+    refused = None if begun else refusal(fleet, action.request)
     if refused is not None:
         return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
     if action.request.standby is not None:
@@ -143,20 +146,16 @@ def _turn_of(desk: Desk, fleet: Fleet, action: Action, turns: Turns) -> Seen | N
         return (*host_control.turn(action), "")
     if _is_of_a_standby(fleet, action):
         return standby_moves.turn(fleet, action)
-    processor, begun = fleet.processors[action.request.processor_id], action.begun
+    processor = fleet.processors[action.request.processor_id]
     now = processor.executor or ""
     ended = fleet.restarts.get(str(action.request.uuid))  # by an agent before this one
     if ended is None and begun is not None and begun.phase == Phase.RESTARTING.label:
         ended = begun.source  # the JVM has given up to end it, or had not heard of it
-    if ended is not None or (action.begun is None and restarts.is_to_restart(fleet, action)):
+    if ended is not None or (begun is None and restarts.is_to_restart(fleet, action)):
         source = processor.last_executor if ended is None else ended
-        if source not in fleet.executors:
-            what = f"its executor is gone: another one is waited for at {processor.location}"
-        elif turns.is_busy(source):
+        if source in fleet.executors and turns.is_busy(source):
             return None
-        else:
-            what = f"executor {source} ends when no task runs on it"
-        return Happening.TURN_TO_RESTART, what, source
+        return restarts.turn(fleet, processor, source, has_begun=ended is not None)
     if begun is not None and begun.phase == Phase.SWITCHING.label and now != begun.source:
         return Happening.WAS_SWITCHED, "an agent before this one had switched it", ""
     source = begun.source if begun else now  # it may be switched anew: that plan was not kept
@@ -189,7 +188,7 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
                 action = replace(action, source=executor)
                 restart = RestartExecutor(str(action.request.uuid), executor, restarts.most_idle_wait_ms(action))
                 orders = [restart] if executor in fleet.executors else []
-            case Phase.RESERVING:
+            case Phase.RESERVING | Phase.AWAITING_COPIES:
                 action = replace(action, source=executor)
             case Phase.WARMING_UP:
                 action = replace(action, executor=executor)

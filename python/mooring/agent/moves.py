@@ -77,7 +77,7 @@ def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
         what = f"host {destination.location} is drained meanwhile: the source was not touched"
         return Happening.NOT_POSSIBLE_ANY_MORE, what, ""
     if fleet.processors[id].executor is None:
-        if fleet.replication_factor > 1 and next(_tasks(fleet, id), None) is None:
+        if fleet.replication_factor > 1 and next(tasks_of(fleet, id), None) is None:
             what = "the source was lost: its tasks run where their copies are"
             return Happening.NOT_POSSIBLE_ANY_MORE, what, ""
         return Happening.SOURCE_LOST, f"the source was lost: the tasks run on executor {destination.id} now", ""
@@ -94,7 +94,7 @@ def never_warm(
 ) -> tuple[Happening, str] | None:
     """Why these copies of processor `id` are waited for no longer; None while they are."""
     here, waited_ms = _executors_at(fleet, destination), now_ms - action.since_ms
-    for name, query, partition in _tasks(fleet, id):
+    for name, query, partition in tasks_of(fleet, id):
         trouble = trouble_at(fleet, query, partition, here, TROUBLE_MS) if name in cold else ""
         if trouble and waited_ms >= TROUBLE_MS:  # else it may be that of an earlier request
             return Happening.CAN_NOT_WARM_UP, f"no copy of {name} can be made at {destination.location} ({trouble})"
@@ -107,7 +107,7 @@ def never_warm(
 
 def warming_up_ms(fleet: Fleet, id: str, destination: Executor, patience: Patience) -> int:
     """For how long the state of the processor's tasks is waited for there: the more of it, the longer."""
-    return patience.warm_up_ms + bringing_ms(fleet, [(name, destination.id) for name, *_ in _tasks(fleet, id)])
+    return patience.warm_up_ms + bringing_ms(fleet, [(name, destination.id) for name, *_ in tasks_of(fleet, id)])
 
 
 def progress(fleet: Fleet, action: Action) -> str:
@@ -116,7 +116,7 @@ def progress(fleet: Fleet, action: Action) -> str:
     if action.phase is not Phase.WARMING_UP or destination is None:
         return action.phase.label
     id = fleet.base_of(action.request.processor_id)
-    all_of_them = len(list(_tasks(fleet, id)))
+    all_of_them = len(list(tasks_of(fleet, id)))
     cold = len(cold_tasks(fleet, id, destination))
     return f"{action.phase.label}: {all_of_them - cold} of {all_of_them} tasks' state is on executor {destination.id}"
 
@@ -150,7 +150,7 @@ def cold_tasks(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) 
     here = _executors_at(fleet, destination)
     cold = [
         name
-        for name, query, partition in _tasks(fleet, id)
+        for name, query, partition in tasks_of(fleet, id)
         if fleet.queries[query].has_rocksdb and not is_warm_at(fleet, query, partition, here, most_lag)
     ]
     return sorted(cold, key=natural_order)
@@ -182,7 +182,7 @@ def switch(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
     id = action.request.processor_id
     moves = {**fleet.moves, id: Move(action.source, action.executor, is_switched=True)}
     has_lent = fleet.replication_factor > 1 and fleet.processors[id].executor is None
-    is_to_work = next(_tasks(fleet, id), None) is None
+    is_to_work = next(tasks_of(fleet, id), None) is None
     switched, told = _carried_by(replace(fleet, moves=moves), id, fleet.executors[action.executor])
     return (ask_for_regrouping(switched, action.since_ms) if has_lent or is_to_work else switched), told
 
@@ -251,7 +251,7 @@ def _loads(desk: Desk, fleet: Fleet) -> dict[str, int]:
     return loads
 
 
-def _tasks(fleet: Fleet, id: str) -> Iterator[tuple[str, str, int]]:
+def tasks_of(fleet: Fleet, id: str) -> Iterator[tuple[str, str, int]]:
     """The processor's tasks of queries that run: name, query, partition."""
     by_label = {query.label: query for query in fleet.queries.values() if query.is_released}
     container = fleet.model.containers.get(id)
@@ -265,7 +265,7 @@ def _how_it_opened(fleet: Fleet, action: Action) -> str:
     """What was fetched for the processor's tasks when they were opened at the destination, as far as that is known."""
     places = [
         (fleet.queries[query].checkpoint.rstrip("/"), partition, action.executor)
-        for _, query, partition in _tasks(fleet, action.request.processor_id)
+        for _, query, partition in tasks_of(fleet, action.request.processor_id)
     ]
     fetched = [fleet.openings[place] for place in places if place in fleet.openings]
     if not fetched:
@@ -277,7 +277,7 @@ def _how_it_opened(fleet: Fleet, action: Action) -> str:
 def _has_run_there(fleet: Fleet, action: Action, now_ms: int) -> dict[str, bool]:
     """For each query with tasks of the processor: whether its last batch ran them all there, or none is under way."""
     there: dict[str, bool] = {}
-    for _, id, partition in _tasks(fleet, action.request.processor_id):
+    for _, id, partition in tasks_of(fleet, action.request.processor_id):
         query = fleet.queries[id]
         waited_ms = now_ms - max(action.since_ms, query.ran_at_ms)
         is_idle = waited_ms >= IDLE_MS + 2 * query.batch_ms and not _began_under_the_plan(fleet, action, id)

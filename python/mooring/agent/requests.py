@@ -95,6 +95,11 @@ class Action:
         return self.phase is not Phase.WAITING
 
     @property
+    def is_restart_under_way(self) -> bool:
+        """Whether it will end the source, or has ended it."""
+        return self.phase in (Phase.AWAITING_COPIES, Phase.RESTARTING)
+
+    @property
     def arrived_by_ms(self) -> int:
         """Who reads the store from then on knows what others have written before it; a client's clock may be ahead."""
         return min(self.request.timestamp, self.since_ms) + ARRIVAL_MS if self.begun is None else 0
@@ -160,8 +165,8 @@ class Desk:
 
     @property
     def being_restarted(self) -> frozenset[str]:
-        """The executors that end, or have ended, for a request that is not over: their processors are waited for."""
-        return frozenset(a.source for a in self.actions if a.phase is Phase.RESTARTING and a.source)
+        """The executors that will end, or have ended, for a request that is not over."""
+        return frozenset(a.source for a in self.actions if a.is_restart_under_way and a.source)
 
     def with_restart_given_up(self, request: str) -> Desk:
         """With what the JVM says of a request: that it could not end the executor."""

@@ -1,6 +1,7 @@
 """Restarting a processor where it is: its executor ends, and the cluster manager starts another.
 
-Pure.
+Pure. Tasks that have copies run where these are meanwhile. So the executor works on until they are warm, as after the
+restart of another one that had taken its tasks over; where they do not get warm in time it ends all the same.
 """
 
 from __future__ import annotations
@@ -8,11 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from mooring.agent.fleet import Fleet
-from mooring.agent.moves import Patience, Seen
+from mooring.agent.copies import MOST_LAG_VERSIONS, all_copies, bringing_ms, is_warm_at, trouble_at
+from mooring.agent.fleet import Fleet, Processor
+from mooring.agent.moves import TROUBLE_MS, Patience, Seen, tasks_of
+from mooring.agent.refusals import refusal
 from mooring.agent.requests import Action, Desk
+from mooring.agent.word import Begun
+from mooring.model import natural_order
 from mooring.placement import LAST_SEEN
 from mooring.placement.lifecycle import Happening, Phase
+
+LABELS: Final = (Phase.AWAITING_COPIES.label, Phase.RESTARTING.label)
 
 MOST_WAIT_FOR_IDLE_MS: Final = 60_000
 """For how long the JVM waits for a moment at which no task runs on an executor that is to end."""
@@ -25,6 +32,79 @@ def is_to_restart(fleet: Fleet, action: Action) -> bool:
     """Whether it is done by a restart: the destination is the processor's place, or it has no tasks that could move."""
     here = fleet.processors[action.request.processor_id].location
     return not fleet.has_host_affinity or action.request.destination_host in (LAST_SEEN, here)
+
+
+def had_ended_nothing(begun: Begun | None) -> bool:
+    """Whether an agent before this one only waited for copies: then it is as if it had not begun."""
+    return begun is not None and begun.phase == Phase.AWAITING_COPIES.label
+
+
+def turn(fleet: Fleet, processor: Processor, source: str, has_begun: bool) -> Seen:
+    """What begins when the source may be ended: that, unless it `has_begun`, or waiting for copies."""
+    if source not in fleet.executors:
+        return Happening.TURN_TO_RESTART, _gone(processor), source
+    cold = cold_tasks_of(fleet, source)
+    if cold and not has_begun and fleet.timing.rebind_timeout_ms:
+        what = f"executor {source} ends when its tasks have warm copies: {len(cold)} have none, as {cold[0]}"
+        return Happening.TURN_TO_AWAIT_COPIES, what, source
+    return Happening.TURN_TO_RESTART, f"executor {source} ends when no task runs on it", source
+
+
+def _gone(processor: Processor) -> str:
+    return f"its executor is gone: another one is waited for at {processor.location}"
+
+
+def covered(fleet: Fleet, action: Action, now_ms: int) -> Seen | None:
+    """What has come of waiting for copies."""
+    id, source = action.request.processor_id, action.source
+    if fleet.processors[id].executor != source:
+        return Happening.SOURCE_LOST, _gone(fleet.processors[id]), source
+    refused = refusal(fleet, action.request)
+    if refused is not None:
+        return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
+    cold = cold_tasks_of(fleet, source)
+    if not cold:
+        return Happening.COVERED, f"executor {source} ends when no task runs on it", source
+    coming = [(task, executor) for task, executor in all_copies(fleet) if task in cold]
+    wait_ms = fleet.timing.rebind_timeout_ms + bringing_ms(fleet, coming)
+    if now_ms >= action.since_ms + wait_ms:
+        late = f"{len(cold)} tasks have no warm copy after {wait_ms} ms, as {cold[0]}"
+        return Happening.EXPIRED, f"{late}: executor {source} ends when no task runs on it", source
+    return None
+
+
+def cold_tasks_of(fleet: Fleet, executor: str) -> list[str]:
+    """The tasks on the executor whose copies, as the plan has them or the next one will, are none of them warm.
+
+    In natural order. Those that have no copy and will get none are left out, and those whose copies can not be made.
+    """
+    if fleet.replication_factor == 1:
+        return []
+    holders: dict[str, list[str]] = {}
+    for task, holder in all_copies(fleet):
+        holders.setdefault(task, []).extend([] if holder is None else [holder])
+    on_it = (task for id, carrier in fleet.executor_of.items() if carrier == executor for task in tasks_of(fleet, id))
+    cold = [
+        name
+        for name, query, partition in on_it
+        if fleet.queries[query].can_be_copied and _is_cold(fleet, query, partition, holders.get(name, []))
+    ]
+    return sorted(cold, key=natural_order)
+
+
+def _is_cold(fleet: Fleet, query: str, partition: int, holders: list[str]) -> bool:
+    if not holders:
+        return fleet.regroup_at_ms is not None  # the next plan may have some
+    if is_warm_at(fleet, query, partition, holders, MOST_LAG_VERSIONS):
+        return False
+    return not all(trouble_at(fleet, query, partition, [holder], TROUBLE_MS) for holder in holders)
+
+
+def progress(fleet: Fleet, action: Action) -> str:
+    """How far an action is, in words."""
+    if action.phase is not Phase.AWAITING_COPIES:
+        return action.phase.label
+    return f"{action.phase.label}: {len(cold_tasks_of(fleet, action.source))} tasks have no warm one"
 
 
 def most_idle_wait_ms(action: Action) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.agent import host_control, moves
+from mooring.agent import host_control, moves, restarts
 from mooring.agent.barrier import Gate
 from mooring.agent.copies import standbys_of
 from mooring.agent.drains import Drainage
@@ -226,8 +226,9 @@ def _requests(fleet: Fleet, desk: Desk) -> Mapping[str, Any]:
 
 
 def _progress(fleet: Fleet, action: Action) -> str:
-    of_kind = moves.progress if action.request.host_action is None else host_control.progress
-    return of_kind(fleet, action)
+    if action.request.host_action is not None:
+        return host_control.progress(fleet, action)
+    return (restarts if action.is_restart_under_way else moves).progress(fleet, action)
 
 
 def _request(request: ContainerPlacementRequestMessage) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Turns:
                 self.add(action)
             elif action.begun is not None:
                 self._put(self._begun, action)
-                if action.begun.phase != Phase.RESTARTING.label:
+                if action.begun.phase not in restarts.LABELS:
                     self._busy |= {action.begun.source, action.begun.executor} - {""}
 
     def is_about(self, fleet: Fleet) -> bool:
@@ -110,7 +110,7 @@ class Turns:
 
     def _ends(self, action: Action) -> str:
         """The executor that a restart ends, or will end; empty for any other request."""
-        if action.phase is Phase.RESTARTING:
+        if action.is_restart_under_way:
             return action.source
         request, fleet = action.request, self._fleet
         if action.is_under_way or request.standby is not None or request.processor_id not in fleet.processors:

@@ -23,6 +23,7 @@ class Phase(Enum):
     WARMING_UP = "warming up", StatusCode.IN_PROGRESS
     SWITCHING = "switching", StatusCode.IN_PROGRESS
     LETTING_GO = "letting go of copies", StatusCode.IN_PROGRESS
+    AWAITING_COPIES = "waiting for copies", StatusCode.IN_PROGRESS
     RESTARTING = "restarting", StatusCode.IN_PROGRESS
     RENEWING_COPIES = "renewing copies", StatusCode.IN_PROGRESS
     EMPTYING = "emptying", StatusCode.IN_PROGRESS
@@ -42,6 +43,7 @@ class Happening(Enum):
     CAN_BE_DONE = "it can be done"
     TURN_TO_MOVE = "its turn has come, and the destination is another place"
     TURN_TO_RESTART = "its turn has come, and the destination is where the processor is"
+    TURN_TO_AWAIT_COPIES = "its turn has come, and copies of the tasks on its executor are not warm"
     TURN_TO_RESTART_COPIES = "its turn has come, and the destination is where the standby is"
     TURN_TO_CONTROL_STANDBYS = "its turn has come, and it is about standbys"
     TURN_TO_DRAIN = "its turn has come, and a host is to be empty"
@@ -52,6 +54,7 @@ class Happening(Enum):
     EXPIRED = "the time is over"
     WARM = "the copies there have caught up"
     COPIES_WARM = "the copies of a standby have caught up there"
+    COVERED = "the tasks on its executor have warm copies, as far as they have any"
     CAN_NOT_WARM_UP = "the destination says that copies can not be made there"
     COPIES_GONE = "its executors have let go of the copies"
     SOURCE_LOST = "the source is lost"
@@ -79,6 +82,7 @@ TABLE: Final = (
     Row(P.CREATED, H.CAN_BE_DONE, P.WAITING, "it waits for its turn"),
     Row(P.WAITING, H.TURN_TO_MOVE, P.RESERVING, "an executor at the destination is looked for"),
     Row(P.WAITING, H.TURN_TO_RESTART, P.RESTARTING, "the executor ends when no task runs on it"),
+    Row(P.WAITING, H.TURN_TO_AWAIT_COPIES, P.AWAITING_COPIES, "the executor works on until they are"),
     Row(P.WAITING, H.TURN_TO_RESTART_COPIES, P.LETTING_GO, "the copies are let go of"),
     Row(P.WAITING, H.TURN_TO_CONTROL_STANDBYS, P.RENEWING_COPIES, "the copies are planned anew"),
     Row(P.WAITING, H.TURN_TO_DRAIN, P.EMPTYING, "tasks and copies leave the host, warm, and none come"),
@@ -99,6 +103,10 @@ TABLE: Final = (
     Row(P.SWITCHING, H.DESTINATION_LOST, P.FAILED, "back at the source; if that is lost too, on any host"),
     Row(P.SWITCHING, H.EXPIRED, P.FAILED, "back at the source"),
     Row(P.SWITCHING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the tasks are on other processors"),
+    Row(P.AWAITING_COPIES, H.COVERED, P.RESTARTING, "the executor ends when no task runs on it"),
+    Row(P.AWAITING_COPIES, H.EXPIRED, P.RESTARTING, "the executor ends all the same"),
+    Row(P.AWAITING_COPIES, H.SOURCE_LOST, P.RESTARTING, "another executor is waited for"),
+    Row(P.AWAITING_COPIES, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
     Row(P.RESTARTING, H.CAME_BACK, P.DONE, "nothing"),
     Row(P.RESTARTING, H.EXPIRED, P.FAILED, "nothing: it runs on, or its tasks run elsewhere or on a late one"),
     Row(P.RESTARTING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the tasks are on other processors"),

@@ -33,6 +33,13 @@ def restarts(desks: Desks) -> list[str]:
     return [order.executor for order in desks.story.orders if isinstance(order, RestartExecutor)]
 
 
+def sharing(desks: Desks, processor: str) -> list[str]:
+    """Those with a copy of the processor's tasks, and those of whose tasks it has a copy."""
+    owner, held = desks.story.mind.fleet.processor_of_task(), desks.story.mind.fleet.model.containers
+    pairs = {(owner[t.standby_of], id) for id, one in held.items() for t in one.tasks.values() if t.standby_of}
+    return sorted({other for pair in pairs if processor in pair for other in pair} - {processor})
+
+
 def free_host(desks: Desks, processor: str = "0") -> str:
     """A host, not the processor's own, where no copy of its tasks is; and that of another processor."""
     fleet = desks.story.mind.fleet

@@ -14,19 +14,13 @@ from tests.unit.agent.moving import (
     a_new_agent,
     kept_word,
     restarts,
+    sharing,
     two_on_one_executor,
     warm_on_four,
     where,
 )
 
 LONG_MS = 3 * TIMING.rebind_timeout_ms
-
-
-def sharing(desks: Desks, processor: str) -> list[str]:
-    """Those with a copy of the processor's tasks, and those of whose tasks it has a copy."""
-    owner, held = desks.story.mind.fleet.processor_of_task(), desks.story.mind.fleet.model.containers
-    pairs = {(owner[t.standby_of], id) for id, one in held.items() for t in one.tasks.values() if t.standby_of}
-    return sorted({other for pair in pairs if processor in pair for other in pair} - {processor})
 
 
 def test_who_shares_copies_waits_until_the_successor_has_come() -> None:

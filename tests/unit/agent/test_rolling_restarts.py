@@ -1,0 +1,154 @@
+"""Restarts where tasks have copies: an executor works on until those of its tasks are warm."""
+
+from __future__ import annotations
+
+import pytest
+
+from mooring.agent.moves import TROUBLE_MS
+from mooring.agent.status import Tally, status_of
+from mooring.placement import ANY_HOST, LAST_SEEN, HostAction
+from tests.unit.agent.builders import TIMING, measured, running
+from tests.unit.agent.desks import Desks, Request
+from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, restarts, sharing
+
+
+@pytest.fixture
+def desks() -> Desks:
+    """Four executors with a task and a copy each, which was warm and is ten versions behind."""
+    desks = Desks(running(partitions=4, executors=FOUR, factor=2))
+    desks.runs_a_batch()
+    desks.warms_up(behind=10)
+    return desks
+
+
+@pytest.fixture
+def asked(desks: Desks) -> Request:
+    """A restart that waits for copies."""
+    asked = desks.places("0", LAST_SEEN)
+    desks.is_read()
+    assert desks.changes(asked) == DONE[:2] and restarts(desks) == []
+    return asked
+
+
+def open_request(desks: Desks) -> str:
+    mind = desks.story.mind
+    return str(status_of(mind.fleet, Tally(), 0, desk=mind.desk)["requests"][-1]["message"])
+
+
+def test_an_executor_works_on_until_the_copies_of_its_tasks_are_about_caught_up(desks: Desks, asked: Request) -> None:
+    assert open_request(desks) == "waiting for copies: 1 tasks have no warm one"
+    desks.warms_up(behind=2)
+    assert restarts(desks) == []
+    desks.warms_up(behind=1)
+    assert restarts(desks) == ["1"] and open_request(desks) == "restarting"
+    desks.story.dies("1")
+    desks.after()
+    desks.story.joins("7@a")
+    desks.after()
+    assert desks.changes(asked) == DONE
+
+
+def partner(desks: Desks, processor: str) -> str:
+    """Who has the copy of the processor's task."""
+    held = desks.story.mind.fleet.model.containers
+    tasks = held[processor].actives.keys()
+    return next(id for id, one in held.items() if tasks & {task.standby_of for task in one.tasks.values()})
+
+
+def test_who_has_taken_tasks_over_works_on_until_they_have_warm_copies_again(desks: Desks) -> None:
+    desks.warms_up()
+    first, second = desks.places("0", LAST_SEEN, at_ms=1), desks.places(partner(desks, "0"), LAST_SEEN, at_ms=2)
+    desks.is_read()
+    desks.story.dies("1")
+    desks.after()
+    desks.story.joins("7@a")
+    desks.after()
+    assert desks.changes(first) == DONE and desks.changes(second) == DONE[:2]
+    desks.after(TIMING.debounce_ms)
+    assert restarts(desks) == ["1"], "the copies are in the plan, and not made yet"
+    desks.warms_up()
+    assert len(restarts(desks)) == 2
+
+
+def test_tasks_whose_copies_are_in_no_plan_yet_are_waited_for(desks: Desks) -> None:
+    desks.warms_up()
+    taker = partner(desks, "0")
+    desks.story.dies("1")
+    asked = desks.places(taker, LAST_SEEN)
+    desks.is_read()
+    assert desks.changes(asked) == DONE[:2] and restarts(desks) == []
+    desks.after(TIMING.debounce_ms)
+    desks.warms_up()
+    assert len(restarts(desks)) == 1
+
+
+def test_copies_that_do_not_get_warm_are_waited_for_as_long_as_their_bytes_may_take(desks: Desks) -> None:
+    measured(desks.story, desks.story.mind.fleet.timing.copy_bytes_a_second, partitions=4)
+    desks.places("0", LAST_SEEN)
+    desks.is_read()
+    desks.after(TIMING.rebind_timeout_ms + 1_900)
+    assert restarts(desks) == []
+    desks.after(100)
+    assert restarts(desks) == ["1"]
+
+
+def test_copies_that_can_not_be_made_are_not_waited_for(desks: Desks, asked: Request) -> None:
+    desks.warms_up(behind=10, trouble=("no space left", TROUBLE_MS - 1))
+    assert restarts(desks) == []
+    desks.warms_up(behind=10, trouble=("no space left", TROUBLE_MS))
+    assert restarts(desks) == ["1"]
+
+
+def test_tasks_without_copies_are_not_waited_for(desks: Desks) -> None:
+    desks.asks("STOP", at_ms=1)
+    desks.places("0", LAST_SEEN, at_ms=2)
+    desks.is_read()
+    desks.after()
+    assert restarts(desks) == ["1"]
+
+
+def test_a_processor_that_loses_its_executor_meanwhile_is_restarted_all_the_same(desks: Desks, asked: Request) -> None:
+    desks.story.dies("1")
+    desks.after(TIMING.rebind_timeout_ms + 1_000)
+    assert desks.changes(asked) == DONE[:2] and open_request(desks) == "restarting"
+    desks.story.joins("7@a")
+    desks.after()
+    assert desks.changes(asked) == DONE and restarts(desks) == []
+
+
+def test_a_successor_that_comes_with_the_loss_is_what_was_asked_for(desks: Desks, asked: Request) -> None:
+    desks.story.dies("1")
+    desks.story.joins("7@a")
+    desks.after()
+    assert desks.changes(asked) == DONE and restarts(desks) == []
+
+
+def test_an_agent_after_this_one_waits_on(desks: Desks, asked: Request) -> None:
+    requests, responses = desks.requests, desks.responses
+    desks = a_new_agent(desks.story)
+    desks.requests, desks.responses = requests, responses
+    desks.batch = 0
+    desks.runs_a_batch()
+    desks.warms_up(behind=10)
+    desks.is_read()
+    desks.after(TIMING.rebind_timeout_ms - 1_000)
+    assert restarts(desks) == [] and open_request(desks).startswith("waiting for copies")
+    desks.warms_up()
+    assert restarts(desks) == ["1"]
+
+
+def test_a_host_that_is_drained_meanwhile_has_nothing_to_restart(desks: Desks, asked: Request) -> None:
+    desks.asks_of_host(HostAction.DRAIN, "a", at_ms=2)
+    desks.is_read()
+    desks.after()
+    assert desks.changes(asked) == FAILED and "drained" in desks.message(asked) and restarts(desks) == []
+
+
+def test_nothing_goes_to_an_executor_that_is_to_end(desks: Desks, asked: Request) -> None:
+    beside = {"0", *sharing(desks, "0")}
+    others = [id for id in "123" if id not in beside and not {"0"} & set(sharing(desks, id))]
+    for id in others:
+        away = desks.places(id, ANY_HOST, at_ms=2)
+        desks.is_read()
+        assert desks.changes(away)[-1] != "SUCCEEDED"
+    assert not [move for move in desks.story.mind.fleet.moves.values() if move.executor == "1"]
