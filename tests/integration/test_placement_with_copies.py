@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from uuid import UUID
 
@@ -47,12 +48,13 @@ def test_all_are_restarted_one_after_the_other_and_each_task_falls_to_a_warm_cop
     with warm(tmp_path, files=60) as there:
         here = Operator(there.cluster, there.load, there.job)
         before = {id: here.executor_of(id) for id in map(here.processor_at, HOSTS)}
-        asked = [here.places(id, LAST_SEEN) for id in before]
-        for uuid in asked:
+        fetched = len(there.openings())
+        for uuid in [here.places(id, LAST_SEEN) for id in before]:
             here.succeeds(uuid)
         assert all(here.executor_of(id) != executor for id, executor in before.items())
         to_copies, to_any = there.failovers()
         assert to_copies >= 8 and to_any == 0, "each of eight tasks was on one that ended, and had a copy then"
+        assert all(one["remote-files"] == 0 for one in there.openings()[fetched:]), "which was warm"
         there.wait_until_settled(3)
         there.load.feed(there.job)
         there.wait_until_caught_up()
@@ -82,4 +84,9 @@ def test_a_host_with_copies_is_emptied_by_the_command_though_the_agent_dies_and_
         there.job.wait_until(lambda: there.load.sizes() == [2, 3, 3], "the host to refill", 120)
         there.load.feed(there.job)
         there.wait_until_caught_up()
+        [query] = there.load.status()["queries"]
+        here.kills_the_agent()
+        killed_ms = time.time() * 1000
+        there.job.wait_until(lambda: there.load.status()["at"] > killed_ms, "the status of the next one", 60)
+        assert there.load.status()["queries"] == [query], "it knows the last batch, though none has ended since"
         here.close()

@@ -31,7 +31,6 @@ from mooring.placement import (
     StatusCode,
     StoredMessages,
 )
-from mooring.placement.lifecycle import Phase
 from tests.unit.agent.builders import TIMING, Story
 
 APP = "app-1"
@@ -187,6 +186,7 @@ class World(ABC):
         for query in self.jvm.queries:
             ran = self.jvm.ran(query)
             self.tell(events.BatchEnded(self.story.now_ms, query, self.batch, 500, ran, 0, 0, 0))
+            self.jvm.queries[query] = replace(self.jvm.queries[query], batch=self.batch + 1)
         return f"batch {self.batch} ends"
 
     def see(self) -> str:
@@ -288,7 +288,7 @@ def about(fleet: Fleet, request: Request) -> str:
 
 def concerned(mind: Mind, request: Request) -> set[str]:
     """A restart is about every processor on the executor that ends, while it lives."""
-    ends = {a.source for a in mind.desk.actions if a.request == request and a.phase is Phase.RESTARTING}
+    ends = {a.source for a in mind.desk.actions if a.request == request and a.is_restart_under_way}
     return {about(mind.fleet, request), *(id for id, executor in mind.fleet.executor_of.items() if executor in ends)}
 
 

@@ -124,7 +124,7 @@ class Run:
             self.story.after(TIMING.debounce_ms)
             self.story.sees_copies(*self.story.mind.fleet.executors)
             self.run_batch()
-            restarts = [one for one in self.story.mind.desk.actions if one.phase is Phase.RESTARTING]
+            restarts = [one for one in self.story.mind.desk.actions if one.is_restart_under_way]
             assert all(self.story.now_ms - one.since_ms <= PATIENCE.restart_ms + RESTART_MARGIN_MS for one in restarts)
             left = 30 if restarts and self.story.mind.fleet.is_incomplete else left - 1
         fleet = self.story.mind.fleet

@@ -93,7 +93,7 @@ def _seen(desk: Desk, fleet: Fleet, action: Action, turns: Turns, view: View) ->
         case Phase.SWITCHING:
             return moves.switched(fleet, action, view.patience, view.obeyed, view.now_ms)
         case Phase.AWAITING_COPIES:
-            return restarts.covered(fleet, action, view.now_ms)
+            return restarts.covered(desk, fleet, action, view.now_ms)
         case Phase.RESTARTING:
             return restarts.restarted(fleet, action, view.patience, view.now_ms)
         case Phase.EMPTYING | Phase.OPENING:
@@ -155,7 +155,7 @@ def _turn_of(desk: Desk, fleet: Fleet, action: Action, turns: Turns) -> Seen | N
         source = processor.last_executor if ended is None else ended
         if source in fleet.executors and turns.is_busy(source):
             return None
-        return restarts.turn(fleet, processor, source, has_begun=ended is not None)
+        return restarts.turn(desk, fleet, processor, source, has_begun=ended is not None)
     if begun is not None and begun.phase == Phase.SWITCHING.label and now != begun.source:
         return Happening.WAS_SWITCHED, "an agent before this one had switched it", ""
     source = begun.source if begun else now  # it may be switched anew: that plan was not kept

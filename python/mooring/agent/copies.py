@@ -192,7 +192,7 @@ def warm_at(fleet: Fleet, location: str, most_lag: int = MOST_LAG_VERSIONS) -> s
 
 
 def is_warm_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], most_lag: int) -> bool:
-    """Whether one of these executors, of one location, has a copy of the partition that is about caught up."""
+    """Whether one of these executors has a copy of the partition that is about caught up."""
     seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
     return any(copy is not None and copy.is_warm(most_lag) for copy in seen)
 

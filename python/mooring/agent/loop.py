@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from mooring.agent import binding
+from mooring.agent import binding, restarts
 from mooring.agent.core import Mind, absorb, decide, next_deadline_ms
 from mooring.agent.drain_watch import DrainWatch
 from mooring.agent.drains import (
@@ -279,7 +279,7 @@ class Agent:
         Of that the drained hosts, and where standbys and spare processors are, so that a restart on the same hosts
         undoes no move; when this driver has taken over from another one also which standbys are stopped. Its executors
         are gone, and so are requests for it. Where an earlier attempt at this application had given a processor another
-        executor, or begun to, that is not done again; what else it had begun is taken up anew.
+        executor, or was about to, that is not done again; what else it had begun is taken up anew.
         """
         fleet = self._mind.fleet
         if (found.word.application, found.word.attempt) == (fleet.application, fleet.attempt):
@@ -287,7 +287,7 @@ class Agent:
         takes_over = self._memory is not None and self._memory.takes_over
         stopped = found.word.stopped if takes_over else frozenset()
         word = found.word
-        labels = (Phase.RESTARTING.label, Phase.SWITCHING.label)
+        labels = (*restarts.LABELS, Phase.SWITCHING.label)
         begun = {uuid: OF_ANOTHER_ATTEMPT for uuid, begun in word.under_way.items() if begun.phase in labels}
         done = {**begun, **word.done} if word.application == fleet.application else {}
         return OperatorsWord(stopped=stopped, spare=word.spare, drained=word.drained, pinned=word.pinned, done=done)

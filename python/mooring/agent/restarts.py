@@ -7,6 +7,7 @@ restart of another one that had taken its tasks over; where they do not get warm
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from mooring.agent.copies import MOST_LAG_VERSIONS, all_copies, bringing_ms, is_warm_at, trouble_at
@@ -39,72 +40,90 @@ def had_ended_nothing(begun: Begun | None) -> bool:
     return begun is not None and begun.phase == Phase.AWAITING_COPIES.label
 
 
-def turn(fleet: Fleet, processor: Processor, source: str, has_begun: bool) -> Seen:
+def turn(desk: Desk, fleet: Fleet, processor: Processor, source: str, has_begun: bool) -> Seen:
     """What begins when the source may be ended: that, unless it `has_begun`, or waiting for copies."""
     if source not in fleet.executors:
         return Happening.TURN_TO_RESTART, _gone(processor), source
-    cold = cold_tasks_of(fleet, source)
+    cold = uncovered_tasks(desk, fleet, source)
     if cold and not has_begun and fleet.timing.rebind_timeout_ms:
         what = f"executor {source} ends when its tasks have warm copies: {len(cold)} have none, as {cold[0]}"
         return Happening.TURN_TO_AWAIT_COPIES, what, source
     return Happening.TURN_TO_RESTART, f"executor {source} ends when no task runs on it", source
 
 
-def _gone(processor: Processor) -> str:
-    return f"its executor is gone: another one is waited for at {processor.location}"
-
-
-def covered(fleet: Fleet, action: Action, now_ms: int) -> Seen | None:
-    """What has come of waiting for copies."""
+def covered(desk: Desk, fleet: Fleet, action: Action, now_ms: int) -> Seen | None:
+    """What has come of waiting for copies: for no longer than if all of them came to one executor."""
     id, source = action.request.processor_id, action.source
     if fleet.processors[id].executor != source:
         return Happening.SOURCE_LOST, _gone(fleet.processors[id]), source
     refused = refusal(fleet, action.request)
     if refused is not None:
         return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
-    cold = cold_tasks_of(fleet, source)
+    cold = uncovered_tasks(desk, fleet, source)
     if not cold:
         return Happening.COVERED, f"executor {source} ends when no task runs on it", source
-    coming = [(task, executor) for task, executor in all_copies(fleet) if task in cold]
-    wait_ms = fleet.timing.rebind_timeout_ms + bringing_ms(fleet, coming)
+    wait_ms = fleet.timing.rebind_timeout_ms + bringing_ms(fleet, [(task, source) for task in cold])
     if now_ms >= action.since_ms + wait_ms:
         late = f"{len(cold)} tasks have no warm copy after {wait_ms} ms, as {cold[0]}"
         return Happening.EXPIRED, f"{late}: executor {source} ends when no task runs on it", source
     return None
 
 
-def cold_tasks_of(fleet: Fleet, executor: str) -> list[str]:
-    """The tasks on the executor whose copies, as the plan has them or the next one will, are none of them warm.
+def _gone(processor: Processor) -> str:
+    return f"its executor is gone: another one is waited for at {processor.location}"
 
-    In natural order. Those that have no copy and will get none are left out, and those whose copies can not be made.
+
+def uncovered_tasks(desk: Desk, fleet: Fleet, source: str) -> list[str]:
+    """The tasks that would run where no warm copy of them is if that executor ended as well, in natural order.
+
+    Those on it, but for those that have no copy and will get none, or whose copies can not be made; and those on the
+    executors that end already whose last warm copy it has.
     """
     if fleet.replication_factor == 1:
         return []
+    ends = {action.source for action in desk.actions if action.phase is Phase.RESTARTING}
+    ends = {*ends, *fleet.restarts.values()} - {source}
     holders: dict[str, list[str]] = {}
     for task, holder in all_copies(fleet):
         holders.setdefault(task, []).extend([] if holder is None else [holder])
-    on_it = (task for id, carrier in fleet.executor_of.items() if carrier == executor for task in tasks_of(fleet, id))
-    cold = [
+    is_in_danger = {
+        source: partial(_is_cold, fleet, ends),
+        **dict.fromkeys(ends, partial(_is_last, fleet, ends, source)),
+    }
+    found = [
         name
-        for name, query, partition in on_it
-        if fleet.queries[query].can_be_copied and _is_cold(fleet, query, partition, holders.get(name, []))
+        for id, carrier in fleet.executor_of.items()
+        if carrier in is_in_danger
+        for name, query, partition in tasks_of(fleet, id)
+        if fleet.queries[query].can_be_copied and is_in_danger[carrier](query, partition, holders.get(name, []))
     ]
-    return sorted(cold, key=natural_order)
+    return sorted(found, key=natural_order)
 
 
-def _is_cold(fleet: Fleet, query: str, partition: int, holders: list[str]) -> bool:
+def _is_cold(fleet: Fleet, ends: set[str], query: str, partition: int, holders: list[str]) -> bool:
+    """Of a task on the executor that is to end."""
     if not holders:
         return fleet.regroup_at_ms is not None  # the next plan may have some
-    if is_warm_at(fleet, query, partition, holders, MOST_LAG_VERSIONS):
+    stay = [holder for holder in holders if holder not in ends]
+    if is_warm_at(fleet, query, partition, stay, MOST_LAG_VERSIONS):
         return False
-    return not all(trouble_at(fleet, query, partition, [holder], TROUBLE_MS) for holder in holders)
+    return not stay or not all(trouble_at(fleet, query, partition, [holder], TROUBLE_MS) for holder in stay)
 
 
-def progress(fleet: Fleet, action: Action) -> str:
+def _is_last(fleet: Fleet, ends: set[str], source: str, query: str, partition: int, holders: list[str]) -> bool:
+    """Of a task on another one that ends: whether its warm copy is on the source, and no other one is left."""
+    stay = [holder for holder in holders if holder not in ends and holder != source]
+    is_here = source in holders and is_warm_at(fleet, query, partition, [source], MOST_LAG_VERSIONS)
+    return is_here and not is_warm_at(fleet, query, partition, stay, MOST_LAG_VERSIONS)
+
+
+def progress(desk: Desk, fleet: Fleet, action: Action) -> str:
     """How far an action is, in words."""
     if action.phase is not Phase.AWAITING_COPIES:
         return action.phase.label
-    return f"{action.phase.label}: {len(cold_tasks_of(fleet, action.source))} tasks have no warm one"
+    on_it = {name for id, at in fleet.executor_of.items() if at == action.source for name, *_ in tasks_of(fleet, id)}
+    cold = on_it & set(uncovered_tasks(desk, fleet, action.source))
+    return f"{action.phase.label}: {len(on_it - cold)} of {len(on_it)} tasks have a warm one"
 
 
 def most_idle_wait_ms(action: Action) -> int:
@@ -153,8 +172,6 @@ def waited_for(desk: Desk) -> frozenset[str]:
     """The processors of executors that end, or have ended, for a request that is not over: they are not given up."""
     acting = [action.beside for action in desk.actions if action.phase is Phase.RESTARTING]
     begun = [  # by an agent before this one
-        begun.beside
-        for uuid, begun in desk.begun.items()
-        if begun.phase == Phase.RESTARTING.label and uuid not in desk.done_with
+        begun.beside for uuid, begun in desk.begun.items() if begun.phase in LABELS and uuid not in desk.done_with
     ]
     return frozenset[str]().union(*acting, *begun)

@@ -219,16 +219,18 @@ def _requests(fleet: Fleet, desk: Desk) -> Mapping[str, Any]:
         for response in desk.history
     ]
     open = [
-        {**_request(action.request), "status": action.phase.status.value, "message": _progress(fleet, action)}
+        {**_request(action.request), "status": action.phase.status.value, "message": _progress(desk, fleet, action)}
         for action in desk.actions
     ]
     return {"requests": [*done, *open]} if done or open else {}
 
 
-def _progress(fleet: Fleet, action: Action) -> str:
+def _progress(desk: Desk, fleet: Fleet, action: Action) -> str:
     if action.request.host_action is not None:
         return host_control.progress(fleet, action)
-    return (restarts if action.is_restart_under_way else moves).progress(fleet, action)
+    if action.is_restart_under_way:
+        return restarts.progress(desk, fleet, action)
+    return moves.progress(fleet, action)
 
 
 def _request(request: ContainerPlacementRequestMessage) -> dict[str, Any]:

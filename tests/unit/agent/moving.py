@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mooring.agent import binding
 from mooring.agent.core import Mind, absorb
-from mooring.agent.fleet import Fleet
+from mooring.agent.fleet import Fleet, Query
 from mooring.agent.word import OperatorsWord, SaveWord
 from mooring.model import events
 from mooring.model.orders import RestartExecutor
@@ -60,6 +60,11 @@ def kept_word(story: Story) -> OperatorsWord | None:
     return next((order.word for order in reversed(story.orders) if isinstance(order, SaveWord)), None)
 
 
+def planned_again(query: Query) -> events.QueryPlanned:
+    """As the JVM tells it to a later agent, with the batch after the one that was committed last."""
+    return events.QueryPlanned(0, query.id, query.run, query.name, query.checkpoint, query.batch + 1, query.partitions)
+
+
 def a_new_agent(story: Story, word: OperatorsWord | None = None) -> Desks:
     """One that is told what is true now, with what the last one has kept, unless another one has kept a later word."""
     old = story.mind
@@ -76,8 +81,7 @@ def a_new_agent(story: Story, word: OperatorsWord | None = None) -> Desks:
     for executor in old.fleet.executors.values():
         mind = absorb(mind, events.ExecutorRegistered(story.now_ms, executor.id, executor.location, 1))
     for query in old.fleet.queries.values():
-        planned = events.QueryPlanned(0, query.id, query.run, query.name, query.checkpoint, 0, query.partitions)
-        mind = absorb(mind, planned)
+        mind = absorb(mind, planned_again(query))
     model, places = old.fleet.model, old.fleet.task_locality
     start = binding.remember(mind.fleet, model, places, story.now_ms, word, word.carriers)
     new = Story(mind=Mind(fleet=start, obeyed_version=mind.obeyed_version, saved_word=word), now_ms=story.now_ms)

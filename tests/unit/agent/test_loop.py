@@ -93,8 +93,8 @@ def executors(*hosts: str) -> list[events.Event]:
     return [events.ExecutorRegistered(0, str(number), host, 1) for number, host in enumerate(hosts)]
 
 
-def planned(partitions: int = 6) -> events.Event:
-    return events.QueryPlanned(0, "q", "run", "q", "file:/ck/q", 0, {0: partitions})
+def planned(partitions: int = 6, batch: int = 0) -> events.Event:
+    return events.QueryPlanned(0, "q", "run", "q", "file:/ck/q", batch, {0: partitions})
 
 
 def planned_other(partitions: int) -> events.Event:

@@ -65,6 +65,7 @@ class Application:
         copies_of_another_agent: LivingBridge | None = None,
         takes_over: bool = False,
         attempt: str = "",
+        batch: int = 0,
     ) -> None:
         settings = {
             "spark.mooring.standby.replication.factor": str(factor),
@@ -77,7 +78,7 @@ class Application:
             rows = copies_of_another_agent.plans[-1]
             in_force = {(query, p): row[0] for query, by in rows.items() for p, row in by.items()}
             told = [events.PlanInForce(0, 50, in_force), *told]
-        self.bridge = LivingBridge([*told, *executors("a", "b", "c")], [planned()])
+        self.bridge = LivingBridge([*told, *executors("a", "b", "c")], [planned(batch=batch)])
         self.memory = Memory(partial(Records, store), self.bridge.said.append, poll_seconds=0.02, takes_over=takes_over)
         self.failure: BaseException | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -158,8 +159,11 @@ def test_another_attempt_at_the_application_has_other_executors_of_the_same_ids(
     wait_until(lambda: second.copied() == {"0", "1", "2"}, "a plan with all copies", 30)
 
 
-def test_another_attempt_at_the_application_does_not_do_again_what_was_begun(start: Start, tmp_path: Path) -> None:
-    first, client = start(attempt="1"), MooringClient.open(str(tmp_path))
+@pytest.mark.parametrize("waits_for_copies", [False, True])
+def test_another_attempt_at_the_application_does_not_do_again_what_was_begun(
+    start: Start, tmp_path: Path, waits_for_copies: bool
+) -> None:
+    first, client = start(attempt="1", batch=5 if waits_for_copies else 0), MooringClient.open(str(tmp_path))
     uuid = client.place_container("0", LAST_SEEN, "app-1")
 
     def status_code() -> StatusCode:
@@ -168,7 +172,7 @@ def test_another_attempt_at_the_application_does_not_do_again_what_was_begun(sta
         return answer.status_code
 
     wait_until(lambda: status_code() is StatusCode.IN_PROGRESS, "the restart to be under way", 30)
-    assert len(first.bridge.restarted) == 1
+    assert len(first.bridge.restarted) == (0 if waits_for_copies else 1)
     first.end()
     second = start(attempt="2")
     wait_until(lambda: status_code() is StatusCode.FAILED, "the request to be over", 30)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mooring.agent.moves import TROUBLE_MS
@@ -9,7 +11,7 @@ from mooring.agent.status import Tally, status_of
 from mooring.placement import ANY_HOST, LAST_SEEN, HostAction
 from tests.unit.agent.builders import TIMING, measured, running
 from tests.unit.agent.desks import Desks, Request
-from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, restarts, sharing
+from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, restarts, sharing, tasks_of
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def open_request(desks: Desks) -> str:
 
 
 def test_an_executor_works_on_until_the_copies_of_its_tasks_are_about_caught_up(desks: Desks, asked: Request) -> None:
-    assert open_request(desks) == "waiting for copies: 1 tasks have no warm one"
+    assert open_request(desks) == "waiting for copies: 0 of 1 tasks have a warm one"
     desks.warms_up(behind=2)
     assert restarts(desks) == []
     desks.warms_up(behind=1)
@@ -92,11 +94,85 @@ def test_copies_that_do_not_get_warm_are_waited_for_as_long_as_their_bytes_may_t
     assert restarts(desks) == ["1"]
 
 
+def test_the_loss_of_a_copy_does_not_end_the_waiting(desks: Desks) -> None:
+    measured(desks.story, 60 * desks.story.mind.fleet.timing.copy_bytes_a_second, partitions=4)
+    desks.places("0", LAST_SEEN)
+    desks.is_read()
+    desks.after(TIMING.rebind_timeout_ms + 60_000)
+    desks.story.dies(desks.story.mind.fleet.executor_of[partner(desks, "0")])
+    desks.after(TIMING.debounce_ms)
+    assert restarts(desks) == []
+    desks.warms_up()
+    assert restarts(desks) == ["1"]
+
+
 def test_copies_that_can_not_be_made_are_not_waited_for(desks: Desks, asked: Request) -> None:
     desks.warms_up(behind=10, trouble=("no space left", TROUBLE_MS - 1))
     assert restarts(desks) == []
     desks.warms_up(behind=10, trouble=("no space left", TROUBLE_MS))
     assert restarts(desks) == ["1"]
+
+
+def test_of_two_copies_one_has_to_be_warm_and_one_that_can_be_made_is_waited_for() -> None:
+    desks = Desks(running(partitions=4, executors=FOUR, factor=3))
+    desks.runs_a_batch()
+    desks.warms_up(behind=10)
+    desks.places("0", LAST_SEEN)
+    desks.is_read()
+    full, other = desks.story.copies["q"][min(tasks_of(desks, "0"))]
+    desks.story.sees_copies(full, behind=10, trouble=("no space left", TROUBLE_MS))
+    desks.after()
+    assert restarts(desks) == []
+    desks.story.sees_copies(other)
+    desks.after()
+    assert restarts(desks) == ["1"]
+
+
+def test_tasks_of_all_processors_on_the_executor_are_waited_for(desks: Desks) -> None:
+    fleet = desks.story.mind.fleet
+    beside = next(id for id in "123" if id not in sharing(desks, "0"))
+    on_both = replace(fleet, processors={**fleet.processors, beside: replace(fleet.processors[beside], executor="1")})
+    desks.story.mind = replace(desks.story.mind, fleet=on_both)
+    holders = [desks.story.copies["q"][min(tasks_of(desks, id))][0] for id in ("0", beside)]
+    desks.places("0", LAST_SEEN)
+    desks.is_read()
+    for executor in holders:
+        assert restarts(desks) == []
+        desks.story.sees_copies(executor)
+        desks.after()
+    assert restarts(desks) == ["1"]
+
+
+def test_no_copy_is_waited_for_where_nothing_is(desks: Desks) -> None:
+    mind = desks.story.mind
+    timing = replace(TIMING, rebind_timeout_ms=0)
+    desks.story.mind = replace(mind, fleet=replace(mind.fleet, timing=timing))
+    measured(desks.story, timing.copy_bytes_a_second, partitions=4)
+    desks.places("0", LAST_SEEN)
+    desks.is_read()
+    assert restarts(desks) == ["1"]
+
+
+def test_a_task_and_its_only_copy_do_not_end_together(desks: Desks) -> None:
+    """That both do is the plan of after their turns had come, as a third executor was lost."""
+    apart = next(id for id in "123" if id not in sharing(desks, "0"))
+    first, second = desks.places("0", LAST_SEEN, at_ms=1), desks.places(apart, LAST_SEEN, at_ms=2)
+    desks.is_read()
+    assert desks.changes(first) == desks.changes(second) == DONE[:2] and restarts(desks) == []
+    executor_of = desks.story.mind.fleet.executor_of
+    desks.story.dies(executor_of[partner(desks, "0")])
+    desks.after(TIMING.debounce_ms)
+    desks.runs_a_batch()
+    desks.warms_up()
+    assert set(sharing(desks, "0")) & {apart}, "the copies of one of them are on the other one"
+    desks.after(TIMING.rebind_timeout_ms // 2)
+    assert restarts(desks) == ["1"]
+    desks.story.dies("1")
+    desks.after(TIMING.debounce_ms)
+    desks.warms_up()
+    desks.story.joins("7@a")
+    desks.after()
+    assert desks.changes(first) == DONE and len(restarts(desks)) == 2
 
 
 def test_tasks_without_copies_are_not_waited_for(desks: Desks) -> None:
@@ -123,17 +199,40 @@ def test_a_successor_that_comes_with_the_loss_is_what_was_asked_for(desks: Desks
     assert desks.changes(asked) == DONE and restarts(desks) == []
 
 
+def followed(desks: Desks) -> Desks:
+    """The agent after this one, with what is in the store."""
+    new = a_new_agent(desks.story)
+    new.requests, new.responses = desks.requests, desks.responses
+    return new
+
+
 def test_an_agent_after_this_one_waits_on(desks: Desks, asked: Request) -> None:
-    requests, responses = desks.requests, desks.responses
-    desks = a_new_agent(desks.story)
-    desks.requests, desks.responses = requests, responses
-    desks.batch = 0
-    desks.runs_a_batch()
+    desks = followed(desks)
     desks.warms_up(behind=10)
     desks.is_read()
     desks.after(TIMING.rebind_timeout_ms - 1_000)
     assert restarts(desks) == [] and open_request(desks).startswith("waiting for copies")
     desks.warms_up()
+    assert restarts(desks) == ["1"]
+
+
+def test_an_agent_after_this_one_does_not_give_up_what_was_lost_meanwhile(desks: Desks, asked: Request) -> None:
+    desks = followed(desks)
+    desks.story.dies("1")
+    desks.after(TIMING.rebind_timeout_ms + 1_000)  # the store is read late
+    desks.is_read()
+    desks.story.joins("7@a")
+    desks.after()
+    assert desks.changes(asked)[-1] == "SUCCEEDED" and restarts(desks) == []
+
+
+def test_what_an_agent_before_this_one_was_ending_is_ended(desks: Desks, asked: Request) -> None:
+    desks.warms_up()
+    assert restarts(desks) == ["1"]
+    desks.warms_up(behind=10)
+    desks = followed(desks)
+    desks.warms_up(behind=10)
+    desks.is_read()
     assert restarts(desks) == ["1"]
 
 
@@ -148,7 +247,6 @@ def test_nothing_goes_to_an_executor_that_is_to_end(desks: Desks, asked: Request
     beside = {"0", *sharing(desks, "0")}
     others = [id for id in "123" if id not in beside and not {"0"} & set(sharing(desks, id))]
     for id in others:
-        away = desks.places(id, ANY_HOST, at_ms=2)
+        desks.places(id, ANY_HOST, at_ms=2)
         desks.is_read()
-        assert desks.changes(away)[-1] != "SUCCEEDED"
     assert not [move for move in desks.story.mind.fleet.moves.values() if move.executor == "1"]

@@ -65,6 +65,9 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     if (greeted && !news.offer(stamped)) greeted = false
   }
 
+  /** Has later agents hear more of what is true: the present one knows it from elsewhere. */
+  def amend(about: String, news: (String, Any)): Unit = { living.computeIfPresent(about, (_, event) => event + news); () }
+
   def over(about: String): Unit = { living.remove(about); () }
 
   /** Everything that is true now, as a JSON array of events; what was queued before is part of it. */

@@ -97,7 +97,7 @@ final class QueryWatch(
     if (isNews) bridge.tell(Map("event" -> "QueryPlanned", "query" -> query, "run" -> run,
       "name" -> door.map(_.name).getOrElse(""), "checkpoint" -> operators.head.stateDir.stripSuffix("/state"),
       "batch" -> operators.head.batch, "provider" -> door.flatMap(_.setting(StreamDoors.ProviderKey)).getOrElse(""),
-      "operators" -> operators.map(o => Map("id" -> o.id, "partitions" -> o.partitions))), about = Some(s"query $query"))
+      "operators" -> operators.map(o => Map("id" -> o.id, "partitions" -> o.partitions))), about = Some(QueryWatch.about(query)))
     isNews
   }
 
@@ -127,6 +127,7 @@ final class QueryWatch(
 
   /** A batch was committed; the next one may be under way already. */
   def committed(query: String, run: String, batch: Long): Unit = synchronized {
+    if (runs.get(query) == run) bridge.amend(QueryWatch.about(query), "batch" -> (batch + 1))
     if (Option(underWay.get(query)).exists(_.is(run, batch))) isOver(query)
   }
 
@@ -157,7 +158,7 @@ final class QueryWatch(
         isOver(query)
         PlacedStages.forget(query)
         if (isKnown) {
-          bridge.over(s"query $query")
+          bridge.over(QueryWatch.about(query))
           bridge.tell(Map("event" -> "QueryEnded", "query" -> query, "run" -> run, "error" -> error.getOrElse("")))
         }
       }
@@ -175,6 +176,8 @@ object QueryWatch {
   private final case class Begun(run: String, batch: Long, atMs: Long) {
     def is(otherRun: String, other: Long): Boolean = run == otherRun && batch == other
   }
+
+  private def about(query: String): String = s"query $query"
 
   private def aboutBatchOf(query: String): String = s"batch of $query"
 
