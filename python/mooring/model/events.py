@@ -113,7 +113,8 @@ OUR_PROVIDER: Final = "io.mooring.HostAffinityStateStoreProvider"
 class QueryPlanned(Event):
     """The first batch of a stateful query's run waits for its plan.
 
-    `batch` is that one; a later agent hears the one after the last that was committed. `partitions`: by operator id; `provider`: the class that keeps its state.
+    `batch` is that one; a later agent hears the one after the last that was committed. `partitions`: by operator id;
+    `provider`: the class that keeps its state.
     """
 
     query: str
