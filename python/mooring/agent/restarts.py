@@ -60,11 +60,12 @@ def covered(desk: Desk, fleet: Fleet, action: Action, now_ms: int) -> Seen | Non
     if refused is not None:
         return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
     cold = uncovered_tasks(desk, fleet, source)
-    if not cold:
+    if not cold and all(query.is_released for query in fleet.queries.values()):
         return Happening.COVERED, f"executor {source} ends when no task runs on it", source
-    wait_ms = fleet.timing.rebind_timeout_ms + bringing_ms(fleet, [(task, source) for task in cold])
+    coming = [(task, source) for task in {*_tasks_on(fleet, source), *cold}]
+    wait_ms = fleet.timing.rebind_timeout_ms + bringing_ms(fleet, coming)
     if now_ms >= action.since_ms + wait_ms:
-        late = f"{len(cold)} tasks have no warm copy after {wait_ms} ms, as {cold[0]}"
+        late = f"{len(cold)} tasks have no warm copy after {wait_ms} ms" + (f", as {cold[0]}" if cold else "")
         return Happening.EXPIRED, f"{late}: executor {source} ends when no task runs on it", source
     return None
 
@@ -93,7 +94,7 @@ def uncovered_tasks(desk: Desk, fleet: Fleet, source: str) -> list[str]:
     found = [
         name
         for id, carrier in fleet.executor_of.items()
-        if carrier in is_in_danger
+        if carrier in is_in_danger and id not in fleet.stopped_standbys
         for name, query, partition in tasks_of(fleet, id)
         if fleet.queries[query].can_be_copied and is_in_danger[carrier](query, partition, holders.get(name, []))
     ]
@@ -103,11 +104,12 @@ def uncovered_tasks(desk: Desk, fleet: Fleet, source: str) -> list[str]:
 def _is_cold(fleet: Fleet, ends: set[str], query: str, partition: int, holders: list[str]) -> bool:
     """Of a task on the executor that is to end."""
     if not holders:
-        return fleet.regroup_at_ms is not None  # the next plan may have some
-    stay = [holder for holder in holders if holder not in ends]
+        return fleet.regroup_at_ms is not None or fleet.is_incomplete  # the next plan may have some
+    end, stay = [h for h in holders if h in ends], [h for h in holders if h not in ends]
     if is_warm_at(fleet, query, partition, stay, MOST_LAG_VERSIONS):
         return False
-    return not stay or not all(trouble_at(fleet, query, partition, [holder], TROUBLE_MS) for holder in stay)
+    is_in_vain = stay and all(trouble_at(fleet, query, partition, [holder], TROUBLE_MS) for holder in stay)
+    return not is_in_vain or is_warm_at(fleet, query, partition, end, MOST_LAG_VERSIONS)
 
 
 def _is_last(fleet: Fleet, ends: set[str], source: str, query: str, partition: int, holders: list[str]) -> bool:
@@ -121,9 +123,13 @@ def progress(desk: Desk, fleet: Fleet, action: Action) -> str:
     """How far an action is, in words."""
     if action.phase is not Phase.AWAITING_COPIES:
         return action.phase.label
-    on_it = {name for id, at in fleet.executor_of.items() if at == action.source for name, *_ in tasks_of(fleet, id)}
-    cold = on_it & set(uncovered_tasks(desk, fleet, action.source))
-    return f"{action.phase.label}: {len(on_it - cold)} of {len(on_it)} tasks have a warm one"
+    cold = set(uncovered_tasks(desk, fleet, action.source))
+    all_of_them = cold | _tasks_on(fleet, action.source)
+    return f"{action.phase.label}: {len(all_of_them - cold)} of {len(all_of_them)} tasks have a warm one"
+
+
+def _tasks_on(fleet: Fleet, executor: str) -> set[str]:
+    return {name for id, at in fleet.executor_of.items() if at == executor for name, *_ in tasks_of(fleet, id)}
 
 
 def most_idle_wait_ms(action: Action) -> int:

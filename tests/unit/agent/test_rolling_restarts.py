@@ -8,6 +8,7 @@ import pytest
 
 from mooring.agent.moves import TROUBLE_MS
 from mooring.agent.status import Tally, status_of
+from mooring.model import events
 from mooring.placement import ANY_HOST, LAST_SEEN, HostAction
 from tests.unit.agent.builders import TIMING, measured, running
 from tests.unit.agent.desks import Desks, Request
@@ -106,6 +107,44 @@ def test_the_loss_of_a_copy_does_not_end_the_waiting(desks: Desks) -> None:
     assert restarts(desks) == ["1"]
 
 
+def test_copies_that_get_warm_do_not_shorten_the_waiting_for_the_others() -> None:
+    desks = Desks(running(partitions=8, executors=FOUR, factor=2))
+    desks.runs_a_batch()
+    desks.warms_up(behind=10)
+    measured(desks.story, 60 * desks.story.mind.fleet.timing.copy_bytes_a_second, partitions=8)
+    desks.places("0", LAST_SEEN)
+    desks.is_read()
+    first, second = sorted(tasks_of(desks, "0"))
+    seen = {task: desks.story.copies["q"][task][0] for task in (first, second)}
+    desks.after(TIMING.rebind_timeout_ms + 130_000)
+    copy = events.CopyOfState(first, seen[first], 12, 0, 1_000, 77)
+    desks.story.take(events.CopiesSeen(desks.story.now_ms, "q", 12, (copy,)))
+    desks.after()
+    assert open_request(desks) == "waiting for copies: 1 of 2 tasks have a warm one" and restarts(desks) == []
+
+
+def test_a_query_that_starts_anew_has_its_plan_first(desks: Desks, asked: Request) -> None:
+    desks.story.joins("7@e")  # so that a plan is due, and the query's first one waits for that
+    desks.story.plans("q", partitions=4)
+    desks.after()
+    assert restarts(desks) == [] and open_request(desks).startswith("waiting for copies")
+
+
+def test_a_host_that_is_to_come_back_may_have_the_copies() -> None:
+    desks = Desks(running(partitions=4, executors=("1@a", "2@b"), factor=2))
+    desks.runs_a_batch()
+    desks.warms_up()
+    desks.story.dies("2")
+    desks.after(TIMING.debounce_ms)
+    desks.places("0", LAST_SEEN)
+    desks.is_read()
+    assert restarts(desks) == []
+    desks.story.joins("7@b")
+    desks.after(TIMING.debounce_ms)
+    desks.warms_up()
+    assert restarts(desks) == ["1"]
+
+
 def test_copies_that_can_not_be_made_are_not_waited_for(desks: Desks, asked: Request) -> None:
     desks.warms_up(behind=10, trouble=("no space left", TROUBLE_MS - 1))
     assert restarts(desks) == []
@@ -126,6 +165,19 @@ def test_of_two_copies_one_has_to_be_warm_and_one_that_can_be_made_is_waited_for
     desks.story.sees_copies(other)
     desks.after()
     assert restarts(desks) == ["1"]
+
+
+def test_a_warm_copy_that_ends_as_well_is_waited_for_where_the_other_one_can_not_be_made() -> None:
+    desks = Desks(running(partitions=4, executors=FOUR, factor=3))
+    desks.runs_a_batch()
+    desks.warms_up(behind=10)
+    full, other = desks.story.copies["q"][min(tasks_of(desks, "0"))]
+    desks.story.sees_copies(full, behind=10, trouble=("no space left", TROUBLE_MS))
+    desks.story.sees_copies(other)
+    desks.story.take(events.ExecutorRestarting(desks.story.now_ms, "of an agent before", other))
+    desks.places("0", LAST_SEEN)
+    desks.is_read()
+    assert restarts(desks) == []
 
 
 def test_tasks_of_all_processors_on_the_executor_are_waited_for(desks: Desks) -> None:
