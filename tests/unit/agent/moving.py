@@ -102,18 +102,17 @@ def warm_on_four(factor: int) -> Desks:
 
 def two_on_one_executor() -> Desks:
     """Processors 0 and 1 are both on executor 1, and a batch has run there; each of the four has a task."""
-    desks = Desks(running(partitions=4, executors=FOUR))
-    desks.places("1", "a")
-    desks.is_read()
-    desks.warms_up()
-    desks.runs_a_batch()
-    return desks
+    return _moved(running(partitions=4, executors=FOUR), "1", "a")
 
 
 def has_moved(executors: tuple[str, ...] = ("1@a", "2@b", "3@c")) -> Desks:
     """Processor 0 has gone from a to b, and a batch has run there."""
-    desks = Desks(running(partitions=4, executors=executors))
-    desks.places("0", "b")
+    return _moved(running(partitions=4, executors=executors), "0", "b")
+
+
+def _moved(story: Story, processor: str, destination: str) -> Desks:
+    desks = Desks(story)
+    desks.places(processor, destination)
     desks.is_read()
     desks.warms_up()
     desks.runs_a_batch()

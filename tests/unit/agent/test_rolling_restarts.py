@@ -15,13 +15,18 @@ from tests.unit.agent.desks import Desks, Request
 from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, restarts, sharing, tasks_of
 
 
-@pytest.fixture
-def desks() -> Desks:
-    """Four executors with a task and a copy each, which was warm and is ten versions behind."""
-    desks = Desks(running(partitions=4, executors=FOUR, factor=2))
+def with_cold_copies(partitions: int = 4, factor: int = 2) -> Desks:
+    """Four executors that share the tasks and their copies, each ten versions behind."""
+    desks = Desks(running(partitions=partitions, executors=FOUR, factor=factor))
     desks.runs_a_batch()
     desks.warms_up(behind=10)
     return desks
+
+
+@pytest.fixture
+def desks() -> Desks:
+    """With a task and a copy on each of four executors."""
+    return with_cold_copies()
 
 
 @pytest.fixture
@@ -108,9 +113,7 @@ def test_the_loss_of_a_copy_does_not_end_the_waiting(desks: Desks) -> None:
 
 
 def test_copies_that_get_warm_do_not_shorten_the_waiting_for_the_others() -> None:
-    desks = Desks(running(partitions=8, executors=FOUR, factor=2))
-    desks.runs_a_batch()
-    desks.warms_up(behind=10)
+    desks = with_cold_copies(partitions=8)
     measured(desks.story, 60 * desks.story.mind.fleet.timing.copy_bytes_a_second, partitions=8)
     desks.places("0", LAST_SEEN)
     desks.is_read()
@@ -153,9 +156,7 @@ def test_copies_that_can_not_be_made_are_not_waited_for(desks: Desks, asked: Req
 
 
 def test_of_two_copies_one_has_to_be_warm_and_one_that_can_be_made_is_waited_for() -> None:
-    desks = Desks(running(partitions=4, executors=FOUR, factor=3))
-    desks.runs_a_batch()
-    desks.warms_up(behind=10)
+    desks = with_cold_copies(factor=3)
     desks.places("0", LAST_SEEN)
     desks.is_read()
     full, other = desks.story.copies["q"][min(tasks_of(desks, "0"))]
@@ -168,9 +169,7 @@ def test_of_two_copies_one_has_to_be_warm_and_one_that_can_be_made_is_waited_for
 
 
 def test_a_warm_copy_that_ends_as_well_is_waited_for_where_the_other_one_can_not_be_made() -> None:
-    desks = Desks(running(partitions=4, executors=FOUR, factor=3))
-    desks.runs_a_batch()
-    desks.warms_up(behind=10)
+    desks = with_cold_copies(factor=3)
     full, other = desks.story.copies["q"][min(tasks_of(desks, "0"))]
     desks.story.sees_copies(full, behind=10, trouble=("no space left", TROUBLE_MS))
     desks.story.sees_copies(other)

@@ -23,7 +23,7 @@ private object QuietMoments {
   private var quietSince = System.nanoTime()
 
   /** Returns in such a moment, or when none comes soon. A task does not wait for its own end. */
-  def await(): Unit = usual.await(isWanted = true, hasCommitted = true)
+  def await(): Unit = usual.await()
 
   /**
    * Returns in such a moment, or when it is over by `isOver`. While `anyWillDo` is not true, only in one that has lasted for
@@ -67,7 +67,7 @@ final class Patience(longestMs: Long) {
    * host's processors. Where most of the longest wait has brought none, or there is not so much left, in any quiet moment;
    * and when none comes soon, or when it is not wanted any more.
    */
-  def await(isWanted: => Boolean, hasCommitted: => Boolean): Unit = if (TaskContext.get() == null) {
+  def await(isWanted: => Boolean = true, hasCommitted: => Boolean = true): Unit = if (TaskContext.get() == null) {
     val began = System.nanoTime()
     val atMost = taken(began)
     def waited = System.nanoTime() - began

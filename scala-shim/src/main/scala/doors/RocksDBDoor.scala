@@ -364,7 +364,7 @@ private class RocksDBDoor(
   /** Of all stores of an executor it comes at once, mostly in the middle of a batch: it waits for that to end, for a while. */
   override def doMaintenance(): Unit =
     try {
-      RocksDBDoor.patience.await(isWanted = true, hasCommitted = true)
+      RocksDBDoor.patience.await()
       super.doMaintenance()
     } catch {
       case _: InterruptedException => Thread.currentThread().interrupt() // its threads are ended: Spark looks for that
