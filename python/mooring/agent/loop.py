@@ -155,9 +155,12 @@ class Agent:
         self._mind = absorb(self._mind, event)
 
     def _take(self, event: events.Event) -> None:
-        before = self._mind.fleet.model
+        before, queries = self._mind.fleet.model, self._mind.fleet.queries
         self._mind, wanted = decide(self._mind, event)
         after = self._mind.fleet.model
+        if self._mind.fleet.queries.keys() != queries.keys():
+            running = self._mind.fleet.queries
+            self._tally.end([query for id, query in queries.items() if id not in running], running)
         if after is not before:
             moved = plan_moves(before, after)
             self._tally.moves += sum(move.source_processor is not None for move in moved.moves)
@@ -348,7 +351,15 @@ class Agent:
             memory, self._recalled = self._opened, self._recalled or self._opened.recall(0)
         if is_due and memory is not None:
             memory.save_status(
-                status_of(self._mind.fleet, self._tally, now, self._mind.gate, self._mind.desk, self._mind.drainage)
+                status_of(
+                    self._mind.fleet,
+                    self._tally,
+                    now,
+                    self._mind.gate,
+                    self._mind.desk,
+                    self._mind.drainage,
+                    self._application,
+                )
             )
             self._bridge.metrics(metrics_of(self._mind.fleet, self._tally, self._mind.desk, self._mind.drainage))
             self._status_at_ms, self._changed = now, False

@@ -41,6 +41,7 @@ class Outside:
         open_hadoop = partial(HadoopFileTree, bridge.jvm)
         self._leases = Leases(open_hadoop, self._say, lambda: time.time_ns() // 1_000_000)
         self._catalog = CatalogKeeper(DeltaTables(bridge.jvm, self._say), bridge.take_facts, open_hadoop, self._say)
+        self._application = ""
         self._memory: Memory | None = None
         self._helm: Helm | None = None
         self._has_lost = False
@@ -59,6 +60,8 @@ class Outside:
 
     def hear(self, event: events.Event) -> None:
         """Every event of the driver, for those who write beside the agent's own thread. Returns at once."""
+        if isinstance(event, events.ApplicationStarted):
+            self._application = event.application
         self._leases.take(event)
         self._catalog.take(event)
 
@@ -104,10 +107,11 @@ class Outside:
         return not self._has_lost and (self._helm is None or self._helm.may_write())
 
     def end(self) -> None:
-        """Write what is to be kept, in a moment, and stand down."""
+        """Write what is to be kept, in a moment, and stand down. The driver is gone: its application has ended."""
         self._leases.end()
         self._catalog.end()
         if self._memory is not None:
+            self._memory.save_end(self._application, time.time_ns() // 1_000_000)
             self._memory.drain(LAST_WRITES_SECONDS)
         if self._helm is not None:
             self._helm.close()
