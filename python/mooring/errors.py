@@ -29,9 +29,14 @@ from difflib import get_close_matches
 
 
 def nearest(word: str, candidates: Collection[str]) -> str:
-    """`; nearest: x` for the end of a message, or nothing where nothing is near."""
-    close = get_close_matches(word, candidates, n=1, cutoff=0.5)
-    return f"; nearest: {close[0]}" if close else ""
+    """`; nearest: x` for the end of a message, or nothing where no candidate is likely to be what was meant.
+
+    A candidate is near when the word begins it, or when about three quarters of their letters agree in order.
+    """
+    begun = [one for one in sorted(candidates) if len(word.strip("-")) > 1 and one.startswith(word) and one != word]
+    close = get_close_matches(word, [one for one in candidates if one != word], n=1, cutoff=0.7)
+    found = close or begun
+    return f"; nearest: {found[0]}" if found else ""
 
 
 class MooringError(Exception):

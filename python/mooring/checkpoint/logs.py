@@ -59,6 +59,8 @@ class Begun:
     offsets: Mapping[str, str | None]
     codec: str
     provider: str
+    at_ms: int = 0
+    """When it was planned, by the entry itself: a copy of the checkpoint keeps that. 0 where the entry does not say."""
 
 
 def batches_in(checkpoint: Path, log: str) -> tuple[int, ...]:
@@ -120,6 +122,7 @@ def parse_begun(file: str, batch: int, content: bytes) -> Begun:
             {source: None if offset == VOID_OFFSET else offset for source, offset in named},
             str(conf.get("spark.sql.streaming.stateStore.compression.codec", "lz4")),
             str(conf.get("spark.sql.streaming.stateStore.providerClass", HDFS_BACKED)),
+            at_ms=int(form.get("batchTimestampMs", 0)),
         )
     except (TypeError, ValueError, AttributeError) as fault:
         raise CheckpointError(f"{file} is not an entry of Spark's offset log: {fault}") from fault

@@ -88,6 +88,9 @@ def carry_out(
     was_begun = note.exists()
     try:
         leave_note(rollback.checkpoint, UNDER_WAY, {"to-batch": rollback.to_batch})
+    except OSError as fault:
+        raise CheckpointError(f"{fault.filename}: {fault.strerror}; nothing was changed") from fault
+    try:
         try:
             check()
         except BaseException:

@@ -11,9 +11,10 @@ from uuid import UUID
 from mooring.agent.drains import OVER
 from mooring.cli.exits import CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
-from mooring.cli.placement import application_of, duration_ms
+from mooring.cli.placement import application_of, duration_ms, is_given_up, refuse_ended
 from mooring.cli.records import Records
 from mooring.client import MooringClient
+from mooring.client.liveness import liveness_of
 from mooring.drain import StopMode
 from mooring.settings.notation import format_duration
 
@@ -41,9 +42,13 @@ def _ask(
     arguments: argparse.Namespace, what: str, ask: Callable[[MooringClient, str], UUID], wanted: Sequence[str]
 ) -> None:
     timeout_ms = duration_ms("--timeout", arguments.timeout, "10m")
-    records = Records(arguments.metadata, arguments.metadata_conf)
+    records = Records.named_by(arguments)
     status = records.status() if arguments.deployment_id is None else records.status_if_any()
     deployment = arguments.deployment_id or application_of(records, status)
+    if status.get("application") == deployment and _has_so_ended(wanted, arguments.query, status):
+        _report_ended(arguments, what, deployment, status)
+        return
+    refuse_ended(status, arguments.deployment_id)
     client = records.client()
     uuid = ask(client, deployment)
     progress = ProgressLine(time.monotonic)
@@ -56,15 +61,22 @@ def _ask(
             raise CommandTimedOut(f"{what} {uuid} is not over after {format_duration(timeout_ms)}; it goes on")
         time.sleep(_LOOK_EVERY_SECONDS)
         status = records.status_if_any() or status
+        if is_given_up(status) and arguments.deployment_id in (None, status.get("application")):
+            break
         for row in _rows(arguments.query, status):
             if told.get(row["id"]) != row["phase"] and not arguments.json:
                 progress.say(_in_words(row))
             told[row["id"]] = row["phase"]
-    rows = _rows(arguments.query, records.status_if_any() or status)
+    status = records.status_if_any() or status
+    rows = _rows(arguments.query, status)
     if arguments.json:
         print_json({"uuid": str(uuid), "drains": rows})
     if arguments.wait:
+        if not rows:
+            refuse_ended(status, arguments.deployment_id)
         _refuse_unless(wanted, arguments.query, rows)
+        if not _has_so_ended(wanted, arguments.query, status):
+            refuse_ended(status, arguments.deployment_id)
 
 
 def _refuse_unless(wanted: Sequence[str], query: str | None, rows: Sequence[dict[str, Any]]) -> None:
@@ -76,6 +88,24 @@ def _refuse_unless(wanted: Sequence[str], query: str | None, rows: Sequence[dict
         if row["phase"] not in wanted:
             why = f": {row['reason']}" if row.get("reason") else "; the driver's log says why it ended"
             raise CommandFailed(f"query {row['query']} is not {wanted[-1]} but {row['phase']}{why}")
+
+
+def _has_so_ended(wanted: Sequence[str], query: str | None, status: dict[str, Any]) -> bool:
+    """Whether the application has ended, and all that is asked had been done by then."""
+    rows = {row["id"]: row["phase"] for row in _rows(query, status)}
+    cut_off = [one["id"] for one in status.get("queries", []) if query in (None, one["id"], one["name"])]
+    return "ended" in status and bool(rows) and all(rows.get(id) in wanted for id in {*rows, *cut_off})
+
+
+def _report_ended(arguments: argparse.Namespace, what: str, deployment: str, status: dict[str, Any]) -> None:
+    """Show how it went, of what was done before."""
+    rows = _rows(arguments.query, status)
+    if arguments.json:
+        print_json({"uuid": None, "drains": rows})
+        return
+    print(f"{what}: nothing is left to do: {deployment} {liveness_of(status, time.time_ns() // 1_000_000).in_words}")
+    for row in rows:
+        print(_in_words(row))
 
 
 def _is_over(query: str | None, status: dict[str, Any]) -> bool:

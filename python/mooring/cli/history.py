@@ -24,7 +24,8 @@ def run(arguments: argparse.Namespace) -> None:
         survey = Survey(checkpoint, proofs.lineage)
         batches = [_batch(survey, batch) for batch in survey.commits]
         faults = [fault.message for fault in survey.log_faults]
-    if arguments.catalog or arguments.catalog_table:
+    is_listed = bool(arguments.catalog or arguments.catalog_table)
+    if is_listed:
         catalogue = arguments.catalog_table or catalogue_in(checkpoint, "--catalog")
         batches = _with_listed(batches, _listed(checkpoint, catalogue))
     lease = lease_on(checkpoint)
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(found)
     else:
-        _show(found)
+        _show(found, is_listed)
 
 
 def _listed(checkpoint: Path, table: str) -> list[Listed]:
@@ -50,13 +51,14 @@ def _listed(checkpoint: Path, table: str) -> list[Listed]:
 
 
 def _with_listed(batches: list[dict[str, Any]], listed: list[Listed]) -> list[dict[str, Any]]:
-    """With what the catalogue alone knows: batches that the checkpoint has lost, and keys and bytes of others."""
+    """With what the catalogue alone knows: when each was committed, keys, bytes, and batches that are gone."""
     known = {one["batch"]: one for one in batches}
     for one in listed:
         offsets = None if one.offsets is None else {str(number): text for number, text in enumerate(one.offsets)}
         gone = {
             "batch": one.batch,
-            "committed-at": one.committed_ms,
+            "begun-at": None,
+            "committed-at": None,
             "watermark": one.watermark_ms,
             "offsets": offsets,
             "keys": None,
@@ -67,6 +69,7 @@ def _with_listed(batches: list[dict[str, Any]], listed: list[Listed]) -> list[di
         batch = known.setdefault(one.batch, gone)
         batch["keys"] = one.keys if batch["keys"] is None else batch["keys"]
         batch["bytes"] = one.bytes if batch["bytes"] is None else batch["bytes"]
+        batch["committed-at"] = one.committed_ms
     return [known[batch] for batch in sorted(known)]
 
 
@@ -74,6 +77,7 @@ def _batch(survey: Survey, batch: int) -> dict[str, Any]:
     commit, begun = survey.commits[batch], survey.begun.get(batch)
     return {
         "batch": batch,
+        "begun-at": None if begun is None else begun.at_ms or None,
         "committed-at": commit.at_ms,
         "watermark": commit.watermark_ms,
         "offsets": None if begun is None else dict(begun.offsets),
@@ -84,12 +88,15 @@ def _batch(survey: Survey, batch: int) -> dict[str, Any]:
     }
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: dict[str, Any], is_listed: bool) -> None:
+    """When a batch was committed only the catalogue knows: the time of a file is that of the newest copy of it."""
+    times = ("begun (UTC)", "committed (UTC)") if is_listed else ("begun (UTC)",)
     rows = [
         (
             one["batch"],
-            _time(one["committed-at"]),
-            _time(one["watermark"]) if one["watermark"] else None,
+            _time(one["begun-at"]),
+            *([_time(one["committed-at"])] if is_listed else []),
+            _time(one["watermark"]),
             one["keys"],
             size(one["bytes"]),
             "no" if one["obstacles"] else "drained" if one["drained"] else "yes",
@@ -97,9 +104,12 @@ def _show(found: dict[str, Any]) -> None:
         )
         for one in found["batches"]
     ]
-    print(table(("batch", "committed (UTC)", "watermark (UTC)", "keys", "state", "whole", "offsets"), rows))
+    print(table(("batch", *times, "watermark (UTC)", "keys", "state", "whole", "offsets"), rows))
     whole = tuple(one["batch"] for one in found["batches"] if not one["obstacles"] and not one["drained"])
     print(f"can go back to: {described(whole)}")
+    not_whole = [one for one in found["batches"] if one["obstacles"]]
+    if not_whole:
+        print(f"not whole: batch {not_whole[-1]['batch']}: {not_whole[-1]['obstacles'][0]}")
     if found["pinned"]:
         print(f"pinned, for --into: {described(tuple(found['pinned']))}")
     if found["application"]:
@@ -110,7 +120,9 @@ def _show(found: dict[str, Any]) -> None:
         print(fault)
 
 
-def _time(at_ms: int) -> str:
+def _time(at_ms: int | None) -> str | None:
+    if not at_ms:
+        return None
     return datetime.fromtimestamp(at_ms / 1000, timezone.utc).isoformat(sep=" ", timespec="milliseconds")[:23]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
@@ -29,6 +30,9 @@ from mooring.cli import (
 from mooring.cli.exits import BadUsage, Exit, exit_of
 from mooring.errors import MooringError, nearest
 
+_OPTIONS_OF_ALL = ("help", "version")
+_MOST_LINES = 3
+_NUMBER_OF_ERROR = re.compile(r"\[Errno \d+\] ")
 INTERRUPTED = 130
 """What shells report of a command that Ctrl-C ended."""
 
@@ -40,11 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed.run(parsed)
         sys.stdout.flush()
     except MooringError as error:
-        print(f"mooring: {error}", file=sys.stderr)
+        _say(str(error))
         return exit_of(error)
     except BrokenPipeError:  # the reader had enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.DONE
+    except OSError as error:  # what no command has words of its own for
+        what = f"{error.filename}: " if error.filename else ""
+        _say(f"{what}{error.strerror or error}")
+        return Exit.FAILED
     except KeyboardInterrupt:
         print("mooring: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -65,6 +73,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         expected = f"expected one of {', '.join(options)}{nearest(unknown[0], options)}"
         raise BadUsage(f"{parsed.command}: unknown argument {unknown[0]}; {expected}")
     return parsed
+
+
+def _say(fault: str) -> None:
+    """Three lines at most: an error of Spark's has the stack of its JVM behind it."""
+    lines = [_NUMBER_OF_ERROR.sub("", line.rstrip()) for line in fault.splitlines() if line.strip()]
+    print("mooring: " + "\n".join(lines[:_MOST_LINES]), file=sys.stderr)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -106,7 +120,7 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one = commands.add_parser(
         "plan", help="what would move if hosts came or went, or processors moved; changes nothing", allow_abbrev=False
     )
-    _add_metadata(one)
+    _add_metadata(one, has_own_checkpoint=True)
     one.add_argument(
         "--add-host", metavar="HOST", action="append", default=[], help="a host that comes; may be repeated"
     )
@@ -166,7 +180,7 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one = commands.add_parser(
         "drain", help="stop the intake of queries, let out what they hold, and end them", allow_abbrev=False
     )
-    _add_metadata(one)
+    _add_metadata(one, has_own_checkpoint=True)
     one.add_argument("--query", metavar="NAME", help="the name or the id of the one that is meant (default: all)")
     one.add_argument(
         "--checkpoint",
@@ -317,7 +331,14 @@ def _add_catalog_table(one: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_metadata(parser: argparse.ArgumentParser) -> None:
+def _add_metadata(parser: argparse.ArgumentParser, has_own_checkpoint: bool = False) -> None:
+    if not has_own_checkpoint:
+        parser.add_argument(
+            "--checkpoint",
+            dest="of_checkpoint",
+            metavar="DIRECTORY",
+            help="in place of --metadata: the checkpoint of a query; the records are looked for in _mooring beside it",
+        )
     parser.add_argument(
         "--metadata",
         metavar="PLACE",
@@ -362,7 +383,8 @@ def _add_waiting(parser: argparse.ArgumentParser, timeout: str) -> None:
 def _refuse_unknown_command(arguments: Sequence[str], commands: list[str]) -> None:
     word = next((argument for argument in arguments if not argument.startswith("-")), commands[0])
     if word not in commands:
-        raise BadUsage(f"there is no command {word!r}; expected one of {', '.join(commands)}{nearest(word, commands)}")
+        near = f"; nearest: --{word}" if word in _OPTIONS_OF_ALL else nearest(word, commands)
+        raise BadUsage(f"there is no command {word!r}; expected one of {', '.join(commands)}{near}")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,11 @@ CODEC = "spark.sql.streaming.stateStore.compression.codec"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 
+def begun_ms(batch: int) -> int:
+    """When a batch was planned, by its entry."""
+    return 1_795_000_000_000 + batch * 10_000
+
+
 def no_lineage(changelog: Path, codec: str) -> dict[int, str]:
     raise AssertionError(f"{changelog} was not to be read")
 
@@ -42,7 +47,11 @@ class Made:
             self.add(batch)
 
     def add(self, batch: int) -> None:
-        begun = {"batchWatermarkMs": batch * 1000, "conf": {CODEC: "zstd", PROVIDER: self.provider}}
+        begun = {
+            "batchWatermarkMs": batch * 1000,
+            "batchTimestampMs": begun_ms(batch),
+            "conf": {CODEC: "zstd", PROVIDER: self.provider},
+        }
         self.write(f"offsets/{batch}", f'v1\n{json.dumps(begun)}\n{{"logOffset":{batch}}}')
         read = self.input / f"{batch}.json"
         read.parent.mkdir(exist_ok=True)

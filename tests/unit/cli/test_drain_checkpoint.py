@@ -67,7 +67,7 @@ def test_who_waits_too_long_is_told_and_the_note_stays(checkpoint: Path, capsys:
     ("options", "said"),
     [
         (["--checkpoint", "{}/cuonts"], "nearest: {}/counts"),
-        (["--checkpoint", "{}"], "metadata, offsets, commits are not there"),
+        (["--checkpoint", "{}"], "metadata, offsets, commits not there"),
         (["--checkpoint", "s3a://bucket/counts"], "spark.mooring.drain.on.start=true"),
         (["--checkpoint", "{}/counts", "--query", "counts"], "without --query"),
         (["--checkpoint", "{}/counts", "--deployment-id", "app-1"], "without --deployment-id"),
