@@ -15,7 +15,7 @@ from mooring.errors import CheckpointError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NOT_FOUND: Final = re.compile(r"^\s*(?:module not found|unresolved dependency|.*download failed): ([^\s:!]+)", re.MULTILINE)
+_NOT_FOUND: Final = re.compile(r"(?:module not found|unresolved dependency|download failed): ([^\s:!\]]+)")
 _NO_HOST: Final = re.compile(r"^\s*Host (\S+) not found", re.MULTILINE)
 _FAULT: Final = re.compile(r"Exception|Error|error|not set|[Nn]o such|denied")
 

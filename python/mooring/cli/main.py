@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import mooring
 from mooring.cli import (
+    apps,
     conf,
     demo,
     drain,
@@ -116,6 +117,19 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one = commands.add_parser("status", help="hosts, executors, processors, tasks, state", allow_abbrev=False)
     _add_metadata(one)
     one.set_defaults(run=status.run)
+
+    one = commands.add_parser(
+        "apps", help="the applications whose records lie at a place, and whether they run", allow_abbrev=False
+    )
+    one.add_argument(
+        "place",
+        metavar="PLACE",
+        nargs="?",
+        help="as --metadata of the other commands, or a directory above it, or a checkpoint (without it: the variable"
+        " MOORING_METADATA)",
+    )
+    _add_metadata_conf(one)
+    one.set_defaults(run=apps.run)
 
     one = commands.add_parser(
         "plan", help="what would move if hosts came or went, or processors moved; changes nothing", allow_abbrev=False
@@ -305,6 +319,7 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
         "pin",
         "restore",
         "verify",
+        "apps",
         "status",
         "plan",
         "place-container",
@@ -347,6 +362,10 @@ def _add_metadata(parser: argparse.ArgumentParser, has_own_checkpoint: bool = Fa
         " checkpoint"
         " (without the option: the variable MOORING_METADATA)",
     )
+    _add_metadata_conf(parser)
+
+
+def _add_metadata_conf(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metadata-conf",
         metavar="FILE",

@@ -13,7 +13,7 @@ from mooring.checkpoint.catalogue_table import newest_bytes, own_table
 from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_directory, local_path
 from mooring.cli.exits import BadUsage
 from mooring.cli.output import counted, print_json, size, table
-from mooring.cli.records import METADATA_VARIABLE, Records
+from mooring.cli.records import METADATA_VARIABLE, Place, Records
 from mooring.client.forecast import Forecast, as_json, forecast, hosts_of, queries_of
 from mooring.model import JobModel, natural_order
 
@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Plan, and show what would move."""
     is_named = arguments.metadata or arguments.metadata_conf or os.environ.get(METADATA_VARIABLE)
     by_checkpoint = None if is_named or not arguments.checkpoint else _directory_in(arguments.checkpoint[0])
-    records = Records(arguments.metadata, arguments.metadata_conf, by_checkpoint)
+    records = Records(Place.of("--metadata", arguments.metadata, arguments.metadata_conf, by_checkpoint))
     before, locality, status = records.job_model(), records.task_locality(), records.status_if_any()
     if arguments.catalog_table and not arguments.checkpoint:
         raise BadUsage("--catalog-table: expected --checkpoint too, of the queries whose tasks are meant")

@@ -55,9 +55,9 @@ def _heading(status: dict[str, Any], liveness: Liveness) -> str:
         counted(len(_in_mode(status, "Active")), "task"),
         *([counted(len(standbys), "standby")] if standbys else []),
     )
-    lines = [
-        f"{status['application']}: placement version {status['version']}, {', '.join(sizes)}; leader {status['leader']}"
-    ]
+    name = f" ({status['name']})" if status.get("name") else ""
+    placement = f"placement version {status['version']}, {', '.join(sizes)}; leader {status['leader']}"
+    lines = [f"{status['application']}{name}: {placement}"]
     if "barrier" in status:
         lines.append(_version(status))
     if liveness.heard_ms is not None or liveness.ended_ms is not None:

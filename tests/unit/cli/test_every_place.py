@@ -34,7 +34,7 @@ ASKING = {
     "drain": [],
     "stop": ["--mode", "after-batch"],
 }
-READING = {"status": [], "plan": [], "container-status": ["--uuid", UUID]}
+READING = {"status": [], "plan": [], "container-status": ["--uuid", UUID], "apps": []}
 OF_STORES = {**ASKING, **READING}
 OF_CHECKPOINTS: dict[str, Sequence[str]] = {
     "history": ["history", "{}"],
@@ -46,7 +46,7 @@ OF_CHECKPOINTS: dict[str, Sequence[str]] = {
     **{
         f"{name} by checkpoint": [name, "--checkpoint", "{}", *more]
         for name, more in OF_STORES.items()
-        if name != "drain"
+        if name not in ("drain", "apps")
     },
 }
 
@@ -271,7 +271,10 @@ def test_a_store_that_is_not_as_it_should_be(
     place = make(room)
     options = next((lines for scheme, lines in NOT_LISTENING.items() if place.startswith(scheme)), [])
     (room / "conf").write_text("\n".join(options))
-    arguments = [command, *OF_STORES[command], "--metadata", place, "--metadata-conf", str(room / "conf")]
+    named = [place] if command == "apps" else ["--metadata", place]
+    arguments = [command, *OF_STORES[command], *named, "--metadata-conf", str(room / "conf")]
+    if command == "apps" and wrong == "a checkpoint":  # it looks beside it
+        words = ("is a checkpoint, and there are no records in {room}/ck/_mooring",)
     refused(arguments, place, code, words, room, capsys)
 
 
