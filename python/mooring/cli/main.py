@@ -14,6 +14,7 @@ from mooring.cli import (
     apps,
     conf,
     demo,
+    doctor,
     drain,
     drain_checkpoint,
     export,
@@ -117,6 +118,13 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one = commands.add_parser("status", help="hosts, executors, processors, tasks, state", allow_abbrev=False)
     _add_metadata(one)
     one.set_defaults(run=status.run)
+
+    one = commands.add_parser(
+        "doctor", help="whether this machine has what Mooring needs, and what to do where not", allow_abbrev=False
+    )
+    _add_metadata(one)
+    _add_local_store(one)
+    one.set_defaults(run=doctor.run)
 
     one = commands.add_parser(
         "apps", help="the applications whose records lie at a place, and whether they run", allow_abbrev=False
@@ -240,11 +248,7 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
 
     one = commands.add_parser("gc", help="remove local state that no checkpoint owns any more", allow_abbrev=False)
     one.add_argument("--dry-run", action="store_true", help="only say what would be removed")
-    one.add_argument(
-        "--local-store",
-        metavar="DIR",
-        help=f"the local store of this host; else the variable {gc.LOCAL_STORE_VARIABLE}, else the default directory",
-    )
+    _add_local_store(one)
     one.set_defaults(run=gc.run)
 
     one = commands.add_parser("states", help="what may become of a request, as a table", allow_abbrev=False)
@@ -319,6 +323,7 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
         "pin",
         "restore",
         "verify",
+        "doctor",
         "apps",
         "status",
         "plan",
@@ -336,6 +341,14 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     ):
         commands.choices[name].add_argument("--json", action="store_true", help="one JSON text instead of words")
     return parser, commands.choices
+
+
+def _add_local_store(one: argparse.ArgumentParser) -> None:
+    one.add_argument(
+        "--local-store",
+        metavar="DIR",
+        help=f"the local store of this host; else the variable {gc.LOCAL_STORE_VARIABLE}, else the default directory",
+    )
 
 
 def _add_catalog_table(one: argparse.ArgumentParser) -> None:

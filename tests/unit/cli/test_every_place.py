@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from mooring.cli import doctor
 from mooring.cli.main import main
 from mooring.metadata import FileMetadataStore
 from mooring.testing.probes import free_port
@@ -296,6 +297,29 @@ def test_a_checkpoint_that_is_not_as_it_should_be(
     refused(arguments, place, code, words, room, capsys)
 
 
+@pytest.mark.parametrize(("wrong", "make", "code", "words"), STORES, ids=[one[0] for one in STORES])
+def test_the_doctor_finds_what_is_wrong_with_a_store(
+    wrong: str,
+    make: Callable[[Path], str],
+    code: int,
+    words: Sequence[str],
+    room: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "of_this_machine", lambda local_store: [])
+    place = make(room)
+    options = next((lines for scheme, lines in NOT_LISTENING.items() if place.startswith(scheme)), [])
+    (room / "conf").write_text("\n".join(options))
+    arguments = ["doctor", "--json", "--metadata", place, "--metadata-conf", str(room / "conf")]
+    with as_another_user(is_wanted=(room / "closed").exists()):
+        assert main(arguments) == (0 if code == 1 else 1)
+    shown = capsys.readouterr()
+    (finding,) = json.loads(shown.out)["findings"]
+    assert finding["verdict"] == ("warning" if code == 1 else "wrong")
+    assert all(word.format(room=room) in finding["message"] for word in words) and len(shown.err.splitlines()) <= 1
+
+
 @pytest.mark.parametrize(("wrong", "make", "code", "words"), LOCAL_STORES, ids=[one[0] for one in LOCAL_STORES])
 def test_a_local_store_that_is_not_as_it_should_be(
     wrong: str,
@@ -366,6 +390,7 @@ def test_every_command_that_reads_a_place_is_in_the_table() -> None:
 
     known = {*OF_STORES, *(command.split()[0] for command in OF_CHECKPOINTS), "gc"}
     without_a_place = {"demo", "conf", "jar", "states"}
+    known.add("doctor")  # above: what is wrong with a place is what it finds
     assert {*_parser()[1]} == known | without_a_place
 
 
