@@ -15,6 +15,7 @@ from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_direc
 from mooring.cli.output import print_json, size, table
 
 _LONGEST_OFFSETS = 60
+_NOT_UNDERSTOOD = "not understood"
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -22,8 +23,8 @@ def run(arguments: argparse.Namespace) -> None:
     checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
     with Proofs() as proofs:
         survey = Survey(checkpoint, proofs.lineage)
-        batches = [_batch(survey, batch) for batch in survey.commits]
-        faults = [fault.message for fault in survey.log_faults]
+        batches = [_batch(survey, batch) for batch in survey.committed]
+        faults = [fault.told for fault in survey.log_faults]
     is_listed = bool(arguments.catalog or arguments.catalog_table)
     if is_listed:
         catalogue = arguments.catalog_table or catalogue_in(checkpoint, "--catalog")
@@ -64,6 +65,7 @@ def _with_listed(batches: list[dict[str, Any]], listed: list[Listed]) -> list[di
             "keys": None,
             "bytes": None,
             "drained": False,
+            "whole": "no",
             "obstacles": ["the checkpoint does not have it any more"],
         }
         batch = known.setdefault(one.batch, gone)
@@ -74,17 +76,19 @@ def _with_listed(batches: list[dict[str, Any]], listed: list[Listed]) -> list[di
 
 
 def _batch(survey: Survey, batch: int) -> dict[str, Any]:
-    commit, begun = survey.commits[batch], survey.begun.get(batch)
+    commit, begun, judged = survey.commits.get(batch), survey.begun.get(batch), survey.judged(batch)
+    is_drained = survey.is_flushed(batch)
     return {
         "batch": batch,
         "begun-at": None if begun is None else begun.at_ms or None,
-        "committed-at": commit.at_ms,
-        "watermark": commit.watermark_ms,
+        "committed-at": None if commit is None else commit.at_ms,
+        "watermark": None if commit is None else commit.watermark_ms,
         "offsets": None if begun is None else dict(begun.offsets),
         "keys": survey.keys(batch),
         "bytes": survey.state_bytes(batch),
-        "drained": survey.is_flushed(batch),
-        "obstacles": list(survey.obstacles_to(batch)),
+        "drained": is_drained,
+        "whole": "drained" if is_drained and judged.verdict == "yes" else judged.verdict,
+        "obstacles": list(judged.reasons),
     }
 
 
@@ -99,17 +103,20 @@ def _show(found: dict[str, Any], is_listed: bool) -> None:
             _time(one["watermark"]),
             one["keys"],
             size(one["bytes"]),
-            "no" if one["obstacles"] else "drained" if one["drained"] else "yes",
+            one["whole"],
             _short(one["offsets"]),
         )
         for one in found["batches"]
     ]
     print(table(("batch", *times, "watermark (UTC)", "keys", "state", "whole", "offsets"), rows))
-    whole = tuple(one["batch"] for one in found["batches"] if not one["obstacles"] and not one["drained"])
-    print(f"can go back to: {described(whole)}")
-    not_whole = [one for one in found["batches"] if one["obstacles"]]
+    print(f"can go back to: {described(tuple(one['batch'] for one in found['batches'] if one['whole'] == 'yes'))}")
+    not_whole = [one for one in found["batches"] if one["whole"] == "no"]
     if not_whole:
         print(f"not whole: batch {not_whole[-1]['batch']}: {not_whole[-1]['obstacles'][0]}")
+    unknown = [one for one in found["batches"] if one["whole"] == _NOT_UNDERSTOOD]
+    if unknown:
+        batches = described(tuple(one["batch"] for one in unknown))
+        print(f"batch {batches}: {unknown[-1]['obstacles'][0]}; it may be good")
     if found["pinned"]:
         print(f"pinned, for --into: {described(tuple(found['pinned']))}")
     if found["application"]:

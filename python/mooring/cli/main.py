@@ -40,7 +40,10 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit code: 0 done, 1 failed, 2 bad usage, 3 store out of reach, 4 timed out."""
+    """Run one command. Returns the exit code: 0 done, 1 failed, 2 bad usage, 3 store out of reach, 4 timed out.
+
+    It is 5 where a checkpoint is not understood.
+    """
     try:
         parsed = parse(sys.argv[1:] if arguments is None else arguments)
         parsed.run(parsed)

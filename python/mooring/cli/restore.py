@@ -29,7 +29,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Go back, or say what that would be with --dry-run.
 
     BadUsage when the directory is no checkpoint; CommandFailed when an application works on it (but for `--into`, which
-    only reads it) and when no batch is whole; CheckpointError when the batch can not be gone back to.
+    only reads it) and when no batch is whole; CheckpointError when the batch can not be gone back to, and
+    CheckpointNotUnderstood when a batch that would be undone can not be judged: it may be good.
     """
     checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
     into = None if arguments.into is None else local_path("--into", arguments.into, INSTEAD)
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
         survey = Survey(checkpoint, proofs.lineage)
         if (
             into is not None
-            and arguments.to_batch not in survey.commits
+            and arguments.to_batch not in survey.committed
             and arguments.to_batch in pins.pinned(checkpoint)
         ):
             survey = Survey(pins.place_of(checkpoint, arguments.to_batch), proofs.lineage)
@@ -140,8 +141,8 @@ def _newest_whole(survey: Survey, proofs: Proofs) -> int:
 
 
 def _refuse_no_batch(survey: Survey, to_batch: int) -> None:
-    if to_batch not in survey.commits:
+    if to_batch not in survey.committed:
         pinned = pins.pinned(survey.checkpoint)
         of_pins = f", or with --into one that is pinned: {described(pinned)}" if pinned else ""
-        kept = described(tuple(survey.commits))
+        kept = described(survey.committed)
         raise BadUsage(f"--to-batch {to_batch}: expected a committed batch that is kept: {kept}{of_pins}")
