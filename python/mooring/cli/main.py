@@ -283,6 +283,12 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
         metavar="NEW_CHECKPOINT",
         help="make a checkpoint there, for a second run of the query, and leave this one as it is",
     )
+    one.add_argument(
+        "--new-file-sink",
+        metavar="DIRECTORY",
+        help="for a query with a file sink: make the log there that Spark wants of a sink which begins with a later"
+        " batch; the query then writes into this directory",
+    )
     one.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
     one.add_argument(
         "--without-missing-input",

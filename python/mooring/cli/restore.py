@@ -18,6 +18,7 @@ from mooring.checkpoint import (
     plan_branch,
     plan_rollback,
     rollback,
+    sink_log,
     under_way,
 )
 from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory, local_path
@@ -34,8 +35,12 @@ def run(arguments: argparse.Namespace) -> None:
     """
     checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
     into = None if arguments.into is None else local_path("--into", arguments.into, INSTEAD)
+    named = arguments.new_file_sink
+    sink = None if named is None else local_path("--new-file-sink", named, INSTEAD)
     if into is not None and (into == checkpoint or checkpoint in into.parents):
         raise BadUsage(f"--into {arguments.into}: expected a place outside of the checkpoint {checkpoint}")
+    if sink is not None:
+        sink_log.refuse_taken(sink)
     if into is None and not arguments.dry_run:
         refuse_running(checkpoint)
     progress = ProgressLine(time.monotonic)
@@ -53,6 +58,10 @@ def run(arguments: argparse.Namespace) -> None:
             done = _back(arguments, survey, to_batch, progress)
         else:
             done = _branched(arguments, survey, to_batch, into, progress)
+    if sink is not None and not arguments.dry_run:
+        sink_log.begin(sink, to_batch)  # last: a call that was cut off before can be repeated
+        if not arguments.json:
+            progress.say(f"{sink} is a directory for a file sink that begins with batch {to_batch + 1}")
     if arguments.json:
         print_json(done)
 
@@ -77,7 +86,8 @@ def _back(arguments: argparse.Namespace, survey: Survey, to_batch: int, progress
         if plan.batches and not arguments.dry_run:
             progress.say(
                 f"sinks that remember batches, such as Delta tables and files, take those up to {plan.batches[0]} for"
-                " written when they come again: see docs/checkpoints.md"
+                " written when they come again; a file sink can write into a directory that --new-file-sink makes:"
+                " see docs/checkpoints.md"
             )
     return {
         "checkpoint": str(survey.checkpoint),
@@ -101,7 +111,10 @@ def _branched(
     if not arguments.json:
         would = "would be" if arguments.dry_run else "is"
         progress.say(f"{into} {would} a checkpoint as of batch {to_batch}: {len(plan.files)} files, {size(plan.bytes)}")
-        progress.say("a sink of files that has later batches leaves them out: give it another directory")
+        if arguments.new_file_sink is None:
+            progress.say(
+                "a file sink that has later batches leaves them out: --new-file-sink makes a directory for the new run"
+            )
     return {
         "checkpoint": str(into),
         "to-batch": to_batch,

@@ -109,3 +109,34 @@ def test_a_branch_is_not_made_inside_of_its_checkpoint(tmp_path: Path, capsys: p
     inside = str(made.directory / "branch")
     assert main(["restore", str(made.directory), "--to-batch", "2", "--into", inside]) == 2
     assert f"--into {inside}: expected a place outside" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [(), ("--into", "beside")], ids=["in place", "into"])
+def test_a_directory_for_a_file_sink_is_made_with_it(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = Made(tmp_path / "it")
+    command = ["restore", str(made.directory), "--to-batch", "2", *options, "--new-file-sink"]
+    assert main([*command, "out", "--dry-run"]) == 0 and not (tmp_path / "out").exists()
+    assert main([*command, "out"]) == 0
+    assert "file sink that begins with batch 3" in capsys.readouterr().out
+    log = tmp_path / "out" / "_spark_metadata"
+    assert {entry.name: entry.read_text() for entry in log.iterdir()} == {"0": "v1", "1": "v1", "2": "v1"}
+
+
+def test_a_directory_that_has_something_is_not_taken_for_a_file_sink(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Made(tmp_path / "it")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "rows.parquet").write_text("rows")
+    before = made.content()
+    assert main(["restore", str(made.directory), "--to-batch", "2", "--new-file-sink", str(tmp_path / "out")]) == 1
+    assert f"{tmp_path}/out is not empty: expected a new directory" in capsys.readouterr().err
+    assert made.content() == before
+    assert main(["restore", str(made.directory), "--to-batch", "2", "--new-file-sink", "s3a://bucket/out"]) == 2
+    (tmp_path / "out" / "rows.parquet").unlink()
+    command = ["restore", str(made.directory), "--to-batch", "5", "--new-file-sink", str(tmp_path / "out")]
+    assert main(command) == 0, "and where nothing is to be undone"
+    assert made.content() == before
