@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mooring.checkpoint import Proofs
+from mooring.cli import gc
 from mooring.cli.main import main
 from mooring.errors import CheckpointNotUnderstood
 from tests.unit.checkpoint.made import SST, Made
@@ -174,6 +175,14 @@ def test_nothing_is_made_of_it(
     before = made.content()
     code, said = ended(made, capsys, *command)
     assert code == 5 and "not understood: " in said and case.says in said and made.content() == before
+
+
+def test_the_local_store_keeps_its_files(made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "store" / gc.key_of(str(made.directory))
+    folder.mkdir(parents=True)
+    (folder / gc.OWNER).write_text(str(made.directory))
+    assert main(["gc", "--local-store", str(tmp_path / "store")]) == 0
+    assert folder.exists() and f"kept: {folder.name}" in capsys.readouterr().out
 
 
 def test_content_that_can_not_be_judged_is_no_damage(
