@@ -59,6 +59,9 @@ def _application(form: Mapping[str, Any]) -> Event:
         form["checkpoint-location"],
         form.get("catalogued", False),
         form.get("attempt", ""),
+        form.get("spark", ""),
+        form.get("built-for", ""),
+        form.get("java", 0),
     )
 
 

@@ -49,7 +49,8 @@ class ApplicationStarted(Event):
 
     `checkpoint_location` is the session default for checkpoints, or empty. `is_catalogued`: Delta is there, and
     executors tell of the state that they commit. `attempt` tells drivers of one application apart, where the cluster
-    manager starts another one for it, as YARN does; else it is empty.
+    manager starts another one for it, as YARN does; else it is empty. `spark` and `java` are the versions that the
+    driver runs on, `built_for` the Spark that the plugin was built for; empty or 0 where they are not known.
     """
 
     application: str
@@ -58,6 +59,9 @@ class ApplicationStarted(Event):
     checkpoint_location: str
     is_catalogued: bool = False
     attempt: str = ""
+    spark: str = ""
+    built_for: str = ""
+    java: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ class Bridge:
         self.plans: list[Rows] = []
         self.copies: list[Copies] = []
         self.said: list[str] = []
+        self.told: list[str] = []
         self.executors: set[str] = set()
         self.picked_up: list[events.Event] = []
         self.drains_asked: list[tuple[str | None, ...]] = []
@@ -69,6 +70,9 @@ class Bridge:
 
     def say(self, message: str) -> None:
         self.said.append(message)
+
+    def inform(self, message: str) -> None:
+        self.told.append(message)
 
     def metrics(self, values: dict[str, float]) -> None:
         pass

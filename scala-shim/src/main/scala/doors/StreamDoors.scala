@@ -42,6 +42,9 @@ final class StreamDoor private[mooring] (private[mooring] val execution: StreamE
   def isSet(key: String): Boolean = session.sessionState.conf.contains(key)
   def set(key: String, value: String): Unit = session.sessionState.conf.setConfString(key, value)
 
+  /** Whether this run goes on: no longer from the moment that it is told to stop. */
+  def isActive: Boolean = execution.isActive
+
   /** Returns when the query has stopped. */
   def stop(): Unit = execution.stop()
 

@@ -35,7 +35,7 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
         try if (isDue) alone(sweep())
         catch {
           case e: InterruptedException => throw e
-          case NonFatal(e) => Say.once("local-store-sweep", s"the local store could not be swept ($e): it may outgrow its limit")
+          case NonFatal(e) => Say.failed("local-store-sweep", e)(s"the local store could not be swept ($e): it may outgrow its limit")
         }
         took = System.nanoTime() - start
       }

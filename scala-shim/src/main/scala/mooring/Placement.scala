@@ -41,7 +41,7 @@ private object PlacementRule extends Rule[SparkPlan] {
       try driver.queries.planned(query, operators)
       catch {
         case NonFatal(e) => // an interruption is not: the query is being stopped
-          Say.once("placement-rule", s"a query could not be told to the agent ($e): it runs where Spark puts it")
+          Say.failed("placement-rule", e)(s"a query could not be told to the agent ($e): it runs where Spark puts it")
       }
       place(plan, query, operators.exists(driver.queries.isRepeated), stageHasOne = false)
     }
@@ -73,7 +73,7 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
     try Option.when(isRepeated)(EarlierAttempt.offer(operatorsOfStage(child)))
     catch {
       case NonFatal(e) =>
-        Say.once("earlier-attempt", s"what the last run has left of batch ${operator.batch} could not be looked at ($e)")
+        Say.failed("earlier-attempt", e)(s"what the last run has left of batch ${operator.batch} could not be looked at ($e)")
         None
     }
 

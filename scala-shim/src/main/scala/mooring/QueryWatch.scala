@@ -79,7 +79,7 @@ final class QueryWatch(
   def starts(query: StreamDoor, look: QueryWatch.Look): Unit = {
     val run = query.runId
     synchronized(runs.put(query.id, run))
-    Daemon.start(s"mooring-start-${query.id}")(Aside.otherwise("look at a query that starts", ()) {
+    Daemon.start(s"mooring-start-${query.id}")(Aside.forAWhile("look at a query that starts", (), !query.isActive) {
       val (door, operators) = look.get()
       if (operators.nonEmpty && tellOnce(query.id, run, Some(door), operators)) {
         synchronized(if (runs.get(query.id) == run) standbys.foreach(_.starts(query.id, run, operators)))
@@ -111,7 +111,7 @@ final class QueryWatch(
       standbys.foreach(_.planned(query, run, operators))
       val hasPlan = !placing || !patience.isHopeful || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isHopeful))
       for (running <- door) prefetches.foreach(_.begin(running, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
-      if (!hasPlan) Say.warn(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
+      if (!hasPlan) Say.trouble(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
     }
     begins(query, run, operators.head.batch)
   }

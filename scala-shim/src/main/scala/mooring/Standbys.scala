@@ -128,7 +128,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   private def find(query: String): Watched =
     Option(watched.get(query)).getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
 
-  private def tend(): Unit = watched.asScala.foreach { case (query, of) => Aside.otherwise(s"standby of query $query", ()) {
+  private def tend(): Unit = watched.asScala.foreach { case (query, of) => Aside.forAWhile(s"standby of query $query", (), of.isOver) {
     val isOver = of.isOver // once: what is started now is stopped at the next look
     if (table.wantsStandbys(query)) unwantedSince.remove(query)
     val since = Option.unless(table.wantsStandbys(query))(unwantedSince.getOrElseUpdate(query, System.nanoTime()))
@@ -144,7 +144,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   private def startReplica(query: String, of: Watched): Unit = {
     for (ended <- replicas.get(query) if !ended.isActive) {
-      for (why <- ended.failure) Say.once(s"replica-$query-${why.getClass.getName}",
+      for (why <- ended.failure) Say.failed(s"replica-$query-${why.getClass.getName}", why, of.isOver)(
         s"the copies of query $query are not brought up to date now ($why): tried again in 10 s")
       stopReplica(query)
     }
@@ -157,7 +157,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   private def stopReplica(query: String): Unit = for (ending <- replicas.remove(query))
     try ending.stop()
-    catch { case NonFatal(e) => Say.once(s"replica-stop-$query", s"the replica query of $query did not stop ($e)") }
+    catch { case NonFatal(e) => Say.failed(s"replica-stop-$query", e)(s"the replica query of $query did not stop ($e)") }
 }
 
 object Standbys {
