@@ -36,7 +36,10 @@ def test_the_second_keeps_its_records_apart_and_says_where(tmp_path: Path) -> No
             assert said(log, f"are those of application {first['application']}") == 1
             assert said(log, f"mooring status --metadata {place / 'application-2'}") == 1
         assert checkpoint_of(status_in(str(place))) == "ckpt-a"
-    assert said(one.log.read_text(), f"mooring status --metadata {place}") == 1
+    log = one.log.read_text()
+    assert said(log, f"records are in {place}; to see them: mooring status --metadata {place}") == 1
+    assert said(log, f"each host keeps state in {tmp_path / 'store'}") == 1
+    assert said(log, "query slow is placed: 2 tasks on 1 executor") == 1
 
 
 @pytest.mark.heavy
