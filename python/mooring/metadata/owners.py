@@ -108,10 +108,8 @@ class OwnerNotes:
         """Become the owner by the note of this number, which follows the newest one; False when another was faster."""
         if not self._tree.create(_name(number), self._packed(number, owner)):
             return False
-        for entry in self._tree.list():
-            earlier = _number_of(entry.name)
-            if earlier is not None and earlier < number:
-                self._tree.delete(entry.name)
+        if number > 1:
+            self._tree.delete(_name(number - 1))
         return True
 
     def renew(self, number: int, owner: Owner) -> None:

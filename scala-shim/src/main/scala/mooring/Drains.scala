@@ -107,6 +107,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
       }
       if (whyNotToStart(door.checkpoint).isEmpty && !under.containsKey(door.runId)) hold(door, markers)
     } catch {
+      case NonFatal(_) if !door.isActive => // it was stopped while it started: it begins no batch
       case NonFatal(e) => refusals.put(door.checkpoint, s"what ${door.checkpoint}/$Directory says of a drain or a restore can not be read ($e): " +
         "a drained checkpoint would count every new event as late. Try again, or remove the file")
     }

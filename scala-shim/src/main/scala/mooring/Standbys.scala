@@ -121,7 +121,8 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     }
     for (ending <- tending) {
       ending.shutdownNow()
-      Daemon.start("mooring-standbys-stop")(replicas.values.foreach(_.stop())).join(Standbys.StopMs)
+      Daemon.start("mooring-standbys-stop")(Aside.otherwise("end of the replica queries", ())(replicas.values.foreach(_.stop())))
+        .join(Standbys.StopMs)
     }
   }
 
