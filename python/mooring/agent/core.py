@@ -166,6 +166,8 @@ def _react(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
             return _executor_registered(fleet, event)
         case events.ExecutorLost():
             return _executor_lost(fleet, event, published)
+        case events.OffersWithheld():
+            return replace(fleet, withheld=event.executors)
         case events.StoreOpened():
             return fleet.with_opening(event)
         case events.ExecutorRestarting():

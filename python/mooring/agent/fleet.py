@@ -184,6 +184,9 @@ class Fleet:
     No task and no copy goes to the locations in `drained` while there is another place. At most `most_receivers`
     processors take tasks over at once; until `settled_by_ms` those of the last step are given time for that.
 
+    `withheld` are living executors to which Spark offers no tasks now, with the reason: their tasks run elsewhere, and
+    return when it does.
+
     While processors are on their way, `openings` maps checkpoint, partition and executor to the bytes of state that
     were fetched when stores were opened at a destination.
     """
@@ -219,6 +222,7 @@ class Fleet:
     most_receivers: int = 1
     settled_by_ms: int | None = None
     openings: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
+    withheld: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def executor_of(self) -> dict[str, str]:

@@ -289,9 +289,16 @@ def _processor(fleet: Fleet, processor: Processor, standbys: Standbys) -> Mappin
         "tasks": _names(fleet, processor),
         "standby-tasks": [task.task_name for task, _ in _in_order(standbys.get(processor.id, {}))],
         **({"standby-stopped": True} if processor.id in fleet.stopped_standbys else {}),
+        **_lent(fleet, processor),
         **_wanted(fleet, processor),
         **({"spare": True} if fleet.is_empty_spare(processor.id) else {}),
     }
+
+
+def _lent(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
+    """Why tasks of the processor run elsewhere although it has an executor."""
+    why = fleet.withheld.get(processor.executor or "")
+    return {"lent-because": why} if why else {}
 
 
 def _wanted(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:

@@ -91,6 +91,7 @@ def _hosts(status: dict[str, Any]) -> str:
             processor["state"]
             + (", spare" if processor.get("spare") else "")
             + (", standby stopped" if processor.get("standby-stopped") else "")
+            + (f", tasks lent: {processor['lent-because']}" if processor.get("lent-because") else "")
             + "".join(f", standby {id} at {place}" for id, place in processor.get("standbys-wanted-at", {}).items()),
             len(processor["tasks"]),
             len(processor["standby-tasks"]),

@@ -23,6 +23,7 @@ from mooring.model.events import (
     ExecutorLost,
     ExecutorRegistered,
     ExecutorRestarting,
+    OffersWithheld,
     PlanInForce,
     PlanPickedUp,
     QueryEnded,
@@ -146,6 +147,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
         form["at"], form["executor"], form["location"], form["cores"], form.get("zone", "")
     ),
     "ExecutorLost": lambda form: ExecutorLost(form["at"], form["executor"], form["reason"]),
+    "OffersWithheld": lambda form: OffersWithheld(form["at"], dict(form["executors"])),
     "PlanPickedUp": lambda form: PlanPickedUp(form["at"], form["executor"], form["version"]),
     "ExecutorRestarting": lambda form: ExecutorRestarting(form["at"], form["request"], form["executor"]),
     "RestartGivenUp": lambda form: RestartGivenUp(form["at"], form["request"], form["executor"]),

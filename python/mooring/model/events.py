@@ -86,6 +86,13 @@ class ExecutorLost(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class OffersWithheld(Event):
+    """To these living executors, and to no others, Spark offers no tasks; each maps to the reason, in words."""
+
+    executors: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class PlanPickedUp(Event):
     """An executor knows a version of the job model that was offered."""
 

@@ -26,6 +26,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val table = new PlacementTable
   val bridge = new Bridge(table, leadership, operations)
   private val census = new Census(bridge)
+  private val withheld = new WithheldOffers(context, table, bridge)
   private val rehearsals = new Rehearsals
 
   /** Where every task is kept once, copies are made of those that are to move. */
@@ -45,7 +46,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val drains = new Drains(bridge, () => context.applicationId, settings.text("spark.mooring.resume.drained").getOrElse("false"),
     settings.isOn("spark.mooring.drain.on.start"), patience)
 
-  private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, takesOver, census, reports, rehearsals)
+  private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, takesOver, census, reports, rehearsals, withheld)
   OrdinaryEnd.begins(() => context.isStopped)
   ListenerDoor.add(context, cluster)
   stuckTasks.foreach(ListenerDoor.add(context, _))
@@ -65,10 +66,13 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   /** Whether an agent is there, or comes, to tell of the election. */
   def mayBeTold: Boolean = agent.isComing
 
+  /** A batch is about to be run: which executors get no tasks is asked anew, as an event of it may have been lost. */
+  def batchIsPlaced(): Unit = cluster.lookAtOffers()
+
   private def mooringSettings = conf.getAll.toMap.filter(_._1.startsWith(Names.Prefix))
 
   def applicationStarted(id: String): Unit = {
-    cluster.holdBackWhatIsLost()
+    cluster.watchLosses()
     bridge.tell(Map("event" -> "ApplicationStarted", "application" -> id,
       "attempt" -> context.applicationAttemptId.getOrElse(""),
       "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),

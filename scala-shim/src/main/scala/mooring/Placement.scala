@@ -88,6 +88,7 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
     val operators = operatorsOfStage(child)
     Driver.current.foreach(driver => DrainMetric.set(operators, driver.drains.stateOf(operator.runId, operator.batch)))
     val restoreMetrics = RestoreMetrics.of(operators)
+    Driver.current.foreach(_.batchIsPlaced())
     new PlacedRDD(child.execute(), query, operator.batch, restoreMetrics, earlierAttempt)
   }
 

@@ -189,7 +189,7 @@ object QueryWatch {
  */
 final class ClusterWatch(
     context: SparkContext, bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys],
-    takesOver: Boolean, census: Census, reports: ReportDesk, rehearsals: Rehearsals)
+    takesOver: Boolean, census: Census, reports: ReportDesk, rehearsals: Rehearsals, withheld: WithheldOffers)
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0
@@ -203,7 +203,18 @@ final class ClusterWatch(
   override def onExecutorAdded(added: SparkListenerExecutorAdded): Unit = {
     table.executorAdded(added.executorId, added.executorInfo.executorHost)
     census.added(added.executorId, added.executorInfo.executorHost, added.executorInfo.totalCores)
+    lookAtOffers() // its host may be excluded
   }
+
+  override def onExecutorExcluded(excluded: SparkListenerExecutorExcluded): Unit = lookAtOffers()
+  override def onExecutorUnexcluded(unexcluded: SparkListenerExecutorUnexcluded): Unit = lookAtOffers()
+  override def onNodeExcluded(excluded: SparkListenerNodeExcluded): Unit = lookAtOffers()
+  override def onNodeUnexcluded(unexcluded: SparkListenerNodeUnexcluded): Unit = lookAtOffers()
+  override def onExecutorExcludedForStage(excluded: SparkListenerExecutorExcludedForStage): Unit = redirect()
+  override def onNodeExcludedForStage(excluded: SparkListenerNodeExcludedForStage): Unit = redirect()
+
+  /** Tasks that wait for executors which get none any more go elsewhere at once. */
+  def lookAtOffers(): Unit = if (withheld.look()) redirect()
 
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
     table.executorLost(removed.executorId)
@@ -223,9 +234,12 @@ final class ClusterWatch(
     while (PendingTasks.areSentTo(context, lost) && System.nanoTime() - end < 0) TimeUnit.MILLISECONDS.sleep(2)
   }
 
-  /** The tasks that wait in running stages for executors that are gone go where the plan wants them now: to their copies. */
-  def redirect(): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
-    PendingTasks.askAnew(context)
+  /**
+   * The tasks that wait in running stages for executors that are gone, or that may not have them, go where the plan wants
+   * them now. Without copies those of a lost executor wait as on stock: it may come back to its host.
+   */
+  def redirect(): Unit = Aside.otherwise("redirection of tasks", ()) {
+    if (takesOver) PendingTasks.askAnew(context)
     redirect(PendingTasks.Anew)
   }
 
@@ -239,27 +253,35 @@ final class ClusterWatch(
       redirect(PendingTasks.Anew, isGone)
   }
 
-  /** From now on Spark starts none of them elsewhere before that: where nothing would hold one back it goes there at once. */
-  def holdBackWhatIsLost(): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
-    LossWatch.begin(context) { lost =>
-      Aside.otherwise("redirection of tasks", ()) {
-        table.executorLost(lost)
-        redirect(PendingTasks.HeldBack)
-      }
-    }
+  /**
+   * From now on Spark starts none of them elsewhere before that: where nothing would hold one back it goes there at once.
+   * With the scheduler's lock.
+   */
+  def watchLosses(): Unit = Aside.otherwise("redirection of tasks", ())(LossWatch.begin(context, isLost, leaves))
+
+  private def isLost(executor: String): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
+    table.executorLost(executor)
+    redirect(PendingTasks.HeldBack)
   }
 
-  private def redirect(how: PendingTasks.How, isGone: String => Boolean = !table.isAlive(_)): Unit =
-    PendingTasks.redirect(context, isGone, how) { (stage, partition) =>
-      for {
-        rdds <- stages.get(stage)
-        wanted <- PlacedStages.find(rdds)
-        (executor, host) <- table.preferred(wanted.query, partition)
-      } yield {
-        wanted.executors.put(partition, executor)
-        (executor, host)
+  private def leaves(): Unit = { // by another thread, which gets the lock when Spark has noted it
+    Daemon.start("mooring-decommission")(Aside.otherwise("redirection of tasks", ())(lookAtOffers()))
+    ()
+  }
+
+  private def isUnavailable(executor: String) = if (table.isAlive(executor)) !table.isUsable(executor) else takesOver
+
+  private def redirect(how: PendingTasks.How, isGone: String => Boolean = isUnavailable(_)): Unit = {
+    def placed(stage: Int) = stages.get(stage).flatMap(PlacedStages.find)
+    PendingTasks.redirect(context, isGone, how)((stage, partition) =>
+      placed(stage).map(wanted => table.candidates(wanted.query, partition))) { (stage, partition, executor) =>
+      for (wanted <- placed(stage)) executor match {
+        case Some(other) => wanted.executors.put(partition, other)
+        case None => wanted.executors.remove(partition)
       }
     }
+    ()
+  }
 
   override def onStageSubmitted(submitted: SparkListenerStageSubmitted): Unit = {
     val rdds = submitted.stageInfo.rddInfos

@@ -99,7 +99,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
       (partition, executor) <- of.arrivals(holders, table.preferred(query, _))
       order <- of.order(partition).toSeq
     } yield executor -> order.copy(isOfArrival = true)
-    val relieved = of.holds(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isAlive(id) }
+    val relieved = of.holds(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
     val now = (placed ++ arrivals).groupMap(_._1)(_._2)
     (now.toSeq ++ (relieved -- now.keySet).map(_ -> Nil)).map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
   }
