@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.submission import Submission
-from tests.integration import answers
-from tests.integration.load import PARTITIONS, Load, first_plan_for
+from tests.integration.bad_host import AtABadHost
+from tests.integration.load import PARTITIONS, first_plan_for
 
 GOOD, BAD = "127.0.0.2", "127.0.0.3"
 WAIT_SECONDS = 60
@@ -25,32 +24,6 @@ CONF = {
     "spark.decommission.enabled": "true",
     **first_plan_for(2),
 }
-
-
-class AtABadHost(Load):
-    job = Path(__file__).parent / "jobs" / "at_a_bad_host.py"
-    query = "distinct"
-    answer = staticmethod(answers.drop_duplicates)
-
-    def marks(self, marker: str, host: str) -> Path:
-        file = self.events / marker
-        file.write_text(host)
-        return file
-
-    def runs_at(self) -> set[str]:
-        """Where the tasks ran last."""
-        return {one["location"] for one in self.status()["tasks"]}
-
-    def processor_at(self, host: str) -> dict[str, Any]:
-        return dict(next(one for one in self.status()["processors"] if one["location"] == host))
-
-    def longest_batch(self, since: int) -> float:
-        """From offsets to commit, in seconds, of the batches from this one on."""
-        times = [
-            [(self.checkpoint / log / str(batch)).stat().st_mtime for log in ("offsets", "commits")]
-            for batch in range(since, self.committed())
-        ]
-        return max(end - begin for begin, end in times)
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +44,7 @@ def job(load: AtABadHost, cluster: SparkCluster) -> Iterator[Submission]:
     job.wait_until(lambda: load.committed() > 0 and load.is_idle(), "the first batches", 120)
     job.wait_until(lambda: load.runs_at() == {GOOD, BAD}, "the status to show where tasks run", 30)
     yield job
+    load.leave_out_the_rest()
     load.offer_the_rest_and_finish(job)
     load.assert_right()
 
@@ -116,3 +90,41 @@ def test_tasks_of_an_executor_that_is_to_go_do_not_wait_for_its_end(
     assert f"executor {executor.id} on {BAD} gets no tasks: it is to be removed" in job.log
     marker.unlink()
     job.wait_until(lambda: load.committed() > first, "the batch to end", 60)
+
+
+@pytest.mark.heavy
+def test_tasks_leave_a_host_that_speculation_outruns_and_return_when_it_is_well(tmp_path: Path) -> None:
+    load = AtABadHost(tmp_path / "load", files=120)
+    load.offer(1)
+    hasty = {
+        "spark.locality.wait": "1s",
+        "spark.speculation": "true",
+        "spark.speculation.quantile": "0.5",
+        "spark.speculation.minTaskRuntime": "300ms",
+        **first_plan_for(2),
+    }
+    with SparkCluster(hosts=2, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:
+        job = load.submit(cluster, hasty)
+        job.wait_until(lambda: load.committed() > 0 and load.is_idle(), "the first batches", 120)
+        job.wait_until(lambda: load.runs_at() == {GOOD, BAD}, "the status to show where tasks run", 30)
+        marker = load.marks("SLOW-AT", BAD)
+        load.feed(job)
+        load.feed(job)
+        job.wait_until(lambda: "lent-because" in load.processor_at(BAD), "the status to name the reason", 30)
+        assert "by speculation" in load.processor_at(BAD)["lent-because"]
+        assert job.log.count("Mooring: tasks of distinct run elsewhere than on executor") == 1
+        load.feed(job)
+        job.wait_until(lambda: load.runs_at() == {GOOD}, "all tasks to run at the other host", 30)
+
+        marker.unlink()
+
+        def have_returned() -> bool:
+            load.feed(job)
+            return "Mooring: tasks of distinct return to executor" in job.log
+
+        job.wait_until(have_returned, "a trial that goes well, after a minute", 180)
+        load.feed(job)
+        job.wait_until(lambda: load.runs_at() == {GOOD, BAD}, "its tasks to return", 30)
+        load.leave_out_the_rest()
+        load.offer_the_rest_and_finish(job)
+    load.assert_right()

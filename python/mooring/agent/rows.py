@@ -53,7 +53,9 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
                 loads[named[0]] += 1
             wanted |= {task: _row(fleet, spares, *named) for task, named in interim.items()}
             tasks = [task for task in tasks if task not in interim]
-        wanted |= _rows_of(processor, tasks, fleet, loads, spares, warm)
+        lent = _lent(fleet, processor, tasks)
+        wanted |= _rows_of(processor, [task for task in tasks if task not in lent], fleet, loads, spares, warm)
+        wanted |= _rows_of_lent(processor, lent, fleet, loads, warm)
     return {
         query.id: rows
         for query in fleet.queries.values()
@@ -122,6 +124,42 @@ def _rows_of(
             rows[task] = _row(fleet, spares, *first, *warm.get(task, ()), *goes_to, refuge)
         else:
             rows[task] = first
+    return rows
+
+
+def _lent(fleet: Fleet, processor: Processor, tasks: list[str]) -> dict[str, str]:
+    """Task name to query, of those that are lent because the executor serves them badly."""
+    executor = processor.executor
+    if executor is None or executor in fleet.withheld or not fleet.lending.loans:
+        return {}
+    partition_of = fleet.partition_of_task()
+    return {
+        task: partition_of[task][0]
+        for task in tasks
+        if task in partition_of and fleet.is_lent(*partition_of[task], executor)
+    }
+
+
+def _rows_of_lent(
+    processor: Processor,
+    lent: Mapping[str, str],
+    fleet: Fleet,
+    loads: dict[str, int],
+    warm: Mapping[str, tuple[str, ...]],
+) -> dict[str, tuple[str, ...]]:
+    """Rows that end with the task's own executor: before it those with a copy, then others in turn, best elsewhere."""
+    lender = processor.executor or ""
+    rows: dict[str, tuple[str, ...]] = {}
+    for task, query in lent.items():
+        others = [id for id in _open(fleet, loads) if (query, id) not in fleet.lending.loans]
+        others = [id for id in others if fleet.executors[id].location != processor.location] or others
+        by_load = heapq.nsmallest(FALLBACKS, others, key=lambda id: (loads[id], natural_order(id)))
+        copies = [id for id in warm.get(task, ()) if id in others]
+        row = tuple(dict.fromkeys((*copies, *by_load)))
+        for id in row[:1]:
+            loads[id] += 1
+            loads[lender] -= 1
+        rows[task] = (*row, lender)
     return rows
 
 

@@ -297,8 +297,14 @@ def _processor(fleet: Fleet, processor: Processor, standbys: Standbys) -> Mappin
 
 def _lent(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
     """Why tasks of the processor run elsewhere although it has an executor."""
-    why = fleet.withheld.get(processor.executor or "")
-    return {"lent-because": why} if why else {}
+    executor = processor.executor or ""
+    reasons = [fleet.withheld[executor]] if executor in fleet.withheld else []
+    reasons += [
+        f"{fleet.queries[query].label}: {loan.reason}"
+        for (query, lender), loan in fleet.lending.loans.items()
+        if lender == executor and query in fleet.queries
+    ]
+    return {"lent-because": "; ".join(reasons)} if reasons else {}
 
 
 def _wanted(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:

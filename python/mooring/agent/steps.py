@@ -75,7 +75,7 @@ def is_held_up(fleet: Fleet, since_ms: int) -> bool:
 def _astray(fleet: Fleet) -> set[str]:
     """The queries whose last batch ran a task on an executor that lives, and where the plan does not have it.
 
-    Not those of an executor that gets no tasks from Spark: they are to run elsewhere.
+    Not those of tasks that are to run elsewhere for a while.
     """
     owner, executor_of = fleet.processor_of_task(), fleet.executor_of
     return {
@@ -84,7 +84,7 @@ def _astray(fleet: Fleet) -> set[str]:
         if (planned := executor_of.get(owner.get(name, ""))) is not None
         and (ran_on := fleet.queries[id].ran_on.get(partition)) in fleet.executors
         and ran_on != planned
-        and planned not in fleet.withheld
+        and not fleet.is_lent(id, partition, planned)
     }
 
 

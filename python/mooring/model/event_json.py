@@ -34,6 +34,7 @@ from mooring.model.events import (
     StateMeasured,
     StoreOpened,
     StoresFetched,
+    TaskRun,
     TerminationAsked,
 )
 
@@ -60,9 +61,10 @@ def _application(form: Mapping[str, Any]) -> Event:
         form["checkpoint-location"],
         form.get("catalogued", False),
         form.get("attempt", ""),
-        form.get("spark", ""),
-        form.get("built-for", ""),
-        form.get("java", 0),
+        spark=form.get("spark", ""),
+        built_for=form.get("built-for", ""),
+        java=form.get("java", 0),
+        locality_wait_ms=form.get("locality-wait", 3_000),
     )
 
 
@@ -102,7 +104,12 @@ def _batch_ended(form: Mapping[str, Any]) -> Event:
         form["planned"],
         form["as-planned"],
         form["state-bytes"],
+        {one["partition"]: _task_run(one) for one in form["placements"] if "milliseconds" in one},
     )
+
+
+def _task_run(form: Mapping[str, Any]) -> TaskRun:
+    return TaskRun(form["wanted"], form["milliseconds"], form["rows"], form["speculative"])
 
 
 def _drain_progressed(form: Mapping[str, Any]) -> Event:

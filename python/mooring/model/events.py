@@ -6,7 +6,7 @@ The JSON forms are in docs/internals.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 
@@ -48,9 +48,10 @@ class ApplicationStarted(Event):
     """The application has its id.
 
     `checkpoint_location` is the session default for checkpoints, or empty. `is_catalogued`: Delta is there, and
-    executors tell of the state that they commit. `attempt` tells drivers of one application apart, where the cluster
-    manager starts another one for it, as YARN does; else it is empty. `spark` and `java` are the versions that the
-    driver runs on, `built_for` the Spark that the plugin was built for; empty or 0 where they are not known.
+    executors tell of the state that they commit. `locality_wait_ms` is for how long a task waits for the executor that
+    it prefers. `attempt` tells drivers of one application apart, where the cluster manager starts another one for it,
+    as YARN does; else it is empty. `spark` and `java` are the versions that the driver runs on, `built_for` the Spark
+    that the plugin was built for; empty or 0 where they are not known.
     """
 
     application: str
@@ -62,6 +63,7 @@ class ApplicationStarted(Event):
     spark: str = ""
     built_for: str = ""
     java: int = 0
+    locality_wait_ms: int = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +155,26 @@ class QueryIdle(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskRun:
+    """How the task of one partition went in a batch.
+
+    `wanted` is the executor that it preferred, empty for none. It read so many `rows` in so many milliseconds.
+    `is_speculative`: the attempt that was done first was one that Spark made because another one took long.
+    """
+
+    wanted: str
+    milliseconds: int
+    rows: int
+    is_speculative: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class BatchEnded(Event):
     """A batch was committed.
 
     `placements` maps partition to the executor that ran it; `planned` counts the tasks that had a preference,
-    `as_planned` those that ran there; `state_bytes` is the size of the query's whole state, 0 when it is not known.
+    `as_planned` those that ran there; `state_bytes` is the size of the query's whole state, 0 when it is not known;
+    `runs` maps partition to how its task went.
     """
 
     query: str
@@ -167,6 +184,7 @@ class BatchEnded(Event):
     planned: int
     as_planned: int
     state_bytes: int = 0
+    runs: Mapping[int, TaskRun] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,12 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   /** A batch is about to be run: which executors get no tasks is asked anew, as an event of it may have been lost. */
   def batchIsPlaced(): Unit = cluster.lookAtOffers()
 
+  /** For how long a task waits for the executor that it prefers, and then for another one of its host. */
+  private def localityWaitMs = {
+    val usual = conf.get("spark.locality.wait", "3s")
+    Seq("process", "node").map(level => conf.getTimeAsMs(s"spark.locality.wait.$level", usual)).sum
+  }
+
   private def mooringSettings = conf.getAll.toMap.filter(_._1.startsWith(Names.Prefix))
 
   def applicationStarted(id: String): Unit = {
@@ -78,7 +84,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
       "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
       "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
       "spark" -> context.version, "built-for" -> Build.spark, "java" -> Runtime.version().feature(),
-      "catalogued" -> isCatalogued, "settings" -> mooringSettings), about = Some("application"))
+      "locality-wait" -> localityWaitMs, "catalogued" -> isCatalogued, "settings" -> mooringSettings), about = Some("application"))
   }
 
   private object operations extends Operations {

@@ -193,7 +193,7 @@ final class ClusterWatch(
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0
-    val placements = scala.collection.mutable.Map[Int, String]()
+    val runs = scala.collection.mutable.Map[Int, TaskRun]() // by partition
   }
   private val stages = scala.collection.concurrent.TrieMap[Int, Seq[Int]]() // stage -> its RDDs
   private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch
@@ -293,8 +293,9 @@ final class ClusterWatch(
     if (!end.taskInfo.successful && stages.contains(end.stageId)) redirect()
     for (rdds <- stages.get(end.stageId); stage <- PlacedStages.find(rdds) if end.taskInfo.successful) {
       val batch = batches.getOrElseUpdate(stage.query, new Batch)
-      batch.placements(end.taskInfo.partitionId) = end.taskInfo.executorId
-      Option(stage.executors.get(end.taskInfo.partitionId)) match {
+      val wanted = Option(stage.executors.get(end.taskInfo.partitionId))
+      batch.runs.updateWith(end.taskInfo.partitionId)(stageBefore => Some(TaskRun.of(end, wanted).after(stageBefore)))
+      wanted match {
         case Some(wanted) =>
           batch.planned += 1
           preferred.incrementAndGet()
@@ -326,10 +327,10 @@ final class ClusterWatch(
     standbys.foreach(_.committed(query, e.progress.batchId, began, took))
     queries.committed(query, e.progress.runId.toString, e.progress.batchId)
     val batch = batches.remove(query).getOrElse(new Batch)
-    rehearsals.batchEnded(query, e.progress.runId.toString, batch.placements.values.toSet)
+    rehearsals.batchEnded(query, e.progress.runId.toString, batch.runs.values.map(_.executor).toSet)
     bridge.tell(Map("event" -> "BatchEnded", "query" -> query, "run" -> e.progress.runId.toString,
       "batch" -> e.progress.batchId, "milliseconds" -> took,
-      "placements" -> batch.placements.toSeq.sorted.map { case (p, x) => Map("partition" -> p, "executor" -> x) },
+      "placements" -> batch.runs.toSeq.sortBy(_._1).map { case (partition, run) => run.told + ("partition" -> partition) },
       "planned" -> batch.planned, "as-planned" -> batch.asPlanned, "state-bytes" -> stateBytes(e)))
     Metrics.set("preferred-host-requests", preferred.get.toDouble)
     Metrics.set("any-host-requests", anywhere.get.toDouble)
@@ -343,6 +344,23 @@ final class ClusterWatch(
 
 private object ClusterWatch {
   private val NoteMs = 100L
+}
+
+/** How the task of one partition went in a batch: its attempt that was done first, in all stages with state. */
+private final case class TaskRun(executor: String, wanted: Option[String], milliseconds: Long, rows: Long, isSpeculative: Boolean) {
+  def after(stageBefore: Option[TaskRun]): TaskRun = stageBefore.fold(this) { one =>
+    copy(milliseconds = milliseconds + one.milliseconds, rows = rows + one.rows, isSpeculative = isSpeculative || one.isSpeculative)
+  }
+
+  def told: Map[String, Any] = Map("executor" -> executor, "wanted" -> wanted.getOrElse(""), "milliseconds" -> milliseconds,
+    "rows" -> rows, "speculative" -> isSpeculative)
+}
+
+private object TaskRun {
+  def of(end: SparkListenerTaskEnd, wanted: Option[String]): TaskRun = {
+    val read = Option(end.taskMetrics).fold(0L)(m => m.inputMetrics.recordsRead + m.shuffleReadMetrics.recordsRead)
+    TaskRun(end.taskInfo.executorId, wanted, end.taskInfo.duration, read, end.taskInfo.speculative)
+  }
 }
 
 /**

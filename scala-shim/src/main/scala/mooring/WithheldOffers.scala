@@ -18,7 +18,7 @@ final class WithheldOffers(context: SparkContext, table: PlacementTable, bridge:
     if (isNews) {
       table.withhold(now)
       for ((executor, why) <- now if !known.contains(executor))
-        Say.warn(s"executor $executor on ${living(executor)} gets no tasks: $why; its tasks run elsewhere until it gets some again")
+        Say.warn(s"executor $executor on ${living(executor)} gets no tasks: $why; its tasks run elsewhere meanwhile")
       for (executor <- known.keys if !now.contains(executor) && table.isAlive(executor))
         Say.warn(s"executor $executor gets tasks again: those that the plan has there return to it")
       bridge.tell(Map("event" -> "OffersWithheld", "executors" -> now), about = Some("withheld offers"))
