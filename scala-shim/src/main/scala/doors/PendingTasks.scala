@@ -25,23 +25,26 @@ object PendingTasks {
   /**
    * Has tasks wait for another executor when theirs is gone, or may not have them: else they wait until
    * `spark.locality.wait` has passed, twice, and may then be the first of the cold executor that comes in the place of
-   * a lost one. `candidates` names executors (id, host) for stage and partition, the most wanted first; None for a stage
-   * that is not placed. A task that none of them may have goes to any executor. `isTaken` hears where each task goes.
+   * a lost one. `candidates` names executors (id, host) for each partition of a stage, the most wanted first; None for a
+   * stage that is not placed. A task that none of them may have goes to any executor. `isTaken` hears where each task goes.
    */
   def redirect(context: SparkContext, isGone: String => Boolean, how: How)(
-      candidates: (Int, Int) => Option[Seq[(String, String)]])(isTaken: (Int, Int, Option[String]) => Unit): Int =
+      candidates: Int => Option[Int => Seq[(String, String)]])(isTaken: (Int, Int, Option[String]) => Unit): Int =
     context.taskScheduler match {
       case scheduler: TaskSchedulerImpl =>
         val redirected = scheduler.synchronized {
-          scheduler.rootPool.getSortedTaskSetQueue.filterNot(_.isZombie)
-            .map(stage => redirect(stage, isGone, how, candidates(stage.taskSet.stageId, _))(isTaken(stage.taskSet.stageId, _, _))).sum
+          val placed = for {
+            stage <- scheduler.rootPool.getSortedTaskSetQueue if !stage.isZombie
+            those <- candidates(stage.stageId)
+          } yield redirect(stage, isGone, how, those)(isTaken(stage.stageId, _, _))
+          placed.sum
         }
         if (redirected > 0) scheduler.backend.reviveOffers()
         redirected
       case _ => 0 // somebody else's scheduler
     }
 
-  private def redirect(stage: TaskSetManager, isGone: String => Boolean, how: How, candidates: Int => Option[Seq[(String, String)]])(
+  private def redirect(stage: TaskSetManager, isGone: String => Boolean, how: How, candidates: Int => Seq[(String, String)])(
       isTaken: (Int, Option[String]) => Unit): Int = {
     val pending = stage.pendingTasks
     def partition(task: Int) = stage.tasks(task).partitionId
@@ -51,8 +54,7 @@ object PendingTasks {
       (wanted, waiting) <- pending.forExecutor.toSeq
       task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task) // Spark clears the others away later
       if isGone(wanted) || !Offers.mayHave(stage, task, wanted, hostOf(task, wanted).getOrElse(""))
-      those <- candidates(partition(task))
-    } yield (wanted, task, those.find { case (id, host) => Offers.mayHave(stage, task, id, host) })
+    } yield (wanted, task, candidates(partition(task)).find { case (id, host) => Offers.mayHave(stage, task, id, host) })
     val isHeld = how == HeldBack && stage.myLocalityLevels.contains(TaskLocality.PROCESS_LOCAL)
     if (!isHeld) for ((wanted, task, to) <- found) {
       pending.forExecutor(wanted) -= task

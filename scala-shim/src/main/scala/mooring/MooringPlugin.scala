@@ -26,7 +26,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val table = new PlacementTable
   val bridge = new Bridge(table, leadership, operations)
   private val census = new Census(bridge)
-  private val withheld = new WithheldOffers(context, table, bridge)
+  private val withheld = Option.when(placing)(new WithheldOffers(context, table, bridge))
   private val rehearsals = new Rehearsals
 
   /** Where every task is kept once, copies are made of those that are to move. */

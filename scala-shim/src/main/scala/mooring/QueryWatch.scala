@@ -189,7 +189,7 @@ object QueryWatch {
  */
 final class ClusterWatch(
     context: SparkContext, bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys],
-    takesOver: Boolean, census: Census, reports: ReportDesk, rehearsals: Rehearsals, withheld: WithheldOffers)
+    takesOver: Boolean, census: Census, reports: ReportDesk, rehearsals: Rehearsals, withheld: Option[WithheldOffers])
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0
@@ -214,7 +214,7 @@ final class ClusterWatch(
   override def onNodeExcludedForStage(excluded: SparkListenerNodeExcludedForStage): Unit = redirect()
 
   /** Tasks that wait for executors which get none any more go elsewhere at once. */
-  def lookAtOffers(): Unit = if (withheld.look()) redirect()
+  def lookAtOffers(): Unit = if (withheld.exists(_.look())) redirect()
 
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
     table.executorLost(removed.executorId)
@@ -273,8 +273,7 @@ final class ClusterWatch(
 
   private def redirect(how: PendingTasks.How, isGone: String => Boolean = isUnavailable(_)): Unit = {
     def placed(stage: Int) = stages.get(stage).flatMap(PlacedStages.find)
-    PendingTasks.redirect(context, isGone, how)((stage, partition) =>
-      placed(stage).map(wanted => table.candidates(wanted.query, partition))) { (stage, partition, executor) =>
+    PendingTasks.redirect(context, isGone, how)(placed(_).map(stage => table.candidates(stage.query, _))) { (stage, partition, executor) =>
       for (wanted <- placed(stage)) executor match {
         case Some(other) => wanted.executors.put(partition, other)
         case None => wanted.executors.remove(partition)
