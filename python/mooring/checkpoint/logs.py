@@ -58,8 +58,8 @@ class Begun:
 
     `watermark_ms` is the watermark that it works with, `codec` the compression of its state's changelogs, `provider`
     the class that keeps its state. `partitions` is in how many partitions the batch has its state, None where the entry
-    does not say it; Spark takes the number from here, and a repartition changes it. `at_ms` is when it was planned, by the
-    entry itself: a copy of the checkpoint keeps that. It is 0 where the entry does not say it.
+    does not say it; Spark takes the number from here, and a repartition changes it. `at_ms` is when it was planned, by
+    the entry itself: a copy of the checkpoint keeps that. It is 0 where the entry does not say it.
     """
 
     batch: int
@@ -155,6 +155,8 @@ def _content(file: Path) -> bytes:
         content = file.read_bytes()
     except FileNotFoundError as fault:
         raise CheckpointError(f"{file} is missing") from fault
+    except PermissionError as fault:
+        raise CheckpointNotUnderstood(f"{file} may not be read: {fault.strerror}") from fault
     except OSError as fault:
         raise CheckpointError(f"{file} can not be read: {fault}") from fault
     if not _is_as_written(content, file.with_name(f".{file.name}.crc")):

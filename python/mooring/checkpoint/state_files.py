@@ -165,6 +165,8 @@ def _operator(directory: Path, number: int, batch: int | None) -> Operator:
         return Operator(number, str(form["operatorInfo"]["operatorName"]), stores)
     except FileNotFoundError as fault:
         raise CheckpointNotUnderstood(f"{file} is not there, which describes operator {number}") from fault
+    except PermissionError as fault:
+        raise CheckpointNotUnderstood(f"{file} may not be read: {fault.strerror}") from fault
     except (OSError, ValueError, KeyError, TypeError) as fault:
         raise CheckpointError(f"{file} does not describe the operator {number}: {fault}") from fault
 
@@ -188,6 +190,8 @@ def _read_archive(file: Path) -> Archive:
         }
         keys = int(form.get("numKeys", -1))
         return Archive(needs, keys if keys >= 0 else None)
+    except PermissionError as fault:
+        raise CheckpointNotUnderstood(f"{file} may not be read: {fault.strerror}") from fault
     except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError) as fault:
         raise CheckpointError(f"{file} can not be read: {fault}") from fault
 
@@ -206,4 +210,4 @@ def _files_in(directory: Path) -> Iterator[tuple[str, int]]:
     except FileNotFoundError:
         return  # nothing was ever written there, or it is lost: who asks for a version finds it missing
     except OSError as fault:
-        raise CheckpointError(f"{directory} can not be listed: {fault.strerror}") from fault
+        raise CheckpointNotUnderstood(f"{directory} can not be listed: {fault.strerror}") from fault
