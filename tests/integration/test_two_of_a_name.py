@@ -47,19 +47,25 @@ def test_after_a_crash_of_both_each_finds_its_own_records(tmp_path: Path) -> Non
     runs, place = LocalRuns(tmp_path), tmp_path / "_mooring" / NAME
     places = {"ckpt-a": place, "ckpt-b": place / "application-2"}
     with runs.running("ckpt-a", "1", "wait") as one:
-        versions = {"ckpt-a": await_plan(runs, one, place)["version"]}
+        await_plan(runs, one, place)
         with runs.running("ckpt-b", "1", "wait") as other:
-            versions["ckpt-b"] = await_plan(runs, other, places["ckpt-b"])["version"]
+            await_plan(runs, other, places["ckpt-b"])
             for process in (one, other):
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(10)
     for checkpoint, own in reversed(places.items()):
-        before = status_in(str(own))["application"]
-        with runs.running(checkpoint, "1", "wait") as process:
-            wait_until(lambda: runs.is_ready(process), "batches", 120, story=process.story)
-            wait_until(lambda own=own, before=before: status_in(str(own))["application"] != before, "records", 30)
-            assert checkpoint_of(status_in(str(own))) == checkpoint
-            assert status_in(str(own))["version"] > versions[checkpoint], "it went on from what it had"
+        goes_on_in(runs, checkpoint, own)
+    assert not (place / "application-3").exists()
+
+
+def goes_on_in(runs: LocalRuns, checkpoint: str, place: Path) -> None:
+    """It starts again, and keeps its records where they were."""
+    before = status_in(str(place))["application"]
+    with runs.running(checkpoint, "1", "wait") as again:
+        wait_until(lambda: runs.is_ready(again), "batches", 120, story=again.story)
+        wait_until(lambda: status_in(str(place))["application"] != before, "records", 30, story=again.story)
+        assert checkpoint_of(status_in(str(place))) == checkpoint
+    assert said(again.log.read_text(), f"this application's records are in {place}; ") == 1
 
 
 def checkpoint_of(status: dict[str, Any]) -> str:
