@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import pytest
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.probes import wait_until
 from mooring.testing.processes import is_alive
+from mooring.testing.servers import ChildProcess
+from tests.integration.load import status_in
 from tests.integration.local_runs import ENDS, PLUGIN, LocalRuns, Send, agents_of
 from tests.integration.short_lived import SHORT_LIVED
 
@@ -44,6 +47,15 @@ def warned_of(log: Path) -> list[str]:
     return [line for line in text.splitlines() if OURS.search(line)]
 
 
+def heeds_no_signal(process: ChildProcess, records: Path) -> None:
+    """The agent goes on when it alone gets what is meant for the driver."""
+    agents, before = agents_of(process), status_in(str(records)).get("at", 0)
+    for agent, one in product(agents, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)):
+        os.kill(agent, one)
+    wait_until(lambda: status_in(str(records)).get("at", 0) > before, "the agent's next status", 30)
+    assert agents_of(process) == agents
+
+
 def run(runs: LocalRuns, batches: str, way: str, send: Send | None = None) -> Path:
     """One run to its end; returns its log."""
     with runs.running("ckpt", batches, way) as process:
@@ -51,6 +63,7 @@ def run(runs: LocalRuns, batches: str, way: str, send: Send | None = None) -> Pa
         agents = agents_of(process)
         assert agents, "the agent must live until the application ends"
         if send is not None:
+            heeds_no_signal(process, runs.directory / "_mooring" / "ends")
             send(process.pid)
         process.wait(60)
         wait_until(lambda: not any(map(is_alive, agents)), "the agent to end with the driver", 20)
