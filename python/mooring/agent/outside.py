@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -75,6 +76,7 @@ class Outside:
         """Every event of the driver, for those who write beside the agent's own thread. Returns at once."""
         if isinstance(event, events.ApplicationStarted):
             self._application = event.application
+            self._look_at_records(Settings.from_conf(event.settings).metadata)
         if self._owned is not None and isinstance(event, (events.QueryStarting, events.QueryPlanned)):
             self._owned.works_on(event.checkpoint)
         self._leases.take(event)
@@ -160,6 +162,25 @@ class Outside:
         except (MetadataStoreError, InvalidSettingError) as error:
             say(f"the metadata store {place} can not be opened ({error}): places are not kept beyond this application")
             return MemoryMetadataStore(report=say)
+
+    def _look_at_records(self, place: str | None) -> None:
+        """Say at once, and not with the first query only, that the directory of the settings can not be read.
+
+        A thread of its own asks: storage that is away may take long to say so.
+        """
+        if place is None or _scheme(place) in ("zk", "kafka", "memory"):
+            return
+
+        def look() -> None:
+            try:
+                open_tree(self._bridge.jvm, place).list()
+            except MetadataStoreError as error:
+                self._say_trouble(
+                    f"spark.mooring.metadata={place} can not be read now ({error}): name a directory that this driver"
+                    " may read and write; else a restart does not find its state's places"
+                )
+
+        threading.Thread(target=look, name="mooring-look-at-records", daemon=True).start()
 
     def _tell_place(self, meant: str, place: str, others: Claim | None) -> None:
         if others is None:
