@@ -17,7 +17,7 @@ from mooring.cli.records import Place, likely_below, why_nothing_is_there
 from mooring.cli.store_of_checkpoint import RECORDS
 from mooring.client.client import parsed_status
 from mooring.client.liveness import Life, Liveness, ago, liveness_of, shown_time
-from mooring.errors import MetadataStoreError, MetadataStoreUnavailable, RecordError
+from mooring.errors import MetadataStoreError, MetadataStoreMissing, MetadataStoreUnavailable, RecordError
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def applications_at(place: Place) -> list[Application]:
     stores = [place.text] if place.directory is None else [str(store) for store in _stores_at(place.directory)]
     try:
         found = [one for store in stores for one in _applications_in(store, place.options)]
-    except MetadataStoreUnavailable:
+    except (MetadataStoreUnavailable, MetadataStoreMissing):
         raise
     except MetadataStoreError as error:
         raise BadUsage(f"{place.named} {error}") from error

@@ -25,7 +25,7 @@ from mooring.doctor import (
     look_at_spark,
     spark_local_dirs,
 )
-from mooring.errors import MooringError
+from mooring.errors import MetadataStoreMissing, MooringError
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -62,7 +62,7 @@ def of_the_records(arguments: argparse.Namespace) -> Finding:
     try:
         records = Records.named_by(arguments)
         status = records.status()
-    except CommandFailed as fault:
+    except (CommandFailed, MetadataStoreMissing) as fault:
         return Finding(
             "records", Verdict.WARNING, str(fault), "run a stateful query with Mooring, or name another place"
         )

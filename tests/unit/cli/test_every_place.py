@@ -367,6 +367,47 @@ def test_a_part_of_a_checkpoint_that_may_not_be_read(
     assert f"{made.directory / part}" in said, said
 
 
+@pytest.mark.parametrize(
+    ("make", "code", "words"),
+    [
+        (file, 1, ("is there already: expected the path of a checkpoint that is to be made",)),
+        (store, 1, ("is there already",)),
+        (closed, 1, ("Permission denied",)),
+        (inside_of_closed, 1, ("Permission denied",)),
+        (text("s3a://bucket/x"), 2, ("not one in s3a:",)),
+    ],
+)
+def test_a_place_where_no_branch_can_be_made(
+    make: Callable[[Path], str], code: int, words: Sequence[str], room: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = make(room)
+    arguments = ["restore", str(Made(room / "clicks").directory), "--to-batch", "3", "--into", place]
+    refused(arguments, place, code, words, room, capsys)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (missing, ("No such file", "expected a file such as spark-defaults.conf")),
+        (empty, ("Is a directory", "expected a file such as spark-defaults.conf")),
+        (inside_of_closed, ("Permission denied", "expected a file such as spark-defaults.conf")),
+    ],
+)
+def test_a_file_of_settings_that_can_not_be_read(
+    make: Callable[[Path], str], words: Sequence[str], room: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = make(room)
+    refused(["status", "--metadata-conf", place], place, 2, words, room, capsys)
+
+
+@pytest.mark.parametrize(("make", "code"), [(file, 3), (text("s3a://b/x"), 2), (text("kafak://h/t"), 2), (closed, 3)])
+def test_the_demo_looks_at_its_store_before_it_begins(
+    make: Callable[[Path], str], code: int, room: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = make(room)
+    refused(["demo", "--metadata", place], place, code, (), room, capsys)
+
+
 @pytest.mark.parametrize("command", ASKING)
 @pytest.mark.parametrize(
     ("make", "words"), [(ended, ("ENDED at", "UTC")), (silent, ("SILENT: last heard of at", "--deployment-id"))]
