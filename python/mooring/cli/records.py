@@ -80,8 +80,9 @@ class Place:
 class Records:
     """What is in one metadata store. MetadataStoreUnavailable when it cannot be reached."""
 
-    def __init__(self, place: Place) -> None:
-        """BadUsage when the place names no store that a client reaches."""
+    def __init__(self, place: Place | str) -> None:
+        """A text is a place without options. BadUsage when it names no store that a client reaches."""
+        place = place if isinstance(place, Place) else Place(place, "--metadata", {})
         self.place = place.text
         self._directory = place.directory
         self._damage: list[str] = []
