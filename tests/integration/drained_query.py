@@ -42,6 +42,10 @@ class Run:
         with MooringClient.open(self.spark.conf.get("spark.mooring.metadata")) as client:
             client.drain(self.spark.sparkContext.applicationId, self.name)
 
+    def is_told(self) -> bool:
+        """Whether its checkpoint says that it is to be drained."""
+        return (self.checkpoint / "_mooring" / "draining.json").exists()
+
     def drained(self) -> dict[str, Any]:
         """What the checkpoint says once the drain is over."""
         assert self.query.awaitTermination(90), self.query.status

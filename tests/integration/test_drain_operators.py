@@ -6,16 +6,18 @@ The input is four small files, one a batch. What is to come out is computed with
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from chispa import assert_df_equality
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from mooring.cli.main import main
 from mooring.client import MooringClient
 from mooring.drain import StopMode
 from mooring.testing.probes import wait_until
@@ -176,6 +178,58 @@ def test_a_source_that_reads_in_steps_is_asked_from_where_its_last_batch_ended(
     lines.assert_asked_as_spark_asks()
     wanted = spark.createDataFrame(windows(EVENTS[: json.loads(offset)["line"]]), run.rows().schema)
     assert_df_equality(run.rows(), wanted, ignore_row_order=True, ignore_nullable=True)
+
+
+def test_when_one_query_fails_in_a_drain_the_others_are_waited_for_and_each_is_named(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both are held in a batch when they are told; one fails in it, and the other one goes on later."""
+    sources = {}
+    for name in ("bad", "good"):
+        (tmp_path / f"source of {name}").mkdir()
+        sources[name] = Lines(tmp_path / f"source of {name}")
+        sources[name].write(EVENTS)
+    gates = {name: lines.shut("task") for name, lines in sources.items()}
+    runs = {}
+    for name, lines in sources.items():
+        rows = rows_of_lines(spark, lines, "simple").where(passes(lines)("key")).withWatermark("time", "10 seconds")
+        runs[name] = Run(spark, tmp_path, name, window_counts(rows))
+    wait_until(lambda: all(lines.is_held("task") for lines in sources.values()), "both to be in a batch", 90)
+    place = spark.conf.get("spark.mooring.metadata")
+    ended_with: list[int] = []
+    command = ["drain", "--metadata", place, "--wait", "--timeout", "120s"]
+    waiting = threading.Thread(target=lambda: ended_with.append(main(command)))
+    waiting.start()
+    wait_until(lambda: all(run.is_told() for run in runs.values()), "both to be told", 60)
+    (sources["bad"].directory / "fails").touch()
+    gates["bad"].unlink()
+    with pytest.raises(StreamingQueryException, match="asked to fail"):
+        runs["bad"].query.awaitTermination(60)
+    with MooringClient.open(place) as client:
+        wait_until(lambda: phases(client) == {"bad": "failed"}, "its end to be known", 60)
+    assert waiting.is_alive() and runs["good"].query.isActive
+    gates["good"].unlink()
+    runs["good"].drained()
+    waiting.join(60)
+    assert ended_with == [1]
+    said = capsys.readouterr().err
+    assert "query bad ended before it was drained: it failed: " in said and "\ndrained: good" in said
+
+
+def phases(client: MooringClient) -> dict[str, str]:
+    return {row["query"]: row["phase"] for row in client.status().get("drains", [])}
+
+
+def passes(lines: Lines) -> Callable[..., Column]:
+    """Of each row, once the gate `task` is open; it fails where it is told to."""
+
+    def pass_or_fail(_: int) -> bool:
+        lines.pass_gate("task")
+        if (lines.directory / "fails").exists():
+            raise RuntimeError("asked to fail")
+        return True
+
+    return f.udf(pass_or_fail, "boolean")
 
 
 @pytest.mark.heavy

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from mooring.agent.drains import OVER
+from mooring.agent.drains import FAILED, NOT_TOLD, OVER, REFUSED
 from mooring.cli.exits import CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.placement import application_of, duration_ms, is_given_up, refuse_ended
@@ -19,6 +19,7 @@ from mooring.drain import StopMode
 from mooring.settings.notation import format_duration
 
 _LOOK_EVERY_SECONDS = 0.5
+_AT_AN_END: Final = (*OVER, REFUSED, FAILED, NOT_TOLD)
 
 
 STOP_MODES: Final = {mode.value.lower().replace("_", "-"): mode for mode in StopMode}
@@ -58,7 +59,8 @@ def _ask(
     told: dict[str, str] = {}
     while arguments.wait and client.is_drain_open(uuid) and not _is_over(arguments.query, status):
         if time.monotonic() > deadline:
-            raise CommandTimedOut(f"{what} {uuid} is not over after {format_duration(timeout_ms)}; it goes on")
+            left = _under_way(arguments.query, status)
+            raise CommandTimedOut(f"{what} {uuid} is not over after {format_duration(timeout_ms)}{left}; it goes on")
         time.sleep(_LOOK_EVERY_SECONDS)
         status = records.status_if_any() or status
         if is_given_up(status) and arguments.deployment_id in (None, status.get("application")):
@@ -84,10 +86,22 @@ def _refuse_unless(wanted: Sequence[str], query: str | None, rows: Sequence[dict
         raise CommandFailed(
             f"nothing was {wanted[-1]}: no query{f' {query}' if query else ''} ran; the driver's log says more"
         )
-    for row in rows:
-        if row["phase"] not in wanted:
-            why = f": {row['reason']}" if row.get("reason") else "; the driver's log says why it ended"
-            raise CommandFailed(f"query {row['query']} is not {wanted[-1]} but {row['phase']}{why}")
+    faults = [_fault(row, wanted[-1]) for row in rows if row["phase"] not in wanted]
+    if faults:
+        done = ", ".join(row["query"] for row in rows if row["phase"] in wanted) or "none"
+        raise CommandFailed("\n".join([*faults, f"{wanted[-1]}: {done}"]))
+
+
+def _fault(row: dict[str, Any], wanted: str) -> str:
+    """Why a query is not at the end that was asked for."""
+    query, phase, reason = row["query"], row["phase"], row.get("reason", "")
+    if phase == FAILED:
+        return f"query {query} ended before it was {wanted}: {reason}; the driver's log has all of the error"
+    if phase == NOT_TOLD:
+        return f"query {query} is not {wanted}, and was not told: {reason}"
+    if phase in _AT_AN_END:
+        return f"query {query} is not {wanted} but {phase}{': ' if reason else ''}{reason}"
+    return f"query {query} is not {wanted}: it was {phase} when it was last heard of; the driver's log says more"
 
 
 def _has_so_ended(wanted: Sequence[str], query: str | None, status: dict[str, Any]) -> bool:
@@ -112,16 +126,28 @@ def _is_over(query: str | None, status: dict[str, Any]) -> bool:
     """Whether all that run are at their end: the application may be gone before it has tidied up."""
     rows = {row["id"]: row for row in _rows(query, status)}
     running = [one["id"] for one in status.get("queries", []) if query in (None, one["id"], one["name"])]
-    return bool(running) and all(rows.get(id, {}).get("phase") in (*OVER, "refused") for id in running)
+    return bool(running) and all(rows.get(id, {}).get("phase") in (*OVER, REFUSED) for id in running)
 
 
 def _rows(query: str | None, status: dict[str, Any]) -> list[dict[str, Any]]:
-    return [row for row in status.get("drains", []) if query in (None, row["id"], row["query"])]
+    """How far each query is; what is known of a run of it before the one that runs now is left out."""
+    runs = {one["id"]: one.get("run-id") for one in status.get("queries", [])}
+
+    def is_current(row: dict[str, Any]) -> bool:
+        run = runs.get(row["id"])
+        return run is None or row.get("run-id", run) == run
+
+    return [row for row in status.get("drains", []) if query in (None, row["id"], row["query"]) and is_current(row)]
+
+
+def _under_way(query: str | None, status: dict[str, Any]) -> str:
+    left = [f"{row['query']} ({row['phase']})" for row in _rows(query, status) if row["phase"] not in _AT_AN_END]
+    return f"; under way: {', '.join(left)}" if left else ""
 
 
 def _in_words(row: dict[str, Any]) -> str:
-    if row["phase"] == "refused":
-        return f"{row['query']}: refused: {row['reason']}"
+    if row["phase"] in (REFUSED, FAILED, NOT_TOLD):
+        return f"{row['query']}: {row['phase'].replace('-', ' ')}: {row['reason']}"
     return (
         f"{row['query']}: {row['phase']} at batch {row['batch']},"
         f" after {row['batches']} batches with {row['rows']} rows;"

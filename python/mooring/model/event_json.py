@@ -116,7 +116,14 @@ def _drain_progressed(form: Mapping[str, Any]) -> Event:
     counted = ("batch", "batches", "rows", "flushes", "flushed", "left")
     counts = {field: form[field] for field in counted if field in form}
     return DrainProgressed(
-        form["at"], form["query"], form["run"], form["phase"], **counts, reason=form.get("reason", "")
+        form["at"],
+        form["query"],
+        form["run"],
+        form["phase"],
+        **counts,
+        reason=form.get("reason", ""),
+        name=form.get("name", ""),
+        writes=tuple(form.get("writes", ())),
     )
 
 

@@ -240,11 +240,11 @@ class DrainOwed(Event):
 
 @dataclass(frozen=True, slots=True)
 class DrainProgressed(Event):
-    """How far the drain of a query's run is: frozen, caught-up, flushed, drained; or refused, with the reason.
+    """How far the drain of a query's run is: frozen, caught-up, flushed, drained; or refused, or failed, and why.
 
-    Or it is stopped with its state. `batch` is the last one that has ended, `batches` how many there were since it was
-    asked for, with `rows` of input; `flushes` counts those that flushed, in which `flushed` rows of state went; `left`
-    are left.
+    Or it is stopped with its state. `name` is the query's; `writes` is what the sink of one that failed says of itself.
+    `batch` is the last one that has ended, `batches` how many there were since it was asked for, with `rows` of input;
+    `flushes` counts those that flushed, in which `flushed` rows of state went; `left` are left.
     """
 
     query: str
@@ -257,6 +257,8 @@ class DrainProgressed(Event):
     flushed: int = 0
     left: int = 0
     reason: str = ""
+    name: str = ""
+    writes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

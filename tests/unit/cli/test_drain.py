@@ -21,6 +21,13 @@ from mooring.testing.probes import wait_until
 QUERIES = [{"id": "id-1", "name": "counts"}, {"id": "id-2", "name": "totals"}]
 
 
+REASONS = {
+    "refused": "continuous mode",
+    "failed": "it failed: no such file",
+    "not-told": "it is fed by counts, which ended before it was drained",
+}
+
+
 def write_status(place: Path, ended: int | None = None, **drains: str) -> None:
     """`drains`: how far each query is, by its name. In one that has `ended`, the others were cut off."""
     rows = [
@@ -33,7 +40,7 @@ def write_status(place: Path, ended: int | None = None, **drains: str) -> None:
             "rows": 400,
             "state-rows-flushed": 12,
             "state-rows-left": 0,
-            **({"reason": "continuous mode"} if drains[query["name"]] == "refused" else {}),
+            **({"reason": REASONS[drains[query["name"]]]} if drains[query["name"]] in REASONS else {}),
         }
         for query in QUERIES
         if query["name"] in drains
@@ -105,6 +112,40 @@ def test_what_can_not_be_drained_is_a_failure_that_says_why(tmp_path: Path, caps
     with agent(tmp_path, counts="drained", totals="refused"):
         assert main(["drain", "--metadata", str(tmp_path), "--wait"]) == 1
     assert "query totals is not drained but refused: continuous mode" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("totals", "wanted"),
+    [
+        ("drained", "drained: totals"),
+        ("not-told", "query totals is not drained, and was not told: it is fed by counts"),
+    ],
+)
+def test_one_that_failed_is_named_with_its_reason_and_so_are_the_others(
+    totals: str, wanted: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_status(tmp_path)
+    with agent(tmp_path, counts="failed", totals=totals):
+        assert main(["drain", "--metadata", str(tmp_path), "--wait"]) == 1
+    said = capsys.readouterr().err
+    assert "query counts ended before it was drained: it failed: no such file; the driver's log has all" in said
+    assert wanted in said
+
+
+def test_who_waits_does_so_for_those_that_still_drain_when_one_has_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_status(tmp_path, counts="failed", totals="frozen")
+    assert main(["drain", "--metadata", str(tmp_path), "--wait", "--timeout", "1s"]) == 4
+    assert "; under way: totals (frozen); it goes on" in capsys.readouterr().err
+
+
+def test_what_is_known_of_an_earlier_run_is_not_taken_for_the_end_of_this_one(tmp_path: Path) -> None:
+    ended = {"query": "counts", "id": "id-1", "run-id": "run-1", "phase": "drained"}
+    running = {"id": "id-1", "name": "counts", "run-id": "run-2"}
+    with FileMetadataStore(str(tmp_path)) as store:
+        store.put(STATUS, json.dumps({"application": "app-1", "queries": [running], "drains": [ended]}).encode())
+    assert main(["drain", "--metadata", str(tmp_path), "--wait", "--timeout", "1s"]) == 4
 
 
 def test_a_stop_is_done_also_where_a_query_was_drained_just_then(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ final class QueryStartWatch extends StreamingQueryListener {
     val run = event.runId.toString
     driver.bridge.over(QueryStartWatch.about(run))
     driver.bridge.tell(Map("event" -> "CheckpointLeft", "run" -> run))
-    driver.drains.ended(run)
+    driver.drains.ended(run, event.exception)
   }
 }
 
