@@ -7,6 +7,7 @@ query's tasks that the plan has there, in each batch:
 
 - half of them went badly, and speculation won: in two of the last six batches;
 - half of them went badly: in three batches in a row;
+- half of them failed there, and not elsewhere: in two of the last six batches;
 - all waited for it in vain and ran elsewhere: in two batches in a row.
 
 Then they are lent to the next executors of their rows. Later one task tries the executor again: that goes well, and the
@@ -53,6 +54,7 @@ class Verdict:
     is_bad: bool = False
     is_outrun: bool = False
     is_refused: bool = False
+    has_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,8 @@ def _with_runs(
 def _verdict(
     own: Mapping[int, TaskRun], event: BatchEnded, executor: str, slowness: Mapping[int, float], locality_wait_ms: int
 ) -> Verdict:
-    wanted = [p for p, run in own.items() if run.wanted == executor]
+    failed = [p for p, run in own.items() if executor in run.failed_on and event.placements.get(p) != executor]
+    wanted = [p for p, run in own.items() if run.wanted == executor or p in failed]
     if not wanted:
         return Verdict()
     elsewhere = [p for p in wanted if event.placements.get(p) != executor]
@@ -202,14 +205,16 @@ def _verdict(
     slow = [p for p in wanted if p not in elsewhere and slowness.get(p, 0.0) > SLOW]
     is_bad = 2 * (len(outrun) + len(slow)) >= len(wanted)
     # Where tasks wait for no executor, each goes wherever a slot is free.
-    is_refused = locality_wait_ms > 0 and len(elsewhere) == len(wanted) and not outrun
-    return Verdict(is_bad, is_bad and bool(outrun), is_refused)
+    is_refused = locality_wait_ms > 0 and len(elsewhere) == len(wanted) and not outrun and not failed
+    return Verdict(is_bad, is_bad and bool(outrun), is_refused, 2 * len(failed) >= len(wanted))
 
 
 def _reason(past: Sequence[Verdict]) -> str:
     """Why the tasks are to be lent; empty when they are not."""
     if sum(verdict.is_outrun for verdict in past) >= 2:
         return "other executors were faster, by speculation, in two of the last six batches"
+    if sum(verdict.has_failed for verdict in past) >= 2:
+        return "they failed there and went well elsewhere, in two of the last six batches"
     if len(past) >= 3 and all(verdict.is_bad for verdict in past[-3:]):
         return f"they take more than {SLOW:g} times as long there as they did, in three batches, and others do not"
     if len(past) >= 2 and all(verdict.is_refused for verdict in past[-2:]):

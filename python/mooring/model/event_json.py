@@ -109,7 +109,9 @@ def _batch_ended(form: Mapping[str, Any]) -> Event:
 
 
 def _task_run(form: Mapping[str, Any]) -> TaskRun:
-    return TaskRun(form["wanted"], form["milliseconds"], form["rows"], form["speculative"])
+    return TaskRun(
+        form["wanted"], form["milliseconds"], form["rows"], form["speculative"], frozenset(form.get("failed-on", ()))
+    )
 
 
 def _drain_progressed(form: Mapping[str, Any]) -> Event:

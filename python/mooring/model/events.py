@@ -159,13 +159,15 @@ class TaskRun:
     """How the task of one partition went in a batch.
 
     `wanted` is the executor that it preferred, empty for none. It read so many `rows` in so many milliseconds.
-    `is_speculative`: the attempt that was done first was one that Spark made because another one took long.
+    `is_speculative`: the attempt that was done first was one that Spark made because another one took long. Attempts
+    before it threw an exception on the executors in `failed_on`.
     """
 
     wanted: str
     milliseconds: int
     rows: int
     is_speculative: bool = False
+    failed_on: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ class Batches:
         factor: float = 5.0,
         refuse: Collection[str] = (),
         outrun: Collection[str] = (),
+        fail: Collection[str] = (),
         rows: int = ROWS,
         milliseconds: Callable[[int, str], int] | None = None,
     ) -> None:
@@ -43,15 +44,16 @@ class Batches:
             self.batch += 1
             self.story.now_ms += 5_000
             wanted = self.plan
-            leave = {*refuse, *outrun}
+            leave = {*refuse, *outrun, *fail}
             other = next(id for id in self.story.mind.fleet.executors if id not in leave)
             placements = {p: other if executor in leave else executor for p, executor in wanted.items()}
             runs = {
                 p: events.TaskRun(
-                    wanted[p],
+                    other if wanted[p] in fail else wanted[p],  # where it was sent after it had failed
                     milliseconds(p, at) if milliseconds else int(USUAL_MS * (factor if at in slow_on else 1)),
                     rows,
                     wanted[p] in outrun,
+                    frozenset({wanted[p]} & set(fail)),
                 )
                 for p, at in placements.items()
             }
@@ -81,10 +83,11 @@ def batches() -> Batches:
 
 def test_the_event_is_read_from_its_json() -> None:
     placement = {"partition": 3, "executor": "2", "wanted": "1", "milliseconds": 70, "rows": 5, "speculative": True}
+    placement["failed-on"] = ["7"]
     form = {"event": "BatchEnded", "at": 1, "query": "q", "batch": 0, "milliseconds": 9, "placements": [placement]}
     event = read_event({**form, "planned": 1, "as-planned": 0, "state-bytes": 0})
     assert isinstance(event, events.BatchEnded)
-    assert event.runs == {3: events.TaskRun("1", 70, 5, True)} and event.placements == {3: "2"}
+    assert event.runs == {3: events.TaskRun("1", 70, 5, True, frozenset("7"))} and event.placements == {3: "2"}
 
 
 def test_an_executor_that_is_slow_for_good_lends_its_tasks(batches: Batches) -> None:
@@ -164,6 +167,14 @@ def test_one_task_that_is_outrun_now_and_then_is_no_reason(batches: Batches) -> 
         runs = {p: events.TaskRun(wanted[p], USUAL_MS, ROWS, p == first) for p in wanted}
         batches.story.take(events.BatchEnded(0, "q", 9, 10, placements, 12, 11, runs=runs))
     assert not batches.loans()
+
+
+def test_an_executor_on_which_tasks_fail_lends_them(batches: Batches) -> None:
+    batches.run(fail="1")
+    batches.run(2)
+    assert not batches.loans()
+    batches.run(fail="1")
+    assert "they failed there and went well elsewhere" in batches.loans()["1"]
 
 
 def test_an_executor_that_takes_none_lends_its_tasks(batches: Batches) -> None:

@@ -4,7 +4,7 @@ import java.time.Instant
 import java.util.concurrent.{ConcurrentHashMap, FutureTask, TimeUnit}
 import java.util.concurrent.atomic.AtomicLong
 
-import org.apache.spark.SparkContext
+import org.apache.spark.{ExceptionFailure, SparkContext}
 import org.apache.spark.scheduler._
 import org.apache.spark.scheduler.mooring.{LossWatch, PendingTasks}
 import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, StreamDoor, StreamDoors}
@@ -194,6 +194,7 @@ final class ClusterWatch(
   private final class Batch {
     var planned, asPlanned = 0
     val runs = scala.collection.mutable.Map[Int, TaskRun]() // by partition
+    val failedOn = scala.collection.mutable.Map[Int, Set[String]]() // partition -> executors
   }
   private val stages = scala.collection.concurrent.TrieMap[Int, Seq[Int]]() // stage -> its RDDs
   private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch
@@ -290,6 +291,10 @@ final class ClusterWatch(
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
     // It may prefer an executor that is gone, if it was not redirected: it was started elsewhere before that, say.
     if (!end.taskInfo.successful && stages.contains(end.stageId)) redirect()
+    for (rdds <- stages.get(end.stageId); stage <- PlacedStages.find(rdds) if end.reason.isInstanceOf[ExceptionFailure]) {
+      val failedOn = batches.getOrElseUpdate(stage.query, new Batch).failedOn
+      failedOn(end.taskInfo.partitionId) = failedOn.getOrElse(end.taskInfo.partitionId, Set.empty) + end.taskInfo.executorId
+    }
     for (rdds <- stages.get(end.stageId); stage <- PlacedStages.find(rdds) if end.taskInfo.successful) {
       val batch = batches.getOrElseUpdate(stage.query, new Batch)
       val wanted = Option(stage.executors.get(end.taskInfo.partitionId))
@@ -329,7 +334,9 @@ final class ClusterWatch(
     rehearsals.batchEnded(query, e.progress.runId.toString, batch.runs.values.map(_.executor).toSet)
     bridge.tell(Map("event" -> "BatchEnded", "query" -> query, "run" -> e.progress.runId.toString,
       "batch" -> e.progress.batchId, "milliseconds" -> took,
-      "placements" -> batch.runs.toSeq.sortBy(_._1).map { case (partition, run) => run.told + ("partition" -> partition) },
+      "placements" -> batch.runs.toSeq.sortBy(_._1).map { case (partition, run) =>
+        run.told + ("partition" -> partition) ++ batch.failedOn.get(partition).map("failed-on" -> _.toSeq.sorted)
+      },
       "planned" -> batch.planned, "as-planned" -> batch.asPlanned, "state-bytes" -> stateBytes(e)))
     Metrics.set("preferred-host-requests", preferred.get.toDouble)
     Metrics.set("any-host-requests", anywhere.get.toDouble)
