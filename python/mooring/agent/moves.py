@@ -64,6 +64,9 @@ def reserved(
         where = action.request.destination_host
         what_helps = "have the cluster manager start one there, and ask again with a longer expiry: Mooring starts none"
         said = f"no executor was there for {where} within {wait} ms: nothing was changed; {what_helps}"
+        for id in sorted(fleet.withheld.keys() & fleet.executors.keys(), key=natural_order):
+            if fleet.executors[id].location == where:
+                said = f"executor {id} on {where} gets no tasks: {fleet.withheld[id]}; nothing was changed"
         return Happening.EXPIRED, said, ""
     return None
 
@@ -229,7 +232,7 @@ def executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
     else:
         open = {destination}
     ending = {*desk.being_restarted, *fleet.restarts.values()}
-    closed = ending | {fleet.processors[id].executor}
+    closed = ending | {fleet.processors[id].executor} | fleet.withheld.keys()
     open -= fleet.drained
     able = [e for e in fleet.executors.values() if e.location in open and e.id not in closed]
     loads = _loads(desk, fleet)

@@ -29,6 +29,18 @@ def desks(request: pytest.FixtureRequest) -> Desks:
     return warm_on_four(request.param)
 
 
+def test_an_executor_that_gets_no_tasks_is_no_destination(desks: Desks) -> None:
+    host = free_host(desks)
+    there = executor_at(desks, host)
+    desks.story.take(events.OffersWithheld(desks.story.now_ms, {there: "Spark has excluded it after failures"}))
+    asked = desks.places("0", host)
+    desks.is_read()
+    assert where(desks, "0") == {"1"} and there not in desks.story.mind.fleet.moves
+    desks.after(PATIENCE.reserve_ms)
+    assert desks.changes(asked) == FAILED
+    assert f"executor {there} on {host} gets no tasks: Spark has excluded it" in desks.message(asked)
+
+
 def test_a_move_warms_up_then_switches_then_is_done_when_a_batch_has_run_there(desks: Desks) -> None:
     host = free_host(desks)
     there, tasks = executor_at(desks, host), tasks_of(desks, "0")

@@ -25,6 +25,12 @@ object ExecutorDoor {
   /** Where the state stores of this executor are open. */
   def localDirectory(conf: SparkConf): Path = Path.of(Utils.getLocalDir(conf))
 
+  /** All such executors that are still there. */
+  def leaving(context: SparkContext): Set[String] = context.schedulerBackend match {
+    case backend: CoarseGrainedSchedulerBackend => backend.getExecutorIds().filterNot(backend.isExecutorActive).toSet
+    case _ => Set.empty
+  }
+
   /** Has the executor killed and replaced, and its tasks run elsewhere, whether or not it can be reached. */
   def giveUp(context: SparkContext, executor: String, why: String): Unit = context.schedulerBackend match {
     case backend: CoarseGrainedSchedulerBackend => aside(s"mooring-give-up-$executor") {

@@ -15,7 +15,7 @@ object Offers {
       }
       case _ => Nil // somebody else's scheduler, or none yet
     }
-    val leaving = living.keysIterator.filter(ExecutorDoor.isLeaving(context, _)).map(_ -> "it is to be removed")
+    val leaving = ExecutorDoor.leaving(context).filter(living.contains).map(_ -> "it is to be removed")
     leaving.toMap ++ excluded
   }
 
