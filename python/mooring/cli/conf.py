@@ -19,6 +19,8 @@ from mooring.settings import TABLE, Setting, describe_values
 PLUGIN = "io.mooring.MooringPlugin"
 MADE_FROM = "Made from python/mooring/settings/table.py by `python -m mooring.cli.conf conf`; do not edit."
 
+_NOT_JARS = "The jar lies at this path on every host. It is not in spark.jars: a job's --jars would replace it there."
+
 _INTRODUCTION = f"""\
 # Settings
 
@@ -38,8 +40,17 @@ _PLATFORMS = """
 `spark-defaults.conf` is for `spark-submit` on any cluster. The files for EMR, Databricks and Kubernetes follow the
 platforms' own documentation and have not been run there by us. What each needs besides:
 
+- `spark-defaults.conf`: the jar at the same path on every host. A job's own `--driver-class-path` replaces
+  `spark.driver.extraClassPath`: such a job names this jar as well.
 - `emr.json`: a bootstrap action that makes `/mnt/mooring`, owned by the user that runs the containers. YARN gives each
-  container a temporary directory that it wipes, so the default of `local.store.dir` keeps nothing there.
+  container a temporary directory that it wipes, so the default of `local.store.dir` keeps nothing there. A job's
+  `--jars` replaces `spark.jars` and adds to `spark.yarn.dist.jars`: no more is needed with `--deploy-mode cluster`.
+  With `--deploy-mode client` the driver has the jars of `--jars` only: name this jar there as well.
+- A job in Scala or Java with `--deploy-mode cluster` on YARN, EMR too: the agent needs Spark's Python code and `py4j`
+  on the driver's host, and a container does not know where Spark lies. Where Spark is installed on the nodes, set
+  `spark.yarn.appMasterEnv.SPARK_HOME` (`/usr/lib/spark` on EMR). Else install `pyspark` for a Python 3.10 or later on
+  the nodes, and name it in `spark.mooring.agent.python`. Without that the log says `no agent could be started`, and
+  tasks run where Spark puts them.
 - `databricks.conf`: lines for the cluster's Spark configuration, and an init script that copies the jar to
   `/databricks/jars`, as a plugin is loaded before the cluster's libraries are.
 - `kubernetes.conf`: an image with the jar in it; on each node a directory `/var/lib/mooring` that belongs to the user
@@ -106,9 +117,10 @@ def _spark_submit(jar: str | None) -> str:
         "For spark-submit: --properties-file, or a part of conf/spark-defaults.conf.",
         {
             "spark.plugins": PLUGIN,
-            "spark.jars": jar or "/path/to/mooring.jar",
+            **_on_class_path(jar or "/path/to/mooring.jar"),
             "spark.mooring.local.store.dir": "/data/mooring",
         },
+        _NOT_JARS,
     )
 
 
@@ -119,7 +131,7 @@ def _kubernetes(jar: str | None) -> str:
         "For spark-submit --master k8s://…: the local store lies on the node, and the node is the location.",
         {
             "spark.plugins": PLUGIN,
-            "spark.jars": jar or "local:///opt/mooring/mooring.jar",
+            **_on_class_path(jar or "/opt/mooring/mooring.jar"),
             "spark.kubernetes.executor.podTemplateFile": "/path/to/executor-pod.yaml",
             f"{volume}.options.path": "/var/lib/mooring",
             f"{volume}.options.type": "DirectoryOrCreate",
@@ -127,13 +139,16 @@ def _kubernetes(jar: str | None) -> str:
             "spark.mooring.local.store.dir": "/var/lib/mooring/store",
             "spark.mooring.location.provider": "kubernetes",
         },
+        _NOT_JARS,
     )
 
 
 def _emr(jar: str | None) -> str:
+    place = jar or "s3://bucket/path/to/mooring.jar"
     properties = {
         "spark.plugins": PLUGIN,
-        "spark.jars": jar or "s3://bucket/path/to/mooring.jar",
+        "spark.jars": place,
+        "spark.yarn.dist.jars": place,
         "spark.mooring.local.store.dir": "/mnt/mooring",
     }
     return json.dumps([{"Classification": "spark-defaults", "Properties": properties}], indent=2) + "\n"
@@ -141,6 +156,10 @@ def _emr(jar: str | None) -> str:
 
 def _databricks(jar: str | None) -> str:
     return f"spark.plugins {PLUGIN}\nspark.mooring.local.store.dir /local_disk0/mooring\n"
+
+
+def _on_class_path(jar: str) -> dict[str, str]:
+    return {"spark.driver.extraClassPath": jar, "spark.executor.extraClassPath": jar}
 
 
 _RENDERERS: Mapping[str, Callable[[str | None], str]] = {
@@ -158,9 +177,9 @@ def _jar_here() -> str | None:
         return None
 
 
-def _properties(purpose: str, chosen: Mapping[str, str]) -> str:
+def _properties(purpose: str, chosen: Mapping[str, str], remark: str) -> str:
     """A properties file: what is set, then every other setting of this version as a comment with its default."""
-    lines = [f"# {purpose}", f"# {MADE_FROM}", ""]
+    lines = [f"# {purpose}", f"# {MADE_FROM}", "", f"# {remark}"]
     lines += [f"{key} {value}" for key, value in chosen.items()]
     for setting in TABLE:
         if setting.key not in chosen:

@@ -111,8 +111,18 @@ def test_every_default_of_a_sample_may_be_uncommented(target):
     Settings.from_conf(dict(commented))
 
 
-def test_the_jar_is_named_where_it_is():
-    assert "spark.jars /opt/m.jar" in conf.render("spark-submit", "/opt/m.jar")
+@pytest.mark.parametrize("target", ["spark-submit", "kubernetes"])
+def test_the_jar_is_named_where_a_job_does_not_replace_it(target):
+    lines = conf.render(target, "/opt/m.jar").splitlines()
+    assert {"spark.driver.extraClassPath /opt/m.jar", "spark.executor.extraClassPath /opt/m.jar"} <= set(lines)
+    assert not any(line.startswith("spark.jars ") for line in lines), "a job's --jars replaces spark.jars"
+
+
+def test_on_yarn_the_jar_is_among_those_that_a_job_adds_to():
+    assert json.loads(conf.render("emr", "s3://b/m.jar"))[0]["Properties"]["spark.yarn.dist.jars"] == "s3://b/m.jar"
+
+
+def test_an_unknown_target_is_refused():
     with pytest.raises(InvalidSettingError, match="spark-submit, emr, databricks, kubernetes"):
         conf.render("mesos")
 
