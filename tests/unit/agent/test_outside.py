@@ -21,6 +21,9 @@ class Bridge:
     def take_facts(self, most: int) -> str:
         return "[]"
 
+    def inform(self, message: str) -> None:
+        pass
+
     def say(self, message: str) -> None:
         raise AssertionError(message)
 
@@ -29,7 +32,7 @@ def test_when_the_driver_is_gone_the_status_says_that_the_application_has_ended(
     place = f"memory://{uuid.uuid4().hex}"
     outside = Outside(Bridge())  # type: ignore[arg-type]  # the part of a bridge that this needs
     outside.hear(events.ApplicationStarted(1, "app-1", "clicks", {}, ""))
-    memory = outside.open_memory(Settings.from_conf({}), place, lambda message: None)
+    memory = outside.open_memory(Settings.from_conf({}), place, "clicks", "/ckpt/clicks")
     assert memory.recall(5) is not None
     memory.save_status({"application": "app-1", "at": 5, "queries": []})
     outside.end()
