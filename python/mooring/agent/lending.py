@@ -2,8 +2,8 @@
 
 Pure. Spark says nothing of an executor that has become slow, or that takes no tasks. What tells is how the tasks of
 each batch went. A task goes badly on its executor when a speculative attempt elsewhere is done first, or when it takes
-`SLOW` times as long there as it used to and the query's tasks on other executors do not. Each executor is judged by the
-query's tasks that the plan has there, in each batch:
+`SLOW` times as long there as it used to and the query's tasks on other executors do not. So does then a task that has
+waited for it in vain. Each executor is judged by the query's tasks that the plan has there, in each batch:
 
 - half of them went badly, and speculation won: in two of the last six batches;
 - half of them went badly: in three batches in a row;
@@ -203,9 +203,10 @@ def _verdict(
     elsewhere = [p for p in wanted if event.placements.get(p) != executor]
     outrun = [p for p in elsewhere if own[p].is_speculative]
     slow = [p for p in wanted if p not in elsewhere and slowness.get(p, 0.0) > SLOW]
-    is_bad = 2 * (len(outrun) + len(slow)) >= len(wanted)
     # Where tasks wait for no executor, each goes wherever a slot is free.
-    is_refused = locality_wait_ms > 0 and len(elsewhere) == len(wanted) and not outrun and not failed
+    in_vain = [p for p in elsewhere if p not in outrun and p not in failed] if locality_wait_ms > 0 else []
+    is_bad = bool(outrun or slow) and 2 * (len(outrun) + len(slow) + len(in_vain)) >= len(wanted)
+    is_refused = len(in_vain) == len(wanted)
     return Verdict(is_bad, is_bad and bool(outrun), is_refused, 2 * len(failed) >= len(wanted))
 
 

@@ -159,6 +159,17 @@ def test_an_executor_that_speculation_outran_twice_lends_its_tasks(batches: Batc
     assert "by speculation" in batches.loans()["1"]
 
 
+def test_tasks_that_wait_in_vain_beside_one_that_is_outrun_count(batches: Batches) -> None:
+    own = [p for p, executor in batches.plan.items() if executor == "1"]
+    for _ in range(2):
+        assert not batches.loans()
+        wanted = batches.plan
+        placements = {**wanted, own[0]: "2", own[1]: "3"}
+        runs = {p: events.TaskRun(wanted[p], USUAL_MS, ROWS, p == own[0]) for p in wanted}
+        batches.story.take(events.BatchEnded(0, "q", 9, 10, placements, 12, 10, runs=runs))
+    assert batches.loans()
+
+
 def test_one_task_that_is_outrun_now_and_then_is_no_reason(batches: Batches) -> None:
     for _ in range(6):
         wanted = batches.plan
