@@ -5,9 +5,9 @@ each batch went. A task goes badly on its executor when a speculative attempt el
 `SLOW` times as long there as it used to and the query's tasks on other executors do not. So does then a task that has
 waited for it in vain. Each executor is judged by the query's tasks that the plan has there, in each batch:
 
-- half of them went badly, and speculation won: in two of the last six batches;
+- half of them went badly, and speculation won: in two of the last twelve batches;
 - half of them went badly: in three batches in a row;
-- half of them failed there, and not elsewhere: in two of the last six batches;
+- half of them failed there, and not elsewhere: in two of the last twelve batches;
 - all waited for it in vain and ran elsewhere: in two batches in a row.
 
 Then they are lent to the next executors of their rows. Later one task tries the executor again: that goes well, and the
@@ -40,7 +40,7 @@ LAST_TRIAL_MS: Final = 3_600_000
 
 _LEAST_KNOWN: Final = 4  # runs of a task before it is judged by them
 _MOST_KNOWN: Final = 9
-_MOST_JUDGED: Final = 6  # batches
+_MOST_JUDGED: Final = 12  # batches
 _BATCHES_TO_SETTLE: Final = 3  # after which lent tasks have their state where they run
 
 Key = tuple[str, str]
@@ -213,9 +213,9 @@ def _verdict(
 def _reason(past: Sequence[Verdict]) -> str:
     """Why the tasks are to be lent; empty when they are not."""
     if sum(verdict.is_outrun for verdict in past) >= 2:
-        return "other executors were faster, by speculation, in two of the last six batches"
+        return "other executors were faster, by speculation, in two of the last twelve batches"
     if sum(verdict.has_failed for verdict in past) >= 2:
-        return "they failed there and went well elsewhere, in two of the last six batches"
+        return "they failed there and went well elsewhere, in two of the last twelve batches"
     if len(past) >= 3 and all(verdict.is_bad for verdict in past[-3:]):
         return f"they take more than {SLOW:g} times as long there as they did, in three batches, and others do not"
     if len(past) >= 2 and all(verdict.is_refused for verdict in past[-2:]):

@@ -153,10 +153,17 @@ def test_a_trial_that_is_slow_in_its_next_batch_fails(batches: Batches) -> None:
 
 def test_an_executor_that_speculation_outran_twice_lends_its_tasks(batches: Batches) -> None:
     batches.run(outrun="1")
-    batches.run(2)
+    batches.run(10)
     assert not batches.loans()
     batches.run(outrun="1")
     assert "by speculation" in batches.loans()["1"]
+
+
+def test_two_such_batches_that_lie_far_apart_are_no_reason(batches: Batches) -> None:
+    batches.run(outrun="1")
+    batches.run(12)
+    batches.run(outrun="1")
+    assert not batches.loans()
 
 
 def test_tasks_that_wait_in_vain_beside_one_that_is_outrun_count(batches: Batches) -> None:
