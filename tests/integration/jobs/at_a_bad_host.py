@@ -23,8 +23,10 @@ def passed_on(price: int) -> int:
     here = os.environ["SPARK_LOCAL_IP"]
 
     def is_bad(marker: str) -> bool:
-        file = Path(INPUT) / marker
-        return file.exists() and file.read_text() == here
+        try:
+            return (Path(INPUT) / marker).read_text() == here
+        except FileNotFoundError:
+            return False
 
     attempt = TaskContext.get().taskAttemptId()
     if attempt not in slowed and is_bad("SLOW-AT"):
