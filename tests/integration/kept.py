@@ -21,14 +21,14 @@ class Kept:
         self.working.mkdir()
         self.store = jvm.io.mooring.HostStore.open(self._path(self.root)).get()
 
-    def shelf(self, partition: int) -> Any:
-        return self.store.shelf(self._jvm.org.apache.hadoop.fs.Path(f"file:/checkpoint/state/0/{partition}")).get()
+    def shelf(self, partition: int, checkpoint: str = "/checkpoint") -> Any:
+        return self.store.shelf(self._jvm.org.apache.hadoop.fs.Path(f"file:{checkpoint}/state/0/{partition}")).get()
 
-    def keep(self, partition: int, number: int, kilobytes: int = 100) -> str:
+    def keep(self, partition: int, number: int, kilobytes: int = 100, checkpoint: str = "/checkpoint") -> str:
         """Keep a file that an executor has written, and let the executor go on without it."""
         with self._written(partition, number) as path:
             path.write_bytes(os.urandom(kilobytes * 1024))
-            self.shelf(partition).keep(path.name, self._path(path))
+            self.shelf(partition, checkpoint).keep(path.name, self._path(path))
         return path.name
 
     def keep_again(self, partition: int, name: str, number: int) -> None:

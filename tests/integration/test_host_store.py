@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mooring.testing.probes import wait_until
 from tests.integration.kept import Kept, names
 
 pytestmark = pytest.mark.one_jvm
@@ -57,6 +59,20 @@ def test_within_the_limit_nothing_goes(kept: Kept) -> None:
         kept.keep(partition, 1)
     kept.sweep(limit=300 * 1024)
     assert kept.partitions() == [0, 1, 2]
+
+
+def test_what_is_kept_of_a_temporary_checkpoint_goes_with_it(kept: Kept, tmp_path: Path) -> None:
+    temporary, lasting = tmp_path / f"temporary-{uuid.uuid4()}", tmp_path / "lasting"
+    for partition, checkpoint in enumerate((temporary, lasting)):
+        checkpoint.mkdir()
+        kept.keep(partition, 1, checkpoint=str(checkpoint))
+    kept.sweep()
+    assert kept.partitions() == [0, 1], "Spark has not deleted them"
+    temporary.rmdir()
+    lasting.rmdir()
+    kept.sweep()
+    wait_until(lambda: len([path for path in kept.root.iterdir() if path.is_dir()]) == 1, "one directory to go")
+    assert kept.partitions() == [1], "a checkpoint of the user's may only be out of reach"
 
 
 def test_a_file_in_use_stays(kept: Kept, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ object HostStore {
 
   private[mooring] val StoreDir = """(.*)/state/(\d+)/(\d+)(?:/([^/]+))?""".r
 
-  private val UniqueId = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+  private[mooring] val UniqueId = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
   private val UniqueVersionFile = s"""\\d+_$UniqueId\\.(zip|changelog)(\\.crc)?""".r
   private val UniqueChangelog = s"""(\\d+)_$UniqueId\\.changelog(?:\\.crc)?""".r
   private val UniqueRocksDBFile = s""".+-$UniqueId\\.(sst|log)""".r

@@ -1,11 +1,12 @@
 package io.mooring
 
 import java.io.IOException
-import java.nio.channels.{FileChannel, OverlappingFileLockException}
+import java.nio.channels.{ClosedByInterruptException, FileChannel, OverlappingFileLockException}
 import java.nio.file._
 import java.nio.file.attribute.{BasicFileAttributes, FileTime}
 import java.util.concurrent.TimeUnit
 
+import scala.jdk.CollectionConverters._
 import scala.util.Using
 import scala.util.control.NonFatal
 
@@ -28,18 +29,23 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
 
   private def run(): Unit =
     try {
+      orSay(alone(dropTemporary()))
       var took = 0L
       while (true) {
         TimeUnit.NANOSECONDS.sleep(math.min(math.max(PauseNanos, 100 * took), LongestPauseNanos))
         val start = System.nanoTime()
-        try if (isDue) alone(sweep())
-        catch {
-          case e: InterruptedException => throw e
-          case NonFatal(e) => Say.once("local-store-sweep", s"the local store could not be swept ($e): it may outgrow its limit")
-        }
+        orSay(if (isDue) alone(sweep()))
         took = System.nanoTime() - start
       }
     } catch { case _: InterruptedException => } // the executor ends
+
+  private def orSay(body: => Unit): Unit =
+    try body
+    catch {
+      case e: InterruptedException => throw e
+      case _: ClosedByInterruptException => throw new InterruptedException
+      case NonFatal(e) => Say.once("local-store-sweep", s"the local store could not be swept ($e): it may outgrow its limit")
+    }
 
   private def isDue = limit < Long.MaxValue || store.lackOfRoom() > 0 || System.nanoTime() - tidyFrom >= 0
 
@@ -53,6 +59,7 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
   /** Sweeps once, now. */
   def sweep(): Unit = {
     tidyFrom = System.nanoTime() + AbandonedNanos
+    dropTemporary()
     val files = filesThatStay()
     val longAgo = FileTime.fromMillis(System.currentTimeMillis() - TimeUnit.NANOSECONDS.toMillis(AbandonedNanos))
     files.foreach { case Found(path, _, changed) =>
@@ -61,6 +68,31 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
     shrink(files.flatMap(f => KeptFile.parse(f.path.getFileName.toString).map(f -> _))
       .groupMap { case (found, _) => found.inode } { case (found, kept) => found.path -> kept }.values.map(new Content(_)).toVector)
   }
+
+  /**
+   * Removes what is kept of checkpoints that nobody can use again: a query without a checkpoint location has a temporary one,
+   * which Spark deletes when the query ends.
+   */
+  private def dropTemporary(): Unit = for (owner <- children(store.root) if Files.isDirectory(owner)) {
+    val checkpoint = try Files.readString(owner.resolve(HostStore.OwnerFile)) catch { case _: NoSuchFileException => "" }
+    checkpoint match {
+      case TemporaryCheckpoint(path) if !Files.exists(Path.of(path)) => drop(owner)
+      case _ =>
+    }
+  }
+
+  /** Others may write to it meanwhile: what they add stays, and goes the next time. */
+  private def drop(path: Path): Unit = {
+    val (owner, others) = children(path).partition(_.getFileName.toString == HostStore.OwnerFile)
+    (others ++ owner).foreach(drop) // without its owner's name nobody would know what is left
+    try Files.deleteIfExists(path)
+    catch { case _: DirectoryNotEmptyException => }
+    ()
+  }
+
+  private def children(path: Path): Vector[Path] =
+    try Using.resource(Files.newDirectoryStream(path))(_.asScala.toVector)
+    catch { case _: NoSuchFileException | _: NotDirectoryException => Vector.empty }
 
   private def isTemporary(file: Path) = file.getFileName.toString.startsWith(HostStore.TemporaryPrefix)
 
@@ -112,6 +144,9 @@ object HostStoreSweep {
 
     def delete(): Boolean = names.map { case (path, _) => Files.deleteIfExists(path) }.contains(true)
   }
+
+  /** As Spark names it, in the temporary directory of the driver's JVM. */
+  private val TemporaryCheckpoint = s"file:(?://)?(/.*/temporary-${HostStore.UniqueId})".r
 
   private val PauseNanos = TimeUnit.SECONDS.toNanos(30)
   private val LongestPauseNanos = TimeUnit.MINUTES.toNanos(10)
