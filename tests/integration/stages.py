@@ -32,13 +32,16 @@ _ALWAYS = {
 class Stages:
     """The input, checkpoints, outputs and the host's local store of one job; each `run` takes a part of the input."""
 
-    def __init__(self, directory: Path, job: str = "windowed_aggregation", output: str = "counts") -> None:
+    def __init__(
+        self, directory: Path, job: str = "windowed_aggregation", output: str = "counts", files: int = 12
+    ) -> None:
+        """`files` of input, and one with the event that ends all windows."""
         self.directory = directory
         self.input, self.outputs = directory / "events", directory / "outputs"
         self.checkpoint = directory / "checkpoints" / output
         self.local_store = directory / "local-store"
         self._job, self._output = job, output
-        house = AuctionHouse(seed=3)
+        house = AuctionHouse(seed=3, files=files)
         self._files = {"bids": list(house.bid_files()), "auctions": list(house.auction_files())}
         self._runs = 0
 

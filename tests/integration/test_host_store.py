@@ -202,6 +202,14 @@ def test_what_the_newest_two_versions_need_stays(snapshots: Snapshots) -> None:
     assert snapshots.superseded("abcd") == "a", "what is still here goes the next time"
 
 
+def test_archives_go_by_the_number_of_their_version(jvm: Any) -> None:
+    unique = "_00000000-0000-0000-0000-000000000000"
+    kept = [f"{version}{unique}.{end}" for version in (9, 10, 11) for end in ("zip", "zip.crc", "changelog")]
+    gone = jvm.io.mooring.HostStore.archivesBefore(10, names(jvm, [*kept, "9.zip", f"000009-{unique[1:]}.sst"]))
+    found = set(jvm.scala.jdk.javaapi.CollectionConverters.asJava(gone))
+    assert found == {f"9{unique}.zip", f"9{unique}.zip.crc"}
+
+
 def test_of_a_version_that_is_committed_twice_either_may_count(snapshots: Snapshots) -> None:
     snapshots.opened(5, "a", kept="a")
     snapshots.saved(6, "ab")

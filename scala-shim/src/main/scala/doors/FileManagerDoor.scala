@@ -106,7 +106,8 @@ private class FileManagerDoor(
       verifyNonEmptyFilesInZip: Boolean): Unit = {
     super.saveCheckpointToDfs(checkpointDir, version, numKeys, numInternalKeys, fileMapping, columnFamilyMapping,
       maxColumnFamilyId, checkpointUniqueId, verifyNonEmptyFilesInZip)
-    watcher.saved(version, checkpointUniqueId, fileMapping.values.map(f => f.immutableFile.dfsFileName -> f.immutableFile.sizeBytes).toMap)
+    val files = fileMapping.values.map(f => f.immutableFile.dfsFileName -> f.immutableFile.sizeBytes).toMap
+    watcher.saved(version, checkpointUniqueId, files, storeConf.minVersionsToRetain)
   }
 
   /** What maintenance does after the upload of a snapshot, if there was one. It may take long, and remove what was uploaded late. */

@@ -32,8 +32,11 @@ trait SnapshotLoadWatcher {
   /** The store was opened with the snapshot of `version`, which has these SST and log files. */
   def opened(version: Long, id: Option[String], files: Set[String]): Unit
 
-  /** A snapshot of `version` was saved, which has these SST and log files, with their lengths. Called by any thread. */
-  def saved(version: Long, id: Option[String], files: Map[String, Long]): Unit
+  /**
+   * A snapshot of `version` was saved, which has these SST and log files, with their lengths. Spark is to retain so many versions.
+   * Called by any thread.
+   */
+  def saved(version: Long, id: Option[String], files: Map[String, Long], retained: Int): Unit
 
   /** A commit or an upload has ended, well or badly, and nothing of it counts yet. Called by the thread that did it. */
   def written(): Unit

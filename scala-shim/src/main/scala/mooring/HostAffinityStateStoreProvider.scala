@@ -67,12 +67,12 @@ private final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) exte
       for (stock <- checkpoint) here.mend(storeDir, files ++ id.map(unique => s"${version}_$unique.zip"), stock)
   }
 
-  override def saved(version: Long, id: Option[String], files: Map[String, Long]): Unit = {
+  override def saved(version: Long, id: Option[String], files: Map[String, Long], retained: Int): Unit = {
     shelf.foreach { here =>
       snapshots.saved(version, files.keySet)
       if (!isToTidy.getAndSet(true)) here.tidy { kept =>
         isToTidy.set(false)
-        snapshots.superseded(kept)
+        snapshots.superseded(kept) ++ HostStore.archivesBefore(version - 2L * retained, kept)
       }
     }
     for (unique <- id; writes <- StoreWrites.of(storeDir)) {

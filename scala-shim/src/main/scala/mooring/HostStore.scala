@@ -79,6 +79,7 @@ object HostStore {
   private[mooring] val UniqueId = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
   private val UniqueVersionFile = s"""\\d+_$UniqueId\\.(zip|changelog)(\\.crc)?""".r
   private val UniqueChangelog = s"""(\\d+)_$UniqueId\\.changelog(?:\\.crc)?""".r
+  private val UniqueArchive = s"""(\\d+)_$UniqueId\\.zip(?:\\.crc)?""".r
   private val UniqueRocksDBFile = s""".+-$UniqueId\\.(sst|log)""".r
 
   /** Whether a file's name is its own for ever. `5.zip` of format v1 is not: a retried batch writes it again. */
@@ -86,6 +87,15 @@ object HostStore {
 
   /** Of those: an archive, a changelog, or the checksum of one. */
   def isOfVersion(name: String): Boolean = UniqueVersionFile.matches(name)
+
+  /**
+   * Of these files the archives, and their checksums, of older versions. Spark's maintenance removes archives, here as well.
+   * It runs once a minute: an application of a few seconds has none, and a row of such applications would keep all archives.
+   */
+  def archivesBefore(version: Long, names: Set[String]): Set[String] = names.filter {
+    case UniqueArchive(of) => of.toLongOption.exists(_ < version)
+    case _ => false
+  }
 
   /** The version of a changelog, or of the checksum of one. */
   def versionOfChangelog(name: String): Option[Long] = name match {

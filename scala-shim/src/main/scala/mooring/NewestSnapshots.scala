@@ -4,7 +4,7 @@ package io.mooring
  * Which files of one state store its host needs to go on, or to open the store again: those of the newest two versions
  * of which a snapshot was saved, and the changelogs since the older one. Two, as a batch may be repeated from the version
  * before. What only older versions need is the checkpoint's alone: a host would hold a hundred versions of the state else.
- * Archives stay as long as the checkpoint's own: they are small, and Spark's maintenance reads them.
+ * Archives stay longer: they are small, and Spark's maintenance reads them. It removes them together with the checkpoint's own.
  */
 private final class NewestSnapshots {
   // Version, and its SST and log files; the newest save first. A batch that runs its plan twice commits a version twice,
