@@ -98,6 +98,7 @@ def _batch_ended(form: Mapping[str, Any]) -> Event:
         form["planned"],
         form["as-planned"],
         form["state-bytes"],
+        frozenset(form.get("not-placed", ())),
     )
 
 

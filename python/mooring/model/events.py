@@ -147,6 +147,8 @@ class BatchEnded(Event):
 
     `placements` maps partition to the executor that ran it; `planned` counts the tasks that had a preference,
     `as_planned` those that ran there; `state_bytes` is the size of the query's whole state, 0 when it is not known.
+    `not_placed` are partitions that the plan could not place: a `coalesce` put them into one task with partitions that
+    the plan wants on another executor.
     """
 
     query: str
@@ -156,6 +158,7 @@ class BatchEnded(Event):
     planned: int
     as_planned: int
     state_bytes: int = 0
+    not_placed: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ final class PlacementTable {
     ()
   }
 
+  def hostOf(id: String): Option[String] = Option(living.get(id))
   def isAlive(id: String): Boolean = living.containsKey(id)
   def isLeaving(id: String): Boolean = leaving.contains(id)
   def aliveCount: Int = living.size

@@ -42,7 +42,7 @@ private object QueryStartWatch {
 /** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch if there is any. */
 final class QueryWatch(
     bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], patience: Patience,
-    placing: Boolean) {
+    waitsForPlan: Boolean) {
   private val runs = new ConcurrentHashMap[String, String]() // query id -> the newest run's; written with the lock
   private val planned = ConcurrentHashMap.newKeySet[String]() // run ids
   private val computed = new ConcurrentHashMap[String, Long]() // query id -> the last batch of which a task was sent
@@ -83,7 +83,7 @@ final class QueryWatch(
       val (door, operators) = look.get()
       if (operators.nonEmpty && tellOnce(query.id, run, Some(door), operators)) {
         synchronized(if (runs.get(query.id) == run) standbys.foreach(_.starts(query.id, run, operators)))
-        val hasPlan = placing && table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful && runs.get(query.id) == run)
+        val hasPlan = waitsForPlan && table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful && runs.get(query.id) == run)
         if (hasPlan && runs.get(query.id) == run) prefetches.foreach(_.begin(door, operators))
       }
     })
@@ -109,7 +109,7 @@ final class QueryWatch(
       synchronized(runs.put(query, run))
       tellOnce(query, run, door, operators)
       standbys.foreach(_.planned(query, run, operators))
-      val hasPlan = !placing || !patience.isHopeful || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isHopeful))
+      val hasPlan = !waitsForPlan || !patience.isHopeful || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isHopeful))
       for (running <- door) prefetches.foreach(_.begin(running, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
       if (!hasPlan) Say.warn(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
     }
@@ -194,6 +194,7 @@ final class ClusterWatch(
   private final class Batch {
     var planned, asPlanned = 0
     val placements = scala.collection.mutable.Map[Int, String]()
+    val notPlaced = scala.collection.mutable.Set[Int]()
   }
   private val stages = scala.collection.concurrent.TrieMap[Int, Seq[Int]]() // stage -> its RDDs
   private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch
@@ -251,14 +252,11 @@ final class ClusterWatch(
 
   private def redirect(how: PendingTasks.How, isGone: String => Boolean = !table.isAlive(_)): Unit =
     PendingTasks.redirect(context, isGone, how) { (stage, partition) =>
-      for {
-        rdds <- stages.get(stage)
-        wanted <- PlacedStages.find(rdds)
-        (executor, host) <- table.preferred(wanted.query, partition)
-      } yield {
-        wanted.executors.put(partition, executor)
-        (executor, host)
-      }
+      val states = PlacedStages.statesOf(stage, partition)
+      val wanted = states.flatMap(state => table.preferred(state.query, state.partition).map(state -> _))
+      val most = PlacedStages.mostOf(wanted.map(_._2))
+      for (to <- most) PlacedStages.redirected(stage, partition, to._1, wanted.collect { case (state, `to`) => state }.toSet)
+      most
     }
 
   override def onStageSubmitted(submitted: SparkListenerStageSubmitted): Unit = {
@@ -269,22 +267,32 @@ final class ClusterWatch(
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
     // It may prefer an executor that is gone, if it was not redirected: it was started elsewhere before that, say.
     if (!end.taskInfo.successful && stages.contains(end.stageId)) redirect()
-    for (rdds <- stages.get(end.stageId); stage <- PlacedStages.find(rdds) if end.taskInfo.successful) {
-      val batch = batches.getOrElseUpdate(stage.query, new Batch)
-      batch.placements(end.taskInfo.partitionId) = end.taskInfo.executorId
-      Option(stage.executors.get(end.taskInfo.partitionId)) match {
-        case Some(wanted) =>
-          batch.planned += 1
-          preferred.incrementAndGet()
-          if (wanted == end.taskInfo.executorId) { batch.asPlanned += 1; matched.incrementAndGet() }
-        case None => anywhere.incrementAndGet()
-      }
+    if (end.taskInfo.successful) {
+      val states = PlacedStages.statesOf(end.stageId, end.taskInfo.partitionId).filter(PlacedStages.isSent).distinctBy(_.partition)
+      for (state <- states) ran(state, end.taskInfo.executorId, isAlone = states.size == 1)
+    }
+  }
+
+  /** A task goes to one executor. Where it holds several states, the plan places only those that it wants there. */
+  private def ran(state: PlacedState, executor: String, isAlone: Boolean): Unit = {
+    val batch = batches.getOrElseUpdate(state.query, new Batch)
+    PlacedStages.wanted(state) match {
+      case Some(wanted) =>
+        batch.placements(state.partition) = executor
+        batch.planned += 1
+        preferred.incrementAndGet()
+        if (wanted == executor) { batch.asPlanned += 1; matched.incrementAndGet() }
+      case None =>
+        batch.placements.getOrElseUpdate(state.partition, executor) // another operator's part of it may be placed
+        anywhere.incrementAndGet()
+        if (!isAlone) batch.notPlaced += state.partition
     }
   }
 
   /** Of one that failed the next attempt may have its places already. */
   override def onStageCompleted(completed: SparkListenerStageCompleted): Unit =
-    for (rdds <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty) PlacedStages.forget(rdds)
+    for (rdds <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty) PlacedStages.forget(
+      completed.stageInfo.stageId, completed.stageInfo.attemptNumber(), rdds)
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case e: QueryProgressEvent if e.progress.durationMs.containsKey("addBatch") =>
@@ -308,7 +316,8 @@ final class ClusterWatch(
     bridge.tell(Map("event" -> "BatchEnded", "query" -> query, "run" -> e.progress.runId.toString,
       "batch" -> e.progress.batchId, "milliseconds" -> took,
       "placements" -> batch.placements.toSeq.sorted.map { case (p, x) => Map("partition" -> p, "executor" -> x) },
-      "planned" -> batch.planned, "as-planned" -> batch.asPlanned, "state-bytes" -> stateBytes(e)))
+      "planned" -> batch.planned, "as-planned" -> batch.asPlanned, "not-placed" -> batch.notPlaced.toSeq.sorted,
+      "state-bytes" -> stateBytes(e)))
     Metrics.set("preferred-host-requests", preferred.get.toDouble)
     Metrics.set("any-host-requests", anywhere.get.toDouble)
     if (preferred.get > 0) Metrics.set("host-affinity-match-pct", 100.0 * matched.get / preferred.get)
