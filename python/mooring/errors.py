@@ -14,6 +14,7 @@
     |-- RecordError                     what an agent is to have left in the store is not there, or is damaged
     |-- LeadershipLost                  an act of a leader was refused: its term is over
     |-- CheckpointError                 a checkpoint is not what it should be, or can not be changed as asked
+    |   `-- CheckpointNotUnderstood     it has something that this version can not judge: it may be good
     |-- AgentError                      the agent beside the Spark driver cannot go on
     |-- CommandFailed                   the command did not do what was asked (`mooring.cli.exits`); exit code 1
     |-- BadUsage                        it was asked in a way that makes no sense; exit code 2
@@ -29,9 +30,14 @@ from difflib import get_close_matches
 
 
 def nearest(word: str, candidates: Collection[str]) -> str:
-    """`; nearest: x` for the end of a message, or nothing where nothing is near."""
-    close = get_close_matches(word, candidates, n=1, cutoff=0.5)
-    return f"; nearest: {close[0]}" if close else ""
+    """`; nearest: x` for the end of a message, or nothing where no candidate is likely to be what was meant.
+
+    A candidate is near when the word begins it, or when about three quarters of their letters agree in order.
+    """
+    begun = [one for one in sorted(candidates) if len(word.strip("-")) > 1 and one.startswith(word) and one != word]
+    close = get_close_matches(word, [one for one in candidates if one != word], n=1, cutoff=0.7)
+    found = close or begun
+    return f"; nearest: {found[0]}" if found else ""
 
 
 class MooringError(Exception):
@@ -88,6 +94,17 @@ class WriterReplaced(MetadataStoreError):
 
 class CheckpointError(MooringError):
     """A checkpoint is not what it should be, or can not be changed as asked; the message names the file or batch."""
+
+
+class CheckpointNotUnderstood(CheckpointError):
+    """A checkpoint has something that this version can not judge, as what a newer Spark writes. It may be good.
+
+    Nobody may take this for damage: no batch is undone for it, and nothing is removed.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"not understood: {what}")
+        self.what = what
 
 
 class AgentError(MooringError):

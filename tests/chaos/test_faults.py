@@ -1,4 +1,4 @@
-"""Executors, hosts and the agent are killed, silenced or told to go at random moments: the answer is right.
+"""Executors, hosts and the agent are killed, silenced, slowed or told to go at random moments: the answer is right.
 
 MOORING_CHAOS_SEED=7 repeats one run; each test prints its seed.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from mooring.testing.cluster import SparkCluster
 from mooring.testing.processes import descendants
 from mooring.testing.submission import Submission
 from tests.integration import answers
+from tests.integration.bad_host import AtABadHost
 from tests.integration.job_runs import JOB_CONF, JOBS, Job, JobRun, write_input
 from tests.integration.warm import CHANGELOG, STANDBY
 
@@ -30,6 +32,15 @@ PATIENT = {
     "spark.network.timeoutInterval": "20s",
     "spark.decommission.enabled": "true",
     "spark.storage.decommission.enabled": "true",
+}
+# Spark leaves executors out after failures, and makes a second attempt of a task that takes long.
+WARY = {
+    "spark.excludeOnFailure.enabled": "true",
+    "spark.excludeOnFailure.timeout": "8s",
+    "spark.speculation": "true",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.minTaskRuntime": "200ms",
 }
 LIVENESS_SECONDS = 5
 KEEPS_COPIES = {
@@ -73,6 +84,29 @@ def test_a_job_gives_the_right_answer_through_random_faults(
     run.assert_right()
 
 
+@pytest.mark.parametrize("copies", [{}, KEEPS_COPIES], ids=["no copies", "copies"])
+def test_a_wary_scheduler_gets_the_right_answer_of_hosts_that_fail_and_lag(
+    copies: dict[str, str], spark_hosts: SparkCluster, tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("MOORING_CHAOS_SEED") or random.randrange(10_000))
+    print(f"MOORING_CHAOS_SEED={seed}")
+    load = AtABadHost(tmp_path, files=16)
+    load.offer(1)
+    submission = load.submit(spark_hosts, conf={**WARY, **copies})
+    submission.wait_until(lambda: load.committed() >= 1, "the first batch", timeout=180)
+    load.offer(15)
+    faults = UnreliableHosts(
+        random.Random(seed), spark_hosts, submission, longest_silence=3 * LIVENESS_SECONDS if copies else 5, load=load
+    )
+    while len(faults.done) < 10 and not load.is_idle():
+        faults.strike()
+    faults.heal()
+    load.offer_the_rest_and_finish(submission)
+    print(", ".join(faults.done))
+    assert faults.done, "the job ended before anything happened to it"
+    load.assert_right()
+
+
 class Faults:
     """One fault after the other, with a pause of a drawn length after each; at most one host is down at a time."""
 
@@ -91,11 +125,14 @@ class Faults:
         """Let one thing go wrong."""
         self.heal()
         host = self._draw.choice(HOSTS)
-        faults = [self._kill_executor, self._kill_two, self._kill_host, self._pause_host, self._tell_to_go]
-        fault = self._draw.choice([*faults, self._kill_agent])
+        fault = self._draw.choice(self._kinds())
         fault(host)
         self.done.append(f"{fault.__name__.strip('_')} {host}")
         time.sleep(self._draw.uniform(0.5, 6))
+
+    def _kinds(self) -> list[Callable[[str], None]]:
+        faults = [self._kill_executor, self._kill_two, self._kill_host, self._pause_host, self._tell_to_go]
+        return [*faults, self._kill_agent]
 
     def heal(self) -> None:
         """Bring back the host that is down, if one is."""
@@ -129,3 +166,43 @@ class Faults:
         for child in descendants(self._submission.process.pid):
             if child.option("-m") == "mooring.agent":
                 os.kill(child.pid, 9)
+
+
+class UnreliableHosts(Faults):
+    """Beside these faults, any host may be slow for a while, and tasks may fail at one of the hosts, always the same.
+
+    Spark ends a job when no executor is left for a task.
+    """
+
+    def __init__(
+        self,
+        draw: random.Random,
+        cluster: SparkCluster,
+        submission: Submission,
+        longest_silence: float,
+        load: AtABadHost,
+    ) -> None:
+        super().__init__(draw, cluster, submission, longest_silence)
+        self._load = load
+        self._bad = draw.choice(HOSTS)
+
+    def heal(self) -> None:
+        """Let tasks succeed everywhere, too."""
+        super().heal()
+        (self._load.events / "FAILS-AT").unlink(missing_ok=True)
+
+    def _kinds(self) -> list[Callable[[str], None]]:
+        often = 3 * [self._fail_at_the_bad_host, self._slow_down]
+        return [*often, self._kill_executor, self._tell_to_go, self._kill_agent]
+
+    def _fail_at_the_bad_host(self, host: str) -> None:
+        """Until the next fault."""
+        self._load.marks("FAILS-AT", self._bad)
+
+    def _slow_down(self, host: str) -> None:
+        """It runs for a tenth of a second at a time, and stands still for one to five of them in between."""
+        for _ in range(self._draw.randrange(5, 30)):
+            self._cluster.pause_host(host)
+            time.sleep(0.1 * self._draw.randint(1, 5))
+            self._cluster.resume_host(host)
+            time.sleep(0.1)

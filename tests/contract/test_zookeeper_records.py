@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from mooring.agent.open_records import open_records
 from mooring.agent.word import OperatorsWord
 from mooring.agent.zookeeper_election import ZkElection
 from mooring.agent.zookeeper_records import ZkRecords
+from mooring.cli.main import main
 from mooring.client import MooringClient
 from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import InvalidSettingError, LeadershipLost, RecordError
@@ -111,14 +113,14 @@ def test_a_program_reads_status_and_forecast(records: ZkRecords, place: str) -> 
     records.write_status(STATUS)
     for named in (place, f"{place}/prices-1"):
         with MooringClient.open(named) as client:
-            assert client.status() == STATUS
+            assert client.status() == {**STATUS, "life": "alive"}
             (move,) = client.plan(["b"], ["a"])["moves"]
             assert (move["task"], move["to"]["location"]) == (TASK, "b")
     with pytest.raises(RecordError, match="there is no application"):
         MooringClient.open(f"{place}/nobody")
 
 
-def test_a_client_that_came_first_finds_the_only_application(place: str) -> None:
+def test_a_client_that_came_first_finds_the_only_application(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     client = open_records(place, {}, print)
     assert client.status() is None and client.read().model is None
     with open_metadata_store(place) as of_somebody:
@@ -132,6 +134,9 @@ def test_a_client_that_came_first_finds_the_only_application(place: str) -> None
             with pytest.raises(InvalidSettingError, match=r"by 2 applications: name one of .*/clicks-1, .*/prices-1"):
                 late.status()
             late.close()
+            assert main(["apps", place, "--json"]) == 0
+            both = {one["place"]: one["fault"] for one in json.loads(capsys.readouterr().out)}
+            assert both[f"{place}/prices-1"] is None and "there is no status" in both[f"{place}/clicks-1"]
             named = open_records(f"{place}/prices-1", {}, print)
             assert named.status() == client.status()
             named.close()

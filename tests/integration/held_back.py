@@ -39,8 +39,8 @@ def start_of(ms: int, length: int) -> int:
     return ms // length * length
 
 
-def windows() -> Rows:
-    counts = Counter((start_of(ms, WINDOW_MS), key) for key, ms in EVENTS)
+def windows(events: list[tuple[int, int]] = EVENTS) -> Rows:
+    counts = Counter((start_of(ms, WINDOW_MS), key) for key, ms in events)
     return [(start, key, count) for (start, key), count in counts.items()]
 
 

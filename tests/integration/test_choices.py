@@ -57,6 +57,9 @@ def run(directory: Path, until: Any, **settings: str) -> str:
         during=wait_for_the_status,
     )
     stages.assert_right()
+    status = Records(str(metadata)).status()
+    assert status["ended"] == status["at"] >= status["since"] and not status["queries"], status
+    assert [one["state"] for one in status["ended-queries"]] == ["ended"], status
     return log
 
 

@@ -58,6 +58,9 @@ def test_a_drained_job_has_let_out_everything(
         started.submission.finish(120)
         said = capsys.readouterr().out
         assert exit_code == 0, said
+        assert started.command("drain", "--wait") == 0, "it is done"
+        said = capsys.readouterr().out
+        assert "nothing is left to do" in said and "ENDED at" in said and "drained at batch" in said
         assert of_another in read_drain_notifications(store).notifications
     started.assert_drained()
 

@@ -6,22 +6,24 @@ The input is four small files, one a batch. What is to come out is computed with
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from chispa import assert_df_equality
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.streaming import StreamingQuery
 
+from mooring.cli.main import main
 from mooring.client import MooringClient
 from mooring.drain import StopMode
 from mooring.testing.probes import wait_until
+from tests.integration.drained_query import Run, is_drain_waiting
 from tests.integration.held_back import EVENTS, KINDS, QUICK, window_counts, windows
+from tests.integration.lines_source import STEPWISE, Lines, rows_of_lines
 from tests.integration.one_jvm import application, events_in_files
 
 pytestmark = pytest.mark.one_jvm
@@ -43,41 +45,6 @@ def raw(spark: SparkSession, tmp_path: Path) -> DataFrame:
 def events(raw: DataFrame) -> DataFrame:
     """The same with a watermark of ten seconds."""
     return raw.withWatermark("time", "10 seconds")
-
-
-class Run:
-    """One query over all of the input, in a checkpoint of its own; its rows are in a table of its name."""
-
-    def __init__(
-        self, spark: SparkSession, directory: Path, name: str, frame: DataFrame, mode: str = "append", **by: Any
-    ):
-        self.spark, self.name, self.checkpoint = spark, name, directory / name
-        writer = frame.writeStream.queryName(name).outputMode(mode).format("memory")
-        writer = writer.option("checkpointLocation", str(self.checkpoint))
-        self.query: StreamingQuery = (writer.trigger(**by) if by else writer).start()
-
-    def read_all(self) -> None:
-        """Return when the input is read. Spark's own wait has no end for queries that go by the time of the day."""
-
-        def is_read() -> bool:
-            return sum(progress["numInputRows"] for progress in self.query.recentProgress) >= len(EVENTS)
-
-        wait_until(is_read, f"{self.name} to have read its input", 90)
-
-    def drain(self) -> dict[str, Any]:
-        """Have it drained; what the checkpoint says of that."""
-        with MooringClient.open(self.spark.conf.get("spark.mooring.metadata")) as client:
-            client.drain(self.spark.sparkContext.applicationId, self.name)
-        assert self.query.awaitTermination(90), self.query.status
-        assert self.query.exception() is None
-        marker: dict[str, Any] = json.loads((self.checkpoint / "_mooring" / "drained.json").read_text())
-        return marker
-
-    def rows(self) -> DataFrame:
-        return self.spark.table(self.name)
-
-    def state_rows(self) -> int:
-        return sum(operator["numRowsTotal"] for operator in self.query.lastProgress["stateOperators"])
 
 
 @pytest.mark.parametrize(
@@ -191,6 +158,78 @@ def test_sources_without_an_end_are_read_up_to_one_moment(source: str, spark: Sp
     events, last = run.rows().agg(f.sum("events"), f.max("last")).first()
     print(f"{events} rows, the last one is {last}")
     assert events == last + 1 > 0 and marker["state-rows-left"] == 0
+
+
+def test_a_source_that_reads_in_steps_is_asked_from_where_its_last_batch_ended(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its next batch is being made when the drain begins."""
+    lines = Lines(tmp_path)
+    lines.write(EVENTS)
+    rows = rows_of_lines(spark, lines, STEPWISE)
+    run = Run(spark, tmp_path, "lines", window_counts(rows.withWatermark("time", "10 seconds")))
+    wait_until(lambda: bool(run.query.lastProgress), "the first batch", 60)
+    gate = lines.shut("ask")
+    wait_until(lambda: lines.is_held("ask"), "it to be asked", 60)
+    run.ask_for_drain()
+    wait_until(lambda: is_drain_waiting(spark), "the drain to wait for the end of that", 60)
+    gate.unlink()
+    (offset,) = run.drained()["offsets"]
+    lines.assert_asked_as_spark_asks()
+    wanted = spark.createDataFrame(windows(EVENTS[: json.loads(offset)["line"]]), run.rows().schema)
+    assert_df_equality(run.rows(), wanted, ignore_row_order=True, ignore_nullable=True)
+
+
+def test_when_one_query_fails_in_a_drain_the_others_are_waited_for_and_each_is_named(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both are held in a batch when they are told; one fails in it, and the other one goes on later."""
+    sources = {}
+    for name in ("bad", "good"):
+        (tmp_path / f"source of {name}").mkdir()
+        sources[name] = Lines(tmp_path / f"source of {name}")
+        sources[name].write(EVENTS)
+    gates = {name: lines.shut("task") for name, lines in sources.items()}
+    runs = {}
+    for name, lines in sources.items():
+        rows = rows_of_lines(spark, lines, "simple").where(passes(lines)("key")).withWatermark("time", "10 seconds")
+        runs[name] = Run(spark, tmp_path, name, window_counts(rows))
+    wait_until(lambda: all(lines.is_held("task") for lines in sources.values()), "both to be in a batch", 90)
+    place = spark.conf.get("spark.mooring.metadata")
+    ended_with: list[int] = []
+    command = ["drain", "--metadata", place, "--wait", "--timeout", "120s"]
+    waiting = threading.Thread(target=lambda: ended_with.append(main(command)))
+    waiting.start()
+    wait_until(lambda: all(run.is_told() for run in runs.values()), "both to be told", 60)
+    (sources["bad"].directory / "fails").touch()
+    gates["bad"].unlink()
+    with pytest.raises(StreamingQueryException, match="asked to fail"):
+        runs["bad"].query.awaitTermination(60)
+    with MooringClient.open(place) as client:
+        wait_until(lambda: phases(client) == {"bad": "failed"}, "its end to be known", 60)
+    assert waiting.is_alive() and runs["good"].query.isActive
+    gates["good"].unlink()
+    runs["good"].drained()
+    waiting.join(60)
+    assert ended_with == [1]
+    said = capsys.readouterr().err
+    assert "query bad ended before it was drained: it failed: " in said and "\ndrained: good" in said
+
+
+def phases(client: MooringClient) -> dict[str, str]:
+    return {row["query"]: row["phase"] for row in client.status().get("drains", [])}
+
+
+def passes(lines: Lines) -> Callable[..., Column]:
+    """Of each row, once the gate `task` is open; it fails where it is told to."""
+
+    def pass_or_fail(_: int) -> bool:
+        lines.pass_gate("task")
+        if (lines.directory / "fails").exists():
+            raise RuntimeError("asked to fail")
+        return True
+
+    return f.udf(pass_or_fail, "boolean")
 
 
 @pytest.mark.heavy

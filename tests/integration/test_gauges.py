@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.copied_store import scala_object
+from tests.integration.one_jvm import application
 
 pytestmark = pytest.mark.one_jvm
 
@@ -31,3 +33,12 @@ def test_a_gauge_of_the_agent_goes_when_nothing_is_known_of_it_any_more(jvm: Any
     assert shown({"moves": 1.0, LAG: 250.0}) == {**others, "moves": 1.0, LAG: 250.0}
     assert shown({"moves": 2.0}) == {**others, "moves": 2.0}
     assert shown({"moves": 2.0, LAG: 40.0}) == {**others, "moves": 2.0, LAG: 40.0}
+
+
+@pytest.mark.heavy
+def test_in_local_mode_the_gauges_of_the_executor_are_among_those_of_the_driver(tmp_path: Path) -> None:
+    with application("gauges", tmp_path) as spark:
+        system = spark._jvm.org.apache.spark.SparkEnv.get().metricsSystem()  # type: ignore[union-attr]
+        sources = system.getSourcesByName("plugin.io.mooring.MooringPlugin")
+        (names,) = [list(sources.apply(one).metricRegistry().getNames()) for one in range(sources.size())]
+        assert {"mooring.keeping-ms", "mooring.standby-open-stores", "mooring.moves"} <= set(names)

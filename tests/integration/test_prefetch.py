@@ -74,6 +74,26 @@ def test_what_a_host_has_lost_is_fetched_before_the_tasks_ask_for_it(
     same(job, job.rows(), KINDS[kind])
 
 
+def test_after_a_repartition_the_state_of_all_partitions_is_fetched(
+    spark: SparkSession, here: Path, tmp_path: Path
+) -> None:
+    kind = KINDS["sessions into windows"]
+    job = HalfJob(spark, tmp_path, kind)
+    spark.conf.set(FORMAT, "2")
+    spark._streamingCheckpointManager.repartition(str(job.checkpoint), 3)
+    spark.conf.unset(FORMAT)
+    for owner in (here / "store").glob("*/OWNER"):
+        shutil.rmtree(owner.parent)
+    job.bring_the_rest()
+    job.start()
+    wait_until(lambda: _are_all_fetched(here, job), "the agent to say what was fetched", 60)
+    (row,) = _fetched(here, job)
+    assert row["stores"] == 6, "two operators have three partitions each now"
+    job.read_all(len(EVENTS) // 2)
+    job.drain()
+    same(job, job.rows(), kind)
+
+
 def test_what_the_host_has_is_not_fetched(spark: SparkSession, here: Path, tmp_path: Path) -> None:
     kind = KINDS["sessions into windows"]
     job = HalfJob(spark, tmp_path, kind)

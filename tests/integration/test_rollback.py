@@ -104,6 +104,35 @@ def test_a_query_that_went_back_comes_to_the_same_answer(
     same(job, job.rows(), kind)
 
 
+def test_a_query_goes_back_across_a_repartition(
+    spark: SparkSession, events: DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kind = ALL_KINDS[IN_BRIEF]
+    job = Job(spark, tmp_path, kind.frame(events))
+    job.start()
+    job.read_all()
+    job.stop()
+    spark.conf.set(FORMAT, "2")
+    spark._streamingCheckpointManager.repartition(str(job.checkpoint), 3)
+    spark.conf.unset(FORMAT)
+    assert main(["history", str(job.checkpoint), "--json"]) == 0
+    batches = json.loads(capsys.readouterr().out)["batches"]
+    assert {one["whole"] for one in batches} == {"yes"}
+    assert main(["verify", str(job.checkpoint), "--all"]) == 0
+    victim = next((job.checkpoint / "state/0/2").rglob("*.sst"))
+    content = victim.read_bytes()
+    victim.write_bytes(content[:100] + bytes([content[100] ^ 8]) + content[101:])
+    capsys.readouterr()
+    assert main(["verify", str(job.checkpoint)]) == 1
+    assert "operator 0, partition 2" in capsys.readouterr().out
+    assert restore(str(job.checkpoint), "--to-newest-whole")["to-batch"] == batches[-2]["batch"]
+    assert restore(str(job.checkpoint), "--to-batch", "1")["done"]
+    job.start()
+    job.read_all(len(EVENTS) * 4 // 6)
+    job.drain()
+    same(job, job.rows(), kind)
+
+
 def test_spark_keeps_as_many_batches_as_are_wanted(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.streaming.minBatchesToRetain") == "120"
 

@@ -5,6 +5,7 @@ Such a sink takes a batch that comes again for one that it has, and does not com
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,13 +39,21 @@ class NumberedJob(Job):
     """As docs/checkpoints.md has it: the batches are transactions of one writer, numbered by the batch."""
 
     format = "delta"
+    writer = WRITER
 
     def write(self, rows: DataFrame, batch: int, out: Path) -> None:
-        numbered = rows.write.format("delta").mode("append").option("txnAppId", WRITER).option("txnVersion", batch)
+        numbered = rows.write.format("delta").mode("append").option("txnAppId", self.writer)
+        numbered = numbered.option("txnVersion", batch)
         numbered.save(str(out))
 
     def rows(self, out: Path | None = None) -> DataFrame:
         return self.spark.read.format(self.format).load(str(out or self.out))
+
+    def version_after(self, batch: int) -> int:
+        """The version of the table that has all until this batch."""
+        logs = sorted((self.out / "_delta_log").glob("*.json"))
+        actions = [(int(log.stem), json.loads(line)) for log in logs for line in log.read_text().splitlines()]
+        return next(version for version, action in actions if action.get("txn", {}).get("version") == batch)
 
 
 class DeltaJob(NumberedJob):
@@ -86,5 +95,39 @@ def test_a_batch_that_comes_again_after_a_rollback_is_in_the_sink_once(
     job.stop()
     assert sorted(job.rows().collect()) == before
     job.start()
+    job.drain()
+    same(job, job.rows(), kind)
+
+
+@pytest.mark.parametrize(
+    ("made", "into"),
+    [
+        pytest.param(NumberedJob, False, id="foreachBatch by another txnAppId"),
+        pytest.param(DeltaJob, True, marks=pytest.mark.heavy, id="delta by --into"),
+    ],
+)
+def test_a_run_of_another_identity_writes_again_into_a_table_that_was_taken_back(
+    made: type[NumberedJob], into: bool, spark: SparkSession, tmp_path: Path
+) -> None:
+    kind, back_to = KINDS["windows"], 2
+    events = events_in_files(spark, tmp_path / "events", 6).withWatermark("time", "10 seconds")
+    job = made(spark, tmp_path, kind.frame(events))
+    job.start()
+    job.read_all()
+    job.stop()
+    before = sorted(job.rows().collect())
+    checkpoint = tmp_path / "branch" if into else job.checkpoint
+    options = ["--into", str(checkpoint)] if into else []
+    assert main(["restore", str(job.checkpoint), "--to-batch", str(back_to), *options]) == 0
+    spark.sql(f"RESTORE TABLE delta.`{job.out}` TO VERSION AS OF {job.version_after(back_to)}")
+    left = sorted(job.rows().collect())
+    assert len(left) < len(before)
+    job.writer = f"{WRITER} again"
+    job.start(checkpoint)
+    job.read_all(len(EVENTS) * 3 // 6)
+    job.checkpoint = checkpoint
+    job.stop()
+    assert sorted(job.rows().collect()) == before
+    job.start(checkpoint)
     job.drain()
     same(job, job.rows(), kind)

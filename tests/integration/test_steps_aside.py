@@ -28,6 +28,18 @@ def test_no_python_on_the_driver(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
+def test_a_python_that_lacks_what_the_agent_needs(tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'py4j'\"\nexit 1\n")
+    python.chmod(0o700)
+    stages = Stages(tmp_path)
+    log = stages.run(1.0, {"spark.mooring.agent.python": str(python)})
+    assert said(log, "no agent could be started (ModuleNotFoundError: No module named 'py4j')") == 1
+    assert said(log, "the agent ended") == 0
+    stages.assert_right()
+
+
+@pytest.mark.heavy
 def test_an_agent_that_can_not_live(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     log = stages.run(1.0, {"spark.mooring.agent.python": "/bin/false"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -14,12 +15,18 @@ from mooring.spark.bridge import JvmBridge
 
 _LAST_SECONDS = 5.0
 
+_OF_THE_DRIVER = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""They reach the whole process group and are for the driver, which may drain its queries first and needs an agent then.
+The driver ends the agent by closing its input."""
+
 
 def main() -> int:
     """Run until the driver is gone.
 
     Exit code 0 then; anything else is a fault whose last words the driver logs.
     """
+    for one in _OF_THE_DRIVER:
+        signal.signal(one, signal.SIG_IGN)
     opened: list[Outside] = []
     watch = threading.Thread(target=_end_with_the_driver, args=(opened,), name="mooring-driver-watch", daemon=True)
     watch.start()

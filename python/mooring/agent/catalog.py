@@ -44,6 +44,9 @@ _MOST_TRIES: Final = 3
 _DAMAGE: Final = re.compile(r"(?i)json|malformed|corrupt|parquet|delta_(log|state|version|invalid|truncated)")
 """What Delta says of a table whose own files are not what they should be."""
 
+_NEWER: Final = re.compile(r"(?i)protocol|unsupported|feature")
+"""What it says of one that a newer Delta has written: then nothing is known to be wrong."""
+
 _MANY_BATCHES: Final = 1000
 """Where more are kept, partitions that are full are made one file each."""
 
@@ -240,7 +243,8 @@ class CatalogKeeper:
             if row["kind"] == "commit" and int(row["partition"]) == 0:
                 listed.setdefault(int(row["batch"]), set()).add(str(row["id"]))
         in_both = sorted(set(listed) & set(logged), reverse=True)  # as a rule the first is the same
-        same = (one for one in in_both if listed[one] <= self._ids(checkpoint, logged[one]))
+        ids = ((one, self._ids(checkpoint, logged[one])) for one in in_both)
+        same = (one for one, known in ids if not known or listed[one] <= known)  # a commit without ids proves nothing
         last = next(same, min(newest, oldest - 1))
         if last == newest:
             return Reached(newest, line, has_table=True)
@@ -254,8 +258,11 @@ class CatalogKeeper:
             top = self._tables.select(table, _TOP, of_query)
         except AgentError as fault:
             self._unreadable[table] = self._unreadable.get(table, 0) + 1
+            said = str(fault).replace(table, "")
             is_damaged = (
-                _DAMAGE.search(str(fault).replace(table, "")) is not None and self._unreadable[table] >= _MOST_TRIES
+                _DAMAGE.search(said) is not None
+                and _NEWER.search(said) is None
+                and self._unreadable[table] >= _MOST_TRIES
             )
             if not is_damaged or self._shared_table is not None or not self._tables.exists(table):
                 raise

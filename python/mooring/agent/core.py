@@ -17,6 +17,7 @@ from mooring.agent.copies import wanted_copies, with_seen_copies, without_gone_c
 from mooring.agent.drains import Drainage, is_about_drains
 from mooring.agent.drains import advanced as drains_advanced
 from mooring.agent.fleet import Executor, Fleet, Query
+from mooring.agent.lending import judged, loans_told
 from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
 from mooring.agent.requests import Answer, Desk, RemoveMessages, heard
 from mooring.agent.restarts import waited_for
@@ -73,6 +74,7 @@ def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
         return mind, []
     fleet = drop_expired(mind.fleet, event.at_ms, waited_for(mind.desk))
     fleet, orders = _regroup_when_due(fleet, event.at_ms)
+    orders = [*orders, *(Say(line) for line in loans_told(before, fleet))]
     desk, answers = heard(mind.desk, fleet, event)
     desk, fleet, steps = advanced(desk, fleet, _view(mind, event.at_ms))
     mind, orders = _difference(replace(mind, fleet=fleet), [*orders, *answers, *steps], event.at_ms)
@@ -158,7 +160,8 @@ def _at_the_gate(gate: Gate, event: events.Event) -> Gate:
 def _react(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
     match event:
         case events.ApplicationStarted():
-            return replace(fleet, application=event.application, attempt=event.attempt)
+            known = replace(fleet, application=event.application, attempt=event.attempt)
+            return replace(known, locality_wait_ms=event.locality_wait_ms)
         case events.PlanInForce():
             version = max(fleet.model.version, event.version, event.offered)
             return replace(fleet, wanted_by_jvm=event.wanted, model=replace(fleet.model, version=version))
@@ -166,6 +169,8 @@ def _react(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
             return _executor_registered(fleet, event)
         case events.ExecutorLost():
             return _executor_lost(fleet, event, published)
+        case events.OffersWithheld():
+            return replace(fleet, withheld=event.executors)
         case events.StoreOpened():
             return fleet.with_opening(event)
         case events.ExecutorRestarting():
@@ -200,7 +205,8 @@ def _executor_registered(fleet: Fleet, event: events.ExecutorRegistered) -> Flee
 
 def _executor_lost(fleet: Fleet, event: events.ExecutorLost, published: Rows) -> Fleet:
     left = {id: executor for id, executor in fleet.executors.items() if id != event.executor}
-    unbound = unbind(replace(fleet, executors=left), event.executor, event.at_ms)
+    known = replace(fleet, executors=left, lending=fleet.lending.without_executor(event.executor))
+    unbound = unbind(known, event.executor, event.at_ms)
     after = taken_over(unbound, published, event.at_ms)
     return without_gone_copies(with_failovers_counted(fleet, after, event.executor))
 
@@ -238,7 +244,8 @@ def _query_ended(fleet: Fleet, event: events.QueryEnded) -> Fleet:
     if query is None or query.run != event.run:  # a newer run of it is there already
         return fleet
     left = {id: running for id, running in fleet.queries.items() if id != event.query}
-    return without_gone_copies(without_ended_queries(replace(fleet, queries=left)))
+    known = replace(fleet, queries=left, lending=fleet.lending.without_query(event.query))
+    return without_gone_copies(without_ended_queries(known))
 
 
 def _batch_began(fleet: Fleet, event: events.BatchBegan) -> Fleet:
@@ -255,6 +262,7 @@ def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
     query = fleet.queries.get(event.query)
     if query is None:
         return fleet
+    fleet = replace(fleet, lending=judged(fleet, event))
     seen: dict[str, str] = {
         query.task_name(partition): fleet.executors[executor].location
         for partition, executor in event.placements.items()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from mooring.drain import DrainNotification, RunningQuery, StopMode, drain_order
+from mooring.drain import DrainNotification, RunningQuery, StopMode, drain_order, places
 from mooring.model import natural_order
 from mooring.model.events import DrainOwed, DrainProgressed, Event, TerminationAsked
 from mooring.model.orders import Order, Say
@@ -15,6 +16,10 @@ from mooring.model.orders import Order, Say
 PHASES: Final = ("frozen", "caught-up", "flushed", "drained", "stopped")
 OVER: Final = ("drained", "stopped")
 REFUSED: Final = "refused"
+FAILED: Final = "failed"
+"""The run has ended before its drain was over: it failed, or its program stopped it."""
+NOT_TOLD: Final = "not-told"
+"""It runs, and is not told to drain, as one that feeds it has failed."""
 
 DRAIN: Final = "DRAIN"
 _BY_HASTE: Final = (DRAIN, *(mode.value for mode in StopMode))
@@ -91,8 +96,9 @@ class Drainage:
     went. `held` were started for their drain only. `newest_ms` is when the last query was seen first, where a drain was
     asked for before the start: until a while after that nobody is told to drain, as those that feed others may be
     started later. `told` is the run of each query that was told, and what; `since` when it was told first, as after
-    `timeout_ms` a drain is ended after its batch. `missed` are those of them that did not run at the last look although
-    nobody had heard that they are drained.
+    `timeout_ms` a drain is ended after its batch. `meant` is the run of each query that is or was to be told. `missed`
+    are those of them that did not run at the last look although nobody had heard that they are drained; `lost` are
+    those that have ended before they were. `past` are the queries whose last word is of a drain that is over.
     """
 
     order: tuple[tuple[str, ...], ...] = ()
@@ -107,7 +113,10 @@ class Drainage:
     changed_ms: int = 0
     told: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     since: Mapping[str, int] = field(default_factory=dict)
+    meant: Mapping[str, str] = field(default_factory=dict)
     missed: frozenset[str] = frozenset()
+    lost: frozenset[str] = frozenset()
+    past: frozenset[str] = frozenset()
     heard: Mapping[str, DrainProgressed] = field(default_factory=dict)
 
     def with_settings(self, order: Sequence[Sequence[str]], timeout_ms: int | None, on_start: bool) -> Drainage:
@@ -126,11 +135,15 @@ class Drainage:
         return self.known[query].label if query in self.known else query
 
     def state_of(self, query: str) -> float:
-        """The gauge `drain-state`: 1 frozen, 2 caught up, 3 flushed, 4 drained, 5 stopped, -1 refused, else 0."""
+        """The gauge `drain-state`: 1 frozen, 2 caught up, 3 flushed, 4 drained, 5 stopped, else 0.
+
+        -1 is refused, -2 failed, -3 not told.
+        """
         news = self.heard.get(query)
         if news is None:
             return 0.0
-        return -1.0 if news.phase == REFUSED else float(PHASES.index(news.phase) + 1)
+        others = {REFUSED: -1.0, FAILED: -2.0, NOT_TOLD: -3.0}
+        return others[news.phase] if news.phase in others else float(PHASES.index(news.phase) + 1)
 
     def as_json(self) -> list[dict[str, Any]]:
         """For the status page: the drains that were heard of, in natural order."""
@@ -138,6 +151,7 @@ class Drainage:
             {
                 "query": self.label_of(query),
                 "id": query,
+                "run-id": news.run,
                 "phase": news.phase,
                 "batch": news.batch,
                 "batches": news.batches,
@@ -163,6 +177,9 @@ def advanced(drainage: Drainage, event: Event) -> tuple[Drainage, list[Order]]:
         case DrainsAsked():
             if event.before_start:
                 drainage = replace(drainage, newest_ms=event.at_ms, changed_ms=event.at_ms)
+            if set(event.notifications) - drainage.asked:  # what is shown is of this drain
+                heard = {query: news for query, news in drainage.heard.items() if query not in drainage.past}
+                drainage = replace(drainage, heard=heard, past=frozenset())
             return _announced(replace(drainage, asked=drainage.asked | set(event.notifications)))
         case TerminationAsked():
             return _announced(replace(drainage, asked=drainage.asked | {_OF_SIGTERM}))
@@ -174,7 +191,12 @@ def advanced(drainage: Drainage, event: Event) -> tuple[Drainage, list[Order]]:
             all_asked = drainage.asked | {asked}
             return replace(drainage, asked=all_asked, after=after, held=held, newest_ms=newest_ms), []
         case DrainProgressed():
-            return replace(drainage, heard={**drainage.heard, event.query: event}), []
+            heard = {**drainage.heard, event.query: _with_its_numbers(event, drainage.heard.get(event.query))}
+            known = drainage.known
+            if event.query not in known and event.phase in (*OVER, FAILED):  # it ended before this agent saw it
+                ended = RunningQuery(event.query, event.run, event.name, writes=places(event.writes))
+                known = {**known, event.query: ended}
+            return replace(drainage, heard=heard, known=known, past=drainage.past - {event.query}), []
         case QueriesSeen() if drainage.is_under_way:
             return _told(drainage, event.queries, event.at_ms)
         case _:
@@ -189,25 +211,25 @@ def _announced(drainage: Drainage) -> tuple[Drainage, list[Order]]:
 def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> tuple[Drainage, list[Order]]:
     """Tell the queries that nobody feeds any more; when none that is meant runs, it is over.
 
-    A query that is gone and was not drained, because it failed or was stopped, ends it: what it would have let out is
-    not there yet for those that it feeds. Its last word may be on its way for one look.
+    A query that is gone and was not drained, because it failed or was stopped, is lost: what it would have let out is
+    not there yet for those that it feeds, and they are not told. Its last word may be on its way for one look.
     """
     drainage = _with_seen(drainage, running, now_ms)
-    runs, ids = {query.run for query in running}, {query.id for query in running}
-    gone = {id for id, (run, _) in drainage.told.items() if run not in runs and not _is_over(drainage, id, run)} - ids
-    lost = sorted((drainage.label_of(id) for id in gone & drainage.missed), key=natural_order)
-    drainage = replace(drainage, missed=frozenset(gone))
     how = {query: _how(drainage, query, now_ms) for query in running}
     meant = {query.id: (query, wish) for query, wish in how.items() if wish and not _is_refused(drainage, query, wish)}
-    if lost:
-        return _given_up(drainage, lost, [query for query, _ in meant.values()])
-    if gone:
+    drainage = replace(drainage, meant={**drainage.meant, **{id: query.run for id, (query, _) in meant.items()}})
+    before = drainage.lost
+    drainage = _with_lost(drainage, running, now_ms)
+    if drainage.missed:
         return drainage, []
+    blocked = _blocked(drainage, meant)
+    drainage, said = _with_blocked(drainage, blocked, drainage.lost - before, now_ms)
+    active = {id: one for id, one in meant.items() if id not in blocked or id in drainage.told}
     is_settling = drainage.newest_ms is not None and now_ms - drainage.newest_ms < SETTLING_MS
-    if not meant and drainage.newest_ms is not None and now_ms - drainage.changed_ms < SETTLING_MS:
+    if not active and not said and drainage.newest_ms is not None and now_ms - drainage.changed_ms < SETTLING_MS:
         return drainage, [_removal(drainage)] if drainage.told else []  # the application may end now
-    if not meant:
-        return _done(drainage, _misses(drainage))
+    if not active:
+        return _done(drainage, [*said, *_misses(drainage)])
     orderly = {id: query for id, (query, wish) in meant.items() if wish in _IN_ORDER}
     groups = drain_order(
         orderly,
@@ -217,10 +239,10 @@ def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> t
     )
     first = set() if is_settling or not groups else {id for id in groups[0] if orderly[id].has_sources}
     first -= {id for id in orderly if not all(_is_drained(drainage, other) for other in drainage.after.get(id, ()))}
-    free = first | (meant.keys() - orderly.keys())
+    free = (first | (meant.keys() - orderly.keys())) - blocked
     due = {id: (query.run, wish) for id, (query, wish) in meant.items() if id in free}
     due = {id: word for id, word in due.items() if drainage.told.get(id) != word}
-    said: list[Order] = [Say(f"{_in_words(due[id][1])}: {drainage.label_of(id)}") for id in due]
+    said += [Say(f"{_in_words(due[id][1])}: {drainage.label_of(id)}") for id in due]
     since = {**{id: now_ms for id in due}, **drainage.since}
     owed = {} if is_settling else _owed(drainage, groups, meant)
     noted = drainage.noted | {meant[id][0].run for id in owed}
@@ -232,18 +254,87 @@ def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> t
     ]
 
 
-def _given_up(drainage: Drainage, lost: Sequence[str], meant: Sequence[RunningQuery]) -> tuple[Drainage, list[Order]]:
-    """Some have ended before they were drained: nobody else is told. Who was started for its drain only ends."""
-    left = ", ".join(sorted((query.label for query in meant), key=natural_order)) or "none"
-    message = (
-        f"drain: {', '.join(lost)} ended before it was drained; not told to drain: {left}. "
-        "The drain goes on when they are started again; or ask again"
+def _with_lost(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> Drainage:
+    """Know of those that have ended before they were drained."""
+    runs, ids = {query.run for query in running}, {query.id for query in running}
+    gone = {id for id, run in drainage.meant.items() if run not in runs and not _is_over(drainage, id, run)} - ids
+    failed = {id for id, news in drainage.heard.items() if news.phase == FAILED} - ids - drainage.past
+    unheard = (gone - failed) & drainage.missed
+    why = {
+        id: DrainProgressed(now_ms, id, drainage.meant[id], FAILED, reason="nothing is known of why") for id in unheard
+    }
+    heard = {id: _with_its_numbers(news, drainage.heard.get(id)) for id, news in why.items()}
+    return replace(
+        drainage,
+        heard={**drainage.heard, **heard},
+        past=drainage.past - unheard,
+        missed=frozenset(gone - failed - unheard),
+        lost=frozenset(failed | unheard),
     )
-    only_for_it = [query.id for query in meant if _OF_START in drainage.asked or query.id in drainage.held]
-    ends: list[Order] = [
-        EndQuery(id, StopMode.AFTER_BATCH.value, zero_input=True) for id in only_for_it if id not in drainage.told
+
+
+def _blocked(drainage: Drainage, meant: Mapping[str, tuple[RunningQuery, str]]) -> frozenset[str]:
+    """Those that lost ones feed, by others too. One that is to end without waiting for others is not among them."""
+    orderly = [query for query, wish in meant.values() if wish in _IN_ORDER]
+    blocked: set[str] = set()
+    while True:
+        missing = [drainage.known[id] for id in drainage.lost | blocked if id in drainage.known]
+        more = {
+            query.id
+            for query in orderly
+            if drainage.after.get(query.id, frozenset()) & drainage.lost
+            or any(_feeds(drainage, other, query) for other in missing)
+        }
+        if more <= blocked:
+            return frozenset(blocked)
+        blocked |= more
+
+
+def _with_blocked(
+    drainage: Drainage, blocked: frozenset[str], lost: frozenset[str], now_ms: int
+) -> tuple[Drainage, list[Order]]:
+    """Say of those just lost, and of those that are not told for it. What was started for its drain only ends."""
+    news = {id for id in blocked - drainage.told.keys() if not _is_known_as_not_told(drainage, id)}
+    if not news and not lost:
+        return drainage, []
+    names = partial(_names, drainage)
+    is_drain = any(one.stop is None for one in drainage.asked)
+    drained, to_drain = ("drained", "drain") if is_drain else ("stopped", "stop")
+    reason = f"it is fed by {names(drainage.lost)}, which ended before it was {drained}"
+    not_told = {id: DrainProgressed(now_ms, id, drainage.known[id].run, NOT_TOLD, reason=reason) for id in news}
+    still = drainage.told.keys() & {id for id, query in drainage.known.items() if query.run in drainage.running}
+    said = [f"{names([id])} ended before it was {drained}: {drainage.heard[id].reason}" for id in sorted(lost)]
+    said.append(f"told to {to_drain} and not over: {names(still)}")
+    said.append(f"not told to {to_drain}, as they are fed by {names(drainage.lost)}: {names(news)}")
+    only_for_it = {id for id in news if _OF_START in drainage.asked or id in drainage.held}
+    how = StopMode.AFTER_BATCH.value
+    drainage = replace(
+        drainage,
+        heard={**drainage.heard, **not_told},
+        past=drainage.past - news,
+        told={**drainage.told, **{id: (drainage.known[id].run, how) for id in only_for_it}},
+    )
+    return drainage, [
+        Say(f"{to_drain}: {'; '.join(said)}. It goes on when they are started again; or ask again"),
+        *(EndQuery(id, how, zero_input=True) for id in sorted(only_for_it)),
     ]
-    return _done(drainage, [Say(message), *ends])
+
+
+def _names(drainage: Drainage, queries: Iterable[str]) -> str:
+    return ", ".join(sorted(map(drainage.label_of, queries), key=natural_order)) or "none"
+
+
+def _is_known_as_not_told(drainage: Drainage, query: str) -> bool:
+    news = drainage.heard.get(query)
+    is_known = news is not None and (news.phase, news.run) == (NOT_TOLD, drainage.known[query].run)
+    return is_known and query not in drainage.past
+
+
+def _with_its_numbers(news: DrainProgressed, before: DrainProgressed | None) -> DrainProgressed:
+    """Of a run that failed: how far it was, as was heard before."""
+    if news.phase != FAILED or before is None or before.run != news.run:
+        return news
+    return replace(before, at_ms=news.at_ms, phase=FAILED, reason=news.reason, name=news.name, writes=news.writes)
 
 
 def _with_seen(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> Drainage:
@@ -265,12 +356,15 @@ def _runs(drainage: Drainage) -> set[str]:
 
 def _is_fed(drainage: Drainage, query: RunningQuery) -> bool:
     """Whether others let out what it is to read before it ends, by what was seen or by what the user has said."""
-    others = [other for other in drainage.known.values() if other.id != query.id]
+    return bool(drainage.after.get(query.id)) or any(
+        _feeds(drainage, other, query) for other in drainage.known.values()
+    )
+
+
+def _feeds(drainage: Drainage, other: RunningQuery, query: RunningQuery) -> bool:
     place = next((place for place, group in enumerate(drainage.order) if query.label in group), 0)
     before = {name for group in drainage.order[:place] for name in group}
-    return bool(drainage.after.get(query.id)) or any(
-        query.reads & other.writes or other.label in before for other in others
-    )
+    return other.id != query.id and bool(query.reads & other.writes or other.label in before)
 
 
 def _how(drainage: Drainage, query: RunningQuery, now_ms: int) -> str | None:
@@ -317,6 +411,7 @@ def _done(drainage: Drainage, said: list[Order]) -> tuple[Drainage, list[Order]]
         running=drainage.running,
         newest_ms=drainage.newest_ms if always else None,
         heard=drainage.heard,
+        past=frozenset(drainage.heard),
     )
     return nothing, [_removal(drainage), *_announced(nothing)[1], *said]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from mooring.agent.lending import Lending
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice
 from mooring.model import JobModel, SystemStreamPartition, TaskModel, TaskName
 from mooring.model.events import StoreOpened
@@ -190,6 +191,9 @@ class Fleet:
     No task and no copy goes to the locations in `drained` while there is another place. At most `most_receivers`
     processors take tasks over at once; until `settled_by_ms` those of the last step are given time for that.
 
+    `withheld` are living executors to which Spark offers no tasks now, with the reason: their tasks run elsewhere, and
+    return when it does. `lending` knows the executors that serve their tasks badly, and the tasks that are lent for it.
+
     While processors are on their way, `openings` maps checkpoint, partition and executor to the bytes of state that
     were fetched when stores were opened at a destination.
     """
@@ -225,6 +229,9 @@ class Fleet:
     most_receivers: int = 1
     settled_by_ms: int | None = None
     openings: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    lending: Lending = field(default_factory=Lending)
+    locality_wait_ms: int = 3_000
 
     @property
     def executor_of(self) -> dict[str, str]:
@@ -299,6 +306,11 @@ class Fleet:
             stopped_standbys=self.stopped_standbys & self.processors.keys(),
             pinned_standbys={id: place for id, place in self.pinned_standbys.items() if id in known},
         )
+
+    def is_lent(self, query: str, partition: int, executor: str) -> bool:
+        """Whether the task, which the plan has on the executor, runs elsewhere; not when an operator moves it there."""
+        is_wanted = any(move.executor == executor for move in self.moves.values())
+        return executor in self.withheld or (not is_wanted and self.lending.is_lent(query, partition, executor))
 
     def with_executor(self, executor: Executor) -> Fleet:
         """With one executor more, or known better."""

@@ -22,11 +22,13 @@ from mooring.agent.drains import (
     QueriesSeen,
     RemoveNotifications,
 )
+from mooring.agent.first_lines import plan_is_in_force
 from mooring.agent.fleet import Fleet, Timing
 from mooring.agent.memory import Memory
 from mooring.agent.moves_told import moves_told
 from mooring.agent.records import Remembered
 from mooring.agent.requests import Answer, RemoveMessages, RequestsRead
+from mooring.agent.start_check import problems
 from mooring.agent.status import Tally, metrics_of, status_of
 from mooring.agent.takeover import taken_over
 from mooring.agent.word import OF_ANOTHER_ATTEMPT, OperatorsWord, SaveWord
@@ -77,6 +79,9 @@ class Bridge(Protocol):
     def say(self, message: str) -> None:
         """Write a line into the driver's log."""
 
+    def inform(self, message: str) -> None:
+        """Write a line into the driver's log that is no warning."""
+
     def metrics(self, values: dict[str, float]) -> None:
         """Set all gauges of the agent: others that it had set go."""
 
@@ -84,7 +89,8 @@ class Bridge(Protocol):
 class Agent:
     """One agent.
 
-    `open_memory` opens the store of `spark.mooring.metadata`, or of the default place. `take_helm` takes part in the
+    `open_memory` opens the store of `spark.mooring.metadata`, or of the default place, for the application of this id
+    and the checkpoint of its first query. `take_helm` takes part in the
     election of the job's driver; it is called before anything else, where the store is one that drivers share. `tell`
     hears of every event of the JVM, and must not block.
     """
@@ -92,7 +98,7 @@ class Agent:
     def __init__(
         self,
         bridge: Bridge,
-        open_memory: Callable[[Settings, str, Callable[[str], None]], Memory],
+        open_memory: Callable[[Settings, str, str, str], Memory],
         take_helm: Callable[[events.DriverStarting], object] = lambda starting: None,
         tell: Callable[[events.Event], None] = lambda event: None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -110,6 +116,7 @@ class Agent:
         self._recalled: Remembered | None = None  # before the first plan
         self._status_at_ms = -math.inf
         self._changed = False
+        self._placed: set[str] = set()
         self._drains = DrainWatch(bridge.say, now_ms)
 
     def run(self) -> None:
@@ -138,6 +145,8 @@ class Agent:
         for event in news:
             if isinstance(event, events.DriverStarting):
                 self._take_helm(event)
+            if isinstance(event, events.PlanInForce):  # said by an agent before this one
+                self._placed |= {query for query, _ in event.wanted}
             if isinstance(event, events.ApplicationStarted):
                 self._learn(event)
             if isinstance(event, (events.QueryStarting, events.QueryPlanned)) and self._opened is None:
@@ -155,9 +164,12 @@ class Agent:
         self._mind = absorb(self._mind, event)
 
     def _take(self, event: events.Event) -> None:
-        before = self._mind.fleet.model
+        before, queries = self._mind.fleet.model, self._mind.fleet.queries
         self._mind, wanted = decide(self._mind, event)
         after = self._mind.fleet.model
+        if self._mind.fleet.queries.keys() != queries.keys():
+            running = self._mind.fleet.queries
+            self._tally.end([query for id, query in queries.items() if id not in running], running)
         if after is not before:
             moved = plan_moves(before, after)
             self._tally.moves += sum(move.source_processor is not None for move in moved.moves)
@@ -168,6 +180,8 @@ class Agent:
 
     def _learn(self, event: events.ApplicationStarted) -> None:
         self._application = event
+        for problem in problems(event):
+            self._bridge.say(problem)
         settings = Settings.from_conf(event.settings)
         timing = Timing(
             settings.debounce_ms,
@@ -212,7 +226,7 @@ class Agent:
             return
         settings = Settings.from_conf(self._application.settings)
         place = settings.metadata or default_place(self._application, checkpoint)
-        self._opened = self._open_memory(settings, place, self._bridge.say)
+        self._opened = self._open_memory(settings, place, self._application.application, checkpoint)
         self._drains.begin(self._opened.store, self._application.application, settings.drain_poll_interval_ms / 1000)
 
     def _remember(self, query: events.QueryPlanned) -> None:
@@ -311,7 +325,9 @@ class Agent:
             case orders.OfferPlan():
                 self._bridge.offer(order.version)
             case orders.PublishPlan():
-                if not self._bridge.publish(order):
+                if self._bridge.publish(order):
+                    self._tell_placed(order)
+                else:
                     self._bridge.say(f"the driver holds a newer plan than version {order.version}")
             case orders.Say():
                 self._bridge.say(order.message)
@@ -339,6 +355,13 @@ class Agent:
                 self._memory.remove_messages(order.uuid, order.response_too)
         self._changed = True
 
+    def _tell_placed(self, plan: orders.PublishPlan) -> None:
+        """Say of each query once that it is placed."""
+        for query in plan.rows.keys() - self._placed:
+            label = self._mind.fleet.queries[query].label if query in self._mind.fleet.queries else query
+            self._bridge.inform(plan_is_in_force(label, plan.version, plan.rows, query))
+        self._placed |= plan.rows.keys()
+
     def _show_status(self) -> None:
         now = self._now_ms()
         age = now - self._status_at_ms
@@ -348,7 +371,15 @@ class Agent:
             memory, self._recalled = self._opened, self._recalled or self._opened.recall(0)
         if is_due and memory is not None:
             memory.save_status(
-                status_of(self._mind.fleet, self._tally, now, self._mind.gate, self._mind.desk, self._mind.drainage)
+                status_of(
+                    self._mind.fleet,
+                    self._tally,
+                    now,
+                    self._mind.gate,
+                    self._mind.desk,
+                    self._mind.drainage,
+                    self._application,
+                )
             )
             self._bridge.metrics(metrics_of(self._mind.fleet, self._tally, self._mind.desk, self._mind.drainage))
             self._status_at_ms, self._changed = now, False

@@ -95,6 +95,7 @@ class Memory:
         self._given_at, self._again_seconds = time.monotonic(), again_seconds
         self._writing = False
         self._stopping = False
+        self._has_ended = False
         self._remembered: Remembered | None = None
         self._taken = False
         self._over = False
@@ -127,7 +128,17 @@ class Memory:
 
     def save_status(self, status: Mapping[str, Any]) -> None:
         """Keep what `mooring status` shows."""
-        self._note(_Notes(status=status))
+        with self._change:
+            if self._has_ended:
+                return
+            self._notes = self._notes.then(_Notes(status=status))
+            self._change.notify_all()
+
+    def save_end(self, application: str, at_ms: int) -> None:
+        """Keep that the application has ended; no later status is kept."""
+        with self._change:
+            self._has_ended = True
+        self._send(lambda: self._records.write_end(application, at_ms))
 
     def save_word(self, word: OperatorsWord) -> None:
         """Keep what operators have said; it is kept before what is answered later."""

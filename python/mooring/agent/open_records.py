@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from mooring.agent.records import ReadRecords, Records
 from mooring.metadata import open_metadata_store
@@ -24,3 +24,29 @@ def open_records(place: str, options: Mapping[str, str], report: Report) -> Read
     from mooring.metadata.zookeeper import settings_from
 
     return ZkClientRecords(settings_from(place, options), report)
+
+
+def open_each(place: str, options: Mapping[str, str], report: Report) -> Iterator[tuple[str, ReadRecords]]:
+    """The records of each application at a place, with its own place; each is closed when the next is asked for.
+
+    As `open_records` for the errors. One in a directory or a topic; in ZooKeeper those that share the root.
+    """
+    places = [place]
+    records = open_records(place, options, report)
+    try:
+        if place.partition("://")[0].lower() == "zk":
+            from mooring.agent.zookeeper_client import ZkClientRecords
+
+            assert isinstance(records, ZkClientRecords)  # by the scheme
+            places = records.places()
+        if places == [place]:
+            yield place, records
+            return
+    finally:
+        records.close()
+    for one in places:
+        records = open_records(one, options, report)
+        try:
+            yield one, records
+        finally:
+            records.close()

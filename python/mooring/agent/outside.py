@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,12 +11,15 @@ from functools import partial
 from typing import Protocol
 
 from mooring.agent.catalog import CatalogKeeper
+from mooring.agent.first_lines import records_are_in, records_of_another_are_in
 from mooring.agent.leadership import Election, Helm
 from mooring.agent.leases import Leases
 from mooring.agent.memory import Memory
 from mooring.agent.records import Records
 from mooring.errors import AgentError, InvalidSettingError, MetadataStoreError
 from mooring.metadata import FileMetadataStore, MemoryMetadataStore, MetadataStore, open_metadata_store
+from mooring.metadata.owned_tree import OwnedTree
+from mooring.metadata.owners import Claim, Owner
 from mooring.model import events
 from mooring.model.standing import NONE, REFUSED, UNKNOWN, Standing
 from mooring.settings import Settings
@@ -39,19 +44,29 @@ class Outside:
     def __init__(self, bridge: JvmBridge) -> None:
         self._bridge = bridge
         open_hadoop = partial(HadoopFileTree, bridge.jvm)
-        self._leases = Leases(open_hadoop, self._say, lambda: time.time_ns() // 1_000_000)
-        self._catalog = CatalogKeeper(DeltaTables(bridge.jvm, self._say), bridge.take_facts, open_hadoop, self._say)
+        self._leases = Leases(open_hadoop, self._say_trouble, lambda: time.time_ns() // 1_000_000)
+        self._catalog = CatalogKeeper(
+            DeltaTables(bridge.jvm, self._say_trouble), bridge.take_facts, open_hadoop, self._say_trouble
+        )
+        self._application = ""
         self._memory: Memory | None = None
+        self._owned: OwnedTree | None = None
         self._helm: Helm | None = None
         self._has_lost = False
         self._election: JobElection | None = None
 
-    def open_memory(self, settings: Settings, place: str, say: Callable[[str], None]) -> Memory:
-        """The records in the store; with an election, written only while this driver leads."""
-        election = self._election
-        open_records = (
-            partial(Records, self._open_store(settings, place, say)) if election is None else election.records
-        )
+    def open_memory(self, settings: Settings, place: str, application: str, checkpoint: str) -> Memory:
+        """The records in the store: with an election, written only while this driver leads.
+
+        In a directory those of this application, which a query with this checkpoint tells from others.
+        """
+        election, say = self._election, self._say_trouble
+        open_records: Callable[[Callable[[str], None]], Records]
+        if election is None:
+            open_records = partial(Records, self._open_store(settings, place, application, checkpoint))
+        else:
+            open_records = election.records
+            self._inform(records_are_in(place))
         takes_over = self._helm is not None and self._helm.has_waited
         every_seconds = settings.placement_poll_interval_ms / 1000
         self._memory = Memory(open_records, say, self._may_write, every_seconds, takes_over)
@@ -59,6 +74,11 @@ class Outside:
 
     def hear(self, event: events.Event) -> None:
         """Every event of the driver, for those who write beside the agent's own thread. Returns at once."""
+        if isinstance(event, events.ApplicationStarted):
+            self._application = event.application
+            self._look_at_records(Settings.from_conf(event.settings).metadata)
+        if self._owned is not None and isinstance(event, (events.QueryStarting, events.QueryPlanned)):
+            self._owned.works_on(event.checkpoint)
         self._leases.take(event)
         self._catalog.take(event)
 
@@ -99,32 +119,78 @@ class Outside:
         with suppress(AgentError):  # the driver does not answer: the main thread meets the same, and ends the agent
             self._bridge.say(message)
 
+    def _say_trouble(self, message: str) -> None:
+        """The same of what goes wrong around the agent: no news while the application ends."""
+        with suppress(AgentError):  # as above
+            self._bridge.say_of_trouble(message)
+
     def _may_write(self) -> bool:
         """Whether records may be kept for all: always where there is no election."""
+        if self._owned is not None and not self._owned.holds:
+            return False
         return not self._has_lost and (self._helm is None or self._helm.may_write())
 
     def end(self) -> None:
-        """Write what is to be kept, in a moment, and stand down."""
+        """Write what is to be kept, in a moment, and stand down. The driver is gone: its application has ended."""
         self._leases.end()
         self._catalog.end()
         if self._memory is not None:
+            self._memory.save_end(self._application, time.time_ns() // 1_000_000)
             self._memory.drain(LAST_WRITES_SECONDS)
+        if self._owned is not None:
+            self._owned.end()
         if self._helm is not None:
             self._helm.close()
 
-    def _open_store(self, settings: Settings, place: str, say: Callable[[str], None]) -> MetadataStore:
+    def _open_store(self, settings: Settings, place: str, application: str, checkpoint: str) -> MetadataStore:
         """The store that the settings name; one that can not even be opened is replaced by none, said once."""
+        say = self._say_trouble
         try:
             if self._has_lost:
                 return MemoryMetadataStore(report=say)
             if _scheme(place) in ("zk", "kafka", "memory"):
-                return open_metadata_store(place, report=say, **settings.metadata_options)
+                store = open_metadata_store(place, report=say, **settings.metadata_options)
+                self._inform(records_are_in(place))
+                return store
             for name in sorted(settings.metadata_options):
                 say(f"spark.mooring.metadata.{name} has no effect on {place}: only zk:// and kafka:// have options")
-            return FileMetadataStore(open_tree(self._bridge.jvm, place), report=say)
+            owner = Owner(application, socket.gethostname(), ()).with_checkpoints([checkpoint])
+            self._owned = OwnedTree(
+                partial(open_tree, self._bridge.jvm), place, owner, partial(self._tell_place, place), self._say
+            )
+            return FileMetadataStore(self._owned, report=say)
         except (MetadataStoreError, InvalidSettingError) as error:
             say(f"the metadata store {place} can not be opened ({error}): places are not kept beyond this application")
             return MemoryMetadataStore(report=say)
+
+    def _look_at_records(self, place: str | None) -> None:
+        """Say at once, and not with the first query only, that the directory of the settings can not be read.
+
+        A thread of its own asks: storage that is away may take long to say so.
+        """
+        if place is None or _scheme(place) in ("zk", "kafka", "memory"):
+            return
+
+        def look() -> None:
+            try:
+                open_tree(self._bridge.jvm, place).list()
+            except MetadataStoreError as error:
+                self._say_trouble(
+                    f"spark.mooring.metadata={place} can not be read now ({error}): name a directory that this driver"
+                    " may read and write; else a restart does not find its state's places"
+                )
+
+        threading.Thread(target=look, name="mooring-look-at-records", daemon=True).start()
+
+    def _tell_place(self, meant: str, place: str, others: Claim | None) -> None:
+        if others is None:
+            self._inform(records_are_in(place))
+        else:
+            self._say(records_of_another_are_in(meant, others.owner, place))
+
+    def _inform(self, message: str) -> None:
+        with suppress(AgentError):  # as for `_say`
+            self._bridge.inform(message)
 
 
 def _scheme(place: str) -> str:

@@ -150,6 +150,21 @@ class Records(ReadRecords):
         """Keep what `mooring status` shows."""
         self._store.put(STATUS, json.dumps(status).encode())
 
+    def write_end(self, application: str, at_ms: int) -> None:
+        """Note in the status that the application has ended; that of another one is left as it is.
+
+        A status that is not there, or is damaged, says nothing of any application: nothing is noted.
+        """
+        text = self.status()
+        try:
+            status = json.loads(text) if text else None
+        except ValueError:  # the next application writes it anew
+            status = None
+        if not isinstance(status, dict) or status.get("application") != application:
+            return
+        queries = [{**query, "state": "ended"} for query in status.get("queries", [])]
+        self.write_status({**status, "at": at_ms, "ended": at_ms, "queries": queries})
+
     def write_word(self, word: OperatorsWord) -> None:
         """Keep what operators have said."""
         self._store.put(OPERATORS_WORD, word.to_json().encode())

@@ -3,7 +3,7 @@
 Pure. The first is the executor of the task's processor. Behind it stand the executors that take over at once when
 that one is lost: those with a copy of the task, in the order in which they are to take it, then a survivor of the same
 location, else the least loaded, so that the JVM needs nobody's advice at that moment. For a processor that has no
-executor now, those are the interim row.
+executor now, those are the interim row. The same executors have the tasks of one to which Spark offers no tasks.
 """
 
 from __future__ import annotations
@@ -33,13 +33,18 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     spares = heapq.nsmallest(
         FALLBACKS + fleet.replication_factor,
         loads,
-        key=lambda id: (fleet.executors[id].location in fleet.drained, loads[id], natural_order(id)),
+        key=lambda id: (
+            id in fleet.withheld,
+            fleet.executors[id].location in fleet.drained,
+            loads[id],
+            natural_order(id),
+        ),
     )
-    open = _not_drained(fleet, loads)
+    open = _open(fleet, loads)
     refuge = {task: id for task, id in where_the_jvm_fell_back_to(fleet, published).items() if id in open}
     wanted: dict[str, tuple[str, ...]] = {}
-    # Processors without an executor first: their tasks do run elsewhere, and count there.
-    for processor in sorted(fleet.processors.values(), key=lambda p: (p.executor is not None, natural_order(p.id))):
+    # Processors whose tasks do run elsewhere first: they count there.
+    for processor in sorted(fleet.processors.values(), key=lambda p: (_has_its_tasks(fleet, p), natural_order(p.id))):
         tasks = sorted(_tasks_of(fleet, processor), key=natural_order)
         if processor.executor is None:
             interim = {task: (refuge[task], *warm.get(task, ())) for task in tasks if task in refuge}
@@ -48,7 +53,9 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
                 loads[named[0]] += 1
             wanted |= {task: _row(fleet, spares, *named) for task, named in interim.items()}
             tasks = [task for task in tasks if task not in interim]
-        wanted |= _rows_of(processor, tasks, fleet, loads, spares, warm)
+        lent = _lent(fleet, processor, tasks)
+        wanted |= _rows_of(processor, [task for task in tasks if task not in lent], fleet, loads, spares, warm)
+        wanted |= _rows_of_lent(processor, lent, fleet, loads, warm)
     return {
         query.id: rows
         for query in fleet.queries.values()
@@ -62,13 +69,13 @@ def _rows_of_query(query: Query, wanted: Mapping[str, tuple[str, ...]]) -> dict[
 
 
 def where_the_jvm_fell_back_to(fleet: Fleet, published: Rows) -> dict[str, str]:
-    """Task name to the first living executor of the row that the JVM holds."""
+    """Task name to the first executor of the row that the JVM holds that lives and gets tasks."""
     return {
         fleet.queries[query].task_name(partition): living[0]
         for query, rows in published.items()
         if query in fleet.queries
         for partition, row in rows.items()
-        if (living := [id for id in row if id in fleet.executors])
+        if (living := [id for id in row if id in fleet.executors and id not in fleet.withheld])
     }
 
 
@@ -99,10 +106,10 @@ def _rows_of(
     warm: Mapping[str, tuple[str, ...]],
 ) -> dict[str, tuple[str, ...]]:
     """Rows of tasks whose refuge is still to be found: near survivors in turn, else all, least loaded first."""
-    survivors = _not_drained(fleet, [id for id in loads if id != processor.executor])
+    survivors = _open(fleet, [id for id in loads if id != processor.executor])
     near = [id for id in survivors if fleet.executors[id].location == processor.location]
-    # What would happen to a bound processor's tasks is only supposed: it must not count as load.
-    counted = dict(loads) if processor.executor else loads
+    # What would happen to tasks that run on their processor is only supposed: it must not count as load.
+    counted = dict(loads) if _has_its_tasks(fleet, processor) else loads
     queue = [(counted[id], natural_order(id), id) for id in near or survivors]
     heapq.heapify(queue)
     first: tuple[str, ...] = (processor.executor,) if processor.executor else ()
@@ -120,9 +127,51 @@ def _rows_of(
     return rows
 
 
-def _not_drained(fleet: Fleet, executors: Collection[str]) -> Collection[str]:
-    """Those at hosts that are not drained; all, when there are no such."""
-    return [id for id in executors if fleet.executors[id].location not in fleet.drained] or executors
+def _lent(fleet: Fleet, processor: Processor, tasks: list[str]) -> dict[str, str]:
+    """Task name to query, of those that are lent because the executor serves them badly."""
+    executor = processor.executor
+    if executor is None or executor in fleet.withheld or not fleet.lending.loans:
+        return {}
+    partition_of = fleet.partition_of_task()
+    return {
+        task: partition_of[task][0]
+        for task in tasks
+        if task in partition_of and fleet.is_lent(*partition_of[task], executor)
+    }
+
+
+def _rows_of_lent(
+    processor: Processor,
+    lent: Mapping[str, str],
+    fleet: Fleet,
+    loads: dict[str, int],
+    warm: Mapping[str, tuple[str, ...]],
+) -> dict[str, tuple[str, ...]]:
+    """Rows that end with the task's own executor: before it those with a copy, then others in turn, best elsewhere."""
+    lender = processor.executor or ""
+    rows: dict[str, tuple[str, ...]] = {}
+    for task, query in lent.items():
+        others = [id for id in _open(fleet, loads) if (query, id) not in fleet.lending.loans]
+        others = [id for id in others if fleet.executors[id].location != processor.location] or others
+        by_load = heapq.nsmallest(FALLBACKS, others, key=lambda id: (loads[id], natural_order(id)))
+        copies = [id for id in warm.get(task, ()) if id in others]
+        row = tuple(dict.fromkeys((*copies, *by_load)))
+        for id in row[:1]:
+            loads[id] += 1
+            loads[lender] -= 1
+        rows[task] = (*row, lender)
+    return rows
+
+
+def _has_its_tasks(fleet: Fleet, processor: Processor) -> bool:
+    """Whether its tasks run on its executor: it has one, which gets tasks from Spark."""
+    return processor.executor is not None and processor.executor not in fleet.withheld
+
+
+def _open(fleet: Fleet, executors: Collection[str]) -> Collection[str]:
+    """Those that get tasks from Spark, of these those at hosts that are not drained; all, when there are no such."""
+    usable = [id for id in executors if id not in fleet.withheld] or executors
+    return [id for id in usable if fleet.executors[id].location not in fleet.drained] or usable
 
 
 def _ends_of_its_move(processor: Processor, fleet: Fleet) -> tuple[tuple[str, ...], tuple[str, ...]]:

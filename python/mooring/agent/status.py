@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +11,13 @@ from mooring.agent import host_control, moves, restarts
 from mooring.agent.barrier import Gate
 from mooring.agent.copies import standbys_of
 from mooring.agent.drains import Drainage
-from mooring.agent.fleet import Fleet, Processor, SeenCopy, task_of_store
+from mooring.agent.fleet import Fleet, Processor, Query, SeenCopy, task_of_store
 from mooring.agent.host_control import left_on
 from mooring.agent.requests import Action, Desk
 from mooring.model import TaskModel, events, natural_order
 from mooring.placement import ContainerPlacementRequestMessage
+
+_ENDED_KEPT = 100
 
 _NO_GATE, _NO_DESK, _NO_DRAINS = Gate(), Desk(), Drainage()
 
@@ -30,7 +32,8 @@ class Tally:
     `restores` are state stores brought up from files; local when nothing but changelogs came from the checkpoint.
     `milliseconds` is how long the local ones took in all, and those that fetched bytes. `fetches` is the last word of
     each executor (the second of the key) on what it fetches for a query that starts. `opened_in` maps checkpoint and
-    partition to how long the last opening of each of its stores took, in milliseconds.
+    partition to how long the last opening of each of its stores took, in milliseconds. `ended` are queries that have
+    ended, by id.
     """
 
     batches: Counter[str] = field(default_factory=Counter)
@@ -41,6 +44,13 @@ class Tally:
     milliseconds: Counter[str] = field(default_factory=Counter)
     fetches: dict[tuple[str, str], events.StoresFetched] = field(default_factory=dict)
     opened_in: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
+    ended: dict[str, Query] = field(default_factory=dict)
+
+    def end(self, gone: Iterable[Query], running: Container[str]) -> None:
+        """Note queries that have ended, of those the newest; `running` has the ids of those that run."""
+        known = {**self.ended, **{query.id: query for query in gone}}
+        still = [(id, query) for id, query in known.items() if id not in running]
+        self.ended = dict(still[-_ENDED_KEPT:])
 
     def take(self, event: events.Event) -> None:
         """Count what an event says."""
@@ -142,6 +152,7 @@ def status_of(
     gate: Gate = _NO_GATE,
     desk: Desk = _NO_DESK,
     drainage: Drainage = _NO_DRAINS,
+    started: events.ApplicationStarted | None = None,
 ) -> dict[str, Any]:
     """The status as JSON, in the form of the command line's contract; every list in natural order."""
     processors = sorted(fleet.processors.values(), key=lambda processor: natural_order(processor.id))
@@ -151,21 +162,13 @@ def status_of(
         "leader": fleet.application,
         "version": fleet.model.version,
         "at": at_ms,
+        **({"name": started.name, "since": started.at_ms} if started else {}),
         **_barrier(fleet, gate),
         "hosts": _hosts(fleet),
         **_drained(fleet),
         "processors": [_processor(fleet, processor, standbys) for processor in processors],
-        "queries": [
-            {
-                "name": query.label,
-                "id": query.id,
-                "run-id": query.run,
-                "checkpoint": query.checkpoint,
-                "batch": query.batch,
-                "state": "running",
-            }
-            for query in sorted(fleet.queries.values(), key=lambda query: natural_order(query.label))
-        ],
+        "queries": _queries(fleet.queries.values(), "running"),
+        **({"ended-queries": _queries(tally.ended.values(), "ended")} if tally.ended else {}),
         "tasks": [*_actives(fleet, processors, tally), *_standbys(processors, standbys)],
         "counters": {**tally.counters(fleet), "failed-container-placement-actions": desk.failed},
         **_fetches(fleet, tally),
@@ -173,6 +176,20 @@ def status_of(
         **({"drains": drainage.as_json()} if drainage.heard else {}),
         **_shortages(fleet),
     }
+
+
+def _queries(queries: Iterable[Query], state: str) -> list[Mapping[str, Any]]:
+    return [
+        {
+            "name": query.label,
+            "id": query.id,
+            "run-id": query.run,
+            "checkpoint": query.checkpoint,
+            "batch": query.batch,
+            "state": state,
+        }
+        for query in sorted(queries, key=lambda query: natural_order(query.label))
+    ]
 
 
 def _barrier(fleet: Fleet, gate: Gate) -> Mapping[str, Any]:
@@ -272,9 +289,22 @@ def _processor(fleet: Fleet, processor: Processor, standbys: Standbys) -> Mappin
         "tasks": _names(fleet, processor),
         "standby-tasks": [task.task_name for task, _ in _in_order(standbys.get(processor.id, {}))],
         **({"standby-stopped": True} if processor.id in fleet.stopped_standbys else {}),
+        **_lent(fleet, processor),
         **_wanted(fleet, processor),
         **({"spare": True} if fleet.is_empty_spare(processor.id) else {}),
     }
+
+
+def _lent(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
+    """Why tasks of the processor run elsewhere although it has an executor."""
+    executor = processor.executor or ""
+    reasons = [fleet.withheld[executor]] if executor in fleet.withheld else []
+    reasons += [
+        f"{fleet.queries[query].label}: {loan.reason}"
+        for (query, lender), loan in fleet.lending.loans.items()
+        if lender == executor and query in fleet.queries
+    ]
+    return {"lent-because": "; ".join(reasons)} if reasons else {}
 
 
 def _wanted(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:

@@ -73,7 +73,10 @@ def is_held_up(fleet: Fleet, since_ms: int) -> bool:
 
 
 def _astray(fleet: Fleet) -> set[str]:
-    """The queries whose last batch ran a task on an executor that lives, and where the plan does not have it."""
+    """The queries whose last batch ran a task on an executor that lives, and where the plan does not have it.
+
+    Not those of tasks that are to run elsewhere for a while.
+    """
     owner, executor_of = fleet.processor_of_task(), fleet.executor_of
     return {
         id
@@ -81,6 +84,7 @@ def _astray(fleet: Fleet) -> set[str]:
         if (planned := executor_of.get(owner.get(name, ""))) is not None
         and fleet.queries[id].ran_on.get(partition) in fleet.executors
         and fleet.queries[id].ran_elsewhere(partition, planned)
+        and not fleet.is_lent(id, partition, planned)
     }
 
 

@@ -26,6 +26,10 @@ class ZkClientRecords(ReadRecords):
         self._connection = ZkConnection(settings)
         self._found: ZkRecords | None = None
 
+    def places(self) -> list[str]:
+        """The addresses of the applications that have begun at the root: one when it is their own."""
+        return [replace(self._settings, root=root).place for root in self._roots()]
+
     def job_models(self) -> dict[int, bytes]:
         """The texts of the job models that are kept, by version."""
         records = self._records()
@@ -63,15 +67,19 @@ class ZkClientRecords(ReadRecords):
 
     def _root(self) -> str | None:
         """The root of the application, once it has begun for the first time."""
-        shared = self._settings.root
-        if self._is_application(shared):
-            return shared
-        roots = [root for root in self._below(shared) if self._is_application(root)]
+        roots = self._roots()
         if len(roots) > 1:
             names = ", ".join(replace(self._settings, root=root).place for root in roots)
             shared_by = f"is shared by {len(roots)} applications: name one of {names}"
             raise InvalidSettingError(f"metadata={self._settings.place} {shared_by}")
         return roots[0] if roots else None
+
+    def _roots(self) -> list[str]:
+        """The root itself, or those of the applications that share it."""
+        shared = self._settings.root
+        if self._is_application(shared):
+            return [shared]
+        return [root for root in self._below(shared) if self._is_application(root)]
 
     def _is_application(self, root: str) -> bool:
         """Whether its drivers have been elected here."""

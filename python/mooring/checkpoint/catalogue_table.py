@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mooring.checkpoint.catalogue import TABLE, is_path
 from mooring.checkpoint.lease import DIRECTORY
+from mooring.checkpoint.spark_start import first_line
 from mooring.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def batches_listed(spark: SparkSession, table: str, query: str) -> list[Listed]:
         once = _commits(spark, table, query)
         found = once.groupBy("batch").agg(*(f.expr(one) for one in _OF_A_BATCH)).orderBy("batch").collect()
     except PySparkException as fault:
-        raise CheckpointError(f"the catalogue {table} can not be read: {fault}") from fault
+        raise CheckpointError(f"the catalogue {table} can not be read: {first_line(fault)}") from fault
     return [_listed(row) for row in found]
 
 
@@ -73,7 +74,7 @@ def newest_bytes(spark: SparkSession, table: str, query: str) -> dict[int, int]:
         whole = sums.where("told = all").groupBy("partition").agg(f.max_by("bytes", "batch").alias("bytes"))
         return {row.partition: row.bytes for row in whole.collect()}
     except PySparkException as fault:
-        raise CheckpointError(f"the catalogue {table} can not be read: {fault}") from fault
+        raise CheckpointError(f"the catalogue {table} can not be read: {first_line(fault)}") from fault
 
 
 def _commits(spark: SparkSession, table: str, query: str) -> DataFrame:

@@ -1,7 +1,7 @@
 """The logs of one query's checkpoint: which batches were begun and committed, and what their entries say.
 
 An entry is a file named by its batch: a version, a JSON object, and for offsets one line for each source. Source: Spark
-4.2's OffsetSeqLog (v1, v2) and CommitLog (v1 to v3).
+4.2's OffsetSeqLog (v1, v2) and CommitLog (v1 to v3). CheckpointNotUnderstood is raised for entries of later versions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from mooring.errors import CheckpointError
+from mooring.errors import CheckpointError, CheckpointNotUnderstood
 
 OFFSETS: Final = "offsets"
 COMMITS: Final = "commits"
@@ -23,6 +23,10 @@ HDFS_BACKED: Final = "org.apache.spark.sql.execution.streaming.state.HDFSBackedS
 
 VOID_OFFSET: Final = "-"
 """How Spark writes that a source has no offset yet."""
+
+_NEWEST_OFFSETS: Final = 2
+_NEWEST_COMMITS: Final = 3
+_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class Commit:
     at_ms: int
     watermark_ms: int
     state_ids: Mapping[tuple[int, int], tuple[str, ...]]
+    form: int = 1
+    """The version of the entry's form; from 2 on an entry has the ids of the state of a stateful query."""
 
     @property
     def version(self) -> int:
@@ -51,7 +57,9 @@ class Begun:
     Sources go by the names of their directories: their numbers, or the names that the query gives them.
 
     `watermark_ms` is the watermark that it works with, `codec` the compression of its state's changelogs, `provider`
-    the class that keeps its state.
+    the class that keeps its state. `partitions` is in how many partitions the batch has its state, None where the entry
+    does not say it; Spark takes the number from here, and a repartition changes it. `at_ms` is when it was planned, by
+    the entry itself: a copy of the checkpoint keeps that. It is 0 where the entry does not say it.
     """
 
     batch: int
@@ -59,6 +67,8 @@ class Begun:
     offsets: Mapping[str, str | None]
     codec: str
     provider: str
+    partitions: int | None = None
+    at_ms: int = 0
 
 
 def batches_in(checkpoint: Path, log: str) -> tuple[int, ...]:
@@ -81,7 +91,7 @@ def read_commit(checkpoint: Path, batch: int) -> Commit:
 
 def parse_commit(file: str, batch: int, content: bytes, at_ms: int) -> Commit:
     """The same, of what was read already."""
-    lines = _lines(file, content)
+    lines, version = _lines(file, content, _NEWEST_COMMITS)
     form = _json(file, lines[1] if len(lines) > 1 else "{}")
     try:
         ids = form.get("stateUniqueIds") or {}
@@ -94,6 +104,7 @@ def parse_commit(file: str, batch: int, content: bytes, at_ms: int) -> Commit:
                 for operator, partitions in ids.items()
                 for partition, stores in enumerate(partitions)
             },
+            version,
         )
     except (TypeError, ValueError, AttributeError) as fault:
         raise CheckpointError(f"{file} is not an entry of Spark's commit log: {fault}") from fault
@@ -107,19 +118,24 @@ def read_begun(checkpoint: Path, batch: int) -> Begun:
 
 def parse_begun(file: str, batch: int, content: bytes) -> Begun:
     """The same, of what was read already."""
-    lines = _lines(file, content)
+    lines, version = _lines(file, content, _NEWEST_OFFSETS)
+    if len(lines) > 2 and not lines[1].strip():
+        raise CheckpointNotUnderstood(f"{file} has no settings, as those of Spark before 2.1")
     form = _json(file, lines[1] if len(lines) > 1 else "")
-    named = [
-        line.partition(":")[::2] if lines[0] == "v2" else (str(number), line) for number, line in enumerate(lines[2:])
-    ]
+    if form.get("controlBatchInfo"):
+        raise CheckpointNotUnderstood(f"{file} is of a control batch, {json.dumps(form['controlBatchInfo'])}")
+    named = [line.partition(":")[::2] if version == 2 else (str(number), line) for number, line in enumerate(lines[2:])]
     try:
         conf = form.get("conf", {})
+        partitions = conf.get(_PARTITIONS)
         return Begun(
             batch,
             int(form.get("batchWatermarkMs", 0)),
             {source: None if offset == VOID_OFFSET else offset for source, offset in named},
             str(conf.get("spark.sql.streaming.stateStore.compression.codec", "lz4")),
             str(conf.get("spark.sql.streaming.stateStore.providerClass", HDFS_BACKED)),
+            None if partitions is None else int(partitions),
+            int(form.get("batchTimestampMs", 0)),
         )
     except (TypeError, ValueError, AttributeError) as fault:
         raise CheckpointError(f"{file} is not an entry of Spark's offset log: {fault}") from fault
@@ -139,6 +155,8 @@ def _content(file: Path) -> bytes:
         content = file.read_bytes()
     except FileNotFoundError as fault:
         raise CheckpointError(f"{file} is missing") from fault
+    except PermissionError as fault:
+        raise CheckpointNotUnderstood(f"{file} may not be read: {fault.strerror}") from fault
     except OSError as fault:
         raise CheckpointError(f"{file} can not be read: {fault}") from fault
     if not _is_as_written(content, file.with_name(f".{file.name}.crc")):
@@ -162,15 +180,18 @@ def _is_as_written(content: bytes, sums: Path) -> bool:
     return b"".join(found) == kept[8:]
 
 
-def _lines(file: str, content: bytes) -> list[str]:
-    """Without the empty lines at the end; the first one is the version."""
+def _lines(file: str, content: bytes, newest: int) -> tuple[list[str], int]:
+    """Without the empty lines at the end; the first one is the version, which is also returned as a number."""
     try:
         lines = content.decode().rstrip("\n").split("\n")
     except UnicodeDecodeError as fault:
         raise CheckpointError(f"{file} can not be read: {fault}") from fault
     if not (lines[0].startswith("v") and lines[0][1:].isdigit()):
         raise CheckpointError(f"{file} does not begin with a version, as v1: it is empty, cut off or damaged")
-    return lines
+    version = int(lines[0][1:])
+    if version > newest:
+        raise CheckpointNotUnderstood(f"{file} is of version v{version}; known are those up to v{newest}")
+    return lines, version
 
 
 def _json(file: str, line: str) -> dict[str, Any]:

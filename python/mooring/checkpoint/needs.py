@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from sys import maxsize
 
 from mooring.checkpoint.logs import Commit
 from mooring.checkpoint.state_files import StateStore, VersionFile
-from mooring.errors import CheckpointError
+from mooring.errors import CheckpointError, CheckpointNotUnderstood
 
 Lineage = Callable[[Path, str], Mapping[int, str]]
 """Which versions, with their unique ids, a changelog says that it builds on; the second argument is its compression."""
@@ -22,28 +23,49 @@ Lineage = Callable[[Path, str], Mapping[int, str]]
 class Needed:
     """The files of one version of one store, by path below the store's directory.
 
-    `sizes` has the bytes that each should have, None where nothing says it. `faults` says what is wrong with any: the
-    version is whole when there are none.
+    `sizes` has the bytes that each should have, None where nothing says it. `faults` says what is wrong with any, and
+    `unknown` what can not be judged: the version is whole when there is neither.
     """
 
     store: StateStore
     sizes: Mapping[str, int | None] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
         """All files are there, with the lengths that they should have."""
-        return not self.faults
+        return not self.faults and not self.unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The versions between two repartitions: from `first` on to before `end`, which is None where none came later.
+
+    Version `first` is written by the repartition, for all partitions and as a whole. 0 where none is known.
+    """
+
+    first: int = 0
+    end: int | None = None
+
+    def later(self, store: StateStore) -> set[int]:
+        """The versions of the span of which a store has files, but for that of the repartition itself."""
+        return {one.version for one in store.files if self.first < one.version and one.version < (self.end or maxsize)}
 
 
 class StateHistory:
-    """The versions of all stores of a checkpoint, by its commit log.
+    """The versions of all stores of a checkpoint, by its commit log, as long as they have as many partitions.
 
     `lineage` is asked where the log does not reach back as far as a version builds on others.
     """
 
     def __init__(
-        self, stores: Sequence[StateStore], commits: Mapping[int, Commit], codec: str, lineage: Lineage
+        self,
+        stores: Sequence[StateStore],
+        commits: Mapping[int, Commit],
+        codec: str,
+        lineage: Lineage,
+        span: Span,
     ) -> None:
         self._stores = stores
         self._by_task: dict[tuple[int, int], list[StateStore]] = {}
@@ -52,18 +74,29 @@ class StateHistory:
         self._commits = commits
         self._codec = codec
         self._lineage = lineage
+        self._span = span
 
     def needed_after(self, batch: int) -> tuple[Needed, ...]:
-        """What the state after a committed batch needs, store by store."""
+        """What the state after a committed batch needs, store by store.
+
+        CheckpointNotUnderstood where the commit has other state than operators and offsets tell of.
+        """
         commit = self._commits[batch]
-        unknown = [task for task in commit.state_ids if task not in self._by_task]
-        if unknown:
-            raise CheckpointError(
-                f"batch {batch} has state of operator {unknown[0][0]}, partition {unknown[0][1]}, which no operator's"
-                " description has"
-            )
+        for (operator, partition), ids in commit.state_ids.items():
+            stores = self._by_task.get((operator, partition), [])
+            if len(ids) != len(stores):
+                raise CheckpointNotUnderstood(
+                    f"the commit of batch {batch} has {len(ids)} stores of operator {operator}, partition {partition},"
+                    f" where offsets and the operator's description have {len(stores)}"
+                )
         if not commit.state_ids:
-            return tuple(self._without_ids(store, commit.version) for store in self._stores)
+            found = tuple(self._without_ids(store, commit.version) for store in self._stores)
+            has_ids = commit.form > 1 or any(one.state_ids for one in self._commits.values())
+            if has_ids and any(one.faults for one in found):
+                raise CheckpointNotUnderstood(
+                    f"the commit of batch {batch} does not say which versions its state has, as others do"
+                )
+            return found
         return tuple(
             self._with_id(store, commit.version, unique_id)
             for task in sorted(commit.state_ids)
@@ -94,17 +127,19 @@ class StateHistory:
         while version > 0:
             try:
                 one = ids.get(version) or self._id_of(store, version, ids, changelogs)
+            except CheckpointNotUnderstood as fault:
+                return Needed(store, {}, (), (fault.what,))
             except CheckpointError as fault:  # the changelog that was asked for its lineage
                 return Needed(store, {}, (str(fault),))
             if one is None:
                 after = f" after {changelogs[-1].name}" if changelogs else ""
-                return Needed(store, {}, (f"no archive before version {version + 1}{after} is there",))
+                return _missing(store, f"no archive before version {version + 1}{after} is there")
             archive, changelog = VersionFile(version, one, "zip"), VersionFile(version, one, "changelog")
             if archive in store.files:
                 return _complete(store, archive, changelogs)
             changelogs.append(changelog)
             if changelog not in store.files:
-                return Needed(store, {}, (f"neither {archive.name} nor {changelog.name} is there",))
+                return _missing(store, f"neither {archive.name} nor {changelog.name} is there")
             version -= 1
         return _complete(store, None, changelogs)
 
@@ -123,23 +158,48 @@ class StateHistory:
             return ids.get(version)
         return next(iter(there), None)
 
+    def _of_other_partitions(self, store: StateStore) -> list[StateStore]:
+        """The same store of all partitions but the first."""
+        return [one for one in self._stores if one.partition > 0 and (one.operator, one.name) == _kind(store)]
+
     def _is_of_one_partition(self, store: StateStore) -> bool:
-        """As of a global limit or of an aggregation without a key, whose other partitions write nothing."""
-        others = [one for one in self._stores if (one.operator, one.name) == (store.operator, store.name)]
-        return store.partition > 0 and not any(one.files for one in others if one.partition > 0)
+        """As of a global limit or of an aggregation without a key, whose other partitions write nothing.
+
+        A repartition writes all partitions once, and only the first goes on.
+        """
+        return store.partition > 0 and not any(self._span.later(one) for one in self._of_other_partitions(store))
+
+    def _has_stopped_with_others(self, store: StateStore) -> bool:
+        """All partitions but the first stop at one version: a repartition that the log has no more may have made it."""
+        versions = {version for one in self._of_other_partitions(store) for version in self._span.later(one)}
+        return store.partition > 0 and len(versions) == 1
 
     def _without_ids(self, store: StateStore, version: int) -> Needed:
         changelogs: list[VersionFile] = []
-        if not store.files and self._is_of_one_partition(store):
+        if version != self._span.first and self._is_of_one_partition(store):
             return Needed(store)
         for earlier in range(version, 0, -1):
             archive, changelog = VersionFile(earlier, None, "zip"), VersionFile(earlier, None, "changelog")
             if archive in store.files:
                 return _complete(store, archive, changelogs)
             if changelog not in store.files:
-                return Needed(store, {}, (f"neither {archive.name} nor {changelog.name} is there",))
+                missing = f"neither {archive.name} nor {changelog.name} is there"
+                if self._has_stopped_with_others(store):
+                    return Needed(store, {}, (), (f"{missing}, as in all partitions but the first",))
+                return _missing(store, missing)
             changelogs.append(changelog)
         return _complete(store, None, changelogs)
+
+
+def _kind(store: StateStore) -> tuple[int, str]:
+    return store.operator, store.name
+
+
+def _missing(store: StateStore, what: str) -> Needed:
+    """A fault, unless the version may lie in files of a kind that is not known."""
+    if store.strangers:
+        return Needed(store, {}, (), (f"{what}, but {store.strangers[0]}, of a kind that is not known",))
+    return Needed(store, {}, (what,))
 
 
 def _has(store: StateStore, version: int, unique_id: str) -> bool:
@@ -153,6 +213,8 @@ def _complete(store: StateStore, archive: VersionFile | None, changelogs: Sequen
         sizes[archive.name] = None
         try:
             sizes |= store.archive(archive).needs
+        except CheckpointNotUnderstood as fault:
+            return Needed(store, {}, (), (fault.what,))
         except CheckpointError as fault:
             faults.append(str(fault))
     sizes |= {one.name: None for one in changelogs}

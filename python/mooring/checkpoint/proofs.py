@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from mooring.errors import CheckpointError
+from mooring.errors import CheckpointError, CheckpointNotUnderstood
 from mooring.jar import jar_path
 
 
@@ -36,7 +36,10 @@ class Proofs:
             process.wait()
 
     def fault_of(self, file: Path, codec: str) -> str | None:
-        """What is wrong with an SST file, an archive or a changelog of this compression; None for a good one."""
+        """What is wrong with an SST file, an archive or a changelog of this compression; None for a good one.
+
+        CheckpointNotUnderstood for one that Spark's libraries here can not judge.
+        """
         answer = self._ask({"prove": str(file), "codec": codec})
         return str(answer["fault"]) if answer.get("fault") else None
 
@@ -58,6 +61,8 @@ class Proofs:
             form: dict[str, Any] = json.loads(answer)
         except (OSError, ValueError) as fault:
             raise CheckpointError(f"the JVM that reads files of the checkpoint ended: {process.poll()}") from fault
+        if form.get("unknown"):
+            raise CheckpointNotUnderstood(str(form["unknown"]))
         return form
 
     def _begin(self) -> subprocess.Popen[str]:

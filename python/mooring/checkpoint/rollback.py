@@ -56,9 +56,12 @@ class Rollback:
 def plan_rollback(survey: Survey, to_batch: int) -> Rollback:
     """How to go back. CheckpointError when that is not possible, with the batches that are.
 
+    CheckpointNotUnderstood where it would undo a batch that can not be judged.
+
     Back to the newest commit nothing is to be undone: a batch that was begun after it is repeated as it was, by Spark.
     """
     survey.refuse_to_return(to_batch)
+    survey.refuse_to_undo(to_batch)
     checkpoint = survey.checkpoint
     committed, begun = ({one for one in batches_in(checkpoint, log) if one > to_batch} for log in (COMMITS, OFFSETS))
     # A later entry that can not be read is no commit, and Spark would end at it all the same.
@@ -88,6 +91,9 @@ def carry_out(
     was_begun = note.exists()
     try:
         leave_note(rollback.checkpoint, UNDER_WAY, {"to-batch": rollback.to_batch})
+    except OSError as fault:
+        raise CheckpointError(f"{fault.filename}: {fault.strerror}; nothing was changed") from fault
+    try:
         try:
             check()
         except BaseException:

@@ -15,10 +15,11 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from mooring.checkpoint.logs import Begun
-from mooring.errors import CheckpointError
+from mooring.errors import CheckpointError, CheckpointNotUnderstood
 
 SOURCES: Final = "sources"
 _COMPACT: Final = ".compact"
+_VERSION: Final = "v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,11 @@ def _cut(log: Path, last: int) -> SourceCut:
 def _files_gone(entry: Path, last: int) -> Iterator[str]:
     """Those that are on a disk that can be seen from here, and are not there."""
     try:
-        for line in entry.read_text(encoding="utf-8").splitlines()[1:]:
+        lines = entry.read_text(encoding="utf-8").splitlines()
+        version = lines[0] if lines else ""
+        if version != _VERSION and version[:1] == "v" and version[1:].isdigit():
+            raise CheckpointNotUnderstood(f"{entry} is of version {version}; known is {_VERSION}")
+        for line in lines[1:]:
             form = json.loads(line)
             parts = urlsplit(str(form["path"]))
             is_later = int(form.get("batchId", last + 1)) > last

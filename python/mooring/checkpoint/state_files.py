@@ -18,12 +18,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from mooring.errors import CheckpointError
+from mooring.errors import CheckpointError, CheckpointNotUnderstood
 
 STATE: Final = "state"
 DEFAULT_STORE: Final = "default"
 
 _VERSION_FILE: Final = re.compile(r"(\d+)(?:_([0-9A-Za-z-]+))?\.(zip|changelog)")
+_NEWEST_DESCRIPTION: Final = 2
+_NEWEST_ARCHIVE: Final = 1
 _KEPT_IN: Final = {"sstFiles": ("dfsSstFileName", "SSTs"), "logFiles": ("dfsLogFileName", "logs")}
 
 
@@ -79,6 +81,12 @@ class StateStore:
         """Archives and changelogs."""
         return frozenset(one for name in self.sizes if (one := VersionFile.parse(name)) is not None)
 
+    @property
+    def strangers(self) -> tuple[str, ...]:
+        """Files of a kind that this version does not know, as those of another provider or of a newer Spark."""
+        names = (name.removesuffix(".crc") for name in self.sizes)
+        return tuple(sorted(name for name in names if VersionFile.parse(name) is None))
+
     @cached_property
     def immutable_sizes(self) -> Mapping[str, int]:
         """Bytes by path below the store's directory, of what archives name."""
@@ -91,7 +99,7 @@ class StateStore:
         return {}
 
     def archive(self, file: VersionFile) -> Archive:
-        """What an archive says, which is read once. CheckpointError when it is damaged."""
+        """What an archive says, which is read once. CheckpointError when it is damaged or not understood."""
         if file not in self._opened:
             self._opened[file] = _read_archive(self.directory / file.name)
         return self._opened[file]
@@ -113,7 +121,8 @@ class Operator:
 def operators_in(checkpoint: Path, batch: int | None = None) -> tuple[Operator, ...]:
     """The stateful operators as of a batch, the newest description without one; none for a query without state.
 
-    CheckpointError when one has no description, or one that can not be read.
+    CheckpointError when one has a description that can not be read, CheckpointNotUnderstood when it has none, or one of
+    a newer form.
     """
     directory = checkpoint / STATE
     if not directory.is_dir():
@@ -122,36 +131,58 @@ def operators_in(checkpoint: Path, batch: int | None = None) -> tuple[Operator, 
     return tuple(_operator(directory / str(number), number, batch) for number in numbers)
 
 
-def stores_of(checkpoint: Path, operators: tuple[Operator, ...]) -> tuple[StateStore, ...]:
-    """All state stores of these operators, whether or not they have files yet."""
+def stores_of(checkpoint: Path, operators: tuple[Operator, ...], partitions: int | None) -> tuple[StateStore, ...]:
+    """All state stores of these operators, whether or not they have files yet.
+
+    Each has as many `partitions`, by the offset log, which Spark goes by: a repartition leaves the number in a
+    description of the first form as it was. None where the log does not say it: then the descriptions count.
+    """
     return tuple(
         StateStore(operator.id, partition, name, _directory(checkpoint, operator.id, partition, name))
         for operator in operators
-        for name, partitions in operator.stores
-        for partition in range(partitions)
+        for name, described in operator.stores
+        for partition in range(described if partitions is None else partitions)
     )
 
 
 def _operator(directory: Path, number: int, batch: int | None) -> Operator:
     file = directory / "_metadata" / "metadata"
-    later = directory / "_metadata" / "v2"
+    later = directory / "_metadata" / f"v{_NEWEST_DESCRIPTION}"
+    newer = sorted(path for path in directory.glob("_metadata/v*") if _version(path.name) > _NEWEST_DESCRIPTION)
+    if newer:
+        raise CheckpointNotUnderstood(f"{newer[0]} describes operator {number}; known is {later.name}")
     if later.is_dir():
         batches = sorted(int(path.name) for path in later.iterdir() if path.name.isdigit())
         known = [one for one in batches if batch is None or one <= batch + 1]  # that of the next batch may be there
         if known:
             file = later / str(known[-1])
     try:
-        form = json.loads(file.read_text(encoding="utf-8").partition("\n")[2])
+        version, _, text = file.read_text(encoding="utf-8").partition("\n")
+        if _version(version) > _NEWEST_DESCRIPTION:
+            raise CheckpointNotUnderstood(f"{file} is of version {version}; known is {later.name}")
+        form = json.loads(text)
         stores = tuple((str(one["storeName"]), int(one["numPartitions"])) for one in form["stateStoreInfo"])
         return Operator(number, str(form["operatorInfo"]["operatorName"]), stores)
+    except FileNotFoundError as fault:
+        raise CheckpointNotUnderstood(f"{file} is not there, which describes operator {number}") from fault
+    except PermissionError as fault:
+        raise CheckpointNotUnderstood(f"{file} may not be read: {fault.strerror}") from fault
     except (OSError, ValueError, KeyError, TypeError) as fault:
         raise CheckpointError(f"{file} does not describe the operator {number}: {fault}") from fault
+
+
+def _version(text: str) -> int:
+    """The number of `v2`; 0 where it is no version."""
+    return int(text[1:]) if text[:1] == "v" and text[1:].isdigit() else 0
 
 
 def _read_archive(file: Path) -> Archive:
     try:
         with zipfile.ZipFile(file) as opened:
-            form = json.loads(opened.read("metadata").decode().partition("\n")[2])
+            version, _, text = opened.read("metadata").decode().partition("\n")
+        if _version(version) > _NEWEST_ARCHIVE:
+            raise CheckpointNotUnderstood(f"{file} is of version {version}; known is v{_NEWEST_ARCHIVE}")
+        form = json.loads(text)
         needs = {
             f"{folder}/{one[key]}": int(one["sizeBytes"])
             for kind, (key, folder) in _KEPT_IN.items()
@@ -159,6 +190,8 @@ def _read_archive(file: Path) -> Archive:
         }
         keys = int(form.get("numKeys", -1))
         return Archive(needs, keys if keys >= 0 else None)
+    except PermissionError as fault:
+        raise CheckpointNotUnderstood(f"{file} may not be read: {fault.strerror}") from fault
     except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, TypeError) as fault:
         raise CheckpointError(f"{file} can not be read: {fault}") from fault
 
@@ -177,4 +210,4 @@ def _files_in(directory: Path) -> Iterator[tuple[str, int]]:
     except FileNotFoundError:
         return  # nothing was ever written there, or it is lost: who asks for a version finds it missing
     except OSError as fault:
-        raise CheckpointError(f"{directory} can not be listed: {fault.strerror}") from fault
+        raise CheckpointNotUnderstood(f"{directory} can not be listed: {fault.strerror}") from fault

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from mooring.checkpoint.logs import read_commit
+from mooring.checkpoint.spark_start import first_line, start
 from mooring.checkpoint.state_files import STATE, Operator
 from mooring.errors import CheckpointError
 
@@ -81,7 +82,10 @@ def variables_of(checkpoint: Path, operator: Operator, batch: int) -> Sequence[s
 
 @contextmanager
 def session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A Spark on this machine that writes Delta tables, fetched by Spark's own resolver; `conf` comes on top."""
+    """A Spark on this machine that writes Delta tables, fetched by Spark's own resolver; `conf` comes on top.
+
+    CheckpointError where it does not start, and for what of Spark's own is raised meanwhile.
+    """
     from pyspark.sql import SparkSession
 
     builder: Any = SparkSession.builder
@@ -95,11 +99,15 @@ def session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
     }
     for key, value in {**ours, **conf}.items():
         builder = builder.config(key, value)
-    spark: SparkSession = builder.getOrCreate()
+    spark = start(builder)
     spark.sparkContext.setLogLevel("ERROR")
     _ = spark.streams.active  # makes the coordinator of state stores, which readers of state ask for
     try:
         yield spark
+    except Exception as fault:
+        if type(fault).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        raise CheckpointError(f"Spark failed: {first_line(fault)}") from fault
     finally:
         spark.stop()
 
@@ -113,7 +121,7 @@ def read(spark: SparkSession, part: Part) -> DataFrame:
     try:
         return spark.read.format("statestore").options(**part.options()).load(str(part.checkpoint))
     except PySparkException as fault:
-        raise CheckpointError(f"Spark does not read the state of {part}: {fault}") from fault
+        raise CheckpointError(f"Spark does not read the state of {part.checkpoint}: {first_line(fault)}") from fault
 
 
 def write(rows: DataFrame, table: str) -> int:
@@ -131,4 +139,4 @@ def write(rows: DataFrame, table: str) -> int:
         writer.saveAsTable(table)
         return rows.sparkSession.table(table).count()
     except PySparkException as fault:
-        raise CheckpointError(f"the table {table} can not be written: {fault}") from fault
+        raise CheckpointError(f"the table {table} can not be written: {first_line(fault)}") from fault

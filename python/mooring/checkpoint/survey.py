@@ -3,25 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 from mooring.checkpoint.drain_marks import FLUSHED_FROM_MS
 from mooring.checkpoint.logs import COMMITS, OFFSETS, Begun, Commit, batches_in, read_begun, read_commit
-from mooring.checkpoint.needs import Lineage, Needed, StateHistory
+from mooring.checkpoint.needs import Lineage, Needed, Span, StateHistory
 from mooring.checkpoint.state_files import Operator, StateStore, VersionFile, operators_in, stores_of
-from mooring.errors import CheckpointError
+from mooring.errors import CheckpointError, CheckpointNotUnderstood
 
 _ROCKSDB = ("RocksDBStateStoreProvider", "HostAffinityStateStoreProvider")
 
 
 @dataclass(frozen=True, slots=True)
 class LogFault:
-    """An entry of a log that can not be read."""
+    """An entry of a log that can not be read: damaged, or not understood."""
 
     batch: int
     message: str
+    is_damage: bool = True
+
+    @property
+    def told(self) -> str:
+        """For people."""
+        return self.message if self.is_damage else str(CheckpointNotUnderstood(self.message))
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether a query could go on after a batch: it could where nothing is told here.
+
+    `faults` are what is wrong. `unknown` is what this version can not judge: the batch may be good. `barred` tells in a
+    word, and in a sentence, why nobody can go back to a batch with which nothing is wrong.
+    """
+
+    faults: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    barred: tuple[str, str] | None = None
+
+    @property
+    def verdict(self) -> str:
+        """`yes`, `no`, `not understood`, or why it is barred."""
+        if self.unknown:
+            return "not understood"
+        return "no" if self.faults else self.barred[0] if self.barred else "yes"
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the query could not go on, in sentences; nothing when it could."""
+        unknown = tuple(str(CheckpointNotUnderstood(one)) for one in self.unknown)
+        return (*unknown, *((self.barred[1],) if self.barred else ()), *self.faults)
 
 
 class Survey:
@@ -34,13 +67,16 @@ class Survey:
     def __init__(self, checkpoint: Path, lineage: Lineage) -> None:
         self.checkpoint = checkpoint
         self._lineage = lineage
+        self._listed_logs: dict[str, frozenset[int]] = {}
 
     @cached_property
     def _commits_read(self) -> tuple[dict[int, Commit], tuple[LogFault, ...]]:
         found, faults = {}, []
-        for batch in batches_in(self.checkpoint, COMMITS):
+        for batch in sorted(self._entries(COMMITS)):
             try:
                 found[batch] = read_commit(self.checkpoint, batch)
+            except CheckpointNotUnderstood as fault:
+                faults.append(LogFault(batch, fault.what, is_damage=False))
             except CheckpointError as fault:
                 faults.append(LogFault(batch, str(fault)))
         return found, tuple(faults)
@@ -51,6 +87,12 @@ class Survey:
         return self._commits_read[0]
 
     @cached_property
+    def committed(self) -> tuple[int, ...]:
+        """The batches that were committed, in order: those that can be read, and those that are not understood."""
+        unknown = (fault.batch for fault in self._commits_read[1] if not fault.is_damage)
+        return tuple(sorted((*self.commits, *unknown)))
+
+    @cached_property
     def begun(self) -> Mapping[int, Begun]:
         """The entries of the offset log, in order, those that can be read."""
         return self._begun_read[0]
@@ -58,9 +100,11 @@ class Survey:
     @cached_property
     def _begun_read(self) -> tuple[dict[int, Begun], tuple[LogFault, ...]]:
         found, faults = {}, []
-        for batch in batches_in(self.checkpoint, OFFSETS):
+        for batch in sorted(self._entries(OFFSETS)):
             try:
                 found[batch] = read_begun(self.checkpoint, batch)
+            except CheckpointNotUnderstood as fault:
+                faults.append(LogFault(batch, fault.what, is_damage=False))
             except CheckpointError as fault:
                 faults.append(LogFault(batch, str(fault)))
         return found, tuple(faults)
@@ -68,61 +112,149 @@ class Survey:
     @property
     def log_faults(self) -> tuple[LogFault, ...]:
         """Entries that can not be read, and those that are missing between others."""
-        gaps = []
-        for log in (COMMITS, OFFSETS):
-            there = batches_in(self.checkpoint, log)
-            missing = sorted(set(range(there[0], there[-1] + 1)) - set(there)) if there else []
-            gaps += [LogFault(one, f"{self.checkpoint / log / str(one)} is missing") for one in missing]
+        missing = {log: self._missing_in(log) for log in (COMMITS, OFFSETS)}
+        in_neither = missing[COMMITS] & missing[OFFSETS] if self._is_stateless else set()
+        gaps = [
+            LogFault(one, f"{self.checkpoint / log / str(one)} is missing")
+            for log, batches in missing.items()
+            for one in sorted(batches - in_neither)
+        ]
+        if in_neither:
+            batches = described(tuple(sorted(in_neither)))
+            what = f"{self.checkpoint} has {batches} in neither log, as where progress is tracked asynchronously"
+            gaps.append(LogFault(min(in_neither), what, is_damage=False))
         return (*self._commits_read[1], *self._begun_read[1], *gaps)
+
+    def _missing_in(self, log: str) -> set[int]:
+        """Batches between others that have no entry."""
+        there = self._entries(log)
+        return set(range(min(there), max(there) + 1)) - there if there else set()
+
+    def _entries(self, log: str) -> frozenset[int]:
+        """The batches that have an entry, whatever is in it."""
+        if log not in self._listed_logs:
+            self._listed_logs[log] = frozenset(batches_in(self.checkpoint, log))
+        return self._listed_logs[log]
+
+    @cached_property
+    def _is_stateless(self) -> bool:
+        try:
+            return not operators_in(self.checkpoint)
+        except CheckpointError:
+            return False  # there are operators, whatever is wrong with them
+
+    @cached_property
+    def _repartitions(self) -> tuple[int, ...]:
+        """The batches that an offline repartition has made: their state has another number of partitions."""
+        entries = list(self.begun.values())
+        return tuple(
+            later.batch
+            for earlier, later in pairwise(entries)
+            if None not in (earlier.partitions, later.partitions) and earlier.partitions != later.partitions
+        )
+
+    @cached_property
+    def _skipped(self) -> Mapping[int, int]:
+        """Batches that were begun and not committed when a repartition came, which has skipped them, with that one.
+
+        It writes the entry of the last batch that was committed once more, and gives those in between empty commits.
+        """
+        found: dict[int, int] = {}
+        for batch in self._repartitions:
+            entry = replace(self.begun[batch], batch=0, partitions=None)
+            same = (
+                one for one in self.begun if one < batch and replace(self.begun[one], batch=0, partitions=None) == entry
+            )
+            found |= {one: batch for one in range(max(same, default=batch) + 1, batch)}
+        return found
 
     @cached_property
     def _listed(self) -> dict[StateStore, StateStore]:
         return {}
 
     @cached_property
-    def _histories(self) -> dict[tuple[Operator, ...], StateHistory]:
+    def _histories(self) -> dict[tuple[tuple[Operator, ...], int | None, Span], StateHistory]:
         return {}
 
     @cached_property
     def _needed(self) -> dict[int, tuple[Needed, ...]]:
         return {}
 
-    def _history_of(self, operators: tuple[Operator, ...]) -> StateHistory:
-        """By the operators as they were then: their number of partitions may have been changed since."""
-        if operators not in self._histories:
-            stores = tuple(self._listed.setdefault(one, one) for one in stores_of(self.checkpoint, operators))
+    def _history_of(self, operators: tuple[Operator, ...], batch: int) -> StateHistory:
+        """By operators and partitions as they were then: a repartition may have changed their number since."""
+        partitions = self.begun[batch].partitions if batch in self.begun else None
+        first = max((one + 1 for one in self._repartitions if one <= batch), default=0)
+        span = Span(first, min((one + 1 for one in self._repartitions if one > batch), default=None))
+        key = (operators, partitions, span)
+        if key not in self._histories:
+            stores = stores_of(self.checkpoint, operators, partitions)
             newest = max(self.begun, default=None)
             codec = "lz4" if newest is None else self.begun[newest].codec
-            self._histories[operators] = StateHistory(stores, self.commits, codec, self._lineage)
-        return self._histories[operators]
+            listed = tuple(self._listed.setdefault(one, one) for one in stores)
+            self._histories[key] = StateHistory(listed, self.commits, codec, self._lineage, span)
+        return self._histories[key]
 
     def needed_after(self, batch: int) -> tuple[Needed, ...]:
         """The files that the state after a committed batch needs, and what is wrong with them, store by store.
 
-        CheckpointError when an operator has no description.
+        CheckpointError when an operator's description is damaged, CheckpointNotUnderstood for what can not be judged.
         """
         if batch not in self._needed:
-            history = self._history_of(operators_in(self.checkpoint, batch))
+            history = self._history_of(operators_in(self.checkpoint, batch), batch)
             self._needed[batch] = history.needed_after(batch)
         return self._needed[batch]
 
+    @cached_property
+    def _judged(self) -> dict[int, Judgement]:
+        return {}
+
+    def judged(self, batch: int) -> Judgement:
+        """Whether the query could go on after this batch, by names and lengths."""
+        if batch not in self._judged:
+            self._judged[batch] = self._barred(batch) or self._judgement(batch)
+        return self._judged[batch]
+
     def obstacles_to(self, batch: int) -> tuple[str, ...]:
         """Why the query could not go on after this batch; nothing when it can."""
+        return self.judged(batch).reasons
+
+    def _barred(self, batch: int) -> Judgement | None:
+        if batch in self._skipped:
+            by = self._skipped[batch]
+            return Judgement(barred=("skipped", f"batch {batch} was skipped by the repartition in batch {by}"))
+        is_oldest = 0 < batch == min(self._entries(OFFSETS), default=None) and batch in self.begun
+        if is_oldest and batch < max(self.committed, default=batch):
+            what = f"batch {batch} is the oldest that is kept, and Spark wants offsets of the one before it too"
+            return Judgement(barred=("oldest", what))
+        return None
+
+    def _judgement(self, batch: int) -> Judgement:
         wanted = [(OFFSETS, batch), (COMMITS, batch), *([(OFFSETS, batch - 1)] if batch > 0 else [])]
         known = {OFFSETS: self.begun, COMMITS: self.commits}
+        told = {OFFSETS: self._begun_read[1], COMMITS: self._commits_read[1]}
+        unknown = tuple(
+            fault.message for log, one in wanted for fault in told[log] if fault.batch == one and not fault.is_damage
+        )
+        if self._is_stateless and batch - 1 in self._missing_in(OFFSETS) & self._missing_in(COMMITS):
+            unknown = (*unknown, f"the batch before batch {batch} is in neither log")
         logs = tuple(f"{log}/{one} can not be read or is missing" for log, one in wanted if one not in known[log])
-        if batch not in self.commits or batch not in self.begun:
-            return logs
+        if unknown or batch not in self.commits or batch not in self.begun:
+            return Judgement(() if unknown else logs, unknown)
         provider = self.begun[batch].provider
         try:
             if not provider.endswith(_ROCKSDB):
                 is_stateless = not operators_in(self.checkpoint, batch)
-                return logs if is_stateless else (*logs, f"its state is kept by {provider}, which is not known here")
+                state = f"its state is kept by {provider}, which is not known here"
+                return Judgement(logs, () if is_stateless else (state,))
             needed_files = self.needed_after(batch)
+        except CheckpointNotUnderstood as fault:
+            return Judgement(logs, (fault.what,))
         except CheckpointError as fault:
-            return (*logs, str(fault))
-        state = tuple(f"{needed.store}: {fault}" for needed in needed_files for fault in needed.faults)
-        return (*logs, *state)
+            return Judgement((*logs, str(fault)))
+        faults = tuple(f"{needed.store}: {fault}" for needed in needed_files for fault in needed.faults)
+        return Judgement(
+            (*logs, *faults), tuple(f"{needed.store}: {one}" for needed in needed_files for one in needed.unknown)
+        )
 
     def is_flushed(self, batch: int) -> bool:
         """Whether a drain let state out in this batch: what came after it would be late by thousands of years."""
@@ -132,6 +264,8 @@ class Survey:
     def refuse_to_return(self, batch: int) -> None:
         """CheckpointError where the query could not go on after this batch, with the batches after which it could."""
         obstacles = self.obstacles_to(batch)
+        if self.judged(batch).unknown:
+            raise CheckpointNotUnderstood(f"batch {batch} of {self.checkpoint}: {self.judged(batch).unknown[0]}")
         if self.is_flushed(batch):
             obstacles = (*obstacles, "a drain let its state out, by a watermark after which every new row is late")
         if obstacles:
@@ -141,12 +275,25 @@ class Survey:
                 f"{self.checkpoint} can not go back to batch {batch}: {obstacles[0]}{more}; possible: {possible}"
             )
 
+    def refuse_to_undo(self, batch: int) -> None:
+        """CheckpointNotUnderstood where a batch after this one can not be judged: it may be good, and is not undone."""
+        begun = (*self.begun, *(fault.batch for fault in self._begun_read[1] if not fault.is_damage))
+        later = [one for one in sorted({*self.committed, *begun}) if one > batch and self.judged(one).unknown]
+        if later:
+            first = self.judged(later[0]).unknown[0]
+            raise CheckpointNotUnderstood(
+                f"{self.checkpoint}, batch {described(tuple(later))}: {first}; nothing was undone, and --into makes a"
+                " checkpoint as of an earlier batch beside it"
+            )
+
     def whole_batches(self) -> tuple[int, ...]:
         """The batches after which the query could go on, oldest first."""
         return tuple(batch for batch in self.commits if not self.obstacles_to(batch))
 
     def state_bytes(self, batch: int) -> int | None:
-        """What the files of the state after a batch weigh; None where its operators are not described."""
+        """What the files of the state after a batch weigh; None where that is not known."""
+        if self.judged(batch).unknown or batch not in self.commits:
+            return None
         try:
             needed_files = self.needed_after(batch)
         except CheckpointError:

@@ -8,16 +8,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from mooring.agent.drains import OVER
+from mooring.agent.drains import FAILED, NOT_TOLD, OVER, REFUSED
 from mooring.cli.exits import CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
-from mooring.cli.placement import application_of, duration_ms
+from mooring.cli.placement import application_of, duration_ms, is_given_up, refuse_ended
 from mooring.cli.records import Records
 from mooring.client import MooringClient
+from mooring.client.liveness import liveness_of
 from mooring.drain import StopMode
 from mooring.settings.notation import format_duration
 
 _LOOK_EVERY_SECONDS = 0.5
+_AT_AN_END: Final = (*OVER, REFUSED, FAILED, NOT_TOLD)
 
 
 STOP_MODES: Final = {mode.value.lower().replace("_", "-"): mode for mode in StopMode}
@@ -41,9 +43,13 @@ def _ask(
     arguments: argparse.Namespace, what: str, ask: Callable[[MooringClient, str], UUID], wanted: Sequence[str]
 ) -> None:
     timeout_ms = duration_ms("--timeout", arguments.timeout, "10m")
-    records = Records(arguments.metadata, arguments.metadata_conf)
+    records = Records.named_by(arguments)
     status = records.status() if arguments.deployment_id is None else records.status_if_any()
     deployment = arguments.deployment_id or application_of(records, status)
+    if status.get("application") == deployment and _has_so_ended(wanted, arguments.query, status):
+        _report_ended(arguments, what, deployment, status)
+        return
+    refuse_ended(status, arguments.deployment_id)
     client = records.client()
     uuid = ask(client, deployment)
     progress = ProgressLine(time.monotonic)
@@ -53,18 +59,26 @@ def _ask(
     told: dict[str, str] = {}
     while arguments.wait and client.is_drain_open(uuid) and not _is_over(arguments.query, status):
         if time.monotonic() > deadline:
-            raise CommandTimedOut(f"{what} {uuid} is not over after {format_duration(timeout_ms)}; it goes on")
+            left = _under_way(arguments.query, status)
+            raise CommandTimedOut(f"{what} {uuid} is not over after {format_duration(timeout_ms)}{left}; it goes on")
         time.sleep(_LOOK_EVERY_SECONDS)
         status = records.status_if_any() or status
+        if is_given_up(status) and arguments.deployment_id in (None, status.get("application")):
+            break
         for row in _rows(arguments.query, status):
             if told.get(row["id"]) != row["phase"] and not arguments.json:
                 progress.say(_in_words(row))
             told[row["id"]] = row["phase"]
-    rows = _rows(arguments.query, records.status_if_any() or status)
+    status = records.status_if_any() or status
+    rows = _rows(arguments.query, status)
     if arguments.json:
         print_json({"uuid": str(uuid), "drains": rows})
     if arguments.wait:
+        if not rows:
+            refuse_ended(status, arguments.deployment_id)
         _refuse_unless(wanted, arguments.query, rows)
+        if not _has_so_ended(wanted, arguments.query, status):
+            refuse_ended(status, arguments.deployment_id)
 
 
 def _refuse_unless(wanted: Sequence[str], query: str | None, rows: Sequence[dict[str, Any]]) -> None:
@@ -72,26 +86,68 @@ def _refuse_unless(wanted: Sequence[str], query: str | None, rows: Sequence[dict
         raise CommandFailed(
             f"nothing was {wanted[-1]}: no query{f' {query}' if query else ''} ran; the driver's log says more"
         )
+    faults = [_fault(row, wanted[-1]) for row in rows if row["phase"] not in wanted]
+    if faults:
+        done = ", ".join(row["query"] for row in rows if row["phase"] in wanted) or "none"
+        raise CommandFailed("\n".join([*faults, f"{wanted[-1]}: {done}"]))
+
+
+def _fault(row: dict[str, Any], wanted: str) -> str:
+    """Why a query is not at the end that was asked for."""
+    query, phase, reason = row["query"], row["phase"], row.get("reason", "")
+    if phase == FAILED:
+        return f"query {query} ended before it was {wanted}: {reason}; the driver's log has all of the error"
+    if phase == NOT_TOLD:
+        return f"query {query} is not {wanted}, and was not told: {reason}"
+    if phase in _AT_AN_END:
+        return f"query {query} is not {wanted} but {phase}{': ' if reason else ''}{reason}"
+    return f"query {query} is not {wanted}: it was {phase} when it was last heard of; the driver's log says more"
+
+
+def _has_so_ended(wanted: Sequence[str], query: str | None, status: dict[str, Any]) -> bool:
+    """Whether the application has ended, and all that is asked had been done by then."""
+    rows = {row["id"]: row["phase"] for row in _rows(query, status)}
+    cut_off = [one["id"] for one in status.get("queries", []) if query in (None, one["id"], one["name"])]
+    return "ended" in status and bool(rows) and all(rows.get(id) in wanted for id in {*rows, *cut_off})
+
+
+def _report_ended(arguments: argparse.Namespace, what: str, deployment: str, status: dict[str, Any]) -> None:
+    """Show how it went, of what was done before."""
+    rows = _rows(arguments.query, status)
+    if arguments.json:
+        print_json({"uuid": None, "drains": rows})
+        return
+    print(f"{what}: nothing is left to do: {deployment} {liveness_of(status, time.time_ns() // 1_000_000).in_words}")
     for row in rows:
-        if row["phase"] not in wanted:
-            why = f": {row['reason']}" if row.get("reason") else "; the driver's log says why it ended"
-            raise CommandFailed(f"query {row['query']} is not {wanted[-1]} but {row['phase']}{why}")
+        print(_in_words(row))
 
 
 def _is_over(query: str | None, status: dict[str, Any]) -> bool:
     """Whether all that run are at their end: the application may be gone before it has tidied up."""
     rows = {row["id"]: row for row in _rows(query, status)}
     running = [one["id"] for one in status.get("queries", []) if query in (None, one["id"], one["name"])]
-    return bool(running) and all(rows.get(id, {}).get("phase") in (*OVER, "refused") for id in running)
+    return bool(running) and all(rows.get(id, {}).get("phase") in (*OVER, REFUSED) for id in running)
 
 
 def _rows(query: str | None, status: dict[str, Any]) -> list[dict[str, Any]]:
-    return [row for row in status.get("drains", []) if query in (None, row["id"], row["query"])]
+    """How far each query is; what is known of a run of it before the one that runs now is left out."""
+    runs = {one["id"]: one.get("run-id") for one in status.get("queries", [])}
+
+    def is_current(row: dict[str, Any]) -> bool:
+        run = runs.get(row["id"])
+        return run is None or row.get("run-id", run) == run
+
+    return [row for row in status.get("drains", []) if query in (None, row["id"], row["query"]) and is_current(row)]
+
+
+def _under_way(query: str | None, status: dict[str, Any]) -> str:
+    left = [f"{row['query']} ({row['phase']})" for row in _rows(query, status) if row["phase"] not in _AT_AN_END]
+    return f"; under way: {', '.join(left)}" if left else ""
 
 
 def _in_words(row: dict[str, Any]) -> str:
-    if row["phase"] == "refused":
-        return f"{row['query']}: refused: {row['reason']}"
+    if row["phase"] in (REFUSED, FAILED, NOT_TOLD):
+        return f"{row['query']}: {row['phase'].replace('-', ' ')}: {row['reason']}"
     return (
         f"{row['query']}: {row['phase']} at batch {row['batch']},"
         f" after {row['batches']} batches with {row['rows']} rows;"

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from mooring.checkpoint.lease import DIRECTORY
+from mooring.checkpoint.lease import DIRECTORY, lease_on
 from mooring.checkpoint.notes import leave_note
 from mooring.cli.checkpoint_place import checkpoint_directory
 from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut
@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
         _leave_note(checkpoint)
         if not arguments.json:
             progress.say(f"{checkpoint} is drained when its query is started the next time, with the plugin")
+            _hint_at_one_that_runs(checkpoint, progress)
     deadline = time.monotonic() + timeout_ms / 1000
     while arguments.wait and drained is None:
         if time.monotonic() > deadline:
@@ -52,6 +53,12 @@ def run(arguments: argparse.Namespace) -> None:
             f"{checkpoint} is drained since batch {drained['batch']}: {drained['state-rows-flushed']} rows of state"
             f" went, {drained['state-rows-left']} are left"
         )
+
+
+def _hint_at_one_that_runs(checkpoint: Path, progress: ProgressLine) -> None:
+    lease = lease_on(checkpoint)
+    if lease is not None and lease.holds(time.time_ns() // 1_000_000):
+        progress.say(f"it runs now, in {lease.application}: mooring drain --metadata PLACE drains it at once")
 
 
 def _refuse_other_options(arguments: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from mooring.errors import (
+    CheckpointNotUnderstood,
     InvalidPlanError,
     InvalidSettingError,
     MetadataStoreError,
@@ -22,6 +23,7 @@ class Exit(IntEnum):
     USAGE = 2
     UNREACHABLE = 3
     TIMED_OUT = 4
+    NOT_UNDERSTOOD = 5
 
 
 class CommandFailed(MooringError):
@@ -44,6 +46,7 @@ EXIT_OF: Mapping[type[MooringError], Exit] = {
     MetadataStoreError: Exit.UNREACHABLE,
     MetadataStoreMissing: Exit.FAILED,
     CommandTimedOut: Exit.TIMED_OUT,
+    CheckpointNotUnderstood: Exit.NOT_UNDERSTOOD,
 }
 
 

@@ -11,19 +11,25 @@ from mooring.checkpoint.state_table import Part
 from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.output import ProgressLine, counted, print_json
+from mooring.errors import CheckpointNotUnderstood
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the table. BadUsage for what the checkpoint has not; CommandFailed when its state is not whole."""
+    """Write the table. BadUsage for what the checkpoint has not; CommandFailed when its state is not whole.
+
+    CheckpointNotUnderstood when that can not be judged.
+    """
     checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
     conf = dict(_setting(one) for one in arguments.conf)
     with Proofs() as proofs:
         survey = Survey(checkpoint, proofs.lineage)
-        batch = arguments.batch if arguments.batch is not None else max(survey.commits, default=-1)
-        if batch not in survey.commits:
-            kept = described(tuple(survey.commits))
+        batch = arguments.batch if arguments.batch is not None else max(survey.committed, default=-1)
+        if batch not in survey.committed:
+            kept = described(survey.committed)
             raise BadUsage(f"--batch {batch}: expected a committed batch that is kept: {kept}")
         obstacles = survey.obstacles_to(batch)
+        if survey.judged(batch).unknown:
+            raise CheckpointNotUnderstood(f"the state after batch {batch}: {survey.judged(batch).unknown[0]}")
         if obstacles:
             possible = described(survey.whole_batches())
             raise CommandFailed(f"the state after batch {batch} is not whole: {obstacles[0]}; possible: {possible}")

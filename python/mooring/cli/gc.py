@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from mooring.cli.checkpoint_place import local_path
 from mooring.cli.exits import BadUsage, CommandFailed
+from mooring.cli.local_paths import Kind, kind_of, user_name, why_closed, why_missing
 from mooring.cli.output import counted, print_json, size
-from mooring.errors import nearest
 
 LOCAL_STORE_VARIABLE = "MOORING_LOCAL_STORE_DIR"
 OWNER = "OWNER"
@@ -60,27 +61,33 @@ def run(arguments: argparse.Namespace) -> None:
 
 def store_directory(named: str | None) -> Path:
     """The directory that is named, else that of this user's executors. BadUsage when a named one is not there."""
-    named = named or os.environ.get(LOCAL_STORE_VARIABLE) or None
-    root = Path(named) if named else default_directory()
-    if named and not root.is_dir():
-        siblings = [str(path) for path in root.parent.iterdir() if path.is_dir()] if root.parent.is_dir() else []
-        raise BadUsage(
-            f"--local-store {named}: there is no such directory; expected what spark.mooring.local.store.dir says"
-            f"{nearest(str(root), siblings)}"
-        )
+    given = named or os.environ.get(LOCAL_STORE_VARIABLE) or None
+    option = "--local-store" if named else LOCAL_STORE_VARIABLE
+    if not given:
+        return default_directory()
+    root = local_path(option, given, "expected a directory of this host")
+    kind = kind_of(root)
+    expected = "expected what spark.mooring.local.store.dir says"
+    if kind is Kind.MISSING:
+        raise BadUsage(f"{option} {given}: {why_missing(root)}; {expected}")
+    if kind is Kind.CLOSED:
+        raise CommandFailed(f"{option} {given}: {why_closed(root)}")
+    if kind in (Kind.FILE, Kind.CHECKPOINT, Kind.RECORDS):
+        raise BadUsage(f"{option} {given}: {kind.value}; {expected}")
     return root
 
 
 def default_directory() -> Path:
     """Where executors keep state unless told otherwise: in the JVM's temporary directory, which is not TMPDIR."""
     temporary = "/tmp" if sys.platform.startswith("linux") else tempfile.gettempdir()
-    return Path(temporary) / f"mooring-{_user()}"
+    return Path(temporary) / f"mooring-{user_name()}"
 
 
 def survey(root: Path) -> list[Shelf]:
     """What there is, in order, and what is to become of it. Nothing is touched."""
     try:
-        folders = sorted(path for path in root.iterdir() if path.is_dir() and not path.is_symlink())
+        with os.scandir(root) as entries:
+            folders = sorted(root / entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -118,7 +125,7 @@ def as_text(root: Path, shelves: list[Shelf], dry_run: bool) -> str:
     verb = "would be removed" if dry_run else "removed"
     directories = counted(len(shelves), "directory", "directories")
     lines.append(f"{root}: {directories}, {len(gone)} {verb}, {size(_bytes(shelves, 'removed'))}")
-    if not root.exists():
+    if kind_of(root) is Kind.MISSING:
         lines.append("there is no such directory: name the one of spark.mooring.local.store.dir with --local-store")
     return "\n".join(lines)
 
@@ -184,7 +191,7 @@ def _size_of(folder: Path) -> int:
         for name in names:
             try:
                 total += os.lstat(os.path.join(parent, name)).st_size
-            except FileNotFoundError:  # an executor removed it meanwhile
+            except OSError:  # an executor removed it meanwhile, or it is another user's: it is not counted
                 continue
     return total
 
@@ -200,15 +207,3 @@ def _remove(shelf: Shelf) -> None:
 
 def _bytes(shelves: list[Shelf], verdict: Verdict) -> int:
     return sum(shelf.count for shelf in shelves if shelf.verdict == verdict)
-
-
-def _user() -> str:
-    """The user as the JVM names him: by the process's owner, not by a variable."""
-    try:
-        import pwd
-
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except (ImportError, KeyError):
-        import getpass
-
-        return getpass.getuser()

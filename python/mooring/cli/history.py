@@ -15,6 +15,7 @@ from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_direc
 from mooring.cli.output import print_json, size, table
 
 _LONGEST_OFFSETS = 60
+_NOT_UNDERSTOOD = "not understood"
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -22,9 +23,10 @@ def run(arguments: argparse.Namespace) -> None:
     checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
     with Proofs() as proofs:
         survey = Survey(checkpoint, proofs.lineage)
-        batches = [_batch(survey, batch) for batch in survey.commits]
-        faults = [fault.message for fault in survey.log_faults]
-    if arguments.catalog or arguments.catalog_table:
+        batches = [_batch(survey, batch) for batch in survey.committed]
+        faults = [fault.told for fault in survey.log_faults]
+    is_listed = bool(arguments.catalog or arguments.catalog_table)
+    if is_listed:
         catalogue = arguments.catalog_table or catalogue_in(checkpoint, "--catalog")
         batches = _with_listed(batches, _listed(checkpoint, catalogue))
     lease = lease_on(checkpoint)
@@ -41,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         print_json(found)
     else:
-        _show(found)
+        _show(found, is_listed)
 
 
 def _listed(checkpoint: Path, table: str) -> list[Listed]:
@@ -50,56 +52,71 @@ def _listed(checkpoint: Path, table: str) -> list[Listed]:
 
 
 def _with_listed(batches: list[dict[str, Any]], listed: list[Listed]) -> list[dict[str, Any]]:
-    """With what the catalogue alone knows: batches that the checkpoint has lost, and keys and bytes of others."""
+    """With what the catalogue alone knows: when each was committed, keys, bytes, and batches that are gone."""
     known = {one["batch"]: one for one in batches}
     for one in listed:
         offsets = None if one.offsets is None else {str(number): text for number, text in enumerate(one.offsets)}
         gone = {
             "batch": one.batch,
-            "committed-at": one.committed_ms,
+            "begun-at": None,
+            "committed-at": None,
             "watermark": one.watermark_ms,
             "offsets": offsets,
             "keys": None,
             "bytes": None,
             "drained": False,
+            "whole": "no",
             "obstacles": ["the checkpoint does not have it any more"],
         }
         batch = known.setdefault(one.batch, gone)
         batch["keys"] = one.keys if batch["keys"] is None else batch["keys"]
         batch["bytes"] = one.bytes if batch["bytes"] is None else batch["bytes"]
+        batch["committed-at"] = one.committed_ms
     return [known[batch] for batch in sorted(known)]
 
 
 def _batch(survey: Survey, batch: int) -> dict[str, Any]:
-    commit, begun = survey.commits[batch], survey.begun.get(batch)
+    commit, begun, judged = survey.commits.get(batch), survey.begun.get(batch), survey.judged(batch)
+    is_drained = survey.is_flushed(batch)
     return {
         "batch": batch,
-        "committed-at": commit.at_ms,
-        "watermark": commit.watermark_ms,
+        "begun-at": None if begun is None else begun.at_ms or None,
+        "committed-at": None if commit is None else commit.at_ms,
+        "watermark": None if commit is None else commit.watermark_ms,
         "offsets": None if begun is None else dict(begun.offsets),
         "keys": survey.keys(batch),
         "bytes": survey.state_bytes(batch),
-        "drained": survey.is_flushed(batch),
-        "obstacles": list(survey.obstacles_to(batch)),
+        "drained": is_drained,
+        "whole": "drained" if is_drained and judged.verdict == "yes" else judged.verdict,
+        "obstacles": list(judged.reasons),
     }
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: dict[str, Any], is_listed: bool) -> None:
+    """When a batch was committed only the catalogue knows: the time of a file is that of the newest copy of it."""
+    times = ("begun (UTC)", "committed (UTC)") if is_listed else ("begun (UTC)",)
     rows = [
         (
             one["batch"],
-            _time(one["committed-at"]),
-            _time(one["watermark"]) if one["watermark"] else None,
+            _time(one["begun-at"]),
+            *([_time(one["committed-at"])] if is_listed else []),
+            _time(one["watermark"]),
             one["keys"],
             size(one["bytes"]),
-            "no" if one["obstacles"] else "drained" if one["drained"] else "yes",
+            one["whole"],
             _short(one["offsets"]),
         )
         for one in found["batches"]
     ]
-    print(table(("batch", "committed (UTC)", "watermark (UTC)", "keys", "state", "whole", "offsets"), rows))
-    whole = tuple(one["batch"] for one in found["batches"] if not one["obstacles"] and not one["drained"])
-    print(f"can go back to: {described(whole)}")
+    print(table(("batch", *times, "watermark (UTC)", "keys", "state", "whole", "offsets"), rows))
+    print(f"can go back to: {described(tuple(one['batch'] for one in found['batches'] if one['whole'] == 'yes'))}")
+    not_whole = [one for one in found["batches"] if one["whole"] == "no"]
+    if not_whole:
+        print(f"not whole: batch {not_whole[-1]['batch']}: {not_whole[-1]['obstacles'][0]}")
+    unknown = [one for one in found["batches"] if one["whole"] == _NOT_UNDERSTOOD]
+    if unknown:
+        batches = described(tuple(one["batch"] for one in unknown))
+        print(f"batch {batches}: {unknown[-1]['obstacles'][0]}; it may be good")
     if found["pinned"]:
         print(f"pinned, for --into: {described(tuple(found['pinned']))}")
     if found["application"]:
@@ -110,7 +127,9 @@ def _show(found: dict[str, Any]) -> None:
         print(fault)
 
 
-def _time(at_ms: int) -> str:
+def _time(at_ms: int | None) -> str | None:
+    if not at_ms:
+        return None
     return datetime.fromtimestamp(at_ms / 1000, timezone.utc).isoformat(sep=" ", timespec="milliseconds")[:23]
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import mooring
 from mooring.cli import (
+    apps,
     conf,
     demo,
+    doctor,
     drain,
     drain_checkpoint,
     export,
@@ -29,22 +32,32 @@ from mooring.cli import (
 from mooring.cli.exits import BadUsage, Exit, exit_of
 from mooring.errors import MooringError, nearest
 
+_OPTIONS_OF_ALL = ("help", "version")
+_MOST_LINES = 3
+_NUMBER_OF_ERROR = re.compile(r"\[Errno \d+\] ")
 INTERRUPTED = 130
 """What shells report of a command that Ctrl-C ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit code: 0 done, 1 failed, 2 bad usage, 3 store out of reach, 4 timed out."""
+    """Run one command. Returns the exit code: 0 done, 1 failed, 2 bad usage, 3 store out of reach, 4 timed out.
+
+    It is 5 where a checkpoint is not understood.
+    """
     try:
         parsed = parse(sys.argv[1:] if arguments is None else arguments)
         parsed.run(parsed)
         sys.stdout.flush()
     except MooringError as error:
-        print(f"mooring: {error}", file=sys.stderr)
+        _say(str(error))
         return exit_of(error)
     except BrokenPipeError:  # the reader had enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.DONE
+    except OSError as error:  # what no command has words of its own for
+        what = f"{error.filename}: " if error.filename else ""
+        _say(f"{what}{error.strerror or error}")
+        return Exit.FAILED
     except KeyboardInterrupt:
         print("mooring: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -65,6 +78,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         expected = f"expected one of {', '.join(options)}{nearest(unknown[0], options)}"
         raise BadUsage(f"{parsed.command}: unknown argument {unknown[0]}; {expected}")
     return parsed
+
+
+def _say(fault: str) -> None:
+    """Three lines at most: an error of Spark's has the stack of its JVM behind it."""
+    lines = [_NUMBER_OF_ERROR.sub("", line.rstrip()) for line in fault.splitlines() if line.strip()]
+    print("mooring: " + "\n".join(lines[:_MOST_LINES]), file=sys.stderr)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -104,9 +123,29 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one.set_defaults(run=status.run)
 
     one = commands.add_parser(
-        "plan", help="what would move if hosts came or went, or processors moved; changes nothing", allow_abbrev=False
+        "doctor", help="whether this machine has what Mooring needs, and what to do where not", allow_abbrev=False
     )
     _add_metadata(one)
+    _add_local_store(one)
+    one.set_defaults(run=doctor.run)
+
+    one = commands.add_parser(
+        "apps", help="the applications whose records lie at a place, and whether they run", allow_abbrev=False
+    )
+    one.add_argument(
+        "place",
+        metavar="PLACE",
+        nargs="?",
+        help="as --metadata of the other commands, or a directory above it, or a checkpoint (without it: the variable"
+        " MOORING_METADATA)",
+    )
+    _add_metadata_conf(one)
+    one.set_defaults(run=apps.run)
+
+    one = commands.add_parser(
+        "plan", help="what would move if hosts came or went, or processors moved; changes nothing", allow_abbrev=False
+    )
+    _add_metadata(one, has_own_checkpoint=True)
     one.add_argument(
         "--add-host", metavar="HOST", action="append", default=[], help="a host that comes; may be repeated"
     )
@@ -166,7 +205,7 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one = commands.add_parser(
         "drain", help="stop the intake of queries, let out what they hold, and end them", allow_abbrev=False
     )
-    _add_metadata(one)
+    _add_metadata(one, has_own_checkpoint=True)
     one.add_argument("--query", metavar="NAME", help="the name or the id of the one that is meant (default: all)")
     one.add_argument(
         "--checkpoint",
@@ -212,11 +251,7 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
 
     one = commands.add_parser("gc", help="remove local state that no checkpoint owns any more", allow_abbrev=False)
     one.add_argument("--dry-run", action="store_true", help="only say what would be removed")
-    one.add_argument(
-        "--local-store",
-        metavar="DIR",
-        help=f"the local store of this host; else the variable {gc.LOCAL_STORE_VARIABLE}, else the default directory",
-    )
+    _add_local_store(one)
     one.set_defaults(run=gc.run)
 
     one = commands.add_parser("states", help="what may become of a request, as a table", allow_abbrev=False)
@@ -247,6 +282,12 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
         "--into",
         metavar="NEW_CHECKPOINT",
         help="make a checkpoint there, for a second run of the query, and leave this one as it is",
+    )
+    one.add_argument(
+        "--new-file-sink",
+        metavar="DIRECTORY",
+        help="for a query with a file sink: make the log there that Spark wants of a sink which begins with a later"
+        " batch; the query then writes into this directory",
     )
     one.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
     one.add_argument(
@@ -291,6 +332,8 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
         "pin",
         "restore",
         "verify",
+        "doctor",
+        "apps",
         "status",
         "plan",
         "place-container",
@@ -309,6 +352,14 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     return parser, commands.choices
 
 
+def _add_local_store(one: argparse.ArgumentParser) -> None:
+    one.add_argument(
+        "--local-store",
+        metavar="DIR",
+        help=f"the local store of this host; else the variable {gc.LOCAL_STORE_VARIABLE}, else the default directory",
+    )
+
+
 def _add_catalog_table(one: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--catalog-table",
@@ -317,7 +368,14 @@ def _add_catalog_table(one: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_metadata(parser: argparse.ArgumentParser) -> None:
+def _add_metadata(parser: argparse.ArgumentParser, has_own_checkpoint: bool = False) -> None:
+    if not has_own_checkpoint:
+        parser.add_argument(
+            "--checkpoint",
+            dest="of_checkpoint",
+            metavar="DIRECTORY",
+            help="in place of --metadata: the checkpoint of a query; the records are looked for in _mooring beside it",
+        )
     parser.add_argument(
         "--metadata",
         metavar="PLACE",
@@ -326,6 +384,10 @@ def _add_metadata(parser: argparse.ArgumentParser) -> None:
         " checkpoint"
         " (without the option: the variable MOORING_METADATA)",
     )
+    _add_metadata_conf(parser)
+
+
+def _add_metadata_conf(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metadata-conf",
         metavar="FILE",
@@ -362,7 +424,8 @@ def _add_waiting(parser: argparse.ArgumentParser, timeout: str) -> None:
 def _refuse_unknown_command(arguments: Sequence[str], commands: list[str]) -> None:
     word = next((argument for argument in arguments if not argument.startswith("-")), commands[0])
     if word not in commands:
-        raise BadUsage(f"there is no command {word!r}; expected one of {', '.join(commands)}{nearest(word, commands)}")
+        near = f"; nearest: --{word}" if word in _OPTIONS_OF_ALL else nearest(word, commands)
+        raise BadUsage(f"there is no command {word!r}; expected one of {', '.join(commands)}{near}")
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ def run(arguments: argparse.Namespace) -> None:
     progress = ProgressLine(time.monotonic)
     with Proofs() as proofs:
         survey = Survey(checkpoint, proofs.lineage)
-        if arguments.batch not in survey.commits:
-            kept = described(tuple(survey.commits))
+        if arguments.batch not in survey.committed:
+            kept = described(survey.committed)
             raise BadUsage(f"--batch {arguments.batch}: expected a committed batch that is kept: {kept}")
         plan = plan_branch(survey, arguments.batch)
         place = pins.place_of(checkpoint, arguments.batch)

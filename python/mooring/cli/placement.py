@@ -11,11 +11,11 @@ from uuid import UUID
 from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.records import Records
-from mooring.cli.status import STALE_AFTER_SECONDS
 from mooring.client import MooringClient
+from mooring.client.liveness import Life, Liveness, liveness_of
 from mooring.errors import InvalidMessageError
 from mooring.placement import ContainerPlacementResponseMessage, StandbyAction, StatusCode
-from mooring.settings.notation import format_duration, parse_duration_ms
+from mooring.settings.notation import format_duration, parse_typed_duration_ms
 
 
 def run_control_standby(arguments: argparse.Namespace) -> None:
@@ -58,9 +58,10 @@ def run_open_host(arguments: argparse.Namespace) -> None:
 def _ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient, str], UUID]) -> None:
     """Write a request for a deployment, and show how far it is; `what` is it in words."""
     timeout_ms = duration_ms("--timeout", arguments.timeout, "60s")
-    records = Records(arguments.metadata, arguments.metadata_conf)
+    records = Records.named_by(arguments)
     status = records.status()
     deployment = arguments.deployment_id or application_of(records, status)
+    refuse_ended(status, arguments.deployment_id)
     client = records.client()
     try:
         uuid = write(client, deployment)
@@ -80,8 +81,10 @@ def _ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClien
             progress.say(f"{news.status_code.value}: {news.response_message}")
 
     def show_how_far() -> None:
-        """By the status, which the agent writes once a second."""
-        how_far = "" if arguments.json else _how_far(records.status_if_any(), uuid)
+        """By the status, which the agent writes once a second. CommandFailed when it says that nobody will answer."""
+        now = records.status_if_any()
+        refuse_ended(now, arguments.deployment_id)
+        how_far = "" if arguments.json else _how_far(now, uuid)
         if how_far:
             progress.show(how_far)
 
@@ -89,13 +92,13 @@ def _ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClien
         answer = client.wait(uuid, timeout_ms / 1000, heard, show_how_far)
     if arguments.json and answer is not None:
         print_json(answer.as_json())
-    _refuse_unless_done(uuid, answer, deployment, f"{format_duration(timeout_ms)}{_age(status)}")
+    _refuse_unless_done(uuid, answer, deployment, f"{format_duration(timeout_ms)}{_silence(records.status_if_any())}")
 
 
 def run_container_status(arguments: argparse.Namespace) -> None:
     """Show how far a request is. CommandFailed when it is not there, or about another processor."""
     uuid = _uuid(arguments.uuid)
-    records = Records(arguments.metadata, arguments.metadata_conf)
+    records = Records.named_by(arguments)
     status = records.status()
     answer = records.client().container_status(uuid)
     if answer is None:
@@ -110,6 +113,8 @@ def run_container_status(arguments: argparse.Namespace) -> None:
     else:
         how_far = "" if answer.status_code.is_final else _how_far(status, uuid)
         print(f"{answer.status_code.value}: {how_far or answer.response_message}")
+        if not answer.status_code.is_final and is_given_up(status):
+            print(f"nobody acts on it any more: {application_of(records, status)} {_liveness(status).in_words}")
 
 
 def _how_far(status: Mapping[str, Any], uuid: UUID) -> str:
@@ -137,19 +142,49 @@ def application_of(records: Records, status: dict[str, Any]) -> str:
     return application
 
 
-def _age(status: dict[str, Any]) -> str:
+def refuse_ended(status: Mapping[str, Any], asked: str | None) -> None:
+    """CommandFailed where nobody would act on a request: the application has ended, or was silent for too long.
+
+    `asked` is the application that was named: one that the status is not of may be about to start, and one that is
+    silent may be asked all the same.
+    """
+    application, liveness = status.get("application"), _liveness(status)
+    if asked not in (None, application) or not liveness.is_given_up:
+        return
+    if liveness.life is Life.ENDED:
+        raise CommandFailed(f"{application} {liveness.in_words}: nobody would act on this")
+    if asked is None:
+        raise CommandFailed(
+            f"{application} is {liveness.in_words}: nobody would act on this; if it runs all the same, say"
+            f" --deployment-id {application}"
+        )
+
+
+def is_given_up(status: Mapping[str, Any]) -> bool:
+    """Whether nobody acts on requests any more, as far as the status tells."""
+    return _liveness(status).is_given_up
+
+
+def _liveness(status: Mapping[str, Any]) -> Liveness:
+    return liveness_of(status, time.time_ns() // 1_000_000)
+
+
+def _silence(status: Mapping[str, Any]) -> str:
     """A hint when nobody has written the status for long."""
-    at_ms = status.get("at")
-    is_old = isinstance(at_ms, (int, float)) and time.time() - at_ms / 1000 > STALE_AFTER_SECONDS
-    return " (its status is old: the application may have ended)" if is_old else ""
+    liveness = _liveness(status)
+    return "" if liveness.life is Life.ALIVE else f" ({liveness.in_words})"
 
 
-def duration_ms(option: str, text: str, nearest: str) -> int:
-    """A duration given to an option, in milliseconds. BadUsage when it is none."""
+def duration_ms(option: str, text: str, usual: str) -> int:
+    """A duration given to an option, in milliseconds. BadUsage when it is none, or names no unit."""
     try:
-        return parse_duration_ms(text)
+        return parse_typed_duration_ms(text)
     except ValueError:
-        raise BadUsage(f"{option} {text}: expected a duration such as {nearest}; nearest: {nearest}") from None
+        bare = text.strip()
+        near = f"{int(bare)}s" if bare.isascii() and bare.isdigit() else usual
+        raise BadUsage(
+            f"{option} {text}: expected a duration with its unit, such as {usual}; nearest: {near}"
+        ) from None
 
 
 def _uuid(text: str) -> UUID:

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from mooring.checkpoint import query_id, state_table
-from mooring.checkpoint.catalogue_table import newest_bytes
-from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_directory
+from mooring.checkpoint.catalogue_table import newest_bytes, own_table
+from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_directory, local_path
 from mooring.cli.exits import BadUsage
 from mooring.cli.output import counted, print_json, size, table
-from mooring.cli.records import Records
+from mooring.cli.records import METADATA_VARIABLE, Place, Records
 from mooring.client.forecast import Forecast, as_json, forecast, hosts_of, queries_of
 from mooring.model import JobModel, natural_order
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Plan, and show what would move."""
-    records = Records(arguments.metadata, arguments.metadata_conf)
+    is_named = arguments.metadata or arguments.metadata_conf or os.environ.get(METADATA_VARIABLE)
+    by_checkpoint = None if is_named or not arguments.checkpoint else _directory_in(arguments.checkpoint[0])
+    records = Records(Place.of("--metadata", arguments.metadata, arguments.metadata_conf, by_checkpoint))
     before, locality, status = records.job_model(), records.task_locality(), records.status_if_any()
     if arguments.catalog_table and not arguments.checkpoint:
         raise BadUsage("--catalog-table: expected --checkpoint too, of the queries whose tasks are meant")
-    sizes = _sizes_listed(before, status, arguments.checkpoint, arguments.catalog_table)
+    listed = arguments.checkpoint
+    if by_checkpoint and not arguments.catalog_table:  # it names the records, and may have no catalogue
+        listed = [one for one in listed if own_table(local_path("--checkpoint", _directory_in(one), INSTEAD))]
+    sizes = _sizes_listed(before, status, listed, arguments.catalog_table)
     outlook = forecast(before, locality, status, arguments.add_host, arguments.remove_host, arguments.move, sizes)
     if arguments.json:
         print_json(as_json(outlook))
@@ -47,6 +53,12 @@ def _sizes_listed(
             known = [task for task in tasks_of[query] if task.changelog_partition in sizes]
             found |= {task.task_name: sizes[task.changelog_partition] for task in known}
     return found
+
+
+def _directory_in(text: str) -> str:
+    """The directory of `[QUERY=]CHECKPOINT`, which may have a = in its own name."""
+    query, equals, rest = text.partition("=")
+    return rest if equals and "/" not in query else text
 
 
 def _query_and_directory(text: str, queries: Collection[str], status: Mapping[str, Any]) -> tuple[str, Path]:

@@ -2,45 +2,101 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from mooring.agent.open_records import open_records
 from mooring.agent.records import STATUS
 from mooring.cli.conf_file import read_conf_file
 from mooring.cli.exits import BadUsage, CommandFailed
+from mooring.cli.local_paths import Kind, folders_in, holds_later_records, kind_of, why_closed, why_missing
+from mooring.cli.store_of_checkpoint import store_of
 from mooring.client import MooringClient
 from mooring.client.client import parsed_status
 from mooring.client.forecast import newest_with_tasks
-from mooring.errors import InvalidJobModelError, MetadataStoreError, RecordError, nearest
+from mooring.errors import InvalidJobModelError, MetadataStoreError, MetadataStoreUnavailable, RecordError
 from mooring.model import JobModel
 from mooring.settings import Settings
 
-METADATA_VARIABLE = "MOORING_METADATA"
-_EXPECTED = (
+METADATA_VARIABLE: Final = "MOORING_METADATA"
+_EXPECTED: Final = (
     "expected the directory where the agent keeps its records: spark.mooring.metadata, else "
     "<spark.sql.streaming.checkpointLocation>/_mooring, else _mooring/<application name> beside the query's checkpoint"
 )
 
 
-class Records:
-    """What is in one metadata store. MetadataStoreUnavailable when it cannot be reached."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a store is: its text, what has named it, for messages, and the options that go with it."""
 
-    def __init__(self, place: str | None, conf_file: str | None = None) -> None:
-        """`place` is what `--metadata` says, `conf_file` what `--metadata-conf` says, both before MOORING_METADATA.
+    text: str
+    named: str
+    options: Mapping[str, str]
+
+    @classmethod
+    def of(cls, option: str, given: str | None, conf_file: str | None, checkpoint: str | None = None) -> Place:
+        """What an option says, else what lies beside a checkpoint, else what `--metadata-conf` or the variable says.
 
         BadUsage when none of them names a store.
         """
         settings = read_conf_file(Path(conf_file)) if conf_file else Settings.from_conf({})
-        self.place = place or settings.metadata or os.environ.get(METADATA_VARIABLE, "")
-        if not self.place:
-            raise BadUsage(f"no metadata store is named: give --metadata or set {METADATA_VARIABLE}; {_EXPECTED}")
+        if given and checkpoint:
+            raise BadUsage(f"{option} and --checkpoint: expected one of them, as both name the records")
+        options = settings.metadata_options
+        if given:
+            return cls(given, option, options)
+        if checkpoint:
+            return cls(store_of("--checkpoint", checkpoint), f"--checkpoint {checkpoint}", options)
+        if settings.metadata:
+            return cls(settings.metadata, "--metadata-conf", options)
+        found = os.environ.get(METADATA_VARIABLE, "")
+        if not found:
+            raise BadUsage(
+                f"no metadata store is named: give {option} or set {METADATA_VARIABLE}; {_EXPECTED}"
+                f"{'' if option == 'PLACE' else '; or name the checkpoint of a query with --checkpoint'}"
+            )
+        return cls(found, METADATA_VARIABLE, options)
+
+    @property
+    def directory(self) -> Path | None:
+        """The directory of a store that is one; None for ZooKeeper, Kafka and the like."""
+        if "://" in self.text and not self.text.startswith("file:"):
+            return None
+        return Path(self.text.removeprefix("file://").removeprefix("file:")).expanduser().absolute()
+
+    def refuse_unreadable(self) -> None:
+        """MetadataStoreUnavailable where a directory is expected, and there is a file, or this user may not read it."""
+        kind = None if self.directory is None else kind_of(self.directory)
+        if kind is Kind.FILE:
+            raise MetadataStoreUnavailable(f"{self.named} {self.text}: {kind.value}; {_EXPECTED}")
+        if kind is Kind.CLOSED and self.directory is not None:
+            raise MetadataStoreUnavailable(f"{self.named} {self.text}: {why_closed(self.directory)}")
+
+
+class Records:
+    """What is in one metadata store. MetadataStoreUnavailable when it cannot be reached."""
+
+    def __init__(self, place: Place | str) -> None:
+        """A text is a place without options. BadUsage when it names no store that a client reaches."""
+        place = place if isinstance(place, Place) else Place(place, "--metadata", {})
+        self.place = place.text
+        self._directory = place.directory
         self._damage: list[str] = []
         try:
-            self._records = open_records(self.place, settings.metadata_options, self._damage.append)
+            self._records = open_records(place.text, place.options, self._damage.append)
         except MetadataStoreError as error:
-            raise BadUsage(f"--metadata {self.place}: {error}") from error
+            raise BadUsage(f"{place.named} {error}") from error
+        place.refuse_unreadable()
+
+    @classmethod
+    def named_by(cls, arguments: argparse.Namespace) -> Records:
+        """Those that the options of a command name."""
+        checkpoint = getattr(arguments, "of_checkpoint", None)
+        return cls(Place.of("--metadata", arguments.metadata, arguments.metadata_conf, checkpoint))
 
     def status(self) -> dict[str, Any]:
         """The status as the agent wrote it. CommandFailed when there is none, or when it is damaged."""
@@ -77,38 +133,41 @@ class Records:
         """For requests to the application. CommandFailed when there is none yet."""
         store = self._records.store()
         if store is None:
-            raise CommandFailed(f"there is no application in {self.place}: {self._why_nothing_is_there()}")
+            raise CommandFailed(f"there is no application in {self.place}: {why_nothing_is_there(self._directory)}")
         return MooringClient(store, records=self._records)
 
     def _whole(self, what: str, record: bytes | None) -> bytes:
         if record is not None:
             return record
-        if self._damage:
+        if self._damage and self._is_store():
             raise CommandFailed(f"the {what} in {self.place} is damaged: {'; '.join(self._damage)}")
-        raise CommandFailed(f"there is no {what} in {self.place}: {self._why_nothing_is_there()}")
+        raise CommandFailed(f"there is no {what} in {self.place}: {why_nothing_is_there(self._directory)}")
 
-    def _why_nothing_is_there(self) -> str:
-        """What a user most likely meant: a folder below or beside the one that was named."""
-        if "://" in self.place and not self.place.startswith("file:"):
-            return "has an application whose spark.mooring.metadata says the same run a stateful query?"
-        directory = Path(self.place.removeprefix("file://").removeprefix("file:"))
-        if not directory.is_dir():
-            siblings = [str(directory.parent / name) for name in _folders(directory.parent)]
-            return f"there is no such directory; {_EXPECTED}{nearest(str(directory), siblings)}"
-        below = [path for path in _likely_below(directory) if any(path.glob("k-*.v1"))]
-        if below:
-            return f"did you mean {' or '.join(map(str, below))}"
-        return f"has an application with Mooring run a stateful query? {_EXPECTED}"
+    def _is_store(self) -> bool:
+        """Whether what can not be read there is a damaged record, and not just another file."""
+        at = self._directory
+        return at is None or (kind_of(at) is Kind.RECORDS and not holds_later_records(at))
 
 
-def _likely_below(directory: Path) -> list[Path]:
-    candidates = [directory / "_mooring", *(directory / name for name in _folders(directory))]
-    candidates += [directory / "_mooring" / name for name in _folders(directory / "_mooring")]
-    return list(dict.fromkeys(path for path in candidates if path.is_dir()))
+def why_nothing_is_there(directory: Path | None) -> str:
+    """What a user most likely meant who named a place without records: a folder below or beside it."""
+    if directory is None:
+        return "has an application whose spark.mooring.metadata says the same run a stateful query?"
+    kind = kind_of(directory)
+    if kind is Kind.MISSING:
+        return f"{why_missing(directory)}; {_EXPECTED}"
+    if kind is Kind.CHECKPOINT:
+        return f"{kind.value}: say --checkpoint {directory}, or name the records; {_EXPECTED}"
+    if holds_later_records(directory):
+        return "a later Mooring wrote what is there, in a format that this one does not read: use its own command"
+    below = [path for path in likely_below(directory) if kind_of(path) is Kind.RECORDS]
+    if below:
+        return f"did you mean {' or '.join(map(str, below))}"
+    empty = f"{kind.value}; " if kind is Kind.EMPTY else ""
+    return f"{empty}has an application with Mooring run a stateful query? {_EXPECTED}"
 
 
-def _folders(directory: Path) -> list[str]:
-    try:
-        return sorted(path.name for path in directory.iterdir() if path.is_dir())
-    except OSError:
-        return []
+def likely_below(directory: Path) -> list[Path]:
+    """Where records may lie when a directory above them was named."""
+    candidates = [directory / "_mooring", *folders_in(directory), *folders_in(directory / "_mooring")]
+    return list(dict.fromkeys(path for path in candidates if kind_of(path) is not Kind.MISSING))

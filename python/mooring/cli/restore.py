@@ -18,6 +18,7 @@ from mooring.checkpoint import (
     plan_branch,
     plan_rollback,
     rollback,
+    sink_log,
     under_way,
 )
 from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory, local_path
@@ -29,12 +30,17 @@ def run(arguments: argparse.Namespace) -> None:
     """Go back, or say what that would be with --dry-run.
 
     BadUsage when the directory is no checkpoint; CommandFailed when an application works on it (but for `--into`, which
-    only reads it) and when no batch is whole; CheckpointError when the batch can not be gone back to.
+    only reads it) and when no batch is whole; CheckpointError when the batch can not be gone back to, and
+    CheckpointNotUnderstood when a batch that would be undone can not be judged: it may be good.
     """
     checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
     into = None if arguments.into is None else local_path("--into", arguments.into, INSTEAD)
+    named = arguments.new_file_sink
+    sink = None if named is None else local_path("--new-file-sink", named, INSTEAD)
     if into is not None and (into == checkpoint or checkpoint in into.parents):
         raise BadUsage(f"--into {arguments.into}: expected a place outside of the checkpoint {checkpoint}")
+    if sink is not None:
+        sink_log.refuse_taken(sink)
     if into is None and not arguments.dry_run:
         refuse_running(checkpoint)
     progress = ProgressLine(time.monotonic)
@@ -42,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
         survey = Survey(checkpoint, proofs.lineage)
         if (
             into is not None
-            and arguments.to_batch not in survey.commits
+            and arguments.to_batch not in survey.committed
             and arguments.to_batch in pins.pinned(checkpoint)
         ):
             survey = Survey(pins.place_of(checkpoint, arguments.to_batch), proofs.lineage)
@@ -52,6 +58,10 @@ def run(arguments: argparse.Namespace) -> None:
             done = _back(arguments, survey, to_batch, progress)
         else:
             done = _branched(arguments, survey, to_batch, into, progress)
+    if sink is not None and not arguments.dry_run:
+        sink_log.begin(sink, to_batch)  # last: a call that was cut off before can be repeated
+        if not arguments.json:
+            progress.say(f"{sink} is a directory for a file sink that begins with batch {to_batch + 1}")
     if arguments.json:
         print_json(done)
 
@@ -76,7 +86,8 @@ def _back(arguments: argparse.Namespace, survey: Survey, to_batch: int, progress
         if plan.batches and not arguments.dry_run:
             progress.say(
                 f"sinks that remember batches, such as Delta tables and files, take those up to {plan.batches[0]} for"
-                " written when they come again: see docs/checkpoints.md"
+                " written when they come again; a file sink can write into a directory that --new-file-sink makes:"
+                " see docs/checkpoints.md"
             )
     return {
         "checkpoint": str(survey.checkpoint),
@@ -100,7 +111,10 @@ def _branched(
     if not arguments.json:
         would = "would be" if arguments.dry_run else "is"
         progress.say(f"{into} {would} a checkpoint as of batch {to_batch}: {len(plan.files)} files, {size(plan.bytes)}")
-        progress.say("a sink of files that has later batches leaves them out: give it another directory")
+        if arguments.new_file_sink is None:
+            progress.say(
+                "a file sink that has later batches leaves them out: --new-file-sink makes a directory for the new run"
+            )
     return {
         "checkpoint": str(into),
         "to-batch": to_batch,
@@ -140,8 +154,8 @@ def _newest_whole(survey: Survey, proofs: Proofs) -> int:
 
 
 def _refuse_no_batch(survey: Survey, to_batch: int) -> None:
-    if to_batch not in survey.commits:
+    if to_batch not in survey.committed:
         pinned = pins.pinned(survey.checkpoint)
         of_pins = f", or with --into one that is pinned: {described(pinned)}" if pinned else ""
-        kept = described(tuple(survey.commits))
+        kept = described(survey.committed)
         raise BadUsage(f"--to-batch {to_batch}: expected a committed batch that is kept: {kept}{of_pins}")

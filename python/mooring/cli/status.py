@@ -9,19 +9,19 @@ from typing import Any
 from mooring.cli.exits import CommandFailed
 from mooring.cli.output import counted, print_json, size, table
 from mooring.cli.records import Records
-
-STALE_AFTER_SECONDS = 30.0
+from mooring.client.liveness import Life, Liveness, liveness_of
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Show the status record. CommandFailed when there is none or it is damaged."""
-    records = Records(arguments.metadata, arguments.metadata_conf)
+    records = Records.named_by(arguments)
     status = records.status()
+    now = time.time()
     if arguments.json:
-        print_json(status)
+        print_json({**status, "life": liveness_of(status, int(now * 1000)).life.value})
         return
     try:
-        print(as_text(status, time.time()))
+        print(as_text(status, now))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CommandFailed(
             f"the status in {records.place} is damaged: {error!r} is missing or of a wrong form"
@@ -30,11 +30,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 def as_text(status: dict[str, Any], now: float) -> str:
     """The status for people; `now` in seconds since the epoch."""
+    liveness = liveness_of(status, int(now * 1000))
     parts = [
-        _heading(status, now),
+        _heading(status, liveness),
         _hosts(status),
         _drained(status),
-        _queries(status),
+        _queries(status, liveness.life),
         _ends(status),
         _restores(status),
         _tasks(status),
@@ -46,7 +47,7 @@ def as_text(status: dict[str, Any], now: float) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _heading(status: dict[str, Any], now: float) -> str:
+def _heading(status: dict[str, Any], liveness: Liveness) -> str:
     standbys = _in_mode(status, "Standby")
     sizes = (
         counted(len(status["hosts"]), "host"),
@@ -55,14 +56,13 @@ def _heading(status: dict[str, Any], now: float) -> str:
         counted(len(_in_mode(status, "Active")), "task"),
         *([counted(len(standbys), "standby")] if standbys else []),
     )
-    lines = [
-        f"{status['application']}: placement version {status['version']}, {', '.join(sizes)}; leader {status['leader']}"
-    ]
+    name = f" ({status['name']})" if status.get("name") else ""
+    placement = f"placement version {status['version']}, {', '.join(sizes)}; leader {status['leader']}"
+    lines = [f"{status['application']}{name}: {placement}"]
     if "barrier" in status:
         lines.append(_version(status))
-    if "at" in status:
-        age = max(0.0, now - status["at"] / 1000)
-        lines.append(f"as of {_ago(age)}{'' if age < STALE_AFTER_SECONDS else ': the application may have ended'}")
+    if liveness.heard_ms is not None or liveness.ended_ms is not None:
+        lines.append(liveness.in_words)
     return "\n".join(lines)
 
 
@@ -92,6 +92,7 @@ def _hosts(status: dict[str, Any]) -> str:
             processor["state"]
             + (", spare" if processor.get("spare") else "")
             + (", standby stopped" if processor.get("standby-stopped") else "")
+            + (f", tasks lent: {processor['lent-because']}" if processor.get("lent-because") else "")
             + "".join(f", standby {id} at {place}" for id, place in processor.get("standbys-wanted-at", {}).items()),
             len(processor["tasks"]),
             len(processor["standby-tasks"]),
@@ -129,8 +130,13 @@ def _requests(status: dict[str, Any]) -> str:
     return table(("request", "processor", "destination", "status", "message"), rows) if rows else ""
 
 
-def _queries(status: dict[str, Any]) -> str:
-    rows = [(query["name"], query["state"], query["batch"], query["checkpoint"]) for query in status["queries"]]
+def _queries(status: dict[str, Any], life: Life) -> str:
+    """Those that run, and those that have ended; of an application that is silent it is not known what they do."""
+    rows = [
+        (query["name"], "not known" if life is Life.SILENT else query["state"], query["batch"], query["checkpoint"])
+        for query in status["queries"]
+    ]
+    rows += [(one["name"], one["state"], one["batch"], one["checkpoint"]) for one in status.get("ended-queries", [])]
     return table(("query", "state", "batch", "checkpoint"), rows) if rows else "no stateful query runs"
 
 
@@ -194,10 +200,3 @@ def _shortages(status: dict[str, Any]) -> str:
 
 def _counters(counters: dict[str, Any]) -> str:
     return ", ".join(f"{name} {size(count) if 'bytes' in name else count}" for name, count in counters.items())
-
-
-def _ago(seconds: float) -> str:
-    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit} ago"
-    return f"{seconds:.0f} s ago"

@@ -10,12 +10,14 @@ from mooring.checkpoint import Proofs, Survey, Verification
 from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory
 from mooring.cli.exits import CommandFailed
 from mooring.cli.output import ProgressLine, counted, print_json
+from mooring.errors import CheckpointNotUnderstood
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read every file of the newest version, or of all versions that are left.
 
-    BadUsage when the directory is no checkpoint; CommandFailed when something is wrong.
+    BadUsage when the directory is no checkpoint; CommandFailed when something is wrong; CheckpointNotUnderstood when
+    nothing is, as far as this version can judge.
     """
     checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
     progress = ProgressLine(time.monotonic)
@@ -28,12 +30,14 @@ def run(arguments: argparse.Namespace) -> None:
     with Proofs() as proofs:
         survey = Survey(checkpoint, proofs.lineage)
         verification = Verification(survey, proofs.fault_of, step)
-        newest = max(survey.commits, default=None)
-        wanted = list(survey.commits) if arguments.all else [] if newest is None else [newest]
-        faults = {batch: verification.faults_after(batch) for batch in wanted}
-        logs = verification.log_faults()
+        newest = max(survey.committed, default=None)
+        wanted = list(survey.committed) if arguments.all else [] if newest is None else [newest]
+        judged = {batch: verification.judged(batch) for batch in wanted}
+        faults = {batch: one.faults for batch, one in judged.items()}
+        unknown = {batch: one.unknown for batch, one in judged.items() if one.unknown}
+        logs, logs_unknown = verification.log_faults(), verification.logs_not_understood()
         is_good = not logs and not any(faults.values())
-        whole = newest if is_good else verification.newest_whole()
+        whole = newest if is_good and not unknown else _newest_whole(verification)
         read = verification.files_read()
     if arguments.json:
         print_json(
@@ -42,7 +46,9 @@ def run(arguments: argparse.Namespace) -> None:
                 "newest-batch": newest,
                 "faults": {str(batch): list(found) for batch, found in faults.items() if found},
                 "log-faults": list(logs),
-                "newest-whole-batch": whole,
+                "not-understood": {str(batch): list(found) for batch, found in unknown.items()},
+                "logs-not-understood": list(logs_unknown),
+                "newest-whole-batch": None if isinstance(whole, CheckpointNotUnderstood) else whole,
                 "files-read": read,
             }
         )
@@ -52,14 +58,30 @@ def run(arguments: argparse.Namespace) -> None:
         for batch, found in faults.items():
             for fault in found:
                 progress.say(f"batch {batch}: {fault}")
+        for batch, found in unknown.items():
+            for what in found:
+                progress.say(f"batch {batch}: {CheckpointNotUnderstood(what)}")
         if is_good:
-            kept = counted(len(wanted), "batch", "batches")
+            kept = counted(len([one for one in judged.values() if one.verdict == "yes"]), "batch", "batches")
             progress.say(f"{checkpoint}: {kept} whole, {counted(read, 'file')} read")
     if not is_good:
         raise CommandFailed(f"{checkpoint} is damaged; {_cost(newest, whole, faults.get(newest or 0, ()))}")
+    if unknown or logs_unknown:
+        what = f"batch {max(unknown)}: {unknown[max(unknown)][0]}" if unknown else logs_unknown[0]
+        raise CheckpointNotUnderstood(f"{checkpoint}, {what}; no damage was found, and nothing need be undone for this")
 
 
-def _cost(newest: int | None, whole: int | None, faults: tuple[str, ...]) -> str:
+def _newest_whole(verification: Verification) -> int | CheckpointNotUnderstood | None:
+    """Where nobody can tell, why."""
+    try:
+        return verification.newest_whole()
+    except CheckpointNotUnderstood as unknown:
+        return unknown
+
+
+def _cost(newest: int | None, whole: int | CheckpointNotUnderstood | None, faults: tuple[str, ...]) -> str:
+    if isinstance(whole, CheckpointNotUnderstood):
+        return f"how far back the newest whole batch is can not be told: {whole}"
     if whole is None:
         return "no batch is left whose state is whole"
     if whole == newest:

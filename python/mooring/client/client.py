@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 from mooring.agent.open_records import open_records
 from mooring.agent.records import ReadRecords, Records
 from mooring.client.forecast import as_json, forecast, newest_with_tasks
+from mooring.client.liveness import liveness_of
 from mooring.drain import DrainNotification, StopMode, read_drain_notifications, write_drain_notification
 from mooring.errors import InvalidJobModelError, RecordError
 from mooring.metadata import MetadataStore
@@ -126,12 +127,14 @@ class MooringClient:
     def status(self) -> dict[str, Any]:
         """Where everything is and how it stands, as the agent last wrote it: what `mooring status --json` shows.
 
+        `life` is added to it: whether the application is `alive`, `ended`, or `silent` for longer than one that runs.
         RecordError when no agent has written any yet, and when it is damaged.
         """
         text = self._records.status()
         if text is None:
             raise RecordError(f"there is no status in the metadata store: {_NOTHING_YET}")
-        return parsed_status(text, "the metadata store")
+        status = parsed_status(text, "the metadata store")
+        return {**status, "life": liveness_of(status, int(self._now() * 1000)).life.value}
 
     def plan(
         self,
@@ -209,7 +212,7 @@ class MooringClient:
     ) -> ContainerPlacementResponseMessage | None:
         """The status of a request once it is final or gone, or as it is when the time is over.
 
-        `heard` is told of each change; `meanwhile` is called once a second while it is under way.
+        `heard` is told of each change; `meanwhile` is called once a second. What either raises ends the waiting.
         """
         deadline = time.monotonic() + timeout_seconds
         next_at, last = 0.0, None
@@ -221,7 +224,7 @@ class MooringClient:
             left = deadline - time.monotonic()
             if status is None or status.status_code.is_final or left <= 0:
                 return status
-            if status.status_code is StatusCode.IN_PROGRESS and time.monotonic() >= next_at:
+            if time.monotonic() >= next_at:
                 meanwhile()
                 next_at = time.monotonic() + 1
             time.sleep(min(_LOOK_EVERY_SECONDS, left))

@@ -18,6 +18,7 @@ MAX_RECORD_BYTES = MAX_VALUE_BYTES + 1024 * 1024
 """More than any record has; longer files are not read."""
 
 _FIRST_LINE = re.compile(rb"mooring-metadata/1 ([0-9]{1,9}) ([0-9]{1,9}) ([0-9a-f]{64})\n")
+_OTHER_FORM = re.compile(rb"mooring-metadata/([0-9]{1,9}) ")
 _LONGEST_FIRST_LINE = 128
 
 
@@ -43,6 +44,9 @@ def unpack(data: bytes) -> tuple[str, bytes]:
         raise DamagedRecord("it is empty")
     line = _FIRST_LINE.match(data[:_LONGEST_FIRST_LINE])
     if line is None:
+        other = _OTHER_FORM.match(data)
+        if other is not None and int(other[1]) > 1:
+            raise DamagedRecord(f"a later Mooring wrote it, in format {int(other[1])}; this one reads format 1")
         raise DamagedRecord("it is not a record of Mooring")
     key_size, value_size = int(line[1]), int(line[2])
     expected = line.end() + key_size + 1 + value_size

@@ -13,6 +13,7 @@ MAX_NAME_BYTES = 143
 _SUFFIX = ".v1"
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
 _WHOLE = re.compile(r"k-((?:[a-z0-9._-]|=[0-9a-f]{2})*)\.v1")
+_OTHER_FORM = re.compile(r"[kh]-[a-z0-9._=-]*\.v([2-9]|[1-9][0-9]+)")
 _HASHED = re.compile(r"h-(?:[a-z0-9._=-]{40})-[0-9a-f]{64}\.v1")
 
 
@@ -32,6 +33,11 @@ def file_name(key: str) -> str:
 def is_record_name(name: str) -> bool:
     """Whether a file of this name is a record of ours."""
     return len(name) <= MAX_NAME_BYTES and (_HASHED.fullmatch(name) is not None or key_of(name) is not None)
+
+
+def is_record_of_another_form(name: str) -> bool:
+    """Whether a later Mooring has written a file of this name, in a form that this one does not read."""
+    return _OTHER_FORM.fullmatch(name) is not None
 
 
 def key_of(name: str) -> str | None:

@@ -17,6 +17,8 @@ from mooring.metadata.tree import TEMPORARY_PREFIX, FileEntry, Unreadable
 _REPLY_LOST = frozenset({errno.EIO, errno.ESTALE, errno.ETIMEDOUT})
 _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
 
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+
 _TICK_NS = 2_000_000_000
 
 
@@ -71,6 +73,24 @@ class LocalFileTree:
         except OSError as error:
             self._refuse_unreadable_directory(error)
             return Unreadable(error.strerror or repr(error))
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write and sync a temporary file, and link it to the name, which fails where there is one already."""
+        temporary = self._path(f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
+        with self._translated("write to", outcome_may_be_unknown=True):
+            try:
+                self._write_new(temporary, data)
+                try:
+                    os.link(temporary, self._path(name))
+                except OSError as error:
+                    if error.errno not in _NO_LINKS:
+                        raise
+                    self._write_new(self._path(name), data)  # of such a file a reader may see a part
+            except FileExistsError:
+                return False
+            finally:
+                _remove_quietly(temporary)
+        return True
 
     def write_atomic(self, name: str, data: bytes) -> None:
         """Write a temporary file, sync it, and rename it over what was there."""

@@ -6,7 +6,7 @@ import importlib
 import re
 from collections.abc import Callable, Mapping
 
-from mooring.errors import InvalidSettingError, MetadataStoreError
+from mooring.errors import InvalidSettingError, MetadataStoreError, nearest
 from mooring.metadata.file import FileMetadataStore
 from mooring.metadata.kafka import open_kafka_store
 from mooring.metadata.memory import MemoryMetadataStore
@@ -79,6 +79,17 @@ _OPENERS: Mapping[str, Opener] = {
 }
 
 
+_STORAGE = frozenset(
+    (
+        *("abfs", "abfss", "adl", "cos", "cosn", "dbfs", "gs", "hdfs", "lakefs", "o3fs", "obs", "ofs", "oss"),
+        *("s3", "s3a", "s3n", "swebhdfs", "swift", "viewfs", "wasb", "wasbs", "webhdfs"),
+    )
+)
+"""Storage of checkpoints that Hadoop reaches with the job's credentials."""
+
+_ALL_SCHEMES = sorted({*_OPENERS, *_STORAGE} - {""})
+
+
 def _directory_of(uri: str) -> str:
     """The path as Hadoop reads it, so that agent and client agree: `%20` is three characters of the name."""
     if _SCHEME.match(uri) is None:
@@ -98,11 +109,14 @@ def _directory_of(uri: str) -> str:
 
 def _instead_of(scheme: str, uri: str) -> str:
     if scheme == "zookeeper":
-        return f"{uri}: write zk://host:port,host:port/root"
+        return f"{uri}: expected zk://host:port,host:port/root"
+    if scheme in _STORAGE:
+        return (
+            f"{uri}: a client does not reach {scheme}: storage, only the job does; set spark.mooring.metadata to a"
+            " directory that is mounted here as well, to zk://… or to kafka://…"
+        )
     return (
-        f"{uri}: only the agent beside the Spark driver reaches {scheme}: storage, with the application's own"
-        " credentials; a client needs a store that it reaches by itself: set spark.mooring.metadata to a directory"
-        " that is mounted here as well, to zk://… or to kafka://…"
+        f"{uri}: there is no store {scheme}:; expected a directory, zk://… or kafka://…{nearest(scheme, _ALL_SCHEMES)}"
     )
 
 

@@ -54,6 +54,12 @@ class FileTree(Protocol):
     def read(self, name: str, limit: int) -> bytes | Unreadable | None:
         """The whole file; None when there is none; Unreadable also for one of more than `limit` bytes."""
 
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file that is not there, so that no reader sees a part of it; False, and nothing done, when it is.
+
+        Of several that try at once one succeeds. A missing directory is made.
+        """
+
     def write_atomic(self, name: str, data: bytes) -> None:
         """Write a file over what was there, so that no reader sees a part of it; make a missing directory."""
 

@@ -23,6 +23,7 @@ from mooring.model.events import (
     ExecutorLost,
     ExecutorRegistered,
     ExecutorRestarting,
+    OffersWithheld,
     PlanInForce,
     PlanPickedUp,
     QueryEnded,
@@ -33,6 +34,7 @@ from mooring.model.events import (
     StateMeasured,
     StoreOpened,
     StoresFetched,
+    TaskRun,
     TerminationAsked,
 )
 
@@ -59,6 +61,10 @@ def _application(form: Mapping[str, Any]) -> Event:
         form["checkpoint-location"],
         form.get("catalogued", False),
         form.get("attempt", ""),
+        spark=form.get("spark", ""),
+        built_for=form.get("built-for", ""),
+        java=form.get("java", 0),
+        locality_wait_ms=form.get("locality-wait", 3_000),
     )
 
 
@@ -98,7 +104,14 @@ def _batch_ended(form: Mapping[str, Any]) -> Event:
         form["planned"],
         form["as-planned"],
         form["state-bytes"],
+        {one["partition"]: _task_run(one) for one in form["placements"] if "milliseconds" in one},
         frozenset(form.get("not-placed", ())),
+    )
+
+
+def _task_run(form: Mapping[str, Any]) -> TaskRun:
+    return TaskRun(
+        form["wanted"], form["milliseconds"], form["rows"], form["speculative"], frozenset(form.get("failed-on", ()))
     )
 
 
@@ -106,7 +119,14 @@ def _drain_progressed(form: Mapping[str, Any]) -> Event:
     counted = ("batch", "batches", "rows", "flushes", "flushed", "left")
     counts = {field: form[field] for field in counted if field in form}
     return DrainProgressed(
-        form["at"], form["query"], form["run"], form["phase"], **counts, reason=form.get("reason", "")
+        form["at"],
+        form["query"],
+        form["run"],
+        form["phase"],
+        **counts,
+        reason=form.get("reason", ""),
+        name=form.get("name", ""),
+        writes=tuple(form.get("writes", ())),
     )
 
 
@@ -144,6 +164,7 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], Event]] = {
         form["at"], form["executor"], form["location"], form["cores"], form.get("zone", "")
     ),
     "ExecutorLost": lambda form: ExecutorLost(form["at"], form["executor"], form["reason"]),
+    "OffersWithheld": lambda form: OffersWithheld(form["at"], dict(form["executors"])),
     "PlanPickedUp": lambda form: PlanPickedUp(form["at"], form["executor"], form["version"]),
     "ExecutorRestarting": lambda form: ExecutorRestarting(form["at"], form["request"], form["executor"]),
     "RestartGivenUp": lambda form: RestartGivenUp(form["at"], form["request"], form["executor"]),

@@ -6,7 +6,7 @@ The JSON forms are in docs/internals.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 
@@ -48,8 +48,10 @@ class ApplicationStarted(Event):
     """The application has its id.
 
     `checkpoint_location` is the session default for checkpoints, or empty. `is_catalogued`: Delta is there, and
-    executors tell of the state that they commit. `attempt` tells drivers of one application apart, where the cluster
-    manager starts another one for it, as YARN does; else it is empty.
+    executors tell of the state that they commit. `locality_wait_ms` is for how long a task waits for the executor that
+    it prefers. `attempt` tells drivers of one application apart, where the cluster manager starts another one for it,
+    as YARN does; else it is empty. `spark` and `java` are the versions that the driver runs on, `built_for` the Spark
+    that the plugin was built for; empty or 0 where they are not known.
     """
 
     application: str
@@ -58,6 +60,10 @@ class ApplicationStarted(Event):
     checkpoint_location: str
     is_catalogued: bool = False
     attempt: str = ""
+    spark: str = ""
+    built_for: str = ""
+    java: int = 0
+    locality_wait_ms: int = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,13 @@ class ExecutorLost(Event):
 
     executor: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffersWithheld(Event):
+    """To these living executors, and to no others, Spark offers no tasks; each maps to the reason, in words."""
+
+    executors: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +155,29 @@ class QueryIdle(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskRun:
+    """How the task of one partition went in a batch.
+
+    `wanted` is the executor that it preferred, empty for none. It read so many `rows` in so many milliseconds.
+    `is_speculative`: the attempt that was done first was one that Spark made because another one took long. Attempts
+    before it threw an exception on the executors in `failed_on`.
+    """
+
+    wanted: str
+    milliseconds: int
+    rows: int
+    is_speculative: bool = False
+    failed_on: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class BatchEnded(Event):
     """A batch was committed.
 
     `placements` maps partition to the executor that ran it; `planned` counts the tasks that had a preference,
-    `as_planned` those that ran there; `state_bytes` is the size of the query's whole state, 0 when it is not known.
-    `not_placed` are partitions that the plan could not place: a `coalesce` put them into one task with partitions that
-    the plan wants on another executor.
+    `as_planned` those that ran there; `state_bytes` is the size of the query's whole state, 0 when it is not known;
+    `runs` maps partition to how its task went. `not_placed` are partitions that the plan could not place: a `coalesce`
+    put them into one task with partitions that the plan wants on another executor.
     """
 
     query: str
@@ -158,6 +187,7 @@ class BatchEnded(Event):
     planned: int
     as_planned: int
     state_bytes: int = 0
+    runs: Mapping[int, TaskRun] = field(default_factory=dict)
     not_placed: frozenset[int] = frozenset()
 
 
@@ -214,11 +244,11 @@ class DrainOwed(Event):
 
 @dataclass(frozen=True, slots=True)
 class DrainProgressed(Event):
-    """How far the drain of a query's run is: frozen, caught-up, flushed, drained; or refused, with the reason.
+    """How far the drain of a query's run is: frozen, caught-up, flushed, drained; or refused, or failed, and why.
 
-    Or it is stopped with its state. `batch` is the last one that has ended, `batches` how many there were since it was
-    asked for, with `rows` of input; `flushes` counts those that flushed, in which `flushed` rows of state went; `left`
-    are left.
+    Or it is stopped with its state. `name` is the query's; `writes` is what the sink of one that failed says of itself.
+    `batch` is the last one that has ended, `batches` how many there were since it was asked for, with `rows` of input;
+    `flushes` counts those that flushed, in which `flushed` rows of state went; `left` are left.
     """
 
     query: str
@@ -231,6 +261,8 @@ class DrainProgressed(Event):
     flushed: int = 0
     left: int = 0
     reason: str = ""
+    name: str = ""
+    writes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,13 @@ def parse_duration_ms(text: str) -> int:
     return number * _DURATION_MICROSECONDS[unit] // 1_000
 
 
+def parse_typed_duration_ms(text: str) -> int:
+    """Milliseconds of a duration that a person types, which names its unit. ValueError for a bare number too."""
+    if text.strip().isdigit():
+        raise ValueError(text)
+    return parse_duration_ms(text)
+
+
 def parse_size_bytes(text: str) -> int:
     """Bytes of a size such as "64m". ValueError for anything Spark would refuse, and for negatives."""
     number, unit = _split(text, "b", _SIZE_BYTES)

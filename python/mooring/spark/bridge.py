@@ -100,6 +100,14 @@ class JvmBridge:
         """Write a line into the driver's log."""
         self._call("say", message)
 
+    def say_of_trouble(self, message: str) -> None:
+        """Write a line of what goes wrong around the application, as with a store; no warning while it ends."""
+        self._call("sayOfTrouble", message)
+
+    def inform(self, message: str) -> None:
+        """Write a line into the driver's log that is no warning."""
+        self._call("inform", message)
+
     def lead(self, standing: Standing, said_at: float) -> bool:
         """Tell what is known of the election, as of `said_at` (seconds since 1970); false when this driver has lost."""
         return bool(self._call("lead", json.dumps(standing.as_json(said_at))))

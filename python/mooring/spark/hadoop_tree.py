@@ -70,6 +70,14 @@ class HadoopFileTree:
             return Unreadable(f"it has more than {limit} bytes")
         return None if data is None else bytes(data)
 
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file that is not there; False when it is.
+
+        As safe as Spark's own logs of offsets and commits on that storage, which are written so.
+        """
+        with self._translated(f"create {name}", may_have_happened=True):
+            return bool(self._files.create(name, data))
+
     def write_atomic(self, name: str, data: bytes) -> None:
         """Write a file over what was there; no reader sees a part of it.
 

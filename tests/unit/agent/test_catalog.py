@@ -26,6 +26,7 @@ class InMemory:
         self.compacted: list[str] = []
         self.is_away = False
         self.is_damaged = False
+        self.damage = "JsonEOFException: the log is damaged"
 
     def append(self, table: str, schema: str, partition: str, rows: list[Row], writer: str, number: int) -> None:
         if self.is_away:
@@ -42,7 +43,7 @@ class InMemory:
 
     def select(self, path: str, columns: Sequence[str], where: str) -> list[Row] | None:
         if self.is_damaged and columns != ("1",):
-            raise AgentError("JsonEOFException: the log is damaged")
+            raise AgentError(self.damage)
         try:
             found = self.database.execute(f"SELECT {', '.join(columns)} FROM rows WHERE {where}").fetchall()
         except sqlite3.OperationalError as fault:
@@ -224,6 +225,26 @@ def test_batches_that_were_undone_are_gone_and_those_that_came_instead_are_there
     assert ids == {batch: (made if batch < 3 else again).id_of(batch + 1, 0) for batch in range(6)}
     assert {row["line"] for row in tables.rows if row["batch"] < 3} == {0}
     assert {row["line"] for row in tables.rows if row["batch"] >= 3} == {1}
+
+
+def test_a_commit_that_is_not_understood_removes_no_rows(tmp_path: Path) -> None:
+    for content in ("v4\n{}", 'v1\n{"nextBatchWatermarkMs":0}', 'v2\n{"nextBatchWatermarkMs":0}'):
+        made, tables = Made(tmp_path / f"{content[:2]} {len(content)}", batches=4), InMemory()
+        keeper(tables, made.directory).write()
+        before = tables.rows
+        made.write("commits/3", content)
+        keeper(tables, made.directory, run="another").write()
+        assert tables.rows == before and tables.batches == [0, 1, 2, 3]
+
+
+def test_a_table_of_a_newer_delta_is_not_set_aside(tmp_path: Path) -> None:
+    made, tables = Made(tmp_path / "it", batches=3), InMemory()
+    keeper(tables, made.directory).write()
+    tables.is_damaged, tables.damage = True, "DELTA_INVALID_PROTOCOL_VERSION: a newer Delta has written delta_log"
+    catalog = keeper(tables, made.directory, run="another")
+    for _ in range(4):
+        assert catalog.write()
+    assert tables.is_damaged, "the table is where it was"
 
 
 def test_a_table_that_is_ahead_of_a_log_that_was_taken_back_waits_for_its_batches(tmp_path: Path) -> None:

@@ -73,6 +73,97 @@ def test_one_that_ends_before_it_is_drained_lets_nothing_downstream_be_told() ->
     assert told(seen(asked(drainage), BIDS, SUMS)[1]) == ["id-1"], "asked again, it begins anew"
 
 
+def failed(drainage: Drainage, query: RunningQuery, reason: str = "it failed: no such file") -> Drainage:
+    sink = tuple(f"FileSink[{place}]" for place in query.writes)
+    news = DrainProgressed(0, query.id, query.run, "failed", reason=reason, name=query.name, writes=sink)
+    return advanced(drainage, news)[0]
+
+
+def phases(drainage: Drainage) -> dict[str, str]:
+    return {row["query"]: row["phase"] for row in drainage.as_json()}
+
+
+def test_when_one_fails_the_others_go_on_and_it_is_over_with_the_last_of_them() -> None:
+    drainage, _ = seen(asked(Drainage()), BIDS, SUMS, APART)
+    drainage, _ = advanced(drainage, DrainProgressed(0, "id-1", "run-1", "frozen", batch=7, rows=400))
+    drainage, orders = seen(failed(drainage, BIDS), SUMS, APART)
+    (said,) = orders
+    assert isinstance(said, Say) and drainage.is_under_way
+    assert "bids ended before it was drained: it failed: no such file" in said.message
+    assert "told to drain and not over: apart" in said.message
+    assert "not told to drain, as they are fed by bids: sums" in said.message
+    assert phases(drainage) == {"bids": "failed", "sums": "not-told"}
+    assert drainage.as_json()[0]["batch"] == 7, "as far as it was"
+    assert drainage.state_of("id-1") == -2 and drainage.state_of("id-2") == -3
+    assert seen(drainage, SUMS, APART)[1] == [], "said once"
+    drainage, orders = seen(drained(drainage, APART), SUMS)
+    assert orders == OVER and phases(drainage) == {"bids": "failed", "sums": "not-told", "apart": "drained"}
+
+
+def test_who_waits_for_one_that_drains_is_told_although_another_failed() -> None:
+    drainage, _ = seen(asked(Drainage()), BIDS, SUMS, APART)
+    drainage, orders = seen(failed(drainage, APART), BIDS, SUMS)
+    (said,) = [order for order in orders if isinstance(order, Say)]
+    assert "told to drain and not over: bids" in said.message and said.message.count("sums") == 0
+    assert told(seen(drained(drainage, BIDS), SUMS)[1]) == ["id-2"]
+
+
+def test_those_that_are_fed_by_others_that_are_not_told_are_not_told_either() -> None:
+    report = RunningQuery("id-4", "run-4", "report", frozenset({"/sums"}), frozenset({"/report"}))
+    drainage, _ = seen(asked(Drainage()), BIDS, SUMS, report)
+    drainage, orders = seen(failed(drainage, BIDS), SUMS, report)
+    assert told(orders) == [] and orders[:2] == OVER
+    assert phases(drainage) == {"bids": "failed", "sums": "not-told", "report": "not-told"}
+
+
+def test_by_the_users_order_those_that_come_later_are_not_told_when_one_failed() -> None:
+    drainage, _ = seen(asked(Drainage(order=(("apart",), ("bids",)))), BIDS, APART)
+    drainage, orders = seen(failed(drainage, APART), BIDS)
+    assert told(orders) == [] and phases(drainage) == {"apart": "failed", "bids": "not-told"}
+
+
+def test_one_that_failed_and_is_started_again_is_drained_with_those_that_it_feeds() -> None:
+    drainage, _ = seen(asked(Drainage()), BIDS, SUMS, APART)
+    drainage, _ = seen(failed(drainage, BIDS), SUMS, APART)
+    again = replace(BIDS, run="run-9")
+    drainage, orders = seen(drainage, again, SUMS, APART)
+    assert told(orders) == ["id-1"]
+    assert told(seen(drained(drainage, again, APART), SUMS)[1]) == ["id-2"]
+
+
+def test_one_that_ends_before_it_is_its_turn_is_known_as_not_drained() -> None:
+    drainage, _ = seen(asked(Drainage()), BIDS, SUMS)
+    drainage, _ = seen(drainage, BIDS)
+    drainage, orders = seen(drainage, BIDS)
+    assert any(isinstance(order, Say) and "sums ended before it was drained" in order.message for order in orders)
+    drainage, orders = seen(drained(drainage, BIDS))
+    assert orders == OVER and phases(drainage) == {"bids": "drained", "sums": "failed"}
+
+
+def test_a_new_agent_tells_nobody_who_is_fed_by_one_that_failed_before() -> None:
+    """The driver tells it again how far each is, and the store that a drain is asked for."""
+    drainage, orders = seen(asked(failed(drained(Drainage(), APART), BIDS)), SUMS)
+    assert told(orders) == [] and phases(drainage)["sums"] == "not-told" and phases(drainage)["bids"] == "failed"
+
+
+def test_the_next_drain_knows_nothing_of_those_that_failed_in_the_last_one() -> None:
+    drainage, _ = seen(asked(Drainage()), BIDS, SUMS)
+    drainage, orders = seen(failed(drainage, BIDS), SUMS)
+    assert orders[:2] == OVER
+    drainage, _ = advanced(drainage, DrainsAsked(0, (DrainNotification(UUID(int=9), "app"),)))
+    assert drainage.as_json() == [] and told(seen(drainage, SUMS)[1]) == ["id-2"]
+
+
+@pytest.mark.parametrize("mode", list(StopMode))
+def test_of_a_stop_too_it_is_said_who_ended_before(mode: StopMode) -> None:
+    drainage, _ = seen(asked(Drainage(), stop=mode), BIDS, APART)
+    drainage, orders = seen(failed(drainage, BIDS), APART)
+    (said,) = orders
+    assert isinstance(said, Say) and "bids ended before it was stopped" in said.message
+    drainage, _ = advanced(drainage, DrainProgressed(0, "id-3", "run-3", "stopped"))
+    assert seen(drainage)[1] == OVER
+
+
 def test_the_users_order_is_stronger() -> None:
     drainage = asked(Drainage(order=(("sums",), ("bids", "nobody"))))
     assert told(seen(drainage, BIDS, SUMS)[1]) == ["id-2"]
@@ -108,6 +199,7 @@ def test_the_status_and_the_gauge_show_how_far_it_is() -> None:
         {
             "query": "bids",
             "id": "id-1",
+            "run-id": "run-1",
             "phase": "drained",
             "batch": 7,
             "batches": 3,

@@ -88,6 +88,20 @@ def test_a_new_agent_goes_on_with_what_is_held(before: list[events.Event], store
         wait_until(lambda: bridge.ended == [("q", "DRAIN")], "it to be told", 10)
 
 
+def test_a_new_agent_knows_of_one_that_failed_before_and_tells_nobody_whom_it_feeds(store: MemoryMetadataStore) -> None:
+    failed = events.DrainProgressed(
+        0, "p", "run-p", "failed", reason="it failed: no such file", name="orders", writes=("FileSink[/in]",)
+    )
+    write_drain_notification(store, DrainNotification.create("app-1"))
+    with Running(store, [failed, started(), STARTING]) as bridge:
+        wait_until(lambda: bridge.drains_asked[-1:] == [()], "the drain to be over", 10)
+        wait_until(lambda: not read_drain_notifications(store).notifications, "the request to be removed", 10)
+        wait_until(lambda: store.get(STATUS) is not None, "the status", 10)
+        rows = json.loads(store.get(STATUS) or b"")["drains"]
+        assert [(row["query"], row["phase"]) for row in rows] == [("clicks", "not-told"), ("orders", "failed")]
+        assert bridge.ended == []
+
+
 def test_sigterm_is_heard_of_by_an_agent_that_comes_later(store: MemoryMetadataStore) -> None:
     with Running(store, [events.TerminationAsked(0), started()]) as bridge:
         wait_until(lambda: bridge.ended == [("q", "DRAIN")], "it to be told", 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping
 from functools import partial
@@ -26,6 +27,7 @@ class Bridge:
         self.plans: list[Rows] = []
         self.copies: list[Copies] = []
         self.said: list[str] = []
+        self.told: list[str] = []
         self.executors: set[str] = set()
         self.picked_up: list[events.Event] = []
         self.drains_asked: list[tuple[str | None, ...]] = []
@@ -68,6 +70,9 @@ class Bridge:
 
     def say(self, message: str) -> None:
         self.said.append(message)
+
+    def inform(self, message: str) -> None:
+        self.told.append(message)
 
     def metrics(self, values: dict[str, float]) -> None:
         pass
@@ -177,3 +182,19 @@ def test_an_agent_that_comes_later_takes_all_in_before_it_decides_anything() -> 
     assert {("q", p): row[0] for p, row in late.plans[-1]["q"].items()} == {
         k: v for k, v in in_force.items() if k[0] == "q"
     }
+
+
+def test_the_status_says_the_name_since_when_it_runs_and_which_queries_have_ended() -> None:
+    ended = events.QueryEnded(0, "q", "run", "")
+    name = run(Bridge([started(), *executors("a")], [planned()], [planned_other(2)], [ended], [], []))
+    status = json.loads(MemoryMetadataStore(name).get("status") or b"")
+    assert (status["name"], status["since"]) == ("clicks", 0)
+    assert [one["name"] for one in status["queries"]] == ["r"]
+    assert [(one["name"], one["id"], one["state"]) for one in status["ended-queries"]] == [("q", "q", "ended")]
+
+
+def test_a_query_that_runs_again_has_not_ended() -> None:
+    ended = events.QueryEnded(0, "q", "run", "")
+    name = run(Bridge([started(), *executors("a")], [planned()], [ended], [], [planned()], [], []))
+    status = json.loads(MemoryMetadataStore(name).get("status") or b"")
+    assert [one["name"] for one in status["queries"]] == ["q"] and "ended-queries" not in status

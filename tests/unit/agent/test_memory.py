@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -211,3 +212,26 @@ def test_who_was_replaced_says_so_and_writes_no_more(
     assert "another driver keeps the records" in said[0] and "generation 2" in said[0]
     memory.save_status({"application": "app-2"})
     assert memory.drain(5) and len(said) == 1
+
+
+def test_the_end_of_the_application_is_noted_and_stays(store: Unsteady, remember: Callable[[], Memory]) -> None:
+    memory = remember()
+    memory.recall(5)
+    memory.save_status({"application": "app-1", "at": 5, "queries": [{"name": "q", "state": "running"}]})
+    memory.save_end("app-1", 7)
+    memory.save_status({"application": "app-1", "at": 9, "queries": [{"name": "q", "state": "running"}]})
+    assert memory.drain(5)
+    ended = {"application": "app-1", "at": 7, "ended": 7, "queries": [{"name": "q", "state": "ended"}]}
+    assert json.loads(store.get(STATUS) or b"") == ended
+
+
+@pytest.mark.parametrize("there", [b'{"application": "app-2", "at": 5}', b"{", b"[]", None])
+def test_the_end_is_noted_in_the_status_of_the_application_alone(
+    there: bytes | None, store: Unsteady, remember: Callable[[], Memory]
+) -> None:
+    memory = remember()
+    memory.recall(5)
+    if there is not None:
+        store.put(STATUS, there)
+    memory.save_end("app-1", 7)
+    assert memory.drain(5) and store.get(STATUS) == there

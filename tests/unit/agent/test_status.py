@@ -58,7 +58,9 @@ def test_partitions_that_were_not_placed_are_read() -> None:
     form = {"event": "BatchEnded", "at": 1, "query": "q", "batch": 2, "milliseconds": 3, "state-bytes": 4}
     form |= {"placements": [{"partition": 0, "executor": "1"}], "planned": 1, "as-planned": 1}
     assert read_event(form) == events.BatchEnded(1, "q", 2, 3, {0: "1"}, 1, 1, 4)
-    assert read_event({**form, "not-placed": [0]}) == events.BatchEnded(1, "q", 2, 3, {0: "1"}, 1, 1, 4, frozenset({0}))
+    assert read_event({**form, "not-placed": [0]}) == events.BatchEnded(
+        1, "q", 2, 3, {0: "1"}, 1, 1, 4, not_placed=frozenset({0})
+    )
 
 
 def test_what_was_fetched_is_read() -> None:

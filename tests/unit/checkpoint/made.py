@@ -12,6 +12,12 @@ from mooring.checkpoint import Survey
 SST = "000008-aaaa.sst"
 CODEC = "spark.sql.streaming.stateStore.compression.codec"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def begun_ms(batch: int) -> int:
+    """When a batch was planned, by its entry."""
+    return 1_795_000_000_000 + batch * 10_000
 
 
 def no_lineage(changelog: Path, codec: str) -> dict[int, str]:
@@ -30,6 +36,8 @@ class Made:
     ids: str = "u"
     """What unique ids begin with."""
     provider: str = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    read: int = 0
+    """How many files the source has given so far."""
 
     def __post_init__(self) -> None:
         for folder in ("offsets", "commits", "sources/0", "state/0/_metadata"):
@@ -42,21 +50,46 @@ class Made:
             self.add(batch)
 
     def add(self, batch: int) -> None:
-        begun = {"batchWatermarkMs": batch * 1000, "conf": {CODEC: "zstd", PROVIDER: self.provider}}
-        self.write(f"offsets/{batch}", f'v1\n{json.dumps(begun)}\n{{"logOffset":{batch}}}')
-        read = self.input / f"{batch}.json"
-        read.parent.mkdir(exist_ok=True)
-        read.write_text("rows")
-        self.write(f"sources/0/{batch}", f'v1\n{{"path":"file:{read}","timestamp":1,"batchId":{batch}}}')
+        self.begin(batch)
+        self.commit(batch)
         version = batch + 1
-        ids = [[self.id_of(version, partition)] for partition in range(self.partitions)]
-        commit = {"nextBatchWatermarkMs": version * 1000, **({"stateUniqueIds": {"0": ids}} if self.with_ids else {})}
-        self.write(f"commits/{batch}", f"{'v2' if self.with_ids else 'v1'}\n{json.dumps(commit)}")
         for partition in range(self.partitions):
             self.write(f"state/0/{partition}/{self.stem(version, partition)}.changelog", "changes")
             self.write(f"state/0/{partition}/{self.stem(version, partition)}.changelog.crc", "proof")
             if version in self.archives:
                 self.archive(version, partition)
+
+    def begin(self, batch: int) -> None:
+        conf = {CODEC: "zstd", PROVIDER: self.provider, PARTITIONS: str(self.partitions)}
+        begun = {"batchWatermarkMs": batch * 1000, "batchTimestampMs": begun_ms(batch), "conf": conf}
+        self.write(f"offsets/{batch}", f'v1\n{json.dumps(begun)}\n{{"logOffset":{self.read}}}')
+        read = self.input / f"{self.read}.json"
+        read.parent.mkdir(exist_ok=True)
+        read.write_text("rows")
+        self.write(f"sources/0/{self.read}", f'v1\n{{"path":"file:{read}","timestamp":1,"batchId":{self.read}}}')
+        self.read += 1
+
+    def commit(self, batch: int, watermark_ms: int | None = None) -> None:
+        version = batch + 1
+        ids = [[self.id_of(version, partition)] for partition in range(self.partitions)]
+        watermark = version * 1000 if watermark_ms is None else watermark_ms
+        commit = {"nextBatchWatermarkMs": watermark, **({"stateUniqueIds": {"0": ids}} if self.with_ids else {})}
+        self.write(f"commits/{batch}", f"{'v2' if self.with_ids else 'v1'}\n{json.dumps(commit)}")
+
+    def repartition(self, batch: int, partitions: int, last_committed: int | None = None) -> None:
+        """As Spark's offline repartition does it in this batch; those after `last_committed` are skipped."""
+        last = batch - 1 if last_committed is None else last_committed
+        for skipped in range(last + 1, batch):
+            self.write(f"commits/{skipped}", 'v1\n{"nextBatchWatermarkMs":0}')
+        text = (self.directory / f"offsets/{last}").read_text()
+        self.write(
+            f"offsets/{batch}",
+            text.replace(f'"{PARTITIONS}": "{self.partitions}"', f'"{PARTITIONS}": "{partitions}"'),
+        )
+        self.partitions = partitions
+        self.commit(batch, (last + 1) * 1000)
+        for partition in range(partitions):
+            self.archive(batch + 1, partition)
 
     @property
     def input(self) -> Path:

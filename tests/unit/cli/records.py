@@ -1,6 +1,7 @@
 """A directory of records as the agent leaves it, written by the agent's own code."""
 
 import json
+import time
 
 from mooring.agent.records import Records
 from mooring.metadata import FileMetadataStore
@@ -35,7 +36,7 @@ def status(model, counters=None, local_bytes=30_000_000):
         "application": "app-20261121-0001",
         "leader": "app-20261121-0001",
         "version": model.version,
-        "at": 1_795_000_000_000,
+        "at": time.time_ns() // 1_000_000,
         "hosts": [{"location": c.location_id, "executors": [c.processor_id]} for c in containers],
         "processors": [
             {

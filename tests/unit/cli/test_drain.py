@@ -21,8 +21,15 @@ from mooring.testing.probes import wait_until
 QUERIES = [{"id": "id-1", "name": "counts"}, {"id": "id-2", "name": "totals"}]
 
 
-def write_status(place: Path, **drains: str) -> None:
-    """`drains`: how far each query is, by its name."""
+REASONS = {
+    "refused": "continuous mode",
+    "failed": "it failed: no such file",
+    "not-told": "it is fed by counts, which ended before it was drained",
+}
+
+
+def write_status(place: Path, ended: int | None = None, **drains: str) -> None:
+    """`drains`: how far each query is, by its name. In one that has `ended`, the others were cut off."""
     rows = [
         {
             "query": query["name"],
@@ -33,13 +40,15 @@ def write_status(place: Path, **drains: str) -> None:
             "rows": 400,
             "state-rows-flushed": 12,
             "state-rows-left": 0,
-            **({"reason": "continuous mode"} if drains[query["name"]] == "refused" else {}),
+            **({"reason": REASONS[drains[query["name"]]]} if drains[query["name"]] in REASONS else {}),
         }
         for query in QUERIES
         if query["name"] in drains
     ]
+    running = QUERIES if ended is None else [query for query in QUERIES if query["name"] not in drains]
+    status = {"application": "app-1", "queries": running, "drains": rows, **({"ended": ended} if ended else {})}
     with FileMetadataStore(str(place)) as store:
-        store.put(STATUS, json.dumps({"application": "app-1", "queries": QUERIES, "drains": rows}).encode())
+        store.put(STATUS, json.dumps(status).encode())
 
 
 @contextmanager
@@ -105,6 +114,40 @@ def test_what_can_not_be_drained_is_a_failure_that_says_why(tmp_path: Path, caps
     assert "query totals is not drained but refused: continuous mode" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("totals", "wanted"),
+    [
+        ("drained", "drained: totals"),
+        ("not-told", "query totals is not drained, and was not told: it is fed by counts"),
+    ],
+)
+def test_one_that_failed_is_named_with_its_reason_and_so_are_the_others(
+    totals: str, wanted: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_status(tmp_path)
+    with agent(tmp_path, counts="failed", totals=totals):
+        assert main(["drain", "--metadata", str(tmp_path), "--wait"]) == 1
+    said = capsys.readouterr().err
+    assert "query counts ended before it was drained: it failed: no such file; the driver's log has all" in said
+    assert wanted in said
+
+
+def test_who_waits_does_so_for_those_that_still_drain_when_one_has_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_status(tmp_path, counts="failed", totals="frozen")
+    assert main(["drain", "--metadata", str(tmp_path), "--wait", "--timeout", "1s"]) == 4
+    assert "; under way: totals (frozen); it goes on" in capsys.readouterr().err
+
+
+def test_what_is_known_of_an_earlier_run_is_not_taken_for_the_end_of_this_one(tmp_path: Path) -> None:
+    ended = {"query": "counts", "id": "id-1", "run-id": "run-1", "phase": "drained"}
+    running = {"id": "id-1", "name": "counts", "run-id": "run-2"}
+    with FileMetadataStore(str(tmp_path)) as store:
+        store.put(STATUS, json.dumps({"application": "app-1", "queries": [running], "drains": [ended]}).encode())
+    assert main(["drain", "--metadata", str(tmp_path), "--wait", "--timeout", "1s"]) == 4
+
+
 def test_a_stop_is_done_also_where_a_query_was_drained_just_then(tmp_path: Path) -> None:
     write_status(tmp_path)
     with agent(tmp_path, counts="stopped", totals="drained") as heard:
@@ -119,3 +162,50 @@ def test_who_waits_too_long_is_told_that_it_goes_on(tmp_path: Path, capsys: pyte
     assert main(["drain", "--metadata", str(tmp_path), "--wait", "--timeout", "1ms"]) == 4
     assert "it goes on" in capsys.readouterr().err and time.monotonic() - began < 10
     assert len(asked(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--wait"], ["--wait", "--query", "counts"]])
+def test_of_an_ended_application_that_was_drained_is_shown_how_that_went(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_status(tmp_path, ended=1_795_000_000_000, counts="drained", totals="drained")
+    assert main(["drain", "--metadata", str(tmp_path), *options]) == 0
+    shown = capsys.readouterr().out
+    assert "nothing is left to do: app-1 ENDED at 2026-11-18 11:06:40 UTC" in shown
+    assert "counts: drained at batch 7" in shown and asked(tmp_path) == []
+    assert main(["drain", "--metadata", str(tmp_path), *options, "--json"]) == 0
+    assert {row["phase"] for row in json.loads(capsys.readouterr().out)["drains"]} == {"drained"}
+
+
+@pytest.mark.parametrize(
+    ("options", "drains"),
+    [
+        ([], {"counts": "drained"}),
+        ([], {"counts": "drained", "totals": "stopped"}),
+        (["--query", "totals"], {"counts": "drained"}),
+        (["--query", "other"], {"counts": "drained", "totals": "drained"}),
+        ([], {}),
+    ],
+)
+def test_what_was_not_drained_when_the_application_ended_is_a_failure(
+    options: list[str], drains: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_status(tmp_path, 1_795_000_000_000, **drains)
+    assert main(["drain", "--metadata", str(tmp_path), "--wait", *options]) == 1
+    assert "app-1 ENDED at 2026-11-18 11:06:40 UTC" in capsys.readouterr().err and asked(tmp_path) == []
+
+
+def test_who_waits_hears_at_once_that_the_application_has_ended_before_it_was_drained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_status(tmp_path)
+
+    def end() -> None:
+        wait_until(lambda: bool(asked(tmp_path)), "the request", 10)
+        write_status(tmp_path, ended=1_795_000_000_000, counts="drained")
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    assert main(["drain", "--metadata", str(tmp_path), "--wait", "--timeout", "30s"]) == 1
+    thread.join()
+    assert "app-1 ENDED at" in capsys.readouterr().err

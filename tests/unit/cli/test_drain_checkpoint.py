@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
+from mooring.checkpoint.lease import Lease
 from mooring.cli.main import main
 
 
@@ -58,6 +60,16 @@ def test_one_that_went_on_after_a_drain_can_be_drained_again(checkpoint: Path) -
     assert noted(checkpoint)
 
 
+def test_who_drains_one_that_runs_hears_how_to_drain_it_now(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (checkpoint / "_mooring").mkdir()
+    lease = Lease("app-7", time.time_ns() // 1_000_000)
+    (checkpoint / "_mooring" / "in-use.json").write_bytes(lease.as_json())
+    assert main(["drain", "--checkpoint", str(checkpoint)]) == 0
+    assert "it runs now, in app-7: mooring drain --metadata PLACE" in capsys.readouterr().out and noted(checkpoint)
+
+
 def test_who_waits_too_long_is_told_and_the_note_stays(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["drain", "--checkpoint", str(checkpoint), "--wait", "--timeout", "1ms"]) == 4
     assert "the note stays" in capsys.readouterr().err and noted(checkpoint)
@@ -67,7 +79,7 @@ def test_who_waits_too_long_is_told_and_the_note_stays(checkpoint: Path, capsys:
     ("options", "said"),
     [
         (["--checkpoint", "{}/cuonts"], "nearest: {}/counts"),
-        (["--checkpoint", "{}"], "metadata, offsets, commits are not there"),
+        (["--checkpoint", "{}"], "metadata, offsets, commits not there"),
         (["--checkpoint", "s3a://bucket/counts"], "spark.mooring.drain.on.start=true"),
         (["--checkpoint", "{}/counts", "--query", "counts"], "without --query"),
         (["--checkpoint", "{}/counts", "--deployment-id", "app-1"], "without --deployment-id"),

@@ -6,6 +6,8 @@ import mooring
 from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut, Exit, exit_of
 from mooring.cli.main import main
 from mooring.errors import (
+    CheckpointError,
+    CheckpointNotUnderstood,
     ClusterError,
     InvalidGroupingError,
     InvalidSettingError,
@@ -28,6 +30,8 @@ from tests.unit.cli import records
         (MetadataStoreUnavailable(), 3),
         (OutcomeUnknown(), 3),
         (CommandTimedOut(), 4),
+        (CheckpointError(), 1),
+        (CheckpointNotUnderstood("it"), 5),
     ],
 )
 def test_each_error_has_its_exit_code(error, code):
@@ -35,7 +39,7 @@ def test_each_error_has_its_exit_code(error, code):
 
 
 def test_every_exit_code_can_happen():
-    assert {int(code) for code in Exit} == {0, 1, 2, 3, 4}
+    assert {int(code) for code in Exit} == {0, 1, 2, 3, 4, 5}
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,28 @@ def test_status_of_a_request(place, messages, capsys):
     assert main([*look, "2"]) == 1 and "is about processor 1, not 2" in capsys.readouterr().err
 
 
+def test_a_request_to_an_application_that_has_ended_is_shown_with_that(place, tmp_path, capsys):
+    assert ask(place, "stop", "--json") == 0
+    uuid = json.loads(capsys.readouterr().out)["uuid"]
+    record = records.status(records.job_model())
+    records.write(tmp_path, record={**record, "ended": record["at"]})
+    assert main(["container-status", "--metadata", place, "--uuid", uuid]) == 0
+    assert f"nobody acts on it any more: {APPLICATION} ENDED at 20" in capsys.readouterr().out
+
+
+def test_who_waits_hears_at_once_that_the_application_has_ended(place, tmp_path, messages, capsys):
+    def run():
+        wait_until(lambda: bool(messages.all().requests), "a request", 30)
+        record = records.status(records.job_model())
+        records.write(tmp_path, record={**record, "ended": record["at"]})
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert ask(place, "stop", "--wait", "--timeout", "30s") == 1
+    thread.join()
+    assert f"{APPLICATION} ENDED at 20" in capsys.readouterr().err
+
+
 def test_a_request_that_is_not_there(place, capsys):
     assert main(["container-status", "--metadata", place, "--processor-id", "1", "--uuid", str(uuid4())]) == 1
     assert "there is no request" in capsys.readouterr().err

@@ -13,9 +13,10 @@ from tests.unit.cli import records
 
 def test_json_is_the_record_as_the_agent_wrote_it(tmp_path, capsys):
     model = records.job_model()
-    place = records.write(tmp_path, model)
+    written = records.status(model)
+    place = records.write(tmp_path, model, written)
     assert main(["status", "--json", "--metadata", place]) == 0
-    assert json.loads(capsys.readouterr().out) == records.status(model)
+    assert json.loads(capsys.readouterr().out) == {**written, "life": "alive"}
 
 
 def test_people_see_hosts_queries_tasks_and_counters(tmp_path, capsys):
@@ -28,8 +29,25 @@ def test_people_see_hosts_queries_tasks_and_counters(tmp_path, capsys):
 
 def test_an_old_record_is_not_taken_for_the_present():
     record = records.status(records.job_model())
-    assert "may have ended" not in as_text(record, record["at"] / 1000 + 3)
-    assert "2 hours ago: the application may have ended" in as_text(record, record["at"] / 1000 + 7200)
+    shown = as_text(record, record["at"] / 1000 + 3)
+    assert "as of 3 s ago" in shown and "running" in shown
+    record["at"] = 1_795_000_000_000
+    shown = as_text(record, record["at"] / 1000 + 7200)
+    assert "SILENT: last heard of at 2026-11-18 11:06:40 UTC (2 hours ago); it may have ended" in shown
+    assert "running" not in shown
+
+
+def test_an_application_that_has_ended_is_shown_as_that_with_when(tmp_path, capsys):
+    record = records.status(records.job_model())
+    over = {**record["queries"][0], "name": "orders", "state": "ended"}
+    record |= {"ended": 1_795_000_000_000, "at": 1_795_000_000_000, "ended-queries": [over]}
+    record["queries"][0]["state"] = "ended"
+    place = records.write(tmp_path, record=record)
+    assert main(["status", "--metadata", place]) == 0
+    shown = capsys.readouterr().out
+    assert "ENDED at 2026-11-18 11:06:40 UTC" in shown and "orders" in shown and "running" not in shown
+    assert main(["status", "--metadata", place, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {**record, "life": "ended"}
 
 
 def test_an_executor_without_a_processor_is_spare():

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
 import org.apache.spark.sql.connector.read.streaming.{CompositeReadLimit, MicroBatchStream, Offset, ReadLimit, ReadMinRows, SparkDataStream}
 import org.apache.spark.sql.connector.read.streaming.{SupportsAdmissionControl, SupportsTriggerAvailableNow}
-import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger, RealTimeTrigger, Source}
+import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger, RealTimeTrigger}
 import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
 import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryException, Trigger}
@@ -19,10 +19,12 @@ import org.apache.spark.util.{Clock, SystemClock, Utils}
  * Stops the intake of a running query at the edge of a batch, lets it catch up, and flushes its state.
  *
  * All of it happens where Spark itself decides on the next batch, on the stream's thread and under its progress lock:
- * the valve is one more source of the query, without data, that is asked last; and what it puts in the place of the
+ * the valve is one more source of the query, without data, that is asked first; and what it puts in the place of the
  * batch's end offsets tells Spark to run a batch although there is nothing new. No batch is cut, none is made by us.
+ * It asks no source for offsets: Spark does, as ever. So each source is asked from where its last batch ended, and is
+ * given a batch of what it answers before it is asked again.
  *
- *  1. Freeze: the sources are prepared as for Trigger.AvailableNow, each in its own way.
+ *  1. Freeze: sources that support Trigger.AvailableNow are prepared for it. Others are asked once more, for all they have.
  *  2. Catch up: the query goes on, under its own limits, until there is nothing new.
  *  3. Flush: the watermark, and where timers go by it the time, is far ahead; a batch runs for it, and more of them,
  *     each further ahead, while a batch has changed anything.
@@ -76,22 +78,22 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
     stop()
   }
   private var notAsked = Map.empty[SparkDataStream, ReadLimit] // sources of which nothing is read, to be stopped with the query
+  private var isToPrepare = false // whether the sources go on without an end until they are frozen
 
-  /** Asked by Spark after all other sources, each time that it looks for a next batch. */
+  /** Asked by Spark before all other sources, each time that it looks for a next batch. */
   private object gate extends MicroBatchStream with SupportsAdmissionControl {
     override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
       val context = execution.getLatestExecutionContext()
       val wasHeld = phase == Held
       if (wasHeld) awaitRelease()
       if (ending == Ending.AfterBatch) end(context.batchId)
-      val asksSourcesFirst = phase == Held || wasHeld && !zeroInput // they were not among those that were asked just now
-      val sawLiveSources = phase == Open && !isFrozenByItself
-      if (phase == Open && !asksSourcesFirst) freeze(context.batchId)
+      val areAskedNext = phase == Held || wasHeld && !zeroInput // Spark has its list of those that it asks now
+      if (phase == Open && !areAskedNext) freeze(context.batchId)
       val known = context.endOffsets.baseMap
       context.endOffsets =
-        if (asksSourcesFirst && execution.trigger == AvailableNowTrigger) new Question(known, _ => true) // else it would end
-        else if (asksSourcesFirst || sawLiveSources) new StreamProgress(known)
-        else new Question(known, found => isFlushWanted(context, found))
+        if (!areAskedNext) new Question(known, found => isFlushWanted(context, found))
+        else if (execution.trigger == AvailableNowTrigger) new Question(known, _ => true) // else it would end
+        else new StreamProgress(known)
       null // no data of its own
     }
     override def latestOffset(): Offset = null
@@ -104,12 +106,11 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
     override def toString: String = "Mooring's drain"
   }
 
-  private def isFrozenByItself = zeroInput || execution.trigger == AvailableNowTrigger
-
-  /** Under the progress lock. */
+  /** Under the progress lock. It asks no source anything: the stream's thread may be reading from it. */
   private def install(): Unit = {
-    if (zeroInput) notAsked = live
-    ask(if (zeroInput) Nil else live.toSeq, andGate = true)
+    if (zeroInput) askNoMore(live)
+    else if (execution.trigger == AvailableNowTrigger) ask(live.toSeq, andGate = true)
+    else askUntilFrozen(live)
     if (phase != Held) hurry()
   }
 
@@ -119,9 +120,25 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
     case _ => // waits for its next trigger
   }
 
-  /** These sources from now on, and this valve last. */
+  /** This valve first, and these sources, from Spark's next look on. */
   private def ask(sources: Seq[(SparkDataStream, ReadLimit)], andGate: Boolean): Unit =
-    uniqueSources.set(execution, ListMap.from(sources ++ Option.when(andGate)(gate -> ReadLimit.allAvailable())))
+    uniqueSources.set(execution, ListMap.from(Option.when(andGate)(gate -> ReadLimit.allAvailable()) ++ sources))
+
+  /** These sources, each as it is to be asked once it is frozen. */
+  private def askUntilFrozen(sources: Map[SparkDataStream, ReadLimit]): Unit = {
+    isToPrepare = true
+    ask(sources.toSeq.map {
+      case (wrapped: AvailableNowDataStreamWrapper, _) => wrapped.delegate -> ReadLimit.allAvailable()
+      case (able: SupportsTriggerAvailableNow, limit) => able -> withoutLeast(limit)
+      case (other, _) => other -> ReadLimit.allAvailable()
+    }, andGate = true)
+  }
+
+  /** Not these any more, of those that are asked. */
+  private def askNoMore(sources: Iterable[(SparkDataStream, ReadLimit)]): Unit = {
+    notAsked ++= sources
+    ask(live.toSeq.filterNot { case (source, _) => (source eq gate) || notAsked.contains(source) }, andGate = true)
+  }
 
   /** Once it is told what to do; where nobody can say any more, the valve goes and the query goes on, or it ends. */
   private def awaitRelease(): Unit = {
@@ -135,9 +152,8 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
       else if (endsWithoutHope) ending = Ending.AfterBatch
       else isGone = true
       if (isGone || !zeroInput) {
-        ask(notAsked.toSeq, andGate = !isGone)
-        if (!isGone && execution.trigger == AvailableNowTrigger) // what there is now, not what there was at the start
-          notAsked.keys.foreach { case able: SupportsTriggerAvailableNow => able.prepareForTriggerAvailableNow(); case _ => }
+        if (isGone) ask(notAsked.toSeq, andGate = false)
+        else askUntilFrozen(notAsked) // by any trigger: what there is now, not what there was at the start
         notAsked = Map.empty
       }
     }
@@ -146,21 +162,14 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
 
   private def live = uniqueSources.get(execution).asInstanceOf[Map[SparkDataStream, ReadLimit]]
 
+  /** Before Spark asks the sources of this look: what those answer that are asked no more is where they end. */
   private def freeze(next: Long): Unit = {
-    if (!isFrozenByItself) {
-      val frozen = live.toSeq.map {
-        case (`gate`, limit) => gate -> limit
-        case (source, limit) =>
-          val prepared = source match {
-            case able: SupportsTriggerAvailableNow => able
-            case old: Source => new AvailableNowSourceWrapper(old)
-            case other: MicroBatchStream => new AvailableNowMicroBatchStreamWrapper(other)
-          }
-          prepared.prepareForTriggerAvailableNow()
-          prepared -> (if (prepared eq source) withoutLeast(limit) else prepared.getDefaultReadLimit)
-      }
-      uniqueSources.set(execution, ListMap.from(frozen))
-    }
+    if (isToPrepare) askNoMore(live.filter {
+      case (able: SupportsTriggerAvailableNow, _) =>
+        able.prepareForTriggerAvailableNow()
+        false
+      case (source, _) => source ne gate
+    })
     phase = Frozen
     log.frozen(next, ending, zeroInput)
   }
@@ -194,6 +203,7 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
   private def flush(next: Long, flushes: Int): Boolean = {
     val ahead = if (flushes == MostFlushes) LastMs else math.max(FirstMs + (flushes - 1) * StepMs, watermarks.currentWatermark)
     phase = Flushing(flushes)
+    askNoMore(live.removed(gate)) // what is read now would count as late
     // What a look without a batch has noted of the next one's watermarks is of the old watermark.
     propagator.get(execution).asInstanceOf[WatermarkPropagator].purge(next)
     watermarks.setWatermark(ahead)
@@ -325,6 +335,7 @@ object DrainValve {
   private def withoutLeast(limit: ReadLimit): ReadLimit = limit match {
     case _: ReadMinRows => ReadLimit.allAvailable()
     case all: CompositeReadLimit => ReadLimit.compositeLimit(all.getReadLimits.filterNot(_.isInstanceOf[ReadMinRows]))
+    case ofPython if ofPython.toString.contains("\"ReadMinRows\"") => ReadLimit.allAvailable() // its name, in JSON
     case other => other
   }
 

@@ -1,20 +1,29 @@
 package org.apache.spark.sql.execution.streaming.state.mooring
 
-import org.apache.spark.SparkContext
+import java.nio.file.Path
+
+import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.scheduler.{ExecutorProcessLost, TaskSchedulerImpl}
 import org.apache.spark.scheduler.cluster.CoarseGrainedClusterMessages.RemoveExecutor
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
+import org.apache.spark.util.Utils
 
 /** What Spark does when an executor's heartbeats stay away, done earlier. */
 object ExecutorDoor {
   private val KillMs = 2000L
   private val LookMs = 10L
 
+  /** Whether this executor shares the driver's JVM, as in local mode. */
+  def isInDriver(executor: String): Boolean = executor == SparkContext.DRIVER_IDENTIFIER
+
   /** Whether Spark gives the executor no new tasks, as it is to be removed or decommissioned. */
   def isLeaving(context: SparkContext, executor: String): Boolean = context.schedulerBackend match {
     case backend: CoarseGrainedSchedulerBackend => !backend.isExecutorActive(executor)
     case _ => false
   }
+
+  /** Where the state stores of this executor are open. */
+  def localDirectory(conf: SparkConf): Path = Path.of(Utils.getLocalDir(conf))
 
   /** Has the executor killed and replaced, and its tasks run elsewhere, whether or not it can be reached. */
   def giveUp(context: SparkContext, executor: String, why: String): Unit = context.schedulerBackend match {

@@ -23,46 +23,61 @@ object PendingTasks {
   private val FewStages = 4 // each executor that joins asks some times
 
   /**
-   * Has the tasks that wait for an executor that is gone wait for another one, which `instead` names (id, host) for stage and
-   * partition: else they wait until `spark.locality.wait` has passed, twice, and may then be the first of the cold executor
-   * that comes in the place of the lost one. Should they fail there they are tried again there.
+   * Has tasks wait for another executor when theirs is gone, or may not have them: else they wait until
+   * `spark.locality.wait` has passed, twice, and may then be the first of the cold executor that comes in the place of
+   * a lost one. `candidates` names executors (id, host) for each partition of a stage, the most wanted first; None for a
+   * stage that is not placed. A task that none of them may have goes to any executor. `isTaken` hears where each task goes.
    */
-  def redirect(context: SparkContext, isGone: String => Boolean, how: How)(instead: (Int, Int) => Option[(String, String)]): Int =
+  def redirect(context: SparkContext, isGone: String => Boolean, how: How)(
+      candidates: Int => Option[Int => Seq[(String, String)]])(isTaken: (Int, Int, Option[String]) => Unit): Int =
     context.taskScheduler match {
       case scheduler: TaskSchedulerImpl =>
         val redirected = scheduler.synchronized {
-          scheduler.rootPool.getSortedTaskSetQueue.filterNot(_.isZombie).map(redirect(_, isGone, how, instead)).sum
+          val placed = for {
+            stage <- scheduler.rootPool.getSortedTaskSetQueue if !stage.isZombie
+            those <- candidates(stage.stageId)
+          } yield redirect(stage, isGone, how, those)(isTaken(stage.stageId, _, _))
+          placed.sum
         }
         if (redirected > 0) scheduler.backend.reviveOffers()
         redirected
       case _ => 0 // somebody else's scheduler
     }
 
-  private def redirect(
-      stage: TaskSetManager, isGone: String => Boolean, how: How, instead: (Int, Int) => Option[(String, String)]): Int = {
+  private def redirect(stage: TaskSetManager, isGone: String => Boolean, how: How, candidates: Int => Seq[(String, String)])(
+      isTaken: (Int, Option[String]) => Unit): Int = {
     val pending = stage.pendingTasks
+    def partition(task: Int) = stage.tasks(task).partitionId
+    def hostOf(task: Int, executor: String) =
+      stage.tasks(task).preferredLocations.collectFirst { case at: ExecutorCacheTaskLocation if at.executorId == executor => at.host }
     val found = for {
-      (lost, waiting) <- pending.forExecutor.toSeq if isGone(lost)
+      (wanted, waiting) <- pending.forExecutor.toSeq
       task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task) // Spark clears the others away later
-      (executor, host) <- instead(stage.taskSet.stageId, stage.tasks(task).partitionId)
-    } yield (lost, task, new ExecutorCacheTaskLocation(host, executor))
+      if isGone(wanted) || !Offers.mayHave(stage, task, wanted, hostOf(task, wanted).getOrElse(""))
+    } yield (wanted, task, candidates(partition(task)).find { case (id, host) => Offers.mayHave(stage, task, id, host) })
     val isHeld = how == HeldBack && stage.myLocalityLevels.contains(TaskLocality.PROCESS_LOCAL)
-    if (!isHeld) for ((lost, task, to) <- found) {
-      pending.forExecutor(lost) -= task
-      pending.forExecutor.getOrElseUpdate(to.executorId, new ArrayBuffer) += task // one that is started is passed over
+    if (!isHeld) for ((wanted, task, to) <- found) {
+      pending.forExecutor(wanted) -= task
+      to match { // one that is started is passed over
+        case Some((executor, _)) => pending.forExecutor.getOrElseUpdate(executor, new ArrayBuffer) += task
+        case None => pending.noPrefs += task
+      }
       for (preferred <- stage.tasks(task).preferredLocations; onHost <- pending.forHost.get(preferred.host)) onHost -= task
     }
     if (found.nonEmpty) {
       if (!isHeld) stage.recomputeLocality()
       stage.resetDelayScheduleTimer(Some(TaskLocality.PROCESS_LOCAL)) // else it may be as good as over, or over
     }
-    if (!isHeld) for ((_, task, to) <- found) prefer(stage.tasks(task), to)
+    if (!isHeld) for ((_, task, to) <- found) {
+      prefer(stage.tasks(task), to.map { case (executor, host) => new ExecutorCacheTaskLocation(host, executor) }.toSeq)
+      isTaken(partition(task), to.map(_._1))
+    }
     if (isHeld) 0 else found.size
   }
 
   /** A task is told once what it prefers, for all its attempts. */
-  private def prefer(task: Task[_], executor: TaskLocation): Unit =
-    for (field <- fieldOf(task, "preferredLocs")) field.set(task, Seq(executor))
+  private def prefer(task: Task[_], executors: Seq[TaskLocation]): Unit =
+    for (field <- fieldOf(task, "preferredLocs")) field.set(task, executors)
 
   /**
    * Has tasks that start from now on ask where their shuffle files are. An executor remembers that until a task of a newer

@@ -14,7 +14,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.state.metadata.StateMetadataPartitionReader
-import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetMap, OffsetSeq}
+import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetMap, OffsetSeq, OffsetSeqMetadata}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperator, StateStoreWriter}
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExecBase
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, QueryExecutionThread, StreamExecution}
@@ -41,6 +41,9 @@ final class StreamDoor private[mooring] (private[mooring] val execution: StreamE
   def setting(key: String): Option[String] = session.conf.getOption(key)
   def isSet(key: String): Boolean = session.sessionState.conf.contains(key)
   def set(key: String, value: String): Unit = session.sessionState.conf.setConfString(key, value)
+
+  /** Whether this run goes on: no longer from the moment that it is told to stop. */
+  def isActive: Boolean = execution.isActive
 
   /** Returns when the query has stopped. */
   def stop(): Unit = execution.stop()
@@ -103,13 +106,18 @@ final class StreamDoor private[mooring] (private[mooring] val execution: StreamE
   /** Rows of state after the last batch of which there is progress. */
   def stateRows: Long = Option(execution.lastProgress).fold(0L)(_.stateOperators.map(_.numRowsTotal).sum)
 
-  /** The stateful operators of the newest batch that was committed, by what they have written of themselves; none before. */
+  /**
+   * The stateful operators of the newest batch that was committed, by what they have written of themselves; none before. The
+   * number of partitions is that of the offset log, which Spark goes by: a repartition leaves some descriptions as they were.
+   */
   def operatorsInCheckpoint: Seq[OperatorFacts] = lastCommitted.toSeq.flatMap { batch =>
     val conf = new SerializableConfiguration(session.sessionState.newHadoopConf())
+    val partitions = execution.offsetLog.get(batch).flatMap(_.metadataOpt)
+      .flatMap(OffsetSeqMetadata.readValueOpt(_, SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL)).map(_.toInt)
     new StateMetadataPartitionReader(checkpoint, conf, batch).allOperatorStateMetadata.toSeq.map { operator =>
       val stores = operator.stateStoresMetadata
-      OperatorFacts(operator.operatorInfo.operatorId, stores.map(_.numPartitions).max, s"$checkpoint/state", runId, batch + 1,
-        stores.map(_.storeName))
+      OperatorFacts(operator.operatorInfo.operatorId, partitions.getOrElse(stores.map(_.numPartitions).max), s"$checkpoint/state",
+        runId, batch + 1, stores.map(_.storeName))
     }
   }
 

@@ -21,6 +21,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
   private val lastWords = new ConcurrentLinkedDeque[String]()
   @volatile private var stopping = false
   @volatile private var hopeless = false
+  @volatile private var isGivenUp = false
   @volatile private var process: Option[Process] = None
 
   private val watcher = Daemon.start("mooring-agent-watch")(watch())
@@ -39,33 +40,44 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
   private def watch(): Unit = {
     var failures = 0
     try {
-      while (!stopping) {
+      while (!stopping && !isGivenUp) {
         val started = System.nanoTime()
         val ending = runOnce()
-        if (!stopping) {
+        if (!stopping && !bridge.isGreeted && AgentProcess.isMissing(lastWord)) giveUp(lastWord)
+        else if (!stopping) {
           val livedLong = System.nanoTime() - started > TimeUnit.SECONDS.toNanos(AgentProcess.StableSeconds)
           failures = if (livedLong) 1 else failures + 1
           hopeless = failures > 1
           val pause = math.min(1L << math.min(failures - 1, 10), AgentProcess.LongestPauseSeconds)
-          report(s"the agent $ending; queries keep their places; it is started again in $pause s", failures)
           Thread.sleep(TimeUnit.SECONDS.toMillis(pause))
+          // Only now: a signal that ends the application may have reached the agent first.
+          report(s"the agent $ending; queries keep their places; it is started again, $pause s later", failures)
         }
       }
     } catch {
       case _: InterruptedException => // the application ends
       case e: IOException =>
-        hopeless = true
-        Say.once("no-agent", s"no agent could be started ($e): tasks run where Spark puts them; the hosts still keep " +
-          "state files. Put a Python 3.10 or later on the driver's host, or name it in spark.mooring.agent.python")
+        giveUp(e.toString)
     } finally process.foreach(end)
+  }
+
+  private def lastWord: String = Option(lastWords.peekLast()).getOrElse("")
+
+  /** What an agent lacks will not come while the application runs. */
+  private def giveUp(why: String): Unit = {
+    hopeless = true
+    isGivenUp = true
+    Say.troubleOnce("no-agent", s"no agent could be started ($why): tasks run where Spark puts them; the hosts still keep " +
+      "state files. Put a Python 3.10 or later that finds pyspark and py4j (SPARK_HOME, or pip install pyspark) on the driver's " +
+      "host, or name it in spark.mooring.agent.python")
   }
 
   /** Says it with the agent's last words, but not for ever: an agent that can not live is not news each time. */
   private def report(message: String, failures: Int): Unit = {
     val words = if (lastWords.isEmpty) "" else lastWords.asScala.mkString("; its last words:\n  ", "\n  ", "")
-    if (failures < AgentProcess.FailuresTold) Say.warn(message + words)
+    if (failures < AgentProcess.FailuresTold) Say.trouble(message + words)
     else if (failures == AgentProcess.FailuresTold)
-      Say.warn(s"$message, and so on; that is not said again until one has lived for ${AgentProcess.StableSeconds} s$words")
+      Say.trouble(s"$message, and so on; that is not said again until one has lived for ${AgentProcess.StableSeconds} s$words")
   }
 
   /** Runs one agent to its end and tells how it ended. IOException where there is no such interpreter at all. */
@@ -139,6 +151,9 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
 object AgentProcess {
   /** No such file, or not executable: waiting does not help. Anything else, such as no memory to fork, may pass. */
   private def isForGood(e: IOException): Boolean = Seq("error=2,", "error=13,").exists(String.valueOf(e.getMessage).contains(_))
+
+  /** Whether this is Python's word on a module that it does not have, or can not use. */
+  private def isMissing(word: String): Boolean = word.startsWith("ImportError: ") || word.startsWith("ModuleNotFoundError: ")
 
   private val StartSeconds = 30L
   private val StableSeconds = 60L

@@ -170,6 +170,12 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** A line of the agent's for the driver's log. */
   def say(message: String): Unit = Say.warn(message)
 
+  /** The same of what goes wrong around it, as with a store: no news while the application ends. */
+  def sayOfTrouble(message: String): Unit = Say.trouble(message)
+
+  /** A line for those who want to see that it works. */
+  def inform(message: String): Unit = Say.info(message)
+
   /** Puts the agent's gauges into Spark's metrics, all that it has; `json` is one object of name to number. */
   def metrics(json: String): Unit =
     Metrics.setAgents(Json.read(json).properties().asScala.map(entry => entry.getKey -> entry.getValue.asDouble()).toMap)

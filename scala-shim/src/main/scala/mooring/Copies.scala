@@ -158,7 +158,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
         case _: FileNotFoundException => // the owner has gone on and cleaned up: the next order is for a newer version
         case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
         case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
-          Say.once(s"copy-$query-${e.getClass.getName}",
+          Say.failed(s"copy-$query-${e.getClass.getName}", e)(
             s"a copy of partition $partition could not be brought to version ${order.version} ($e): tried again soon")
           ExecutorReports.copyFailed(query, partition, Copies.inShort(e))
           if (store.lackOfRoom() > 0) beginAnew() // an open copy holds on to files that are to go
@@ -172,7 +172,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
         catch {
           case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
           case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the task reads it itself
-            Say.once(s"arrival-$query-${e.getClass.getName}", s"what was committed last is not at ${wanted.directory} before its task ($e)")
+            Say.failed(s"arrival-$query-${e.getClass.getName}", e)(s"what was committed last is not at ${wanted.directory} before its task ($e)")
         }
 
     private def bring(order: CopyOrder, access: CheckpointAccess): Unit = {

@@ -33,7 +33,7 @@ final class DrainOnTerm(bridge: Bridge, mayBeTold: () => Boolean, running: () =>
     while (running() > 0 && mayBeTold() && !isOver) Thread.sleep(LookEveryMs)
     if (running() == 0) SECONDS.sleep(GraceSeconds)
     else if (isOver) Say.warn("not all queries could be drained: the driver ends, and the others keep their state")
-    else Say.warn("there is no agent any more to drain the queries: the driver ends with their state kept")
+    else Say.trouble("there is no agent any more to drain the queries: the driver ends with their state kept")
     System.exit(ExitOfTerm)
   }
 }

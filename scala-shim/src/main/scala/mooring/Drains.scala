@@ -33,6 +33,9 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
   private val held = new ConcurrentHashMap[String, (StreamDoor, DrainValve)]() // the runs that were held as somebody has asked
   private val fed = ConcurrentHashMap.newKeySet[String]() // the runs that were to be drained after others
   private val closed = ConcurrentHashMap.newKeySet[String]() // runs whose intake has stopped, of those that are drained
+  private val doors = new ConcurrentHashMap[String, StreamDoor]() // by run, of those that are ended by it, until they are over
+  private val failed = ConcurrentHashMap.newKeySet[String]() // queries that ended before their drain was over
+  private val atTheirEnd = ConcurrentHashMap.newKeySet[String]() // runs that are drained or stopped, and are about to be over
   private var over = 0
   private var isAwaited = true // whether somebody may still say
   private var wanted: Option[Seq[Option[String]]] = None // of which queries a drain is asked for; None while nobody has said
@@ -50,9 +53,16 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
 
   /** Of these queries, by name or id, or of all (None), a drain is asked for: one that starts meanwhile is held. */
   def asked(of: Seq[Option[String]]): Unit = synchronized {
-    if (of.isEmpty && wanted.exists(_.nonEmpty)) over += 1
+    if (of.isEmpty && wanted.exists(_.nonEmpty)) {
+      over += 1
+      failed.forEach(query => bridge.over(s"drain $query")) // the next drain is another: nobody waits for them in that
+      failed.clear()
+    }
     wanted = Some(of)
-    for ((door, valve) <- held.values.asScala if !isAsked(door)) valve.giveUp()
+    for ((door, valve) <- held.values.asScala if !isAsked(door)) {
+      if (valve.isHeld) doors.remove(door.runId) // its end is an ordinary one
+      valve.giveUp()
+    }
     notifyAll()
   }
 
@@ -77,6 +87,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
   /** Why it was refused, if it was. */
   private def begun(door: StreamDoor, valve: Either[String, DrainValve]): Option[String] = {
     under.put(door.runId, valve.toOption)
+    if (valve.isRight) doors.put(door.runId, door)
     valve.left.toOption.map { reason =>
       Say.warn(s"query ${door.label} can not be ended so: $reason")
       tell(door, "refused", "reason" -> reason)
@@ -107,6 +118,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
       }
       if (whyNotToStart(door.checkpoint).isEmpty && !under.containsKey(door.runId)) hold(door, markers)
     } catch {
+      case NonFatal(_) if !door.isActive => // it was stopped while it started: it begins no batch
       case NonFatal(e) => refusals.put(door.checkpoint, s"what ${door.checkpoint}/$Directory says of a drain or a restore can not be read ($e): " +
         "a drained checkpoint would count every new event as late. Try again, or remove the file")
     }
@@ -142,16 +154,25 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
     try while (wanted.isEmpty && patience.isHopeful && System.nanoTime() < end) wait(LookAgainMs)
     catch { case _: InterruptedException => } // the query is being stopped, and sees that next; Spark drops a listener that passes it on
 
-  def ended(run: String): Unit = {
+  /** A run is over; `error` is what Spark says of one that failed. */
+  def ended(run: String, error: Option[String]): Unit = {
     bridge.over(s"drain owed to $run")
     patience.ended(run)
+    val isAtItsEnd = atTheirEnd.remove(run)
     under.remove(run)
     Seq(closed, fed).foreach(_.remove(run))
     held.remove(run)
     bridge.over(s"start of $run")
     flushesFrom.remove(run)
-    ()
+    // Spark may tell the end of a run after the next one has started.
+    for (door <- Option(doors.remove(run)) if !isAtItsEnd && !doors.values.asScala.exists(_.id == door.id)) {
+      failed.add(door.id)
+      tell(door, "failed", "writes" -> Seq(door.sinkAsDescribed),
+        "reason" -> error.fold("nothing failed: it ended by itself, or was stopped")(text => s"it failed: ${firstLine(text)}"))
+    }
   }
+
+  private def firstLine(text: String) = text.linesIterator.nextOption().getOrElse("").take(MostOfAnError)
 
   private def goOn(door: StreamDoor, markers: Markers): Unit = {
     def isOfNow(marker: JsonNode) = door.lastCommitted.exists(_ <= marker.get("batch").asLong())
@@ -223,8 +244,11 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
         refusals.put(door.checkpoint, s"a drain of it is not over, and can not go on: $reason")
   }
 
-  private def tell(door: StreamDoor, phase: String, more: (String, Any)*): Unit = bridge.tell(Map[String, Any](
-    "event" -> "DrainProgressed", "query" -> door.id, "run" -> door.runId, "phase" -> phase) ++ more, about = Some(s"drain ${door.id}"))
+  private def tell(door: StreamDoor, phase: String, more: (String, Any)*): Unit = {
+    if (Set("drained", "stopped")(phase)) atTheirEnd.add(door.runId)
+    bridge.tell(Map[String, Any]("event" -> "DrainProgressed", "query" -> door.id, "name" -> door.name, "run" -> door.runId,
+      "phase" -> phase) ++ more, about = Some(s"drain ${door.id}"))
+  }
 
   /** Whether a batch of the query on whose thread this is asked lets out what was held back, such as windows that are not full. */
   def letsOut(batch: Long): Boolean = StreamDoors.ofThisThread.exists(door => flushesFrom.getOrDefault(door.runId, Long.MaxValue) <= batch)
@@ -353,5 +377,6 @@ object Drains {
   }
 
   private val MostBytes = 1 << 20
+  private val MostOfAnError = 300
   private val LookAgainMs = 100L
 }

@@ -3,7 +3,7 @@ package io.mooring
 import java.io.FileNotFoundException
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state.mooring.StreamDoors
@@ -41,9 +41,18 @@ final class DriverFiles(directory: String) {
       finally in.close()
     } catch { case _: FileNotFoundException => null }
 
-  def writeAtomic(name: String, bytes: Array[Byte]): Unit = {
+  /** Writes a file that is not there; false when it is. */
+  def create(name: String, bytes: Array[Byte]): Boolean =
+    try {
+      write(name, bytes, overwrite = false)
+      true
+    } catch { case _: FileAlreadyExistsException => false }
+
+  def writeAtomic(name: String, bytes: Array[Byte]): Unit = write(name, bytes, overwrite = true)
+
+  private def write(name: String, bytes: Array[Byte], overwrite: Boolean): Unit = {
     if (!files.exists(path)) files.mkdirs(path)
-    val out = files.createAtomic(new Path(path, name), overwriteIfPossible = true)
+    val out = files.createAtomic(new Path(path, name), overwriteIfPossible = overwrite)
     try {
       out.write(bytes)
       out.close()

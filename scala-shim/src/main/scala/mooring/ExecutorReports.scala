@@ -1,6 +1,9 @@
 package io.mooring
 
+import java.util.concurrent.TimeUnit
+
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.Path
@@ -83,26 +86,37 @@ object ExecutorReports {
       "milliseconds" -> milliseconds))
 
   /** Tells which version of the job model this executor knows; what the driver has to say. */
-  def version(known: Long): Option[DriverWord] = context.flatMap { ctx =>
-    Option(ctx.ask(Json.write(Map("report" -> "version", "executor" -> ctx.executorID(), "version" -> known)))).map { answer =>
-      val said = Json.read(answer.toString)
-      DriverWord(said.get("version").asLong(), said.get("again-in-ms").asLong(),
-        texts(said, "copied").toSet, texts(said, "copied-anywhere").toSet, said.path("rehearsal-is-asked").asBoolean())
-    }
+  def version(known: Long): Option[DriverWord] = ask(Map("report" -> "version", "version" -> known)).map { said =>
+    DriverWord(said.get("version").asLong(), said.get("again-in-ms").asLong(),
+      texts(said, "copied").toSet, texts(said, "copied-anywhere").toSet, said.path("rehearsal-is-asked").asBoolean())
   }
 
   /** What the queries that run now have the executors load and compile. */
-  def rehearsal(): Rehearsal = context.flatMap { ctx =>
-    Option(ctx.ask(Json.write(Map("report" -> "joins", "executor" -> ctx.executorID())))).map { answer =>
-      val said = Json.read(answer.toString)
-      Rehearsal(texts(said, "classes"), texts(said, "sources"))
-    }
-  }.getOrElse(Rehearsal.Nothing)
+  def rehearsal(): Rehearsal = ask(Map("report" -> "joins"))
+    .fold(Rehearsal.Nothing)(said => Rehearsal(texts(said, "classes"), texts(said, "sources")))
 
   /** Of tasks that read shuffles and run now, as broadcasts; None when there will be none before this executor works. */
-  def codeOfReaders(): Option[Seq[Long]] = context.flatMap { ctx =>
-    Option(ctx.ask(Json.write(Map("report" -> "readers", "executor" -> ctx.executorID()))))
-      .map(answer => Json.read(answer.toString)).filter(_.has("code")).map(_.get("code").elements().asScala.map(_.asLong()).toSeq)
+  def codeOfReaders(): Option[Seq[Long]] = ask(Map("report" -> "readers"))
+    .filter(_.has("code")).map(_.get("code").elements().asScala.map(_.asLong()).toSeq)
+
+  private val SilentForMs = 10000L
+  private val unanswered = new Unanswered(SilentForMs)
+
+  /**
+   * What the driver answers; None where it has no answer, or can not be reached. An executor whose driver has ended
+   * ends a moment later: only a driver that stays out of reach is a fault.
+   */
+  private def ask(question: Map[String, Any]): Option[JsonNode] = context.flatMap { ctx =>
+    try {
+      val answer = Option(ctx.ask(Json.write(question + ("executor" -> ctx.executorID()))))
+      unanswered.answered()
+      answer.map(text => Json.read(text.toString))
+    } catch {
+      case NonFatal(e) =>
+        if (unanswered.failed(System.nanoTime()))
+          Say.failed("driver-silent", e)(s"the driver has not answered for ${SilentForMs / 1000} s ($e): it is asked again")
+        None
+    }
   }
 
   def rehearsal(mine: Rehearsal): Unit =
@@ -113,7 +127,21 @@ object ExecutorReports {
   private def send(report: Map[String, Any]): Unit = context.foreach { ctx =>
     try ctx.send(Json.write(report + ("executor" -> ctx.executorID())))
     catch {
-      case e: Exception => Say.once("executor-report", s"a report to the driver was lost ($e): counters will miss it")
+      case e: Exception => Say.failed("executor-report", e)(s"a report to the driver was lost ($e): counters will miss it")
     }
+  }
+}
+
+/** For how long questions have had no answer, none between them: at least `longMs`, or not yet. */
+private[mooring] final class Unanswered(longMs: Long) {
+  private var since = Option.empty[Long] // System.nanoTime of the first that failed
+
+  def answered(): Unit = synchronized { since = None }
+
+  /** One had no answer at `now`, by System.nanoTime. Whether that is so for long. */
+  def failed(now: Long): Boolean = synchronized {
+    val first = since.getOrElse(now)
+    since = Some(first)
+    TimeUnit.NANOSECONDS.toMillis(now - first) >= longMs
   }
 }

@@ -30,7 +30,7 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
     catch {
       case _: FileAlreadyExistsException => // this very file is kept
       case e if needsCopy(e) =>
-        sayCopied(e)
+        sayCopied(e.toString)
         Using.resource(Files.newInputStream(file))(in => write(name)(in.transferTo(_)))
     }
   }
@@ -140,8 +140,7 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
     hostStore.soon("mend the checkpoint")(new Mending(storeDir, this, files).look(names))
 
   private def hasRoom: Boolean = hostStore.lackOfRoom() == 0 || {
-    Say.once("local-store-full", s"the disk of the local store ${hostStore.root} has less than ${hostStore.floor >> 20} " +
-      "MiB free: nothing more is kept until there is room; state that is not kept is fetched from the checkpoint")
+    hostStore.sayFull()
     false
   }
 
@@ -176,7 +175,7 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
       try Files.createLink(target, path)
       catch {
         case e if needsCopy(e) =>
-          sayCopied(e)
+          sayCopied(e.toString)
           Files.copy(path, target)
       }
       Some(Files.size(target))

@@ -36,6 +36,17 @@ final class HostStore(val root: Path) {
   /** How far the disk's free space lies below the floor, in bytes; 0 when all is well. */
   def lackOfRoom(): Long = math.max(0, floor - root.toFile.getUsableSpace)
 
+  private[mooring] def sayFull(): Unit =
+    Say.once("local-store-full", s"the disk of the local store $root has less than ${floor >> 20} " +
+      "MiB free: nothing more is kept until there is room; state that is not kept is fetched from the checkpoint")
+
+  /** At the start of an executor: what would be said sooner or later. `open` is where its state stores are open. */
+  def sayWhatIsWrong(open: Path): Unit = {
+    if (lackOfRoom() > 0) sayFull()
+    val (kept, used) = (Files.getFileStore(root), Files.getFileStore(open))
+    if (kept != used) sayCopied(s"$kept and $used")
+  }
+
   private val shelves = new ConcurrentHashMap[Path, HostShelf]()
 
   // What is removed may be large, which takes time; nobody's commit is to wait for that.
@@ -118,7 +129,7 @@ object HostStore {
       Some(new HostStore(root))
     } catch {
       case NonFatal(e) =>
-        Say.once("local-store-closed",
+        Say.failed("local-store-closed", e)(
           s"the local store $root can not be used ($e): state is fetched from the checkpoint as in stock Spark")
         None
     }
@@ -180,9 +191,9 @@ object HostStore {
     case _ => e.isInstanceOf[UnsupportedOperationException] || e.isInstanceOf[FileSystemException]
   }
 
-  private[mooring] def sayCopied(noLink: Throwable): Unit = Say.once("local-store-copies",
-    s"the local store and Spark's local directories lie on different file systems ($noLink): files are copied instead of " +
-      "linked, which costs time and room")
+  private[mooring] def sayCopied(why: String): Unit = Say.once("local-store-copies",
+    s"the local store and Spark's local directories lie on different file systems ($why): files are copied instead of " +
+      "linked, which costs time and room; put both on one, by spark.mooring.local.store.dir or spark.local.dir")
 
   /** Whatever the store can not do is said once for each kind of failure, and counts as not done. */
   private[mooring] def attempt(what: String)(body: => Unit): Unit = attemptOr(what, ())(body)
@@ -193,7 +204,7 @@ object HostStore {
       case e: ClosedByInterruptException => throw e // the task was killed; nothing is wrong here
       case _: FileNotFoundException | _: NoSuchFileException => otherwise // another executor was faster
       case NonFatal(e) =>
-        Say.once("local-store-" + e.getClass.getName, s"the local store could not $what ($e): " +
+        Say.failed("local-store-" + e.getClass.getName, e)(s"the local store could not $what ($e): " +
           "state that is not kept here is fetched from the checkpoint when it is needed")
         otherwise
     }

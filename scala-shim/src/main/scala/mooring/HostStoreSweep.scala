@@ -44,7 +44,7 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
     catch {
       case e: InterruptedException => throw e
       case _: ClosedByInterruptException => throw new InterruptedException
-      case NonFatal(e) => Say.once("local-store-sweep", s"the local store could not be swept ($e): it may outgrow its limit")
+      case NonFatal(e) => Say.failed("local-store-sweep", e)(s"the local store could not be swept ($e): it may outgrow its limit")
     }
 
   private def isDue = limit < Long.MaxValue || store.lackOfRoom() > 0 || System.nanoTime() - tidyFrom >= 0

@@ -116,7 +116,7 @@ final class Leadership(firstWordMs: Long, renewedWordMs: Long, contestedMs: Long
       while (!holds && !lost && mayBeTold && System.nanoTime() < deadline) changed.await(500, TimeUnit.MILLISECONDS)
       if (!holds && !lost) {
         waitedInVain = true
-        Say.once("leadership-unheard", s"nothing was heard of the election before $what was written: this driver goes on; " +
+        Say.troubleOnce("leadership-unheard", s"nothing was heard of the election before $what was written: this driver goes on; " +
           "only Spark's own log of commits keeps two from writing the same batch")
       }
     }

@@ -21,6 +21,9 @@ object Metrics {
     names.foreach(set(_, 0.0))
   }
 
+  /** The registry of the driver part of this JVM. Spark has named its gauges by the application's id, or is about to. */
+  def ofDriver: Option[MetricRegistry] = registry
+
   /** Registers a gauge of an executor's, which is asked when Spark's sinks ask. */
   def register(sparks: MetricRegistry, name: String, value: () => Double): Unit = {
     sparks.gauge(s"mooring.$name", () => new Gauge[Double] { override def getValue: Double = value() })

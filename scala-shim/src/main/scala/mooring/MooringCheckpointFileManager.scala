@@ -98,7 +98,7 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
         Some(stream)
       } catch {
         case NonFatal(e) =>
-          Say.once("local-store-open", s"a file of the local store could not be opened ($e): it is fetched from the checkpoint")
+          Say.failed("local-store-open", e)(s"a file of the local store could not be opened ($e): it is fetched from the checkpoint")
           None
       }
     }
@@ -236,7 +236,7 @@ private final class LocalCopy(shelf: HostShelf, name: String) {
       case _: ClosedByInterruptException => broken = true // the task was killed
       case NonFatal(e) =>
         broken = true
-        Say.once("local-store-write", s"the local store can not be written ($e): state that is not kept here is " +
+        Say.failed("local-store-write", e)(s"the local store can not be written ($e): state that is not kept here is " +
           "fetched from the checkpoint when it is needed")
     }
   }

@@ -26,6 +26,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val table = new PlacementTable
   val bridge = new Bridge(table, leadership, operations)
   private val census = new Census(bridge)
+  private val withheld = Option.when(placing)(new WithheldOffers(context, table, bridge))
   private val rehearsals = new Rehearsals
 
   /** Where every task is kept once, copies are made of those that are to move. */
@@ -46,7 +47,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val drains = new Drains(bridge, () => context.applicationId, settings.text("spark.mooring.resume.drained").getOrElse("false"),
     settings.isOn("spark.mooring.drain.on.start"), patience)
 
-  private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, takesOver, census, reports, rehearsals)
+  private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, takesOver, census, reports, rehearsals, withheld)
+  OrdinaryEnd.begins(() => context.isStopped)
   ListenerDoor.add(context, cluster)
   stuckTasks.foreach(ListenerDoor.add(context, _))
   Bridge.current = bridge
@@ -65,15 +67,25 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   /** Whether an agent is there, or comes, to tell of the election. */
   def mayBeTold: Boolean = agent.isComing
 
+  /** A batch is about to be run: which executors get no tasks is asked anew, as an event of it may have been lost. */
+  def batchIsPlaced(): Unit = cluster.lookAtOffers()
+
+  /** For how long a task waits for the executor that it prefers, and then for another one of its host. */
+  private def localityWaitMs = {
+    val usual = conf.get("spark.locality.wait", "3s")
+    Seq("process", "node").map(level => conf.getTimeAsMs(s"spark.locality.wait.$level", usual)).sum
+  }
+
   private def mooringSettings = conf.getAll.toMap.filter(_._1.startsWith(Names.Prefix))
 
   def applicationStarted(id: String): Unit = {
-    cluster.holdBackWhatIsLost()
+    cluster.watchLosses()
     bridge.tell(Map("event" -> "ApplicationStarted", "application" -> id,
       "attempt" -> context.applicationAttemptId.getOrElse(""),
       "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
       "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
-      "catalogued" -> isCatalogued, "settings" -> mooringSettings), about = Some("application"))
+      "spark" -> context.version, "built-for" -> Build.spark, "java" -> Runtime.version().feature(),
+      "locality-wait" -> localityWaitMs, "catalogued" -> isCatalogued, "settings" -> mooringSettings), about = Some("application"))
   }
 
   private object operations extends Operations {
@@ -166,6 +178,7 @@ private final class MooringDriverPlugin extends DriverPlugin {
       TakeOver.amend(conf)
       TakeOver.retain(conf, settings.count("spark.mooring.checkpoint.retain.batches"))
       if (settings.copies > 0) TakeOver.askSooner(conf)
+      sayWhatRuns(settings, context)
       Metrics.register(pluginContext.metricRegistry())
       try driver.awaitTurn()
       catch {
@@ -179,6 +192,12 @@ private final class MooringDriverPlugin extends DriverPlugin {
       throw new IllegalArgumentException(reason)
     }
     if (Driver.current.exists(_.isCatalogued)) Collections.singletonMap(Names.Catalogued, "true") else Collections.emptyMap()
+  }
+
+  private def sayWhatRuns(settings: SettingsTable, context: SparkContext): Unit = {
+    val store = HostStores.directory(settings.text("spark.mooring.local.store.dir"), System.getenv().asScala.get)
+    Say.info(s"version ${Build.version} for Spark ${Build.spark} runs in Spark ${context.version}; each host keeps state in $store, or where " +
+      s"its ${Names.LocalStoreVariable} says; where the records are is said when the first query with state starts")
   }
 
   override def registerMetrics(applicationId: String, pluginContext: PluginContext): Unit =
@@ -201,15 +220,19 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
   private var sweep: Option[HostStoreSweep] = None
   private var versions: Option[VersionWatch] = None
   private var firstReads: Option[FirstReads] = None
+  @volatile private var isOver = false
 
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = Aside.otherwise("executor part", ()) {
     val settings = SettingsTable.read(context.conf().getAll.toMap)
     if (settings.isOn("spark.mooring.enabled")) {
+      val isInDriver = ExecutorDoor.isInDriver(context.executorID())
+      if (!isInDriver) OrdinaryEnd.begins(() => isOver)
       val mostOpen = settings.count("spark.mooring.standby.open.stores")
       ExecutorReports.through(Some(context), withOpenCopies = mostOpen > 0)
       val directory = HostStores.directory(settings.text("spark.mooring.local.store.dir"), System.getenv().asScala.get)
       val store = HostStore.open(directory)
       HostStores.use(store)
+      Aside.otherwise("look at the local store", ())(store.foreach(_.sayWhatIsWrong(ExecutorDoor.localDirectory(context.conf()))))
       val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()))
       Aside.otherwise("warm-up", ())(warmUp(context.conf()))
       // From now on the plan counts on this executor.
@@ -225,8 +248,11 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
         new Prefetch(_, streams, settings.bytes("spark.mooring.restore.max.bytes.per.second").getOrElse(Long.MaxValue))))
       KeepingTime.begin()
       StoreWrites.areTold = extraConf.containsKey(Names.Catalogued)
-      Metrics.register(context.metricRegistry(), "keeping-ms", () => KeepingTime.milliseconds.toDouble)
-      Metrics.register(context.metricRegistry(), "standby-open-stores", () => OpenStores.count.toDouble)
+      // In local mode Spark asks for an executor's gauges before the application has its id, which is in their names.
+      for (registry <- if (isInDriver) Metrics.ofDriver else Some(context.metricRegistry())) {
+        Metrics.register(registry, "keeping-ms", () => KeepingTime.milliseconds.toDouble)
+        Metrics.register(registry, "standby-open-stores", () => OpenStores.count.toDouble)
+      }
       sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes").getOrElse(Long.MaxValue)))
     }
   }
@@ -259,6 +285,7 @@ private final class MooringExecutorPlugin extends ExecutorPlugin {
   }
 
   override def shutdown(): Unit = {
+    isOver = true
     sweep.foreach(_.stop())
     firstReads.foreach(_.stop())
     versions.foreach(_.stop())
@@ -277,11 +304,14 @@ private object MooringExecutorPlugin {
 
 /** The last resort: whatever part of Mooring fails stays out of the way, and says so once. */
 object Aside {
-  def otherwise[T](part: String, instead: => T)(body: => T): T =
+  def otherwise[T](part: String, instead: => T)(body: => T): T = forAWhile(part, instead, isOver = false)(body)
+
+  /** The same of what is needed for a while only, as long as a query runs: a failure after that is none. */
+  def forAWhile[T](part: String, instead: => T, isOver: => Boolean)(body: => T): T =
     try body
     catch {
       case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // a missing class or library is no less our own fault
-        Say.once(s"aside-$part", s"its $part failed ($e): Spark goes on without it")
+        Say.failed(s"aside-$part", e, isOver)(s"its $part failed ($e): Spark goes on without it")
         instead
     }
 }

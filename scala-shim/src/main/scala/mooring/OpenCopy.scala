@@ -135,7 +135,7 @@ private final class InstanceOfCopy(
           throw e
         case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
           notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos
-          Say.once(s"open-copy-${e.getClass.getName}", s"the copy of $directory could not be kept open ($e): its files are " +
+          Say.failed(s"open-copy-${e.getClass.getName}", e)(s"the copy of $directory could not be kept open ($e): its files are " +
             "kept, and it is opened again in a minute")
           drop()
           val isFirst = !hasFailed
@@ -171,7 +171,7 @@ private final class InstanceOfCopy(
       case e: ClosedByInterruptException => throw e
       case NonFatal(e) if open.nonEmpty =>
         notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos
-        Say.once(s"open-copy-anew-${e.getClass.getName}", s"the copy of $directory could not be opened anew ($e): it goes on " +
+        Say.failed(s"open-copy-anew-${e.getClass.getName}", e)(s"the copy of $directory could not be opened anew ($e): it goes on " +
           "from the version that it has, and that is tried again in a minute")
     }
 

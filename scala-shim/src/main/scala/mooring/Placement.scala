@@ -42,7 +42,7 @@ private object PlacementRule extends Rule[SparkPlan] {
       try driver.queries.planned(query, operators)
       catch {
         case NonFatal(e) => // an interruption is not: the query is being stopped
-          Say.once("placement-rule", s"a query could not be told to the agent ($e): it runs where Spark puts it")
+          Say.failed("placement-rule", e)(s"a query could not be told to the agent ($e): it runs where Spark puts it")
       }
       place(plan, query, operators.exists(driver.queries.isRepeated), stageHasOne = false)
     }
@@ -86,7 +86,7 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
     try Option.when(isRepeated)(EarlierAttempt.offer(operatorsOfStage(child)))
     catch {
       case NonFatal(e) =>
-        Say.once("earlier-attempt", s"what the last run has left of batch ${operator.batch} could not be looked at ($e)")
+        Say.failed("earlier-attempt", e)(s"what the last run has left of batch ${operator.batch} could not be looked at ($e)")
         None
     }
 
@@ -101,6 +101,7 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
     val operators = operatorsOfStage(child)
     Driver.current.foreach(driver => DrainMetric.set(operators, driver.drains.stateOf(operator.runId, operator.batch)))
     val restoreMetrics = RestoreMetrics.of(operators)
+    Driver.current.foreach(_.batchIsPlaced())
     new PlacedRDD(child.execute(), query, operator.batch, restoreMetrics, earlierAttempt)
   }
 
@@ -219,10 +220,23 @@ object PlacedStages {
   def wanted(state: PlacedState): Option[String] =
     Option(byRdd.get(state.rdd)).flatMap(stage => Option(stage.executors.get(state.partition)))
 
-  /** The task goes to the executor, where the plan wants these of its states. */
-  def redirected(stage: Int, partition: Int, executor: String, wanted: Set[PlacedState]): Unit =
-    for (state <- statesOf(stage, partition))
-      if (wanted(state)) this.wanted(state.rdd, state.query, state.batch, state.partition, executor) else unwanted(state)
+  /** For each task of a placed stage the usable executors, as (id, host), first that on which most of its states are wanted. */
+  def candidates(stage: Int, table: PlacementTable): Option[Int => Seq[(String, String)]] =
+    Option(sentStages.get(stage)).map(_.states).map { statesOf => task =>
+      val rows = statesOf(task).map(state => table.candidates(state.query, state.partition))
+      (mostOf(rows.flatMap(_.headOption)) ++ rows.flatten).toSeq.distinct
+    }
+
+  /** The task goes to the executor; None for any. Of several states, it goes there for those whose first executor that is. */
+  def redirected(stage: Int, partition: Int, executor: Option[String], table: PlacementTable): Unit = {
+    val states = statesOf(stage, partition)
+    for (state <- states) executor.filter { to =>
+      states.size == 1 || table.preferred(state.query, state.partition).exists(_._1 == to)
+    } match {
+      case Some(to) => wanted(state.rdd, state.query, state.batch, state.partition, to)
+      case None => unwanted(state)
+    }
+  }
 
   private def unwanted(state: PlacedState): Unit = Option(byRdd.get(state.rdd)).foreach(_.executors.remove(state.partition))
 

@@ -34,13 +34,14 @@ object Plan {
 /**
  * Where each task is wanted, looked up by the scheduler's thread for every task of every batch.
  *
- * A lookup is two reads: the current plan, which is replaced as a whole, and the set of executors that are alive.
- * When an executor dies it leaves that set, and with that every row falls to its next entry at once.
+ * A lookup reads the current plan, which is replaced as a whole, the set of executors that are alive, and those of them
+ * that Spark gives no tasks. When an executor dies or gets no tasks, every row falls to its next entry at once.
  */
 final class PlacementTable {
   @volatile private var plan = Plan.Empty
   private val living = new ConcurrentHashMap[String, String]() // executor id -> host
   private val leaving = ConcurrentHashMap.newKeySet[String]() // executors that get no tasks any more, and end those they have
+  @volatile private var withheld = Map.empty[String, String] // living executors that get no tasks from Spark -> why
   private val lock = new ReentrantLock
   private val changed = lock.newCondition()
 
@@ -67,27 +68,44 @@ final class PlacementTable {
     ()
   }
 
+  /** From now on Spark gives tasks to all living executors but these, which map to the reason. */
+  def withhold(now: Map[String, String]): Unit = withheld = now
+
   def hostOf(id: String): Option[String] = Option(living.get(id))
   def isAlive(id: String): Boolean = living.containsKey(id)
+
+  /** Whether it is alive and Spark gives it tasks. */
+  def isUsable(id: String): Boolean = isAlive(id) && !withheld.contains(id)
+
+  /** Living executors, each with its host. */
+  def alive: Map[String, String] = living.asScala.toMap
+
   def isLeaving(id: String): Boolean = leaving.contains(id)
   def aliveCount: Int = living.size
 
-  /** The living executor, as (id, host), where this task should run; None is no preference. */
-  def preferred(query: String, partition: Int): Option[(String, String)] =
-    plan.rows.get(query).flatMap(_.get(partition)).flatMap { row =>
-      row.iterator.flatMap(id => Option(living.get(id)).map(id -> _)).nextOption()
-    }
+  /** The usable executor, as (id, host), where this task should run; None is no preference. */
+  def preferred(query: String, partition: Int): Option[(String, String)] = usable(row(query, partition)).nextOption()
+
+  /** The usable executors of its row, the most wanted first. */
+  def candidates(query: String, partition: Int): Seq[(String, String)] = usable(row(query, partition)).toSeq
+
+  private def row(query: String, partition: Int): Seq[String] = plan.rows.get(query).flatMap(_.get(partition)).getOrElse(Nil)
+
+  private def usable(executors: Seq[String]): Iterator[(String, String)] = {
+    val not = withheld
+    executors.iterator.filterNot(not.contains).flatMap(id => Option(living.get(id)).map(id -> _))
+  }
 
   /**
-   * For each partition of the query the living executors, as (id, host), that hold a copy and do not run it. One that will
+   * For each partition of the query the usable executors, as (id, host), that hold a copy and do not run it. One that will
    * take over from an executor that leaves still needs what that commits with its last tasks.
    */
   def standbys(query: String): Map[Int, Seq[(String, String)]] = {
     val now = plan
     now.standbys.getOrElse(query, Map.empty).map { case (partition, executors) =>
       val row = now.rows.get(query).flatMap(_.get(partition)).getOrElse(Nil)
-      val active = row.find(id => living.containsKey(id) || leaving.contains(id))
-      partition -> executors.filterNot(active.contains).flatMap(id => Option(living.get(id)).map(id -> _))
+      val active = row.find(id => isUsable(id) || leaving.contains(id))
+      partition -> usable(executors.filterNot(active.contains)).toSeq
     }
   }
 

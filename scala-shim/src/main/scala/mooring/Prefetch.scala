@@ -109,7 +109,7 @@ private final class Progress(query: String, of: Int) {
     catch {
       case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the store's opening tells what is wrong, if it still is
         failed.incrementAndGet()
-        Say.once(s"prefetch-${e.getClass.getName}",
+        Say.failed(s"prefetch-${e.getClass.getName}", e)(
           s"the files of $directory could not be fetched ahead ($e): they are fetched when the store is opened")
     } finally told()
 

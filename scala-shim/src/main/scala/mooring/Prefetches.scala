@@ -20,7 +20,7 @@ final class Prefetches(context: SparkContext, table: PlacementTable) {
     if (version > 0 && query.setting(StreamDoors.ProviderKey).contains(Names.Provider)) {
       val placed = (0 until operators.map(_.partitions).max).flatMap(partition => table.preferred(query.id, partition).map(partition -> _))
       if (begun.put(query.runId, placed) != placed)
-        Daemon.start(s"mooring-prefetch-${query.id}")(Aside.otherwise("fetching state ahead", ())(send(query, operators, version, placed)))
+        Daemon.start(s"mooring-prefetch-${query.id}")(Aside.forAWhile("fetching state ahead", (), !query.isActive)(send(query, operators, version, placed)))
     }
   }
 

@@ -6,7 +6,7 @@ import java.nio.file.Path
 import scala.io.{Codec, Source}
 
 import com.fasterxml.jackson.databind.JsonNode
-import org.apache.spark.sql.execution.streaming.state.mooring.FileProofs
+import org.apache.spark.sql.execution.streaming.state.mooring.{FileProofs, NotUnderstood}
 
 /**
  * A process that reads files of a checkpoint for the command line: a question in each line of its input, as JSON, and the
@@ -25,7 +25,9 @@ object Proofs extends App {
         FileProofs.prove(Path.of(question.get("prove").asText()), codec)
         Map.empty
       } else Map("versions" -> FileProofs.lineage(Path.of(question.get("lineage").asText()), codec))
-    } catch { // whatever a damaged file makes of its reader, as an allocation of its length, is what was asked for
+    } catch {
+      case e: NotUnderstood => Map("unknown" -> e.getMessage)
+      // whatever a damaged file makes of its reader, as an allocation of its length, is what was asked for
       case e: Throwable => Map("fault" -> s"${e.getClass.getSimpleName}: ${e.getMessage}")
     }
 }

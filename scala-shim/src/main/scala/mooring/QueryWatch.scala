@@ -4,7 +4,7 @@ import java.time.Instant
 import java.util.concurrent.{ConcurrentHashMap, FutureTask, TimeUnit}
 import java.util.concurrent.atomic.AtomicLong
 
-import org.apache.spark.SparkContext
+import org.apache.spark.{ExceptionFailure, SparkContext}
 import org.apache.spark.scheduler._
 import org.apache.spark.scheduler.mooring.{LossWatch, PendingTasks}
 import org.apache.spark.sql.execution.streaming.state.mooring.{OperatorFacts, StreamDoor, StreamDoors}
@@ -31,7 +31,7 @@ final class QueryStartWatch extends StreamingQueryListener {
     val run = event.runId.toString
     driver.bridge.over(QueryStartWatch.about(run))
     driver.bridge.tell(Map("event" -> "CheckpointLeft", "run" -> run))
-    driver.drains.ended(run)
+    driver.drains.ended(run, event.exception)
   }
 }
 
@@ -79,7 +79,7 @@ final class QueryWatch(
   def starts(query: StreamDoor, look: QueryWatch.Look): Unit = {
     val run = query.runId
     synchronized(runs.put(query.id, run))
-    Daemon.start(s"mooring-start-${query.id}")(Aside.otherwise("look at a query that starts", ()) {
+    Daemon.start(s"mooring-start-${query.id}")(Aside.forAWhile("look at a query that starts", (), !query.isActive) {
       val (door, operators) = look.get()
       if (operators.nonEmpty && tellOnce(query.id, run, Some(door), operators)) {
         synchronized(if (runs.get(query.id) == run) standbys.foreach(_.starts(query.id, run, operators)))
@@ -111,7 +111,7 @@ final class QueryWatch(
       standbys.foreach(_.planned(query, run, operators))
       val hasPlan = !waitsForPlan || !patience.isHopeful || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isHopeful))
       for (running <- door) prefetches.foreach(_.begin(running, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
-      if (!hasPlan) Say.warn(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
+      if (!hasPlan) Say.trouble(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
     }
     begins(query, run, operators.head.batch)
   }
@@ -189,11 +189,12 @@ object QueryWatch {
  */
 final class ClusterWatch(
     context: SparkContext, bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys],
-    takesOver: Boolean, census: Census, reports: ReportDesk, rehearsals: Rehearsals)
+    takesOver: Boolean, census: Census, reports: ReportDesk, rehearsals: Rehearsals, withheld: Option[WithheldOffers])
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0
-    val placements = scala.collection.mutable.Map[Int, String]()
+    val runs = scala.collection.mutable.Map[Int, TaskRun]() // by partition
+    val failedOn = scala.collection.mutable.Map[Int, Set[String]]() // partition -> executors
     val notPlaced = scala.collection.mutable.Set[Int]()
   }
   private val stages = scala.collection.concurrent.TrieMap[Int, Seq[Int]]() // stage -> its RDDs
@@ -204,7 +205,18 @@ final class ClusterWatch(
   override def onExecutorAdded(added: SparkListenerExecutorAdded): Unit = {
     table.executorAdded(added.executorId, added.executorInfo.executorHost)
     census.added(added.executorId, added.executorInfo.executorHost, added.executorInfo.totalCores)
+    lookAtOffers() // its host may be excluded
   }
+
+  override def onExecutorExcluded(excluded: SparkListenerExecutorExcluded): Unit = lookAtOffers()
+  override def onExecutorUnexcluded(unexcluded: SparkListenerExecutorUnexcluded): Unit = lookAtOffers()
+  override def onNodeExcluded(excluded: SparkListenerNodeExcluded): Unit = lookAtOffers()
+  override def onNodeUnexcluded(unexcluded: SparkListenerNodeUnexcluded): Unit = lookAtOffers()
+  override def onExecutorExcludedForStage(excluded: SparkListenerExecutorExcludedForStage): Unit = redirect()
+  override def onNodeExcludedForStage(excluded: SparkListenerNodeExcludedForStage): Unit = redirect()
+
+  /** Tasks that wait for executors which get none any more go elsewhere at once. */
+  def lookAtOffers(): Unit = if (withheld.exists(_.look())) redirect()
 
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
     table.executorLost(removed.executorId)
@@ -224,9 +236,12 @@ final class ClusterWatch(
     while (PendingTasks.areSentTo(context, lost) && System.nanoTime() - end < 0) TimeUnit.MILLISECONDS.sleep(2)
   }
 
-  /** The tasks that wait in running stages for executors that are gone go where the plan wants them now: to their copies. */
-  def redirect(): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
-    PendingTasks.askAnew(context)
+  /**
+   * The tasks that wait in running stages for executors that are gone, or that may not have them, go where the plan wants
+   * them now. Without copies those of a lost executor wait as on stock: it may come back to its host.
+   */
+  def redirect(): Unit = Aside.otherwise("redirection of tasks", ()) {
+    if (takesOver) PendingTasks.askAnew(context)
     redirect(PendingTasks.Anew)
   }
 
@@ -240,24 +255,30 @@ final class ClusterWatch(
       redirect(PendingTasks.Anew, isGone)
   }
 
-  /** From now on Spark starts none of them elsewhere before that: where nothing would hold one back it goes there at once. */
-  def holdBackWhatIsLost(): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
-    LossWatch.begin(context) { lost =>
-      Aside.otherwise("redirection of tasks", ()) {
-        table.executorLost(lost)
-        redirect(PendingTasks.HeldBack)
-      }
-    }
+  /**
+   * From now on Spark starts none of them elsewhere before that: where nothing would hold one back it goes there at once.
+   * With the scheduler's lock.
+   */
+  def watchLosses(): Unit = Aside.otherwise("redirection of tasks", ())(LossWatch.begin(context, isLost, leaves))
+
+  private def isLost(executor: String): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
+    table.executorLost(executor)
+    redirect(PendingTasks.HeldBack)
   }
 
-  private def redirect(how: PendingTasks.How, isGone: String => Boolean = !table.isAlive(_)): Unit =
-    PendingTasks.redirect(context, isGone, how) { (stage, partition) =>
-      val states = PlacedStages.statesOf(stage, partition)
-      val wanted = states.flatMap(state => table.preferred(state.query, state.partition).map(state -> _))
-      val most = PlacedStages.mostOf(wanted.map(_._2))
-      for (to <- most) PlacedStages.redirected(stage, partition, to._1, wanted.collect { case (state, `to`) => state }.toSet)
-      most
+  private def leaves(): Unit = { // by another thread, which gets the lock when Spark has noted it
+    Daemon.start("mooring-decommission")(Aside.otherwise("redirection of tasks", ())(lookAtOffers()))
+    ()
+  }
+
+  private def isUnavailable(executor: String) = if (table.isAlive(executor)) !table.isUsable(executor) else takesOver
+
+  private def redirect(how: PendingTasks.How, isGone: String => Boolean = isUnavailable(_)): Unit = {
+    PendingTasks.redirect(context, isGone, how)(PlacedStages.candidates(_, table)) { (stage, partition, executor) =>
+      PlacedStages.redirected(stage, partition, executor, table)
     }
+    ()
+  }
 
   override def onStageSubmitted(submitted: SparkListenerStageSubmitted): Unit = {
     val rdds = submitted.stageInfo.rddInfos
@@ -267,23 +288,29 @@ final class ClusterWatch(
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
     // It may prefer an executor that is gone, if it was not redirected: it was started elsewhere before that, say.
     if (!end.taskInfo.successful && stages.contains(end.stageId)) redirect()
-    if (end.taskInfo.successful) {
-      val states = PlacedStages.statesOf(end.stageId, end.taskInfo.partitionId).filter(PlacedStages.isSent).distinctBy(_.partition)
-      for (state <- states) ran(state, end.taskInfo.executorId, isAlone = states.size == 1)
+    val states = PlacedStages.statesOf(end.stageId, end.taskInfo.partitionId).filter(PlacedStages.isSent).distinctBy(_.partition)
+    if (end.reason.isInstanceOf[ExceptionFailure]) for (state <- states) {
+      val failedOn = batches.getOrElseUpdate(state.query, new Batch).failedOn
+      failedOn(state.partition) = failedOn.getOrElse(state.partition, Set.empty) + end.taskInfo.executorId
     }
+    if (end.taskInfo.successful) states.foreach(ran(_, end, isAlone = states.size == 1))
   }
 
   /** A task goes to one executor. Where it holds several states, the plan places only those that it wants there. */
-  private def ran(state: PlacedState, executor: String, isAlone: Boolean): Unit = {
+  private def ran(state: PlacedState, end: SparkListenerTaskEnd, isAlone: Boolean): Unit = {
     val batch = batches.getOrElseUpdate(state.query, new Batch)
-    PlacedStages.wanted(state) match {
-      case Some(wanted) =>
-        batch.placements(state.partition) = executor
+    val wanted = PlacedStages.wanted(state)
+    val run = TaskRun.of(end, wanted)
+    batch.runs.updateWith(state.partition) {
+      case Some(placed) if wanted.isEmpty && !isAlone => Some(placed.after(Some(run))) // another operator's state of this partition
+      case stageBefore => Some(run.after(stageBefore))
+    }
+    wanted match {
+      case Some(executor) =>
         batch.planned += 1
         preferred.incrementAndGet()
-        if (wanted == executor) { batch.asPlanned += 1; matched.incrementAndGet() }
+        if (executor == end.taskInfo.executorId) { batch.asPlanned += 1; matched.incrementAndGet() }
       case None =>
-        batch.placements.getOrElseUpdate(state.partition, executor) // another operator's part of it may be placed
         anywhere.incrementAndGet()
         if (!isAlone) batch.notPlaced += state.partition
     }
@@ -312,10 +339,12 @@ final class ClusterWatch(
     standbys.foreach(_.committed(query, e.progress.batchId, began, took))
     queries.committed(query, e.progress.runId.toString, e.progress.batchId)
     val batch = batches.remove(query).getOrElse(new Batch)
-    rehearsals.batchEnded(query, e.progress.runId.toString, batch.placements.values.toSet)
+    rehearsals.batchEnded(query, e.progress.runId.toString, batch.runs.values.map(_.executor).toSet)
     bridge.tell(Map("event" -> "BatchEnded", "query" -> query, "run" -> e.progress.runId.toString,
       "batch" -> e.progress.batchId, "milliseconds" -> took,
-      "placements" -> batch.placements.toSeq.sorted.map { case (p, x) => Map("partition" -> p, "executor" -> x) },
+      "placements" -> batch.runs.toSeq.sortBy(_._1).map { case (partition, run) =>
+        run.told + ("partition" -> partition) ++ batch.failedOn.get(partition).map("failed-on" -> _.toSeq.sorted)
+      },
       "planned" -> batch.planned, "as-planned" -> batch.asPlanned, "not-placed" -> batch.notPlaced.toSeq.sorted,
       "state-bytes" -> stateBytes(e)))
     Metrics.set("preferred-host-requests", preferred.get.toDouble)
@@ -330,6 +359,23 @@ final class ClusterWatch(
 
 private object ClusterWatch {
   private val NoteMs = 100L
+}
+
+/** How the task of one partition went in a batch: its attempt that was done first, in all stages with state. */
+private final case class TaskRun(executor: String, wanted: Option[String], milliseconds: Long, rows: Long, isSpeculative: Boolean) {
+  def after(stageBefore: Option[TaskRun]): TaskRun = stageBefore.fold(this) { one =>
+    copy(milliseconds = milliseconds + one.milliseconds, rows = rows + one.rows, isSpeculative = isSpeculative || one.isSpeculative)
+  }
+
+  def told: Map[String, Any] = Map("executor" -> executor, "wanted" -> wanted.getOrElse(""), "milliseconds" -> milliseconds,
+    "rows" -> rows, "speculative" -> isSpeculative)
+}
+
+private object TaskRun {
+  def of(end: SparkListenerTaskEnd, wanted: Option[String]): TaskRun = {
+    val read = Option(end.taskMetrics).fold(0L)(m => m.inputMetrics.recordsRead + m.shuffleReadMetrics.recordsRead)
+    TaskRun(end.taskInfo.executorId, wanted, end.taskInfo.duration, read, end.taskInfo.speculative)
+  }
 }
 
 /**

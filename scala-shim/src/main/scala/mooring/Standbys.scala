@@ -99,7 +99,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
       (partition, executor) <- of.arrivals(holders, table.preferred(query, _))
       order <- of.order(partition).toSeq
     } yield executor -> order.copy(isOfArrival = true)
-    val relieved = of.holds(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isAlive(id) }
+    val relieved = of.holds(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
     val now = (placed ++ arrivals).groupMap(_._1)(_._2)
     (now.toSeq ++ (relieved -- now.keySet).map(_ -> Nil)).map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
   }
@@ -121,14 +121,15 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     }
     for (ending <- tending) {
       ending.shutdownNow()
-      Daemon.start("mooring-standbys-stop")(replicas.values.foreach(_.stop())).join(Standbys.StopMs)
+      Daemon.start("mooring-standbys-stop")(Aside.otherwise("end of the replica queries", ())(replicas.values.foreach(_.stop())))
+        .join(Standbys.StopMs)
     }
   }
 
   private def find(query: String): Watched =
     Option(watched.get(query)).getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
 
-  private def tend(): Unit = watched.asScala.foreach { case (query, of) => Aside.otherwise(s"standby of query $query", ()) {
+  private def tend(): Unit = watched.asScala.foreach { case (query, of) => Aside.forAWhile(s"standby of query $query", (), of.isOver) {
     val isOver = of.isOver // once: what is started now is stopped at the next look
     if (table.wantsStandbys(query)) unwantedSince.remove(query)
     val since = Option.unless(table.wantsStandbys(query))(unwantedSince.getOrElseUpdate(query, System.nanoTime()))
@@ -144,7 +145,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   private def startReplica(query: String, of: Watched): Unit = {
     for (ended <- replicas.get(query) if !ended.isActive) {
-      for (why <- ended.failure) Say.once(s"replica-$query-${why.getClass.getName}",
+      for (why <- ended.failure) Say.failed(s"replica-$query-${why.getClass.getName}", why, of.isOver)(
         s"the copies of query $query are not brought up to date now ($why): tried again in 10 s")
       stopReplica(query)
     }
@@ -157,7 +158,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   private def stopReplica(query: String): Unit = for (ending <- replicas.remove(query))
     try ending.stop()
-    catch { case NonFatal(e) => Say.once(s"replica-stop-$query", s"the replica query of $query did not stop ($e)") }
+    catch { case NonFatal(e) => Say.failed(s"replica-stop-$query", e)(s"the replica query of $query did not stop ($e)") }
 }
 
 object Standbys {

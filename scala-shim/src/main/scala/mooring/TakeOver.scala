@@ -52,7 +52,7 @@ object TakeOver {
       } else if (query.isStateful) takeOverProvider(query)
     } catch {
       case NonFatal(e) =>
-        Say.once("take-over", s"the state store of a query could not be looked at ($e): it runs as it is set")
+        Say.failed("take-over", e)(s"the state store of a query could not be looked at ($e): it runs as it is set")
     }
 
   private def takeOverProvider(query: StreamDoor): Unit =

@@ -1,7 +1,5 @@
 package io.mooring
 
-import scala.util.control.NonFatal
-
 import org.apache.spark.sql.execution.streaming.state.mooring.Rehearsal
 
 /**
@@ -25,21 +23,15 @@ final class VersionWatch {
 
   /** Asks, and tells at once of what is new; answers how long to wait. */
   private def ask(): Long =
-    try ExecutorReports.version(taken) match {
-      case Some(word) =>
-        val isNews = word.version > taken
-        taken = math.max(word.version, taken)
-        ExecutorReports.areCopied(word.copiedAnywhere)
-        Aside.otherwise("letting go of copies", ())(Copies.ofThisExecutor.foreach(_.keepOnly(word.copied)))
-        if (word.rehearsalIsAsked) Daemon.start("mooring-rehearsal")(
-          Aside.otherwise("rehearsal", ())(ExecutorReports.rehearsal(Rehearsal.ofThisExecutor())))
-        if (isNews) 0 else word.againInMs
-      case None => VersionWatch.PauseMs
-    } catch {
-      case NonFatal(e) =>
-        Say.once("version-watch", s"the driver did not tell which placement version is the newest ($e); it is asked again")
-        VersionWatch.PauseMs
-    }
+    Aside.otherwise("watch of placement versions", VersionWatch.PauseMs)(ExecutorReports.version(taken).fold(VersionWatch.PauseMs) { word =>
+      val isNews = word.version > taken
+      taken = math.max(word.version, taken)
+      ExecutorReports.areCopied(word.copiedAnywhere)
+      Aside.otherwise("letting go of copies", ())(Copies.ofThisExecutor.foreach(_.keepOnly(word.copied)))
+      if (word.rehearsalIsAsked) Daemon.start("mooring-rehearsal")(
+        Aside.otherwise("rehearsal", ())(ExecutorReports.rehearsal(Rehearsal.ofThisExecutor())))
+      if (isNews) 0 else word.againInMs
+    })
 }
 
 object VersionWatch {

@@ -1,0 +1,273 @@
+"""Tasks that are lent: they run elsewhere for a while, as their executor serves them badly though it lives.
+
+Pure. Spark says nothing of an executor that has become slow, or that takes no tasks. What tells is how the tasks of
+each batch went. A task goes badly on its executor when a speculative attempt elsewhere is done first, or when it takes
+`SLOW` times as long there as it used to and the query's tasks on other executors do not. Each executor is judged by the
+query's tasks that the plan has there, in each batch:
+
+- half of them went badly, and speculation won: in two of the last six batches;
+- half of them went badly: in three batches in a row;
+- half of them failed there, and not elsewhere: in two of the last six batches;
+- all waited for it in vain and ran elsewhere: in two batches in a row.
+
+Then they are lent to the next executors of their rows. Later one task tries the executor again: that goes well, and the
+others return; else the next trial is after twice the time. Tasks that are as slow elsewhere return at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from mooring.agent.fleet import Fleet
+    from mooring.model.events import BatchEnded, TaskRun
+
+SLOW: Final = 3.0
+"""How many times as long as usual a slow task takes."""
+
+WELL: Final = 2.0
+"""How many times as long as usual the task of a trial may take."""
+
+LEAST_EXCESS_MS: Final = 500
+"""A task that takes less than so much longer than usual is not slow."""
+
+FIRST_TRIAL_MS: Final = 60_000
+LAST_TRIAL_MS: Final = 3_600_000
+"""The time before the first trial, and the most that it grows to by doubling."""
+
+_LEAST_KNOWN: Final = 4  # runs of a task before it is judged by them
+_MOST_KNOWN: Final = 9
+_MOST_JUDGED: Final = 6  # batches
+_BATCHES_TO_SETTLE: Final = 3  # after which lent tasks have their state where they run
+
+Key = tuple[str, str]
+"""Query id and executor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How the tasks that the plan has on an executor went in one batch."""
+
+    is_bad: bool = False
+    is_outrun: bool = False
+    is_refused: bool = False
+    has_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """Why the tasks of a query on an executor are lent, until when no trial is made, and how slow they were.
+
+    `slowness` is 0 where it was not time that told. `trial` is the partition that tries the executor, -1 for none; it
+    went well in `passed` batches. `batches` have ended since the loan began.
+    """
+
+    reason: str
+    trial_at_ms: int
+    slowness: float = 0.0
+    batches: int = 0
+    trial: int = -1
+    passed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lending:
+    """What the last batches tell. `runs` maps query and partition to milliseconds and rows of its last usual runs.
+
+    `verdicts` are those of the last batches, `times` counts the loans and failed trials there were, `loans` are those
+    that are.
+    """
+
+    runs: Mapping[tuple[str, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    verdicts: Mapping[Key, tuple[Verdict, ...]] = field(default_factory=dict)
+    times: Mapping[Key, int] = field(default_factory=dict)
+    loans: Mapping[Key, Loan] = field(default_factory=dict)
+
+    def without_query(self, query: str) -> Lending:
+        """After the end of a query's run."""
+        return Lending(
+            {key: runs for key, runs in self.runs.items() if key[0] != query},
+            {key: past for key, past in self.verdicts.items() if key[0] != query},
+            {key: count for key, count in self.times.items() if key[0] != query},
+            {key: loan for key, loan in self.loans.items() if key[0] != query},
+        )
+
+    def without_executor(self, executor: str) -> Lending:
+        """After the loss of an executor."""
+        return replace(
+            self,
+            verdicts={key: past for key, past in self.verdicts.items() if key[1] != executor},
+            times={key: count for key, count in self.times.items() if key[1] != executor},
+            loans={key: loan for key, loan in self.loans.items() if key[1] != executor},
+        )
+
+    def is_lent(self, query: str, partition: int, executor: str) -> bool:
+        """Whether this task, which the plan has on this executor, is to run elsewhere."""
+        loan = self.loans.get((query, executor))
+        return loan is not None and loan.trial != partition
+
+
+def judged(fleet: Fleet, event: BatchEnded) -> Lending:
+    """What is known, and lent, after a batch. `fleet` is as it was before."""
+    query = fleet.queries.get(event.query)
+    if query is None or not event.runs:
+        return fleet.lending
+    before, owner = fleet.lending, _owners(fleet, event.query)
+    slowness = _slowness(before, event, query.ran_on)
+    lending = _with_runs(before, event, slowness, query.ran_on)
+    there = {executor for executor in owner.values() if executor not in fleet.withheld}
+    for executor in sorted(there):
+        own = {p: event.runs[p] for p, id in owner.items() if id == executor and p in event.runs}
+        key = (event.query, executor)
+        if key in lending.loans:
+            lending = _after_a_batch(lending, key, own, event, slowness)
+        elif own:
+            verdict = _verdict(own, event, executor, slowness, fleet.locality_wait_ms)
+            past = (*lending.verdicts.get(key, ()), verdict)[-_MOST_JUDGED:]
+            lending = replace(lending, verdicts={**lending.verdicts, key: past})
+            reason = _reason(past)
+            lent = {executor for query, executor in lending.loans if query == event.query}
+            if reason and _may_be_lent(fleet, len(lent)):
+                slow = median([slowness[p] for p in own if p in slowness] or [0.0])
+                lending = _lent(lending, key, reason, slow if slow > SLOW else 0.0, event.at_ms)
+    return lending
+
+
+def loans_told(before: Fleet, after: Fleet) -> list[str]:
+    """A line for each loan that began, and for each that ended while query and executor are there."""
+    lines = []
+    for (query, executor), loan in after.lending.loans.items():
+        if (query, executor) not in before.lending.loans and query in after.queries and executor in after.executors:
+            seconds = (loan.trial_at_ms - after.queries[query].ran_at_ms) // 1000
+            lines.append(
+                f"tasks of {after.queries[query].label} run elsewhere than on executor {executor} on "
+                f"{after.executors[executor].location}: {loan.reason}; one of them tries it again in {seconds} s"
+            )
+    for query, executor in before.lending.loans:
+        if (query, executor) not in after.lending.loans and query in after.queries and executor in after.executors:
+            label, place = after.queries[query].label, after.executors[executor].location
+            lines.append(f"tasks of {label} return to executor {executor} on {place}")
+    return lines
+
+
+def _owners(fleet: Fleet, query: str) -> dict[int, str]:
+    """Partition to the living executor where the plan has it."""
+    executor_of, processor_of = fleet.executor_of, fleet.processor_of_task()
+    running = fleet.queries[query]
+    owners = {p: executor_of.get(processor_of.get(running.task_name(p), "")) for p in range(running.task_count)}
+    return {p: executor for p, executor in owners.items() if executor is not None}
+
+
+def _slowness(lending: Lending, event: BatchEnded, ran_on: Mapping[int, str]) -> dict[int, float]:
+    """Partition to how many times as long as usual its task took, against the query's tasks on other executors.
+
+    Of those that are known, and had their state where they ran. A task of more rows may take longer.
+    """
+    own: dict[int, float] = {}
+    for p, run in event.runs.items():
+        known = lending.runs.get((event.query, p), ())
+        if len(known) >= _LEAST_KNOWN and ran_on.get(p) == event.placements.get(p):
+            usual_ms, usual_rows = median(ms for ms, _ in known), max(1.0, median(rows for _, rows in known))
+            expected = max(1.0, usual_ms) * max(1.0, run.rows / usual_rows)
+            own[p] = run.milliseconds / expected if run.milliseconds - expected >= LEAST_EXCESS_MS else 1.0
+    found = {}
+    for p, slowness in own.items():
+        others = [own[o] for o in own if event.placements[o] != event.placements[p]]
+        if others:
+            found[p] = slowness / max(1.0, median(others))
+    return found
+
+
+def _with_runs(
+    lending: Lending, event: BatchEnded, slowness: Mapping[int, float], ran_on: Mapping[int, str]
+) -> Lending:
+    """With the runs of this batch that were as usual, where the task's state was."""
+    usual = {
+        (event.query, p): (*lending.runs.get((event.query, p), ()), (run.milliseconds, run.rows))[-_MOST_KNOWN:]
+        for p, run in event.runs.items()
+        if slowness.get(p, 0.0) <= SLOW and ran_on.get(p) == event.placements.get(p)
+    }
+    return replace(lending, runs={**lending.runs, **usual})
+
+
+def _verdict(
+    own: Mapping[int, TaskRun], event: BatchEnded, executor: str, slowness: Mapping[int, float], locality_wait_ms: int
+) -> Verdict:
+    failed = [p for p, run in own.items() if executor in run.failed_on and event.placements.get(p) != executor]
+    wanted = [p for p, run in own.items() if run.wanted == executor or p in failed]
+    if not wanted:
+        return Verdict()
+    elsewhere = [p for p in wanted if event.placements.get(p) != executor]
+    outrun = [p for p in elsewhere if own[p].is_speculative]
+    slow = [p for p in wanted if p not in elsewhere and slowness.get(p, 0.0) > SLOW]
+    is_bad = 2 * (len(outrun) + len(slow)) >= len(wanted)
+    # Where tasks wait for no executor, each goes wherever a slot is free.
+    is_refused = locality_wait_ms > 0 and len(elsewhere) == len(wanted) and not outrun and not failed
+    return Verdict(is_bad, is_bad and bool(outrun), is_refused, 2 * len(failed) >= len(wanted))
+
+
+def _reason(past: Sequence[Verdict]) -> str:
+    """Why the tasks are to be lent; empty when they are not."""
+    if sum(verdict.is_outrun for verdict in past) >= 2:
+        return "other executors were faster, by speculation, in two of the last six batches"
+    if sum(verdict.has_failed for verdict in past) >= 2:
+        return "they failed there and went well elsewhere, in two of the last six batches"
+    if len(past) >= 3 and all(verdict.is_bad for verdict in past[-3:]):
+        return f"they take more than {SLOW:g} times as long there as they did, in three batches, and others do not"
+    if len(past) >= 2 and all(verdict.is_refused for verdict in past[-2:]):
+        return "it took none of them, in two batches"
+    return ""
+
+
+def _may_be_lent(fleet: Fleet, lent: int) -> bool:
+    """Whether more than half of the executors that get tasks have theirs after one more loan."""
+    usable = len(fleet.executors.keys() - fleet.withheld.keys())
+    return 2 * (lent + 1) <= usable
+
+
+def _lent(lending: Lending, key: Key, reason: str, slowness: float, now_ms: int) -> Lending:
+    times = lending.times.get(key, 0)
+    return replace(
+        lending,
+        loans={**lending.loans, key: Loan(reason, now_ms + _pause_ms(times), slowness)},
+        times={**lending.times, key: times + 1},
+        verdicts={other: past for other, past in lending.verdicts.items() if other != key},
+    )
+
+
+def _pause_ms(times: int) -> int:
+    return int(min(FIRST_TRIAL_MS * 2 ** min(times, 10), LAST_TRIAL_MS))
+
+
+def _after_a_batch(
+    lending: Lending, key: Key, own: Mapping[int, TaskRun], event: BatchEnded, slowness: Mapping[int, float]
+) -> Lending:
+    """The loan after one more batch: its trial begins, goes on or fails; or it is over."""
+    loan = lending.loans[key]
+    executor = key[1]
+    loan = replace(loan, batches=loan.batches + 1)
+    if loan.slowness and loan.batches == _BATCHES_TO_SETTLE:
+        lent = [slowness[p] for p in own if p != loan.trial and p in slowness and event.placements[p] != executor]
+        if lent and median(lent) > loan.slowness / 2:  # it is the tasks that are slow
+            return _ended(replace(lending, times={**lending.times, key: 10}), key)
+    trial = own.get(loan.trial)
+    if loan.trial < 0 or trial is None:
+        is_due = loan.trial < 0 and event.at_ms >= loan.trial_at_ms and own
+        loan = replace(loan, trial=min(own), passed=0) if is_due else loan
+        return replace(lending, loans={**lending.loans, key: loan})
+    if trial.wanted != executor:  # the batch began before the plan of the trial
+        return replace(lending, loans={**lending.loans, key: loan})
+    if event.placements.get(loan.trial) != executor or slowness.get(loan.trial, 0.0) > WELL:
+        times = lending.times.get(key, 0)
+        loan = replace(loan, trial=-1, passed=0, trial_at_ms=event.at_ms + _pause_ms(times))
+        return replace(lending, loans={**lending.loans, key: loan}, times={**lending.times, key: times + 1})
+    if loan.passed:  # in the batch before it had to fetch its state
+        return _ended(lending, key)
+    return replace(lending, loans={**lending.loans, key: replace(loan, passed=1)})
+
+
+def _ended(lending: Lending, key: Key) -> Lending:
+    return replace(lending, loans={other: loan for other, loan in lending.loans.items() if other != key})

@@ -1,0 +1,167 @@
+"""`mooring apps PLACE`: the applications whose records lie at a place, and whether they run."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mooring.agent.open_records import open_each
+from mooring.cli.exits import BadUsage, CommandFailed
+from mooring.cli.local_paths import Kind, folders_in, kind_of
+from mooring.cli.output import print_json, table
+from mooring.cli.records import Place, likely_below, why_nothing_is_there
+from mooring.cli.store_of_checkpoint import RECORDS
+from mooring.client.client import parsed_status
+from mooring.client.liveness import Life, Liveness, ago, liveness_of, shown_time
+from mooring.errors import MetadataStoreError, MetadataStoreMissing, MetadataStoreUnavailable, RecordError
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One application by its status; `place` is what `--metadata` takes. `fault` is why there is no more to say."""
+
+    place: str
+    name: str | None
+    status: Mapping[str, Any]
+    fault: str | None = None
+
+    def liveness(self, now_ms: int) -> Liveness:
+        """Whether it runs."""
+        return liveness_of(self.status, now_ms)
+
+    @property
+    def running(self) -> list[str]:
+        """The names of its stateful queries that run, or ran at its end."""
+        return _names(self.status, "queries")
+
+    @property
+    def ended(self) -> list[str]:
+        """The names of those that have ended before."""
+        return _names(self.status, "ended-queries")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """List them, the one that was heard of last first. CommandFailed when there is none."""
+    place = Place.of("PLACE", arguments.place, arguments.metadata_conf)
+    found = applications_at(place)
+    now_ms = time.time_ns() // 1_000_000
+    if arguments.json:
+        print_json([as_json(one, now_ms) for one in found])
+    else:
+        print(as_text(found, now_ms))
+
+
+def applications_at(place: Place) -> list[Application]:
+    """Those whose records lie at a place, below it, or beside the checkpoint that it is.
+
+    MetadataStoreUnavailable when it can not be reached, CommandFailed when there is none.
+    """
+    place.refuse_unreadable()
+    stores = [place.text] if place.directory is None else [str(store) for store in _stores_at(place.directory)]
+    try:
+        found = [one for store in stores for one in _applications_in(store, place.options)]
+    except (MetadataStoreUnavailable, MetadataStoreMissing):
+        raise
+    except MetadataStoreError as error:
+        raise BadUsage(f"{place.named} {error}") from error
+    if not found and place.directory is not None and kind_of(place.directory) is Kind.CHECKPOINT:
+        beside = place.directory.parent / RECORDS
+        raise CommandFailed(f"{place.text} is a checkpoint, and there are no records in {beside}")
+    if not found:
+        raise CommandFailed(f"there is no application in {place.text}: {why_nothing_is_there(place.directory)}")
+    if all(one.fault for one in found):
+        raise CommandFailed(f"{found[0].fault}")
+    return sorted(found, key=lambda one: -(liveness_of(one.status, 0).heard_ms or 0))
+
+
+def as_json(one: Application, now_ms: int) -> dict[str, Any]:
+    """One application under names that other tools may rely on."""
+    liveness = one.liveness(now_ms)
+    return {
+        "name": one.name,
+        "application": one.status.get("application"),
+        "since": one.status.get("since"),
+        "at": liveness.heard_ms,
+        "ended": liveness.ended_ms,
+        "life": None if one.fault else liveness.life.value,
+        "queries": one.running,
+        "ended-queries": one.ended,
+        "place": one.place,
+        "fault": one.fault,
+    }
+
+
+def as_text(found: list[Application], now_ms: int) -> str:
+    """A row for each, and a line for each store that is not readable."""
+    rows = [_row(one, one.liveness(now_ms), now_ms) for one in found if not one.fault]
+    heading = ("name", "application", "since", "last heard of", "state", "queries", "--metadata")
+    return "\n".join([table(heading, rows), *(one.fault for one in found if one.fault)])
+
+
+def _row(one: Application, liveness: Liveness, now_ms: int) -> tuple[str | None, ...]:
+    since, heard = one.status.get("since"), liveness.heard_ms
+    state = f"ended at {shown_time(liveness.ended_ms)}" if liveness.ended_ms is not None else liveness.life.value
+    queries = one.running + [f"{name} (ended)" for name in one.ended]
+    if liveness.life is Life.ENDED:
+        queries = one.running + one.ended
+    return (
+        one.name,
+        one.status.get("application"),
+        shown_time(since) if isinstance(since, int) else None,
+        None if heard is None else ago(now_ms - heard),
+        state,
+        ", ".join(queries) or None,
+        one.place,
+    )
+
+
+def _stores_at(directory: Path) -> list[Path]:
+    kind = kind_of(directory)
+    if kind is Kind.CHECKPOINT:
+        beside = directory.parent / RECORDS
+        candidates = [beside, *folders_in(beside)]
+    else:
+        candidates = [directory, *likely_below(directory)]
+    return [path for path in dict.fromkeys(candidates) if kind_of(path) is Kind.RECORDS]
+
+
+def _applications_in(store: str, options: Mapping[str, str]) -> list[Application]:
+    """One, or those that share a root of ZooKeeper; none where nothing has begun yet."""
+    found = []
+    damage: list[str] = []
+    for place, records in open_each(store, options, damage.append):
+        status: dict[str, Any] = {}
+        fault = None
+        try:
+            text = records.status()
+            if text is None and records.store() is None:
+                continue  # nothing has begun there
+            if damage:
+                fault = f"the status in {place} is damaged: {'; '.join(damage)}"
+            elif text is None:
+                directory = None if "://" in place else Path(place)
+                fault = f"there is no status in {place}: {why_nothing_is_there(directory)}"
+            else:
+                status = parsed_status(text, place)
+        except RecordError as error:
+            fault = str(error)
+        found.append(Application(place, _name(status, place), status, fault))
+    return found
+
+
+def _name(status: Mapping[str, Any], place: str) -> str | None:
+    """As the status has it. An older version has it not, but keeps its records in a directory of that name."""
+    name = status.get("name")
+    directory = Path(place)
+    named_by_place = directory.name if directory.parent.name == RECORDS else None
+    return name if isinstance(name, str) else named_by_place
+
+
+def _names(status: Mapping[str, Any], key: str) -> list[str]:
+    rows = status.get(key)
+    known = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return [str(row.get("name") or row.get("id")) for row in known]

@@ -1,0 +1,91 @@
+"""`mooring doctor`: whether this machine has what Mooring needs, a line for each thing, and what to do."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+
+import mooring
+from mooring.cli.checkpoint_place import local_path
+from mooring.cli.exits import CommandFailed
+from mooring.cli.gc import LOCAL_STORE_VARIABLE, default_directory
+from mooring.cli.output import print_json
+from mooring.cli.records import METADATA_VARIABLE, Records
+from mooring.client.liveness import liveness_of
+from mooring.doctor import (
+    Finding,
+    Verdict,
+    driver_python,
+    look_at_jar,
+    look_at_java,
+    look_at_local_store,
+    look_at_python,
+    look_at_spark,
+    spark_local_dirs,
+)
+from mooring.errors import MetadataStoreMissing, MooringError
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Look, and show what was found. CommandFailed when something is wrong."""
+    findings = [*of_this_machine(arguments.local_store), of_the_records(arguments)]
+    wrong = [one.subject for one in findings if one.verdict is Verdict.WRONG]
+    if arguments.json:
+        print_json({"ok": not wrong, "findings": [as_json(one) for one in findings]})
+    else:
+        print(as_text(findings))
+    if wrong:
+        raise CommandFailed(f"{', '.join(wrong)}: see above")
+
+
+def of_this_machine(local_store: str | None) -> list[Finding]:
+    """What does not depend on an application; `local_store` is where its executors keep state, when it is named."""
+    jar, built_for = look_at_jar(mooring.__version__)
+    named = local_store or os.environ.get(LOCAL_STORE_VARIABLE)
+    root = local_path("--local-store", named, "expected a directory of this host") if named else default_directory()
+    return [
+        look_at_spark(os.environ, built_for),
+        look_at_java(os.environ),
+        look_at_python(driver_python(os.environ)),
+        jar,
+        *look_at_local_store(root, spark_local_dirs(os.environ)),
+    ]
+
+
+def of_the_records(arguments: argparse.Namespace) -> Finding:
+    """Whether the records that the options name can be reached, and what they tell."""
+    named = arguments.metadata or arguments.of_checkpoint or arguments.metadata_conf
+    if not named and not os.environ.get(METADATA_VARIABLE):
+        return Finding("records", Verdict.WARNING, "not looked at", "name them with --metadata or --checkpoint")
+    try:
+        records = Records.named_by(arguments)
+        status = records.status()
+    except (CommandFailed, MetadataStoreMissing) as fault:
+        return Finding(
+            "records", Verdict.WARNING, str(fault), "run a stateful query with Mooring, or name another place"
+        )
+    except MooringError as fault:
+        return Finding("records", Verdict.WRONG, str(fault), "name a place that can be reached from here")
+    liveness = liveness_of(status, time.time_ns() // 1_000_000)
+    return Finding("records", Verdict.OK, f"{records.place}: {status.get('application')}, {liveness.in_words}")
+
+
+def as_json(finding: Finding) -> dict[str, str]:
+    """A finding under names that other tools may rely on."""
+    return {
+        "subject": finding.subject,
+        "verdict": finding.verdict.value,
+        "message": finding.message,
+        "advice": finding.advice,
+    }
+
+
+def as_text(findings: Sequence[Finding]) -> str:
+    """A line for each."""
+    width = max(len(one.subject) for one in findings)
+    return "\n".join(
+        f"{one.verdict.value.ljust(7)}  {one.subject.ljust(width)}  {one.message}{one.advice and f'; {one.advice}'}"
+        for one in findings
+    )

@@ -1,0 +1,72 @@
+"""From the checkpoint of a query to the records of the application that runs it, where they are by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from mooring.agent.open_records import open_records
+from mooring.checkpoint import lease_on, query_id
+from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory
+from mooring.cli.exits import BadUsage, CommandFailed
+from mooring.cli.local_paths import Kind, folders_in, kind_of
+from mooring.client.client import parsed_status
+from mooring.errors import MetadataStoreError, RecordError
+
+RECORDS: Final = "_mooring"
+_LISTS_OF_QUERIES: Final = ("queries", "ended-queries", "drains")
+
+
+def store_of(option: str, named: str) -> str:
+    """The store of the application that runs the query of a checkpoint, else of the one that ran it last.
+
+    BadUsage when `named` is no checkpoint, or several stores may be meant; CommandFailed when there is none.
+    """
+    checkpoint = checkpoint_directory(option, named, INSTEAD)
+    beside = checkpoint.parent / RECORDS
+    stores = [place for place in (beside, *folders_in(beside)) if kind_of(place) is Kind.RECORDS]
+    if not stores:
+        raise CommandFailed(
+            f"{option} {named}: there are no records of an application in {beside} or in a directory of it; expected"
+            " the place that spark.mooring.metadata says, by --metadata"
+        )
+    query, lease = query_id(checkpoint), lease_on(checkpoint)
+    statuses = {place: status_in(place) for place in stores}
+    theirs = [place for place, status in statuses.items() if query in _queries_of(status)]
+    running = [
+        place for place in stores if lease is not None and statuses[place].get("application") == lease.application
+    ]
+    found = running or theirs or stores
+    if len(found) > 1 and not theirs and not running:
+        shown = " or ".join(f"--metadata {place}" for place in stores)
+        raise BadUsage(f"{option} {named}: the records do not tell whose query it is; expected {shown}")
+    return str(max(found, key=lambda place: _heard_ms(statuses[place])))
+
+
+def status_in(store: Path) -> Mapping[str, Any]:
+    """The status in a store that is a directory; an empty one where there is none that can be read."""
+    try:
+        records = open_records(str(store), {}, lambda damage: None)  # who names this store hears of it
+        try:
+            text = records.status()
+        finally:
+            records.close()
+        return {} if text is None else parsed_status(text, str(store))
+    except (MetadataStoreError, RecordError):  # as one that says nothing of the query
+        return {}
+
+
+def _queries_of(status: Mapping[str, Any]) -> set[str]:
+    rows = [row for key in _LISTS_OF_QUERIES for row in _rows(status, key)]
+    return {str(row.get("id")) for row in rows}
+
+
+def _rows(status: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    rows = status.get(key)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def _heard_ms(status: Mapping[str, Any]) -> int:
+    at = status.get("at")
+    return at if isinstance(at, int) else 0

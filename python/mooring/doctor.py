@@ -1,0 +1,275 @@
+"""Whether a machine has what Mooring needs, for `mooring doctor` and for the plugin at its start.
+
+Each check takes what was found and answers a finding; those that look for themselves say so. None raises.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from mooring.errors import MooringError
+from mooring.jar import jar_path
+
+OLDEST_PYTHON: Final = (3, 10)
+OLDEST_JAVA: Final = 17
+
+_LOOK_SECONDS: Final = 30
+_PYTHON: Final = re.compile(r"(python|pypy).*")
+_JAVA: Final = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
+_CORE: Final = re.compile(r"spark-core_([0-9.]+)-(.+)\.jar")
+_MOST_ROOM_KEPT_FREE: Final = 1 << 30
+_IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
+_ON_A_NETWORK: Final = re.compile(r"nfs\d?|cifs|smb\d?|fuse\..*|lustre|gpfs|beegfs|ceph|9p|glusterfs")
+_ANYONE: Final = 0o077
+
+
+class Verdict(Enum):
+    """`WRONG`: Mooring does not do here what it promises. `WARNING`: it does, at a cost, or it is not known."""
+
+    OK = "ok"
+    WARNING = "warning"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check has found, and what to do about it; no advice where all is well."""
+
+    subject: str
+    verdict: Verdict
+    message: str
+    advice: str = ""
+
+
+def driver_python(environment: Mapping[str, str]) -> str:
+    """The Python that the plugin starts its agent with, where no setting names one; as Spark chooses a driver's."""
+    named = [environment.get("PYSPARK_DRIVER_PYTHON", ""), environment.get("PYSPARK_PYTHON", "")]
+    return next((one for one in named if _PYTHON.fullmatch(Path(one).name)), "python3")
+
+
+def look_at_python(command: str) -> Finding:
+    """Run a Python to ask for its version."""
+    printed = _printed([command, "-c", "import sys; print(sys.version.split()[0])"])
+    return check_python(command, printed)
+
+
+def check_python(command: str, version: str | None) -> Finding:
+    """The agent's Python; `version` is what it says of itself, None where it can not be run."""
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    advice = f"put a Python {oldest} or later on the driver's host, or name it in spark.mooring.agent.python"
+    found = re.match(r"(\d+)\.(\d+)", (version or "").strip())
+    if version is None or found is None:
+        return Finding("python", Verdict.WRONG, f"{command} can not be run: no agent, nothing is placed", advice)
+    if (int(found[1]), int(found[2])) < OLDEST_PYTHON:
+        return Finding("python", Verdict.WRONG, f"{command} is Python {version.strip()}: too old for the agent", advice)
+    return Finding("python", Verdict.OK, f"{command} is Python {version.strip()}")
+
+
+def look_at_java(environment: Mapping[str, str]) -> Finding:
+    """Run the Java that Spark would start, to ask for its version."""
+    home = environment.get("JAVA_HOME")
+    command = str(Path(home, "bin", "java")) if home else "java"
+    return check_java(command, _printed([command, "-version"]))
+
+
+def check_java(command: str, printed: str | None) -> Finding:
+    """`printed` is what `java -version` prints, None where it can not be run."""
+    advice = f"install a JDK {OLDEST_JAVA} or later, and have JAVA_HOME or the PATH lead to it"
+    found = _JAVA.search(printed or "")
+    if found is None:
+        return Finding("jdk", Verdict.WRONG, f"{command} can not be run", advice)
+    major = int(found[2])
+    if major < OLDEST_JAVA:
+        return Finding("jdk", Verdict.WRONG, f"{command} is Java {found[1]}", advice)
+    return Finding("jdk", Verdict.OK, f"{command} is Java {found[1]}")
+
+
+def look_at_spark(environment: Mapping[str, str], built_for: str | None) -> Finding:
+    """Look for the Spark that spark-submit would start: that of SPARK_HOME, else PySpark's."""
+    home = environment.get("SPARK_HOME") or _home_of_pyspark()
+    names = [] if home is None else _names_in(Path(home, "jars"))
+    return check_spark(home, names, built_for)
+
+
+def check_spark(home: str | None, jars: Sequence[str], built_for: str | None) -> Finding:
+    """`jars` are the names of the files in its `jars`; `built_for` is the version that Mooring's jar was built for."""
+    expected = built_for or "4.2"
+    advice = f"pip install pyspark=={expected}, or have SPARK_HOME lead to a Spark {expected}"
+    core = next((found for name in jars if (found := _CORE.fullmatch(name))), None)
+    if home is None or core is None:
+        return Finding("spark", Verdict.WRONG, f"there is no Spark in {home or 'PySpark or SPARK_HOME'}", advice)
+    scala, version = core[1], core[2]
+    what = f"Spark {version} with Scala {scala} in {home}"
+    if built_for is None:
+        return Finding("spark", Verdict.OK, what)
+    if version.split(".")[:2] != built_for.split(".")[:2]:
+        return Finding("spark", Verdict.WRONG, f"{what}, and Mooring's jar is built for {built_for}", advice)
+    if scala != "2.13":
+        return Finding("spark", Verdict.WRONG, f"{what}, and Mooring's jar is built for Scala 2.13", advice)
+    return Finding("spark", Verdict.OK, what)
+
+
+def look_at_jar(version: str) -> tuple[Finding, str | None]:
+    """Look for the plugin's jar; also the version of Spark that it was built for, where it says so."""
+    try:
+        jar = jar_path()
+        with zipfile.ZipFile(jar) as opened:
+            manifest = opened.read("META-INF/MANIFEST.MF").decode()
+    except (MooringError, OSError, KeyError, UnicodeDecodeError, zipfile.BadZipFile) as fault:
+        advice = "install Mooring again, or build the jar with make jar"
+        return Finding("jar", Verdict.WRONG, f"the plugin's jar can not be read: {fault}", advice), None
+    attributes = dict(line.split(": ", 1) for line in manifest.splitlines() if ": " in line)
+    return check_jar(str(jar), attributes, version), attributes.get("Built-For-Spark")
+
+
+def check_jar(jar: str, attributes: Mapping[str, str], version: str) -> Finding:
+    """`attributes` are those of its manifest; `version` is that of this command."""
+    its = attributes.get("Implementation-Version")
+    what = f"{jar} is version {its}, for Spark {attributes.get('Built-For-Spark', '(not known)')}"
+    if its != version:
+        return Finding("jar", Verdict.WRONG, f"{what}, and this command is {version}", "build it again with make jar")
+    return Finding("jar", Verdict.OK, what)
+
+
+def look_at_local_store(root: Path, spark_dirs: Sequence[Path]) -> list[Finding]:
+    """Look at a directory for local stores, as executors on this host would use it; nothing is made or written.
+
+    `spark_dirs` are Spark's local directories: files are shared by links where these lie on the same file system.
+    """
+    there = _nearest_that_exists(root)
+    findings = [_rights(root, there)]
+    try:
+        disk, device = shutil.disk_usage(there), there.stat().st_dev
+        others = [one for one in map(_nearest_that_exists, spark_dirs) if one.stat().st_dev != device]
+    except OSError as fault:
+        return [
+            *findings,
+            Finding("room", Verdict.WARNING, f"{there} can not be looked at: {fault.strerror}", _NAME_IT),
+        ]
+    return [*findings, check_file_system(root, file_system_of(there), others), check_room(root, disk.free, disk.total)]
+
+
+_NAME_IT: Final = "name another directory in spark.mooring.local.store.dir"
+
+
+def _rights(root: Path, there: Path) -> Finding:
+    """As HostStore.open: this user's, closed to others unless it is empty, no link, and to be written to."""
+    subject = "local store"
+    try:
+        if root.is_symlink():
+            return Finding(subject, Verdict.WRONG, f"{root} is a symbolic link, which is not followed", _NAME_IT)
+        if not there.is_dir():
+            return Finding(subject, Verdict.WRONG, f"{there} is not a directory", _NAME_IT)
+        status = there.stat()
+        may_write = os.access(there, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
+        if there != root:
+            if may_write:
+                return Finding(subject, Verdict.OK, f"{root} is not there yet, and can be made")
+            return Finding(subject, Verdict.WRONG, f"{root} can not be made: {there} is closed to this user", _NAME_IT)
+        if status.st_uid != os.geteuid():
+            message = f"{root} belongs to the user {status.st_uid}, and executors of this user leave it alone"
+            return Finding(subject, Verdict.WRONG, message, f"run this as the executors' user, or {_NAME_IT}")
+        if not may_write:
+            return Finding(subject, Verdict.WRONG, f"{root} can not be written to", f"chmod 700 {root}, or {_NAME_IT}")
+        if status.st_mode & _ANYONE and _names_in(root):
+            message = f"{root} holds files and is open to other users: executors leave it alone"
+            return Finding(subject, Verdict.WRONG, message, f"chmod 700 {root}")
+    except OSError as fault:
+        return Finding(subject, Verdict.WRONG, f"{root} can not be looked at: {fault.strerror}", _NAME_IT)
+    return Finding(subject, Verdict.OK, f"{root} is this user's")
+
+
+def check_file_system(root: Path, kind: str, spark_dirs_elsewhere: Sequence[Path]) -> Finding:
+    """`kind` is as the mounts name it; empty where that is not known."""
+    subject, what = "file system", f"{root} is on {kind or 'a file system of a kind that is not known'}"
+    if kind in _IN_MEMORY:
+        return Finding(subject, Verdict.WARNING, f"{what}: in memory, and gone with the host's restart", _NAME_IT)
+    if _ON_A_NETWORK.fullmatch(kind):
+        return Finding(subject, Verdict.WARNING, f"{what}: not a disk of this host", _NAME_IT)
+    if spark_dirs_elsewhere:
+        elsewhere = ", ".join(map(str, spark_dirs_elsewhere))
+        message = f"{what}, Spark's local directories are on another ({elsewhere}): files are copied, not linked"
+        return Finding(subject, Verdict.WARNING, message, "put both on one file system")
+    return Finding(subject, Verdict.OK, f"{what}, as Spark's local directories")
+
+
+def check_room(root: Path, free_bytes: int, all_bytes: int) -> Finding:
+    """As HostStore.floor: below it, nothing more is kept."""
+    floor = min(_MOST_ROOM_KEPT_FREE, all_bytes // 20)
+    what = f"{free_bytes / 1e9:.1f} GB of {all_bytes / 1e9:.1f} GB are free at {root}"
+    advice = "make room, or name another disk in spark.mooring.local.store.dir"
+    if free_bytes < floor:
+        return Finding("room", Verdict.WRONG, f"{what}: nothing is kept below {floor / 1e9:.1f} GB", advice)
+    if free_bytes < 4 * floor:
+        return Finding("room", Verdict.WARNING, f"{what}: nothing is kept below {floor / 1e9:.1f} GB", advice)
+    return Finding("room", Verdict.OK, what)
+
+
+def spark_local_dirs(environment: Mapping[str, str]) -> list[Path]:
+    """Where executors on this host keep their files, as far as the environment tells; else Spark's default."""
+    named = environment.get("LOCAL_DIRS") or environment.get("SPARK_LOCAL_DIRS") or "/tmp"
+    return [Path(one.strip()) for one in named.split(",") if one.strip()]
+
+
+def file_system_of(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """The kind of the file system that a path is on, as ext4; empty where the system does not tell."""
+    try:
+        lines = [line.split() for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
+    except OSError:
+        return ""
+    real = path.resolve()
+    found = ("", "")
+    for _, point, kind, *_ in (line for line in lines if len(line) > 2):
+        place = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point))
+        if (place == real or place in real.parents) and len(str(place)) >= len(found[0]):
+            found = (str(place), kind)
+    return found[1]
+
+
+def _nearest_that_exists(path: Path) -> Path:
+    for one in (path, *path.parents):
+        try:
+            one.lstat()
+        except OSError:
+            continue
+        return one
+    return Path("/")
+
+
+def _names_in(directory: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []
+
+
+def _home_of_pyspark() -> str | None:
+    spec = importlib.util.find_spec("pyspark")
+    places = None if spec is None else spec.submodule_search_locations
+    return None if not places else str(next(iter(places)))
+
+
+def _printed(command: Sequence[str]) -> str | None:
+    """What a program prints; None where it can not be run, or does not end well."""
+    try:
+        ran = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=_LOOK_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return ran.stdout.decode("utf-8", "replace") if ran.returncode == 0 else None

@@ -1,0 +1,66 @@
+"""A query in one JVM, over all of a small input, that is drained."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from mooring.client import MooringClient
+from mooring.testing.probes import wait_until
+from tests.integration.held_back import EVENTS
+
+
+class Run:
+    """One query over all of the input, in a checkpoint of its own; its rows are in a table of its name."""
+
+    def __init__(
+        self, spark: SparkSession, directory: Path, name: str, frame: DataFrame, mode: str = "append", **by: Any
+    ):
+        self.spark, self.name, self.checkpoint = spark, name, directory / name
+        writer = frame.writeStream.queryName(name).outputMode(mode).format("memory")
+        writer = writer.option("checkpointLocation", str(self.checkpoint))
+        self.query: StreamingQuery = (writer.trigger(**by) if by else writer).start()
+
+    def read_all(self) -> None:
+        """Return when the input is read. Spark's own wait has no end for queries that go by the time of the day."""
+
+        def is_read() -> bool:
+            return sum(progress["numInputRows"] for progress in self.query.recentProgress) >= len(EVENTS)
+
+        wait_until(is_read, f"{self.name} to have read its input", 90)
+
+    def drain(self) -> dict[str, Any]:
+        """Have it drained; what the checkpoint says of that."""
+        self.ask_for_drain()
+        return self.drained()
+
+    def ask_for_drain(self) -> None:
+        with MooringClient.open(self.spark.conf.get("spark.mooring.metadata")) as client:
+            client.drain(self.spark.sparkContext.applicationId, self.name)
+
+    def is_told(self) -> bool:
+        """Whether its checkpoint says that it is to be drained."""
+        return (self.checkpoint / "_mooring" / "draining.json").exists()
+
+    def drained(self) -> dict[str, Any]:
+        """What the checkpoint says once the drain is over."""
+        assert self.query.awaitTermination(90), self.query.status
+        assert self.query.exception() is None
+        marker: dict[str, Any] = json.loads((self.checkpoint / "_mooring" / "drained.json").read_text())
+        return marker
+
+    def rows(self) -> DataFrame:
+        return self.spark.table(self.name)
+
+    def state_rows(self) -> int:
+        return sum(operator["numRowsTotal"] for operator in self.query.lastProgress["stateOperators"])
+
+
+def is_drain_waiting(spark: SparkSession) -> bool:
+    """Whether a drain has been told to a query, and waits until Spark is not looking for its next batch."""
+    threads = spark.sparkContext._jvm.java.lang.Thread.getAllStackTraces().keySet()
+    return any(thread.getName() == "mooring-drain-start" for thread in threads)

@@ -1,0 +1,243 @@
+"""Tasks of executors that serve them badly run elsewhere, and return when that is better again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from mooring.agent.lending import FIRST_TRIAL_MS
+from mooring.agent.status import Tally, status_of
+from mooring.agent.steps import is_settled
+from mooring.model import events
+from mooring.model.event_json import read_event
+from mooring.model.orders import Say
+from tests.unit.agent.builders import Story, running
+
+USUAL_MS, ROWS = 1_000, 100
+
+
+class Batches:
+    """Batches of a query, whose tasks run where their rows say; a test says which of them go otherwise."""
+
+    def __init__(self, story: Story) -> None:
+        self.story, self.batch = story, -1
+
+    @property
+    def plan(self) -> dict[int, str]:
+        return self.story.first_choice("q")
+
+    def run(
+        self,
+        times: int = 1,
+        slow_on: Collection[str] = (),
+        factor: float = 5.0,
+        refuse: Collection[str] = (),
+        outrun: Collection[str] = (),
+        fail: Collection[str] = (),
+        rows: int = ROWS,
+        milliseconds: Callable[[int, str], int] | None = None,
+    ) -> None:
+        for _ in range(times):
+            self.batch += 1
+            self.story.now_ms += 5_000
+            wanted = self.plan
+            leave = {*refuse, *outrun, *fail}
+            other = next(id for id in self.story.mind.fleet.executors if id not in leave)
+            placements = {p: other if executor in leave else executor for p, executor in wanted.items()}
+            runs = {
+                p: events.TaskRun(
+                    other if wanted[p] in fail else wanted[p],  # where it was sent after it had failed
+                    milliseconds(p, at) if milliseconds else int(USUAL_MS * (factor if at in slow_on else 1)),
+                    rows,
+                    wanted[p] in outrun,
+                    frozenset({wanted[p]} & set(fail)),
+                )
+                for p, at in placements.items()
+            }
+            as_planned = sum(placements[p] == wanted[p] for p in wanted)
+            self.story.take(events.BatchBegan(self.story.now_ms, "q", self.batch))
+            self.story.take(
+                events.BatchEnded(
+                    self.story.now_ms, "q", self.batch, 4_000, placements, len(wanted), as_planned, runs=runs
+                )
+            )
+
+    def loans(self) -> dict[str, str]:
+        return {executor: loan.reason for (_, executor), loan in self.story.mind.fleet.lending.loans.items()}
+
+    def said(self) -> list[str]:
+        return [order.message for order in self.story.orders if isinstance(order, Say)]
+
+
+@pytest.fixture
+def batches() -> Batches:
+    """Six usual ones have run."""
+    batches = Batches(running(partitions=12))
+    batches.run(6)
+    assert not batches.loans()
+    return batches
+
+
+def test_the_event_is_read_from_its_json() -> None:
+    placement = {"partition": 3, "executor": "2", "wanted": "1", "milliseconds": 70, "rows": 5, "speculative": True}
+    placement["failed-on"] = ["7"]
+    form = {"event": "BatchEnded", "at": 1, "query": "q", "batch": 0, "milliseconds": 9, "placements": [placement]}
+    event = read_event({**form, "planned": 1, "as-planned": 0, "state-bytes": 0})
+    assert isinstance(event, events.BatchEnded)
+    assert event.runs == {3: events.TaskRun("1", 70, 5, True, frozenset("7"))} and event.placements == {3: "2"}
+
+
+def test_an_executor_that_is_slow_for_good_lends_its_tasks(batches: Batches) -> None:
+    before = batches.plan
+    batches.run(2, slow_on="1")
+    assert not batches.loans(), "it may be a pause"
+    batches.run(slow_on="1")
+    assert "more than 3 times as long" in batches.loans()["1"]
+    own = [p for p, executor in before.items() if executor == "1"]
+    assert sorted(batches.plan[p] for p in own) == ["2", "2", "3", "3"], "evenly"
+    assert all(batches.story.rows["q"][p][-1] == "1" for p in own)
+    assert {p: batches.plan[p] for p in before if p not in own} == {p: before[p] for p in before if p not in own}
+    (line,) = batches.said()
+    assert "tasks of q run elsewhere than on executor 1 on a" in line and "tries it again in 60 s" in line
+    status = status_of(batches.story.mind.fleet, Tally(), 0)
+    assert [one["executor"] for one in status["processors"] if "lent-because" in one] == ["1"]
+    batches.run()
+    assert is_settled(batches.story.mind.fleet), "they run where they are to run"
+
+
+def test_what_is_slow_everywhere_is_nobodys_fault(batches: Batches) -> None:
+    batches.run(12, slow_on="123")
+    assert not batches.loans()
+
+
+def test_more_rows_may_take_longer(batches: Batches) -> None:
+    heavy = [p for p, executor in batches.plan.items() if executor == "1"]
+    for _ in range(6):
+        batches.run(rows=5 * ROWS, milliseconds=lambda p, at: 5 * USUAL_MS if p in heavy else USUAL_MS)
+    assert not batches.said()
+
+
+def test_tasks_that_were_always_slower_are_no_reason() -> None:
+    batches = Batches(running(partitions=12))
+    heavy = [p for p, executor in batches.plan.items() if executor == "1"]
+    batches.run(12, milliseconds=lambda p, at: 9_000 if p in heavy else 500)
+    assert not batches.loans()
+
+
+def test_pauses_now_and_then_are_no_reason(batches: Batches) -> None:
+    for turn in range(12):
+        batches.run(slow_on="1" if turn % 3 else "")
+    assert not batches.loans()
+
+
+def test_a_trial_may_be_slow_while_it_fetches_its_state(batches: Batches) -> None:
+    batches.run(2, refuse="1")
+    batches.story.now_ms += FIRST_TRIAL_MS
+    batches.run()
+    batches.run(slow_on="1")
+    assert batches.loans(), "its next batch tells"
+    batches.run()
+    assert not batches.loans()
+
+
+def test_a_trial_that_is_slow_in_its_next_batch_fails(batches: Batches) -> None:
+    batches.run(2, refuse="1")
+    batches.story.now_ms += FIRST_TRIAL_MS
+    batches.run(2)
+    batches.run(slow_on="1")
+    assert batches.loans() and "1" not in batches.plan.values()
+
+
+def test_an_executor_that_speculation_outran_twice_lends_its_tasks(batches: Batches) -> None:
+    batches.run(outrun="1")
+    batches.run(2)
+    assert not batches.loans()
+    batches.run(outrun="1")
+    assert "by speculation" in batches.loans()["1"]
+
+
+def test_one_task_that_is_outrun_now_and_then_is_no_reason(batches: Batches) -> None:
+    for _ in range(6):
+        wanted = batches.plan
+        first = next(p for p, executor in wanted.items() if executor == "1")
+        placements = {**wanted, first: "2"}
+        runs = {p: events.TaskRun(wanted[p], USUAL_MS, ROWS, p == first) for p in wanted}
+        batches.story.take(events.BatchEnded(0, "q", 9, 10, placements, 12, 11, runs=runs))
+    assert not batches.loans()
+
+
+def test_an_executor_on_which_tasks_fail_lends_them(batches: Batches) -> None:
+    batches.run(fail="1")
+    batches.run(2)
+    assert not batches.loans()
+    batches.run(fail="1")
+    assert "they failed there and went well elsewhere" in batches.loans()["1"]
+
+
+def test_an_executor_that_takes_none_lends_its_tasks(batches: Batches) -> None:
+    batches.run(refuse="1")
+    assert not batches.loans()
+    batches.run(refuse="1")
+    assert "it took none of them" in batches.loans()["1"]
+
+
+def test_where_no_task_waits_none_is_refused(batches: Batches) -> None:
+    mind = batches.story.mind
+    batches.story.mind = replace(mind, fleet=replace(mind.fleet, locality_wait_ms=0))
+    batches.run(12, refuse="1")
+    assert not batches.loans()
+
+
+def test_no_more_than_half_of_the_executors_lend(batches: Batches) -> None:
+    batches.run(6, refuse="12")
+    assert len(batches.loans()) == 1
+
+
+def test_one_task_tries_it_and_the_others_return_after_it(batches: Batches) -> None:
+    before = batches.plan
+    batches.run(2, refuse="1")
+    batches.story.now_ms += FIRST_TRIAL_MS
+    batches.run()
+    tries = [p for p, executor in before.items() if executor == "1" and batches.plan[p] == "1"]
+    assert len(tries) == 1
+    batches.run(2)
+    assert batches.plan == before and not batches.loans()
+    assert batches.said()[-1] == "tasks of q return to executor 1 on a"
+
+
+def test_a_trial_that_fails_is_made_again_after_twice_the_time(batches: Batches) -> None:
+    batches.run(2, refuse="1")
+    failed = []
+    for _ in range(100):
+        tried = "1" in batches.plan.values()
+        batches.run(refuse="1")
+        if tried:
+            failed.append(batches.story.now_ms)
+    assert batches.loans() and len(batches.said()) == 1, "it is said once"
+    pauses = [after - before for before, after in pairwise(failed)]
+    assert pauses[0] >= 2 * FIRST_TRIAL_MS and pauses == sorted(pauses), pauses
+
+
+def test_tasks_that_are_as_slow_elsewhere_return(batches: Batches) -> None:
+    heavy = [p for p, executor in batches.plan.items() if executor == "1"]
+
+    def as_slow(p: int, at: str) -> int:
+        return 5 * USUAL_MS if p in heavy else USUAL_MS
+
+    batches.run(3, milliseconds=as_slow)
+    assert batches.loans()
+    batches.run(3, milliseconds=as_slow)
+    assert not batches.loans()
+
+
+def test_a_loan_ends_with_its_executor_and_with_its_query(batches: Batches) -> None:
+    batches.run(2, refuse="1")
+    batches.story.dies("1")
+    assert not batches.loans()
+    batches.run(2, refuse="2")
+    assert batches.loans()
+    batches.story.ends("q")
+    assert not batches.loans() and not batches.story.mind.fleet.lending.runs

@@ -1,0 +1,38 @@
+"""What the agent has open outside of itself, at the end of the driver."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from mooring.agent.outside import Outside
+from mooring.agent.records import STATUS
+from mooring.metadata import MemoryMetadataStore
+from mooring.model import events
+from mooring.settings import Settings
+
+
+class Bridge:
+    """Of a driver without Delta whose executors tell nothing."""
+
+    jvm: Any = None
+
+    def take_facts(self, most: int) -> str:
+        return "[]"
+
+    def say(self, message: str) -> None:
+        raise AssertionError(message)
+
+
+def test_when_the_driver_is_gone_the_status_says_that_the_application_has_ended() -> None:
+    place = f"memory://{uuid.uuid4().hex}"
+    outside = Outside(Bridge())  # type: ignore[arg-type]  # the part of a bridge that this needs
+    outside.hear(events.ApplicationStarted(1, "app-1", "clicks", {}, ""))
+    memory = outside.open_memory(Settings.from_conf({}), place, lambda message: None)
+    assert memory.recall(5) is not None
+    memory.save_status({"application": "app-1", "at": 5, "queries": []})
+    outside.end()
+    status = json.loads(MemoryMetadataStore(place.removeprefix("memory://")).get(STATUS) or b"")
+    assert status["ended"] == status["at"] > 5
+    memory.close()

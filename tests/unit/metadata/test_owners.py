@@ -1,0 +1,265 @@
+"""Two applications of one name keep apart, and each finds its own records again."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mooring.errors import MetadataStoreError, MetadataStoreUnavailable
+from mooring.metadata import FileMetadataStore, LocalFileTree
+from mooring.metadata.owned_tree import OwnedTree
+from mooring.metadata.owners import SILENT_AFTER_SECONDS, Claim, Owner, OwnerNotes, choose
+from mooring.testing.probes import wait_until
+
+LONG_AGO = 10 * SILENT_AFTER_SECONDS
+
+
+def claim(*checkpoints: str, age: float = 1.0, ended: bool = False) -> Claim:
+    return Claim(1, Owner("app", "host", checkpoints, ended), NOW - age)
+
+
+NOW = 1_000_000.0
+
+
+def now() -> float:
+    return NOW
+
+
+def not_asked() -> float:
+    raise AssertionError("the clock of the storage costs a write")
+
+
+@pytest.mark.parametrize(
+    ("places", "chosen"),
+    [
+        ([None], 0),
+        ([claim("mine"), None], 0),
+        ([claim("mine", age=LONG_AGO), None], 0),
+        ([claim("mine", ended=True), None], 0),
+        ([claim("other", ended=True), None], 0),
+        ([claim("other", ended=True), claim("mine"), None], 1),
+        ([claim("mine", age=9), claim("mine", age=3), None], 1),
+        ([claim("mine", age=3), claim("mine", age=9, ended=True), None], 0),
+    ],
+)
+def test_a_place_is_chosen_by_the_checkpoint_without_a_look_at_the_clock(
+    places: list[Claim | None], chosen: int
+) -> None:
+    assert choose(places, "mine", not_asked) == chosen
+
+
+@pytest.mark.parametrize(
+    ("places", "chosen"),
+    [
+        ([claim("other"), None], 1),
+        ([claim("other", age=SILENT_AFTER_SECONDS - 1), None], 1),
+        ([claim("other", age=SILENT_AFTER_SECONDS + 1), None], 0),
+        ([claim("other"), claim("third"), None], 2),
+        ([claim("other"), claim("third", age=LONG_AGO), None], 1),
+        ([claim("other", age=-LONG_AGO), None], 1),  # another host's clock, in a storage that shows it
+    ],
+)
+def test_a_place_of_other_checkpoints_is_free_once_its_owner_is_silent(places: list[Claim | None], chosen: int) -> None:
+    assert choose(places, "mine", now) == chosen
+
+
+def test_a_trailing_slash_makes_no_other_checkpoint() -> None:
+    owner = Owner("app", "host", ()).with_checkpoints(["file:/ck/a/", "file:/ck/b"])
+    assert owner.works_on("file:/ck/a") and owner.works_on("file:/ck/b/") and not owner.works_on("file:/ck")
+
+
+def test_of_very_many_checkpoints_the_newest_are_kept() -> None:
+    owner = Owner("app", "host", ()).with_checkpoints([str(number) for number in range(1_000)])
+    assert len(owner.checkpoints) == 100 and owner.works_on("999") and not owner.works_on("0")
+
+
+class App:
+    """An application with one query, and what its log says."""
+
+    def __init__(self, place: Path, name: str, checkpoint: str, every_seconds: float = 60.0) -> None:
+        self.told: list[tuple[str, Claim | None]] = []
+        self.said: list[str] = []
+        owner = Owner(name, "10.0.0.7", ()).with_checkpoints([checkpoint])
+        self.tree = OwnedTree(
+            LocalFileTree, str(place), owner, lambda *told: self.told.append(told), self.said.append, every_seconds
+        )
+        self.store = FileMetadataStore(self.tree)
+
+    def put(self, text: str) -> None:
+        self.store.put("status", text.encode())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "_mooring" / "clicks"
+
+
+@pytest.fixture
+def start(place: Path) -> Iterator[Callable[..., App]]:
+    begun: list[App] = []
+
+    def new(name: str, checkpoint: str, every_seconds: float = 60.0) -> App:
+        begun.append(App(place, name, checkpoint, every_seconds))
+        return begun[-1]
+
+    yield new
+    for app in begun:
+        app.tree.end()
+
+
+def status_in(place: Path) -> bytes | None:
+    return FileMetadataStore(str(place)).get("status")
+
+
+def let_it_be_old(place: Path) -> None:
+    """As if all that is there had been written long ago."""
+    for file in place.glob("k-*"):
+        os.utime(file, (time.time() - LONG_AGO,) * 2)
+
+
+def test_the_second_living_application_of_a_name_keeps_its_records_apart(
+    start: Callable[..., App], place: Path
+) -> None:
+    first, second = start("app-1", "file:/two/ckpt-a"), start("app-2", "file:/two/ckpt-b")
+    first.put("of a")
+    second.put("of b")
+    assert status_in(place) == b"of a" and status_in(place / "application-2") == b"of b"
+    assert first.told == [(str(place), None)]
+    ((own, others),) = second.told
+    assert own == str(place / "application-2") and others is not None and others.owner.application == "app-1"
+
+
+def test_each_finds_its_own_records_again_in_whatever_order_they_start(start: Callable[..., App], place: Path) -> None:
+    for name, checkpoint in (("app-1", "a"), ("app-2", "b")):
+        start(name, checkpoint).put(f"of {checkpoint}")
+    let_it_be_old(place)  # both were killed
+    let_it_be_old(place / "application-2")
+    assert start("app-4", "b").store.get("status") == b"of b"
+    assert start("app-3", "a").store.get("status") == b"of a"
+
+
+def test_a_restart_right_after_a_crash_finds_its_records_while_the_note_is_fresh(start: Callable[..., App]) -> None:
+    start("app-1", "a").put("of a")
+    again = start("app-2", "a")
+    assert again.store.get("status") == b"of a" and again.told[0][1] is None
+
+
+def test_another_job_takes_the_place_of_one_that_has_ended(start: Callable[..., App], place: Path) -> None:
+    first = start("app-1", "a")
+    first.put("of a")
+    first.tree.end()
+    second = start("app-2", "b")
+    second.put("of b")
+    assert status_in(place) == b"of b" and not (place / "application-2").exists()
+
+
+def test_an_application_is_found_by_each_of_its_queries(start: Callable[..., App]) -> None:
+    first = start("app-1", "a")
+    first.put("of a and b")
+    first.tree.works_on("b")
+    first.tree.renew()
+    assert start("app-2", "b").store.get("status") == b"of a and b"
+
+
+def test_records_without_a_note_are_another_applications_as_long_as_it_writes_its_status(
+    start: Callable[..., App], place: Path
+) -> None:
+    status = {"application": "app-0", "queries": [{"checkpoint": "file:/ck/a"}]}
+    FileMetadataStore(str(place)).put("status", json.dumps(status).encode())
+    stranger = start("app-1", "file:/ck/b")
+    stranger.put("of b")
+    assert status_in(place / "application-2") == b"of b"
+    assert stranger.told[0][1] is not None and stranger.told[0][1].owner.application == "app-0"
+    same = start("app-2", "file:/ck/a")  # the same job, after an upgrade
+    same.put("of a")
+    assert status_in(place) == b"of a"
+
+
+def test_records_without_a_note_are_free_when_their_application_is_silent(
+    start: Callable[..., App], place: Path
+) -> None:
+    status = {"application": "app-0", "queries": [{"checkpoint": "file:/ck/a"}]}
+    FileMetadataStore(str(place)).put("status", json.dumps(status).encode())
+    let_it_be_old(place)
+    start("app-1", "file:/ck/b").put("of b")
+    assert status_in(place) == b"of b"
+
+
+def test_of_many_that_start_at_one_moment_no_two_have_one_place(place: Path) -> None:
+    apps = [App(place, f"app-{number}", f"ckpt-{number}") for number in range(8)]
+    together = threading.Barrier(len(apps))
+
+    def begin(app: App) -> None:
+        together.wait()
+        app.put(app.told[0][0] if app.told else "begun")
+
+    with ThreadPoolExecutor(len(apps)) as threads:
+        list(threads.map(begin, apps))
+    assert len({app.told[0][0] for app in apps}) == len(apps)
+    for app in apps:
+        app.tree.end()
+
+
+def test_two_that_take_over_from_one_that_was_killed_do_not_both_succeed(place: Path) -> None:
+    notes = OwnerNotes(LocalFileTree(str(place)))
+    assert notes.take(1, Owner("killed", "host", ("a",)))
+    assert notes.take(2, Owner("app-1", "host", ("b",)))
+    assert not notes.take(2, Owner("app-2", "host", ("c",)))
+    newest = notes.newest()
+    assert newest is not None and newest.owner.application == "app-1"
+
+
+def test_who_was_taken_for_dead_writes_no_more_until_the_other_is_silent(
+    start: Callable[..., App], place: Path
+) -> None:
+    first = start("app-1", "a")
+    first.put("first")
+    second = start("app-2", "a")
+    second.put("second")
+    first.tree.renew()
+    first.tree.renew()
+    assert not first.tree.holds and len(first.said) == 1 and "application app-2 on 10.0.0.7" in first.said[0]
+    let_it_be_old(place)
+    first.tree.renew()
+    assert first.tree.holds
+
+
+def test_the_note_is_renewed_while_the_application_runs(start: Callable[..., App], place: Path) -> None:
+    start("app-1", "a", every_seconds=0.05).put("of a")
+    let_it_be_old(place)
+    (note,) = place.glob("k-owners*")
+    wait_until(lambda: time.time() - note.stat().st_mtime < LONG_AGO / 2, "a renewal", 10)
+
+
+def test_storage_that_does_not_answer_is_asked_again(place: Path) -> None:
+    class Away(LocalFileTree):
+        is_away = True
+
+        def create(self, name: str, data: bytes) -> bool:
+            if self.is_away:
+                raise MetadataStoreUnavailable("the bucket does not answer")
+            return super().create(name, data)
+
+    told: list[tuple[str, Claim | None]] = []
+    tree = OwnedTree(Away, str(place), Owner("app", "host", ("a",)), lambda *one: told.append(one), told.append)  # type: ignore[arg-type]
+    store = FileMetadataStore(tree)
+    with pytest.raises(MetadataStoreError, match="does not answer"):
+        store.get("status")
+    Away.is_away = False
+    assert store.get("status") is None and told == [(str(place), None)]
+    tree.end()
+
+
+def test_a_note_that_makes_no_sense_keeps_others_away_while_it_is_fresh(start: Callable[..., App], place: Path) -> None:
+    start("app-1", "a").put("of a")
+    (note,) = place.glob("k-owners*")
+    note.write_bytes(b"half a no")
+    start("app-2", "b").put("of b")
+    assert status_in(place) == b"of a" and status_in(place / "application-2") == b"of b"

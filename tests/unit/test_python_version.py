@@ -1,0 +1,18 @@
+"""A Python that is too old says so in one line, before it meets anything that it can not read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mooring
+
+
+def test_an_old_python_is_told_which_one_is_needed() -> None:
+    pretend = "import sys; sys.version_info = (3, 9, 18); import mooring"
+    environment = os.environ | {"PYTHONPATH": str(Path(mooring.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", pretend], capture_output=True, text=True, env=environment)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: Mooring needs Python 3.10 or later, and ") and sys.executable in last
