@@ -67,6 +67,22 @@ def _over_windows(rows: Iterable[Row], length_ms: int) -> list[Row]:
     ]
 
 
+def renumbered(events: Path) -> Answer:
+    watermark = _last_watermark(events)
+
+    def counts(by: str) -> list[Row]:
+        groups = _group(_in_time(events), lambda bid: (_window(bid["time"], 20_000), bid[by]))
+        return [
+            {"start": utc(start), "by": by, "key": key, "bids": len(bids)}
+            for (start, key), bids in groups.items()
+            if start + 20_000 <= watermark
+        ]
+
+    high = [bid for bid in _read(events / "bids") if bid["price"] > 8000]
+    beside = [{"start": utc(bid["time"]), "by": "price", "key": bid["price"], "bids": 1} for bid in high]
+    return {"counts": counts("auction") + counts("bidder"), "beside": beside + counts("auction")}
+
+
 def drop_duplicates(events: Path) -> Answer:
     distinct = {(bid["bid"], bid["time"]): bid for bid in _in_time(events)}
     return {"distinct": [_only(bid, "bid", "time", "auction", "bidder", "price") for bid in distinct.values()]}

@@ -278,6 +278,7 @@ def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
             batch_ms=event.milliseconds,
             state_bytes=event.state_bytes,
             ran_on=event.placements,
+            not_placed=event.not_placed,
             ran_at_ms=event.at_ms,
         )
     )

@@ -81,6 +81,7 @@ class Query:
 
     Until it `is_released`, nothing is published for it: its first batch waits in the JVM. `ran_on` is the executor of
     each partition in the last batch, which ended at `ran_at_ms`; the batch that was begun last began at `began_at_ms`.
+    `not_placed` are the partitions that the plan could not place in the last batch.
     """
 
     id: str
@@ -96,6 +97,7 @@ class Query:
     is_released: bool = False
     ran_on: Mapping[int, str] = field(default_factory=dict)
     ran_at_ms: int = -1
+    not_placed: frozenset[int] = frozenset()
     begun: int = -1
     began_at_ms: int = -1
     has_rocksdb: bool = False
@@ -104,6 +106,10 @@ class Query:
     def is_in_a_batch(self) -> bool:
         """Whether a batch was begun that has not ended, however long it takes."""
         return self.begun > self.batch
+
+    def ran_elsewhere(self, partition: int, executor: str) -> bool:
+        """Whether the last batch ran the partition on another executor, although the plan could place it."""
+        return partition not in self.not_placed and self.ran_on.get(partition) != executor
 
     @property
     def can_be_copied(self) -> bool:

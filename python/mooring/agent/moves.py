@@ -285,7 +285,7 @@ def _has_run_there(fleet: Fleet, action: Action, now_ms: int) -> dict[str, bool]
         waited_ms = now_ms - max(action.since_ms, query.ran_at_ms)
         is_idle = waited_ms >= IDLE_MS + 2 * query.batch_ms and not _began_under_the_plan(fleet, action, id)
         is_idle = is_idle and not query.is_in_a_batch
-        ran_there = query.ran_at_ms >= action.since_ms and query.ran_on.get(partition) == action.executor
+        ran_there = query.ran_at_ms >= action.since_ms and not query.ran_elsewhere(partition, action.executor)
         there[id] = there.get(id, True) and (is_idle or ran_there)
     return there
 

@@ -315,6 +315,7 @@ def _wanted(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
 
 def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Tally) -> list[Mapping[str, Any]]:
     sizes, restores, recoveries = fleet.expected_bytes(), tally.restore_ms(fleet), _recovery_seconds(fleet, tally)
+    not_placed = {query.task_name(p) for query in fleet.queries.values() for p in query.not_placed}
     return [
         {
             "name": name,
@@ -322,6 +323,7 @@ def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Tally) -> lis
             "processor": processor.id,
             "changed": name in fleet.changed_tasks,
             "location": fleet.task_locality.get(name, processor.location),
+            **({"not-placed": True} if name in not_placed else {}),
             "local-bytes": sizes.get(name),
             "lag-versions": 0,
             "lag-ms": 0,

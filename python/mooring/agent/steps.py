@@ -82,8 +82,8 @@ def _astray(fleet: Fleet) -> set[str]:
         id
         for name, (id, partition) in fleet.partition_of_task().items()
         if (planned := executor_of.get(owner.get(name, ""))) is not None
-        and (ran_on := fleet.queries[id].ran_on.get(partition)) in fleet.executors
-        and ran_on != planned
+        and fleet.queries[id].ran_on.get(partition) in fleet.executors
+        and fleet.queries[id].ran_elsewhere(partition, planned)
         and not fleet.is_lent(id, partition, planned)
     }
 

@@ -39,6 +39,7 @@ def as_text(status: dict[str, Any], now: float) -> str:
         _ends(status),
         _restores(status),
         _tasks(status),
+        _not_placed(status),
         _requests(status),
         _shortages(status),
         _counters(status.get("counters", {})),
@@ -180,6 +181,13 @@ def _tasks(status: dict[str, Any]) -> str:
     ]
     heading = ("task", "role", "processor", "location", "local", "lag", "lag ms", "recovery s")
     return table(heading, rows) if rows else ""
+
+
+def _not_placed(status: dict[str, Any]) -> str:
+    """The tasks that the plan could not place in the last batch."""
+    names = [task["name"] for task in _in_mode(status, "Active") if task.get("not-placed")]
+    why = "a coalesce runs them together with tasks that the plan has at other processors"
+    return f"{counted(len(names), 'task')} not placed: {why}: {', '.join(names)}" if names else ""
 
 
 def _shortages(status: dict[str, Any]) -> str:

@@ -105,6 +105,7 @@ def _batch_ended(form: Mapping[str, Any]) -> Event:
         form["as-planned"],
         form["state-bytes"],
         {one["partition"]: _task_run(one) for one in form["placements"] if "milliseconds" in one},
+        frozenset(form.get("not-placed", ())),
     )
 
 

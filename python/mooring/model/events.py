@@ -176,7 +176,8 @@ class BatchEnded(Event):
 
     `placements` maps partition to the executor that ran it; `planned` counts the tasks that had a preference,
     `as_planned` those that ran there; `state_bytes` is the size of the query's whole state, 0 when it is not known;
-    `runs` maps partition to how its task went.
+    `runs` maps partition to how its task went. `not_placed` are partitions that the plan could not place: a `coalesce`
+    put them into one task with partitions that the plan wants on another executor.
     """
 
     query: str
@@ -187,6 +188,7 @@ class BatchEnded(Event):
     as_planned: int
     state_bytes: int = 0
     runs: Mapping[int, TaskRun] = field(default_factory=dict)
+    not_placed: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,13 +49,19 @@ def write(rows: DataFrame, name: str) -> StreamingQuery:
 
 def write_until_told(rows: DataFrame, name: str) -> None:
     """To files, going on until somebody puts a file STOP beside the input and all input is read."""
-    query = _writer(rows, name).start()
+    write_all_until_told({name: rows})
+
+
+def write_all_until_told(queries: dict[str, DataFrame]) -> None:
+    """The same of several queries, by their names."""
+    started = [_writer(rows, name).start() for name, rows in queries.items()]
     while not (Path(INPUT) / "STOP").exists():
-        if query.exception() is not None:
+        if any(query.exception() is not None for query in started):
             sys.exit(1)
         time.sleep(0.2)
-    query.processAllAvailable()
-    query.stop()
+    for query in started:
+        query.processAllAvailable()
+        query.stop()
 
 
 def _writer(rows: DataFrame, name: str) -> DataStreamWriter:

@@ -404,6 +404,19 @@ def test_a_batch_that_begins_under_the_plan_and_runs_elsewhere_is_a_failure(desk
     assert where(desks, "0") == {"1"}
 
 
+def test_a_partition_that_the_plan_could_not_place_holds_up_no_move(desks: Desks) -> None:
+    asked = desks.places("0", free_host(desks))
+    desks.is_read()
+    ran = desks.story.first_choice("q")
+    desks.warms_up()
+    moved = frozenset(tasks_of(desks, "0"))
+    for batch in range(3):
+        desks.story.now_ms += 1_000
+        ended = events.BatchEnded(desks.story.now_ms, "q", batch, 500, ran, 0, 0, 0, not_placed=moved)
+        desks.carry_out(lambda ended=ended: desks.story.take(ended))  # type: ignore[misc]
+    assert desks.changes(asked) == DONE
+
+
 def test_the_jvm_sends_the_tasks_where_they_warm_up_when_the_source_is_lost() -> None:
     desks = Desks(running(partitions=4, executors=FOUR))
     desks.places("0", "d")

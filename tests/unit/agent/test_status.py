@@ -42,6 +42,27 @@ def test_what_executors_fetch_when_a_query_starts_is_shown_until_it_ends() -> No
     assert "restores" not in status_of(story.mind.fleet, tally, 0)
 
 
+def test_a_task_that_the_plan_could_not_place_is_shown_as_such_until_it_can() -> None:
+    story = running(partitions=3, executors=("1@a", "2@b"))
+    ran = dict.fromkeys(range(3), "1")
+    story.take(events.BatchEnded(5, "q", 0, 800, ran, 2, 2, not_placed=frozenset({1})))
+    status = status_of(story.mind.fleet, Tally(), 0)
+    (task,) = (task for task in status["tasks"] if "not-placed" in task)
+    assert (task["name"], task["location"]) == ("q/Partition 1", "a")
+    assert "1 task not placed" in as_text(status, 0) and "q/Partition 1" in as_text(status, 0)
+    story.take(events.BatchEnded(6, "q", 1, 800, ran, 3, 3))
+    assert "not placed" not in as_text(status_of(story.mind.fleet, Tally(), 0), 0)
+
+
+def test_partitions_that_were_not_placed_are_read() -> None:
+    form = {"event": "BatchEnded", "at": 1, "query": "q", "batch": 2, "milliseconds": 3, "state-bytes": 4}
+    form |= {"placements": [{"partition": 0, "executor": "1"}], "planned": 1, "as-planned": 1}
+    assert read_event(form) == events.BatchEnded(1, "q", 2, 3, {0: "1"}, 1, 1, 4)
+    assert read_event({**form, "not-placed": [0]}) == events.BatchEnded(
+        1, "q", 2, 3, {0: "1"}, 1, 1, 4, not_placed=frozenset({0})
+    )
+
+
 def test_what_was_fetched_is_read() -> None:
     form = {"event": "StoresFetched", "at": 1, "executor": "2", "query": "q", "done": 1, "of": 2, "bytes": 7}
     assert read_event({**form, "milliseconds": 9}) == events.StoresFetched(1, "2", "q", 1, 2, 7, 9)

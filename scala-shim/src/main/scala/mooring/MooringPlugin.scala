@@ -41,7 +41,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
   private val patience = new Patience(settings.milliseconds("spark.mooring.host.affinity.wait"), () => mayBeTold)
   private val prefetches = Option.when(placing && settings.count("spark.mooring.restore.streams") > 0)(new Prefetches(context, table))
-  val queries = new QueryWatch(bridge, table, standbys, prefetches, patience, placing)
+  // In local mode all tasks run in this JVM: no plan can place them elsewhere.
+  val queries = new QueryWatch(bridge, table, standbys, prefetches, patience, waitsForPlan = placing && !context.isLocal)
 
   val drains = new Drains(bridge, () => context.applicationId, settings.text("spark.mooring.resume.drained").getOrElse("false"),
     settings.isOn("spark.mooring.drain.on.start"), patience)

@@ -9,12 +9,13 @@ import scala.util.control.NonFatal
 import org.apache.spark.{Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.scheduler.StageInfo
+import org.apache.spark.scheduler.mooring.StageLineage
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{CoalesceExec, ColumnarRule, SparkPlan, UnaryExecNode, UnionExec}
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.state.mooring.{DrainMetric, EarlierAttempt, OperatorFacts, RestoreMetrics, StreamDoors}
@@ -51,11 +52,23 @@ private object PlacementRule extends Rule[SparkPlan] {
     StreamDoors.statefulOperator(plan) match {
       case Some(operator) if !stageHasOne =>
         PlacedExec(below(plan, query, isRepeated, stageHasOne = true), query, operator, isRepeated)
-      case _ => below(plan, query, isRepeated, stageHasOne)
+      case _ =>
+        val placed = below(plan, query, isRepeated, stageHasOne)
+        if (keepsHostsOnly(placed) && holdsPlaced(placed)) GatheredExec(placed) else placed
     }
 
   private def below(plan: SparkPlan, query: String, isRepeated: Boolean, stageHasOne: Boolean): SparkPlan =
     plan.mapChildren(place(_, query, isRepeated, stageHasOne && !plan.isInstanceOf[Exchange]))
+
+  /** Whether Spark's own preference for the node's tasks names a host only, where the tasks below prefer executors. */
+  private def keepsHostsOnly(plan: SparkPlan): Boolean = plan match {
+    case _: CoalesceExec => true
+    case union: UnionExec => !union.outputPartitioning.isInstanceOf[UnknownPartitioning] // it joins partitions of one number
+    case _ => false
+  }
+
+  private def holdsPlaced(plan: SparkPlan): Boolean =
+    plan.isInstanceOf[PlacedExec] || !plan.isInstanceOf[Exchange] && plan.children.exists(holdsPlaced)
 }
 
 /**
@@ -100,7 +113,7 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
 
 /** The scheduler asks the first RDD of a stage that has a preference; this one stands before the state store's own. */
 final class PlacedRDD[T: ClassTag](
-    parent: RDD[T], query: String, batch: Long, restoreMetrics: RestoreMetrics.OfStage,
+    parent: RDD[T], private[mooring] val query: String, batch: Long, restoreMetrics: RestoreMetrics.OfStage,
     @transient earlierAttempt: Option[EarlierAttempt]) extends RDD[T](parent) {
   setName(s"${PlacedStages.Name}$query batch $batch")
 
@@ -114,23 +127,51 @@ final class PlacedRDD[T: ClassTag](
   /** On the driver, before the first task: what the tasks report counts, and nothing else. */
   private def writeObject(out: ObjectOutputStream): Unit = {
     Driver.current.foreach(_.queries.computes(query, batch))
+    Aside.otherwise("record of the state in each task", ())(PlacedStages.sent(this))
     if (earlierAttempt != null) earlierAttempt.foreach(_.forget())
     out.defaultWriteObject()
   }
 
   override protected def getPreferredLocations(split: Partition): Seq[String] =
-    Driver.current.flatMap(_.table.preferred(query, split.index)) match {
-      case Some((executor, host)) =>
-        PlacedStages.wanted(id, query, batch, split.index, executor)
-        Seq(Location.ofExecutor(host, executor))
-      case None => Nil // the state store coordinator's own preference stands
-    }
+    wanted(split.index).map { case (executor, host) => Location.ofExecutor(host, executor) }.toSeq // else the coordinator's stands
+
+  private[mooring] def state(partition: Int): PlacedState = PlacedState(id, query, batch, partition)
+
+  /** The executor, as (id, host), on which the plan wants this partition of the state now. */
+  private[mooring] def wanted(partition: Int): Option[(String, String)] = {
+    val found = Driver.current.flatMap(_.table.preferred(query, partition))
+    for ((executor, _) <- found) PlacedStages.wanted(id, query, batch, partition, executor)
+    found
+  }
 }
+
+/** Above a union or a coalesce. Each of its tasks prefers the executor on which the plan wants most of the task's state. */
+final case class GatheredExec(child: SparkPlan) extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override protected def doExecute(): RDD[InternalRow] = new GatheredRDD(child.execute())
+  override protected def withNewChildInternal(newChild: SparkPlan): GatheredExec = copy(child = newChild)
+}
+
+final class GatheredRDD[T: ClassTag](parent: RDD[T]) extends RDD[T](parent) {
+  override protected def getPartitions: Array[Partition] = parent.partitions
+  override def compute(split: Partition, context: TaskContext): Iterator[T] = parent.iterator(split, context)
+
+  /** Empty without a plan: then the parent's own preference holds. */
+  override protected def getPreferredLocations(split: Partition): Seq[String] = {
+    val wanted = StageLineage.nearest[PlacedRDD[_]](parent, split.index).flatMap { case (rdd, partition) => rdd.wanted(partition) }
+    PlacedStages.mostOf(wanted).map { case (executor, host) => Location.ofExecutor(host, executor) }.toSeq
+  }
+}
+
+/** A partition of a query's state that a task computes: one as a rule, several above a coalesce. */
+final case class PlacedState(rdd: Int, query: String, batch: Long, partition: Int)
 
 /** Which executor each task of a placed stage was wanted on, until the stage ends. Driver only. */
 object PlacedStages {
   final class Wanted(val query: String, val batch: Long) {
-    val executors = new ConcurrentHashMap[Int, String]()
+    val executors = new ConcurrentHashMap[Int, String]() // by the partition of the state
   }
 
   private[mooring] val Name = "mooring " // what the name of a placed RDD begins with
@@ -138,16 +179,83 @@ object PlacedStages {
   def isPlaced(stage: StageInfo): Boolean = stage.rddInfos.exists(_.name.startsWith(Name))
 
   private val byRdd = new ConcurrentHashMap[Int, Wanted]()
+  private val sentStages = new ConcurrentHashMap[Int, SentStage]()
+
+  private final case class SentStage(query: String, attempt: Int, states: Int => Seq[PlacedState])
 
   def wanted(rdd: Int, query: String, batch: Long, partition: Int, executor: String): Unit = {
     byRdd.computeIfAbsent(rdd, _ => new Wanted(query, batch)).executors.put(partition, executor)
     ()
   }
 
-  def find(rdds: Seq[Int]): Option[Wanted] = rdds.iterator.flatMap(id => Option(byRdd.get(id))).nextOption()
+  /** Spark's scheduler is about to send the tasks of a stage that computes this RDD. */
+  private[mooring] def sent(rdd: PlacedRDD[_]): Unit = for (sent <- StageLineage.stagesOf(rdd.sparkContext, rdd)) {
+    val states: Int => Seq[PlacedState] = StageLineage.alike[PlacedRDD[_]](sent.last) match {
+      case Some(placed) =>
+        val first = placed.state(0)
+        task => Seq(first.copy(partition = task))
+      case None =>
+        val ofTasks = sent.last.partitions.indices.map { task =>
+          StageLineage.nearest[PlacedRDD[_]](sent.last, task).map { case (placed, partition) => placed.state(partition) }
+        }
+        for ((states, task) <- ofTasks.zipWithIndex if states.flatMap(wanted).distinct.size > 1) {
+          val isPreferred = StageLineage.prefers(rdd.sparkContext, sent.last, task, hostOf)
+          for (state <- states; executor <- wanted(state) if !isPreferred(executor)) unwanted(state)
+        }
+        ofTasks
+    }
+    sentStages.put(sent.stage, SentStage(rdd.query, sent.attempt, states))
+  }
 
-  def forget(rdds: Seq[Int]): Unit = rdds.foreach(byRdd.remove(_))
+  private def hostOf(executor: String) = Driver.current.flatMap(_.table.hostOf(executor))
+
+  /** What the task of this partition of a placed stage computes; empty of another stage. */
+  def statesOf(stage: Int, partition: Int): Seq[PlacedState] =
+    Option(sentStages.get(stage)).fold(Seq.empty[PlacedState])(_.states(partition))
+
+  /** Whether tasks of the state's stage were told where to go. */
+  def isSent(state: PlacedState): Boolean = byRdd.containsKey(state.rdd)
+
+  /** The executor on which the plan wants the state, if the task was told to go there. */
+  def wanted(state: PlacedState): Option[String] =
+    Option(byRdd.get(state.rdd)).flatMap(stage => Option(stage.executors.get(state.partition)))
+
+  /** For each task of a placed stage the usable executors, as (id, host), first that on which most of its states are wanted. */
+  def candidates(stage: Int, table: PlacementTable): Option[Int => Seq[(String, String)]] =
+    Option(sentStages.get(stage)).map(_.states).map { statesOf => task =>
+      val rows = statesOf(task).map(state => table.candidates(state.query, state.partition))
+      (mostOf(rows.flatMap(_.headOption)) ++ rows.flatten).toSeq.distinct
+    }
+
+  /** The task goes to the executor; None for any. Of several states, it goes there for those whose first executor that is. */
+  def redirected(stage: Int, partition: Int, executor: Option[String], table: PlacementTable): Unit = {
+    val states = statesOf(stage, partition)
+    for (state <- states) executor.filter { to =>
+      states.size == 1 || table.preferred(state.query, state.partition).exists(_._1 == to)
+    } match {
+      case Some(to) => wanted(state.rdd, state.query, state.batch, state.partition, to)
+      case None => unwanted(state)
+    }
+  }
+
+  private def unwanted(state: PlacedState): Unit = Option(byRdd.get(state.rdd)).foreach(_.executors.remove(state.partition))
+
+  /** The one that is there most often, of several the first. */
+  private[mooring] def mostOf[T](all: Seq[T]): Option[T] = all.distinct.maxByOption(one => all.count(_ == one))
+
+  def find(rdds: Seq[Int]): Seq[Wanted] = rdds.flatMap(id => Option(byRdd.get(id)))
+
+  /** The attempt at the stage has ended well. */
+  def forget(stage: Int, attempt: Int, rdds: Seq[Int]): Unit = {
+    rdds.foreach(byRdd.remove(_))
+    sentStages.computeIfPresent(stage, (_, sent) => if (sent.attempt > attempt) sent else null)
+    ()
+  }
 
   /** The query has ended, and with it stages that failed. */
-  def forget(query: String): Unit = { byRdd.values.removeIf(_.query == query); () }
+  def forget(query: String): Unit = {
+    byRdd.values.removeIf(_.query == query)
+    sentStages.values.removeIf(_.query == query)
+    ()
+  }
 }

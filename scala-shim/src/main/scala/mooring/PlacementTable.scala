@@ -71,6 +71,7 @@ final class PlacementTable {
   /** From now on Spark gives tasks to all living executors but these, which map to the reason. */
   def withhold(now: Map[String, String]): Unit = withheld = now
 
+  def hostOf(id: String): Option[String] = Option(living.get(id))
   def isAlive(id: String): Boolean = living.containsKey(id)
 
   /** Whether it is alive and Spark gives it tasks. */

@@ -42,7 +42,7 @@ private object QueryStartWatch {
 /** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch if there is any. */
 final class QueryWatch(
     bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], patience: Patience,
-    placing: Boolean) {
+    waitsForPlan: Boolean) {
   private val runs = new ConcurrentHashMap[String, String]() // query id -> the newest run's; written with the lock
   private val planned = ConcurrentHashMap.newKeySet[String]() // run ids
   private val computed = new ConcurrentHashMap[String, Long]() // query id -> the last batch of which a task was sent
@@ -83,7 +83,7 @@ final class QueryWatch(
       val (door, operators) = look.get()
       if (operators.nonEmpty && tellOnce(query.id, run, Some(door), operators)) {
         synchronized(if (runs.get(query.id) == run) standbys.foreach(_.starts(query.id, run, operators)))
-        val hasPlan = placing && table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful && runs.get(query.id) == run)
+        val hasPlan = waitsForPlan && table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful && runs.get(query.id) == run)
         if (hasPlan && runs.get(query.id) == run) prefetches.foreach(_.begin(door, operators))
       }
     })
@@ -109,7 +109,7 @@ final class QueryWatch(
       synchronized(runs.put(query, run))
       tellOnce(query, run, door, operators)
       standbys.foreach(_.planned(query, run, operators))
-      val hasPlan = !placing || !patience.isHopeful || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isHopeful))
+      val hasPlan = !waitsForPlan || !patience.isHopeful || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isHopeful))
       for (running <- door) prefetches.foreach(_.begin(running, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
       if (!hasPlan) Say.trouble(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
     }
@@ -195,6 +195,7 @@ final class ClusterWatch(
     var planned, asPlanned = 0
     val runs = scala.collection.mutable.Map[Int, TaskRun]() // by partition
     val failedOn = scala.collection.mutable.Map[Int, Set[String]]() // partition -> executors
+    val notPlaced = scala.collection.mutable.Set[Int]()
   }
   private val stages = scala.collection.concurrent.TrieMap[Int, Seq[Int]]() // stage -> its RDDs
   private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch
@@ -273,12 +274,8 @@ final class ClusterWatch(
   private def isUnavailable(executor: String) = if (table.isAlive(executor)) !table.isUsable(executor) else takesOver
 
   private def redirect(how: PendingTasks.How, isGone: String => Boolean = isUnavailable(_)): Unit = {
-    def placed(stage: Int) = stages.get(stage).flatMap(PlacedStages.find)
-    PendingTasks.redirect(context, isGone, how)(placed(_).map(stage => table.candidates(stage.query, _))) { (stage, partition, executor) =>
-      for (wanted <- placed(stage)) executor match {
-        case Some(other) => wanted.executors.put(partition, other)
-        case None => wanted.executors.remove(partition)
-      }
+    PendingTasks.redirect(context, isGone, how)(PlacedStages.candidates(_, table)) { (stage, partition, executor) =>
+      PlacedStages.redirected(stage, partition, executor, table)
     }
     ()
   }
@@ -291,27 +288,38 @@ final class ClusterWatch(
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
     // It may prefer an executor that is gone, if it was not redirected: it was started elsewhere before that, say.
     if (!end.taskInfo.successful && stages.contains(end.stageId)) redirect()
-    for (rdds <- stages.get(end.stageId); stage <- PlacedStages.find(rdds) if end.reason.isInstanceOf[ExceptionFailure]) {
-      val failedOn = batches.getOrElseUpdate(stage.query, new Batch).failedOn
-      failedOn(end.taskInfo.partitionId) = failedOn.getOrElse(end.taskInfo.partitionId, Set.empty) + end.taskInfo.executorId
+    val states = PlacedStages.statesOf(end.stageId, end.taskInfo.partitionId).filter(PlacedStages.isSent).distinctBy(_.partition)
+    if (end.reason.isInstanceOf[ExceptionFailure]) for (state <- states) {
+      val failedOn = batches.getOrElseUpdate(state.query, new Batch).failedOn
+      failedOn(state.partition) = failedOn.getOrElse(state.partition, Set.empty) + end.taskInfo.executorId
     }
-    for (rdds <- stages.get(end.stageId); stage <- PlacedStages.find(rdds) if end.taskInfo.successful) {
-      val batch = batches.getOrElseUpdate(stage.query, new Batch)
-      val wanted = Option(stage.executors.get(end.taskInfo.partitionId))
-      batch.runs.updateWith(end.taskInfo.partitionId)(stageBefore => Some(TaskRun.of(end, wanted).after(stageBefore)))
-      wanted match {
-        case Some(wanted) =>
-          batch.planned += 1
-          preferred.incrementAndGet()
-          if (wanted == end.taskInfo.executorId) { batch.asPlanned += 1; matched.incrementAndGet() }
-        case None => anywhere.incrementAndGet()
-      }
+    if (end.taskInfo.successful) states.foreach(ran(_, end, isAlone = states.size == 1))
+  }
+
+  /** A task goes to one executor. Where it holds several states, the plan places only those that it wants there. */
+  private def ran(state: PlacedState, end: SparkListenerTaskEnd, isAlone: Boolean): Unit = {
+    val batch = batches.getOrElseUpdate(state.query, new Batch)
+    val wanted = PlacedStages.wanted(state)
+    val run = TaskRun.of(end, wanted)
+    batch.runs.updateWith(state.partition) {
+      case Some(placed) if wanted.isEmpty && !isAlone => Some(placed.after(Some(run))) // another operator's state of this partition
+      case stageBefore => Some(run.after(stageBefore))
+    }
+    wanted match {
+      case Some(executor) =>
+        batch.planned += 1
+        preferred.incrementAndGet()
+        if (executor == end.taskInfo.executorId) { batch.asPlanned += 1; matched.incrementAndGet() }
+      case None =>
+        anywhere.incrementAndGet()
+        if (!isAlone) batch.notPlaced += state.partition
     }
   }
 
   /** Of one that failed the next attempt may have its places already. */
   override def onStageCompleted(completed: SparkListenerStageCompleted): Unit =
-    for (rdds <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty) PlacedStages.forget(rdds)
+    for (rdds <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty) PlacedStages.forget(
+      completed.stageInfo.stageId, completed.stageInfo.attemptNumber(), rdds)
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case e: QueryProgressEvent if e.progress.durationMs.containsKey("addBatch") =>
@@ -337,7 +345,8 @@ final class ClusterWatch(
       "placements" -> batch.runs.toSeq.sortBy(_._1).map { case (partition, run) =>
         run.told + ("partition" -> partition) ++ batch.failedOn.get(partition).map("failed-on" -> _.toSeq.sorted)
       },
-      "planned" -> batch.planned, "as-planned" -> batch.asPlanned, "state-bytes" -> stateBytes(e)))
+      "planned" -> batch.planned, "as-planned" -> batch.asPlanned, "not-placed" -> batch.notPlaced.toSeq.sorted,
+      "state-bytes" -> stateBytes(e)))
     Metrics.set("preferred-host-requests", preferred.get.toDouble)
     Metrics.set("any-host-requests", anywhere.get.toDouble)
     if (preferred.get > 0) Metrics.set("host-affinity-match-pct", 100.0 * matched.get / preferred.get)

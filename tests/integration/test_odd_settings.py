@@ -1,0 +1,52 @@
+"""Settings of Spark that change how state is written, sent or held, with copies, through a kill and a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.jar import jar_path
+from mooring.testing.cluster import SparkCluster
+from mooring.testing.submission import Submission
+from tests.integration.job_runs import HEAVY_JOBS, JOB_CONF, JOBS, JobRun, write_input
+from tests.integration.warm import STANDBY
+
+pytestmark = pytest.mark.heavy
+
+STATE = "spark.sql.streaming.stateStore"
+SETTINGS: dict[str, Mapping[str, str]] = {
+    "Kryo": {"spark.serializer": "org.apache.spark.serializer.KryoSerializer"},
+    "bounded memory": {
+        f"{STATE}.rocksdb.boundedMemoryUsage": "true",
+        f"{STATE}.rocksdb.maxMemoryUsageMB": "64",
+    },
+    "unloaded on commit": {f"{STATE}.unloadOnCommit": "true"},
+    "row checksums": {f"{STATE}.rowChecksum.enabled": "true"},
+    "Avro": {f"{STATE}.encodingFormat": "avro"},
+}
+
+
+@pytest.fixture(scope="module")
+def spark_hosts_options() -> dict[str, Any]:
+    return {"hosts": 2, "executor_memory": "768m", "conf": JOB_CONF}
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_input(tmp_path_factory.mktemp("events"))
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_answer_is_right(setting: str, spark_hosts: SparkCluster, events: Path, tmp_path: Path) -> None:
+    name = "transform_with_state" if setting == "Avro" else "windowed_aggregation"
+    run = JobRun(next(job for job in HEAVY_JOBS if job.name == name), events, tmp_path)
+    conf = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path()), **STANDBY, **SETTINGS[setting]}
+
+    def submit() -> Submission:
+        return spark_hosts.submit(JOBS / f"{name}.py", run.arguments, conf=conf)
+
+    run.through_a_kill_and_a_restart(spark_hosts, submit)
+    run.assert_right()
