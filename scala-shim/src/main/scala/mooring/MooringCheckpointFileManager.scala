@@ -14,15 +14,16 @@ import org.apache.hadoop.fs._
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
-import org.apache.spark.sql.execution.streaming.state.mooring.StreamDoors
+import org.apache.spark.sql.execution.streaming.state.mooring.{OfflineTools, StreamDoors}
 
 /**
- * The checkpoint's file manager that would be there without us, with two doors in it:
+ * The checkpoint's file manager that would be there without us, with three doors in it:
  *
  *  - `offsets/N` always names the stock provider, so that stock Spark reads our checkpoints; a running stream of ours
  *    reads its own provider's name there.
  *  - The uniquely named files of a state store (snapshot archives, changelogs, their checksums) are kept on the host
  *    when written and taken from the host when read.
+ *  - Spark's own tools learn the format of the checkpoint's state when they open its log of commits.
  *
  * Spark makes one for each log and each state store, by reflection.
  */
@@ -32,6 +33,8 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
   private lazy val reads = StoreReads.of(path)
   private lazy val localFiles = FileSystem.getLocal(conf).getRaw
   @volatile private var hasFiles = false // the directory is there
+  private val commits = Option.when(isLog(path, "commits") && OfflineTools.areOnThread)(new CommitsOfTools(path, stock))
+  commits.foreach(_.tellFormat(Option(conf.get(StreamDoors.FormatKey))))
 
   override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
     if (!overwriteIfPossible && isLogEntry(file)) Driver.checkLeads(file.toString)
@@ -44,6 +47,7 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
           stock.createAtomic(file, overwriteIfPossible)
       }
     if (isOffsets(file)) new StockNameStream(out)
+    else if (commits.exists(_.isOfFormat2)) new Format2Stream(out)
     else noted(file, keptOnHost(file).fold(out)(s => new KeptStream(out, new LocalCopy(s, file.getName))))
   }
 
@@ -53,7 +57,7 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
 
   override def open(file: Path): FSDataInputStream = {
     val opened =
-      if (isLog(file) && StreamDoors.onStreamThread) asThisStreamReads(file)
+      if (isLog(file) && isOfStream) asThisStreamReads(file)
       else keptOnHost(file).flatMap(s => openLocally(s, file).orElse(keptFirst(s, file)))
         .getOrElse(reads.counted(file.getName, stock.open(file)))
     hasFiles ||= file.getParent == path
@@ -69,8 +73,9 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
   }
 
   override def list(dir: Path, filter: PathFilter): Array[FileStatus] = {
-    if (isLog(dir, "offsets") && StreamDoors.onStreamThread) Drains.checkMayStart(dir.getParent.toString)
-    stock.list(dir, filter)
+    if (isLog(dir, "offsets") && isOfStream) Drains.checkMayStart(dir.getParent.toString)
+    val found = stock.list(dir, filter)
+    commits.filter(_ => dir == path).fold(found)(_.withoutSkipped(found))
   }
   override def mkdirs(dir: Path): Unit = stock.mkdirs(dir)
   override def isLocal: Boolean = stock.isLocal
@@ -82,6 +87,9 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
 
   private def isLog(file: Path) = isOffsets(file) || file.getParent != null && file.getParent.getName == "commits"
   private def isLog(dir: Path, name: String) = dir.getName == name && dir.getParent != null
+
+  /** Of a running stream for itself. Its thread may also run a tool, as in `foreachBatch`. */
+  private def isOfStream = StreamDoors.onStreamThread && !OfflineTools.areOnThread
 
   private def isOffsets(file: Path) = file.getParent != null && file.getParent.getName == "offsets"
 
@@ -145,16 +153,16 @@ object MooringCheckpointFileManager {
     new String(bytes, UTF_8).replace(s""""$from"""", s""""$to"""").getBytes(UTF_8)
 }
 
-/** Holds an offset log entry back until it is closed, and writes it with the stock provider's name. */
-private final class StockNameStream(out: CancellableFSDataOutputStream, entry: ByteArrayOutputStream)
+/** Holds an entry of a log back until it is closed, and writes it as it is to be. */
+private[mooring] abstract class EntryStream(out: CancellableFSDataOutputStream, entry: ByteArrayOutputStream)
   extends CancellableFSDataOutputStream(entry) {
-  def this(out: CancellableFSDataOutputStream) = this(out, new ByteArrayOutputStream)
-
   private var closed = false
+
+  protected def asWritten(entry: Array[Byte]): Array[Byte]
 
   override def close(): Unit = if (!closed) {
     closed = true
-    out.write(MooringCheckpointFileManager.replace(entry.toByteArray, Names.Provider, StreamDoors.StockRocksDB))
+    out.write(asWritten(entry.toByteArray))
     out.close()
   }
 
@@ -162,6 +170,12 @@ private final class StockNameStream(out: CancellableFSDataOutputStream, entry: B
     closed = true
     out.cancel()
   }
+}
+
+/** An entry of the offset log, with the stock provider's name. */
+private final class StockNameStream(out: CancellableFSDataOutputStream) extends EntryStream(out, new ByteArrayOutputStream) {
+  override protected def asWritten(entry: Array[Byte]): Array[Byte] =
+    MooringCheckpointFileManager.replace(entry, Names.Provider, StreamDoors.StockRocksDB)
 }
 
 /** Writes a state file to the checkpoint and beside it for the host, which keeps it once its version is complete. */

@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.reflect.ClassTag
 import scala.util.control.NonFatal
 
-import org.apache.spark.{Partition, TaskContext}
+import org.apache.spark.{Partition, SparkContext, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.scheduler.StageInfo
 import org.apache.spark.scheduler.mooring.StageLineage
@@ -18,14 +18,17 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{CoalesceExec, ColumnarRule, SparkPlan, UnaryExecNode, UnionExec}
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.streaming.state.mooring.{DrainMetric, EarlierAttempt, OperatorFacts, RestoreMetrics, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.mooring.{DrainMetric, EarlierAttempt, OfflineTools, OperatorFacts, RestoreMetrics, StreamDoors}
 
 /** Appended to `spark.sql.extensions` by the driver part. */
 final class MooringExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit =
-    extensions.injectColumnar(_ => new ColumnarRule {
-      override def postColumnarTransitions: Rule[SparkPlan] = PlacementRule
-    })
+    extensions.injectColumnar { session =>
+      OfflineTools.follow(session)
+      new ColumnarRule {
+        override def postColumnarTransitions: Rule[SparkPlan] = PlacementRule
+      }
+    }
 }
 
 /**
@@ -133,7 +136,7 @@ final class PlacedRDD[T: ClassTag](
   }
 
   override protected def getPreferredLocations(split: Partition): Seq[String] =
-    wanted(split.index).map { case (executor, host) => Location.ofExecutor(host, executor) }.toSeq // else the coordinator's stands
+    PlacedStages.preference(sparkContext, wanted(split.index)) // else the coordinator's stands
 
   private[mooring] def state(partition: Int): PlacedState = PlacedState(id, query, batch, partition)
 
@@ -161,7 +164,7 @@ final class GatheredRDD[T: ClassTag](parent: RDD[T]) extends RDD[T](parent) {
   /** Empty without a plan: then the parent's own preference holds. */
   override protected def getPreferredLocations(split: Partition): Seq[String] = {
     val wanted = StageLineage.nearest[PlacedRDD[_]](parent, split.index).flatMap { case (rdd, partition) => rdd.wanted(partition) }
-    PlacedStages.mostOf(wanted).map { case (executor, host) => Location.ofExecutor(host, executor) }.toSeq
+    PlacedStages.preference(sparkContext, PlacedStages.mostOf(wanted))
   }
 }
 
@@ -239,6 +242,14 @@ object PlacedStages {
   }
 
   private def unwanted(state: PlacedState): Unit = Option(byRdd.get(state.rdd)).foreach(_.executors.remove(state.partition))
+
+  /**
+   * For an executor, as (id, host), what Spark's scheduler is told. Nothing in local mode: its backend offers its one executor
+   * only when a task ends. Beside tasks with a preference, those without one may prefer a host that it does not know, wait
+   * for `spark.locality.wait`, and then for an offer that never comes.
+   */
+  private[mooring] def preference(context: SparkContext, wanted: Option[(String, String)]): Seq[String] =
+    if (context.isLocal) Nil else wanted.map { case (executor, host) => Location.ofExecutor(host, executor) }.toSeq
 
   /** The one that is there most often, of several the first. */
   private[mooring] def mostOf[T](all: Seq[T]): Option[T] = all.distinct.maxByOption(one => all.count(_ == one))
