@@ -52,8 +52,9 @@ NAMES = ("by-key", "total")
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("partitions", [5, 2], ids=["more", "fewer"])
-@pytest.mark.parametrize("changelog", ["true", "false"], ids=["changelogs", "archives"])
+@pytest.mark.parametrize(
+    ("changelog", "partitions"), [("true", 5), ("false", 2)], ids=["changelogs, more", "archives, fewer"]
+)
 @pytest.mark.parametrize("form", ["1", "2"])
 def test_what_stock_spark_has_repartitioned_is_whole_and_goes_on_right_from_before_it(
     form: str, changelog: str, partitions: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
