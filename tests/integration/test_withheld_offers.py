@@ -1,0 +1,97 @@
+"""What Spark's scheduler knows of executors that get no tasks, as the plan's table sees it: in one JVM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mooring.testing.probes import wait_until
+from tests.integration.copied_store import scala_object
+
+QUERY = "one"
+ROWS = {"0": ["1", "2"], "1": ["2", "1"], "2": ["1"]}
+
+
+@pytest.fixture(scope="module")
+def context(jvm: Any) -> Iterator[Any]:
+    """An application that leaves executors out after failures, each for a moment."""
+    conf = jvm.org.apache.spark.SparkConf(True).setMaster("local[1]").setAppName("withheld")
+    conf = conf.set("spark.ui.enabled", "false").set("spark.excludeOnFailure.enabled", "true")
+    conf = conf.set("spark.excludeOnFailure.application.fetchFailure.enabled", "true")
+    java_context = jvm.org.apache.spark.api.java.JavaSparkContext(conf.set("spark.excludeOnFailure.timeout", "300ms"))
+    yield java_context.sc()
+    java_context.stop()
+
+
+class Table:
+    """The table of a plan for two executors, and what keeps it from those that get no tasks."""
+
+    def __init__(self, jvm: Any, context: Any) -> None:
+        self.health = context.taskScheduler().healthTrackerOpt().get()
+        self.table = jvm.io.mooring.PlacementTable()
+        self.table.executorAdded("1", "first")
+        self.table.executorAdded("2", "second")
+        plan = json.dumps({"version": 1, "queries": {QUERY: ROWS}, "standbys": {QUERY: {"0": ["1", "2"]}}})
+        self.table.accept(scala_object(jvm, "io.mooring.Plan").parse(plan))
+        bridge = jvm.io.mooring.Bridge(self.table, jvm.scala.Option.apply(None), None)
+        self.withheld = jvm.io.mooring.WithheldOffers(context, self.table, bridge)
+
+    def preferred(self) -> list[str | None]:
+        """The executor of each partition."""
+        found = [self.table.preferred(QUERY, partition) for partition in range(len(ROWS))]
+        return [one.get()._1() if one.isDefined() else None for one in found]
+
+    def holders(self) -> str:
+        return str(self.table.standbys(QUERY).toString())
+
+    def waits_until_all_get_tasks(self) -> None:
+        def ended() -> bool:
+            self.health.applyExcludeOnFailureTimeout()  # as Spark does when it offers executors
+            return bool(self.withheld.look())
+
+        wait_until(ended, "the exclusion to end", 10, interval=0.05)
+
+
+@pytest.fixture
+def table(jvm: Any, context: Any) -> Table:
+    return Table(jvm, context)
+
+
+def test_rows_fall_to_the_next_executor_while_one_is_excluded(table: Table) -> None:
+    assert not table.withheld.look() and table.preferred() == ["1", "2", "1"]
+    table.health.updateExcludedForFetchFailure("first", "1")
+    assert table.withheld.look() and not table.withheld.look(), "it is news once"
+    assert table.preferred() == ["2", "2", None], "where none is left Spark decides"
+    assert "(2,second)" not in table.holders(), "it runs the task"
+    assert "(1,first)" not in table.holders(), "it can bring no copy up to date"
+    table.waits_until_all_get_tasks()
+    assert table.preferred() == ["1", "2", "1"] and "(2,second)" in table.holders()
+
+
+def test_an_executor_that_comes_to_an_excluded_host_gets_none_either(table: Table, context: Any) -> None:
+    context.conf().set("spark.shuffle.service.enabled", "true")  # then it is the host that is excluded
+    table.health.updateExcludedForFetchFailure("second", "2")
+    context.conf().set("spark.shuffle.service.enabled", "false")
+    assert table.withheld.look() and table.preferred() == ["1", "1", "1"]
+    table.table.executorLost("2")
+    table.table.executorAdded("3", "second")
+    assert table.withheld.look() and not table.table.isUsable("3")
+    table.waits_until_all_get_tasks()
+    assert table.table.isUsable("3")
+
+
+def test_a_loss_is_no_news_of_that_kind_twice(table: Table) -> None:
+    table.health.updateExcludedForFetchFailure("first", "1")
+    assert table.withheld.look()
+    table.table.executorLost("1")
+    assert table.withheld.look() and not table.withheld.look()
+    assert table.preferred() == ["2", "2", None]
+    wait_until(lambda: _is_over(table), "the exclusion to end", 10, interval=0.05)
+
+
+def _is_over(table: Table) -> bool:
+    table.health.applyExcludeOnFailureTimeout()
+    return not table.health.isExecutorExcluded("1")
