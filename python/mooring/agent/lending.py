@@ -116,6 +116,9 @@ def judged(fleet: Fleet, event: BatchEnded) -> Lending:
     if query is None or not event.runs:
         return fleet.lending
     before, owner = fleet.lending, _owners(fleet, event.query)
+    idle = [key for key in before.loans if key[0] == event.query and key[1] not in owner.values()]
+    for key in idle:  # its tasks have gone to other executors
+        before = _ended(before, key)
     slowness = _slowness(before, event, query.ran_on)
     lending = _with_runs(before, event, slowness, query.ran_on)
     there = {executor for executor in owner.values() if executor not in fleet.withheld}
@@ -252,8 +255,9 @@ def _after_a_batch(
     loan = replace(loan, batches=loan.batches + 1)
     if loan.slowness and loan.batches == _BATCHES_TO_SETTLE:
         lent = [slowness[p] for p in own if p != loan.trial and p in slowness and event.placements[p] != executor]
-        if lent and median(lent) > loan.slowness / 2:  # it is the tasks that are slow
-            return _ended(replace(lending, times={**lending.times, key: 10}), key)
+        if lent and median(lent) > loan.slowness / 2:  # it is the tasks that are slow: from now on that is usual
+            usual = {task: runs for task, runs in lending.runs.items() if task not in {(key[0], p) for p in own}}
+            return _ended(replace(lending, runs=usual), key)
     trial = own.get(loan.trial)
     if loan.trial < 0 or trial is None:
         is_due = loan.trial < 0 and event.at_ms >= loan.trial_at_ms and own

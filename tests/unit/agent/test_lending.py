@@ -249,6 +249,18 @@ def test_tasks_that_are_as_slow_elsewhere_return(batches: Batches) -> None:
     assert batches.loans()
     batches.run(3, milliseconds=as_slow)
     assert not batches.loans()
+    batches.run(30, milliseconds=as_slow)
+    assert len(batches.said()) == 2, "that is usual from now on"
+
+
+def test_a_loan_ends_when_the_plan_has_its_tasks_elsewhere(batches: Batches) -> None:
+    batches.run(2, refuse="1")
+    fleet = batches.story.mind.fleet
+    (processor,) = (one for one in fleet.processors.values() if one.executor == "1")
+    away = replace(processor, executor="2")
+    batches.story.mind = replace(batches.story.mind, fleet=fleet.with_processor(away))
+    batches.run()
+    assert not batches.loans()
 
 
 def test_a_loan_ends_with_its_executor_and_with_its_query(batches: Batches) -> None:

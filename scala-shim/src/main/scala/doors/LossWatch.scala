@@ -8,8 +8,8 @@ import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{ExecutorLossReason, Pool, Schedulable, SchedulingMode, TaskSchedulerImpl, TaskSetManager}
 
 /**
- * Hears that an executor is about to go, and that one is lost when its tasks wait again and none of them has been started anew: listeners hear of it
- * a moment later, when each may run already wherever a slot was free.
+ * Hears that an executor is about to go; and that one is lost when its tasks wait again and none of them has been started
+ * anew: listeners hear of it a moment later, when each may run already wherever a slot was free.
  *
  * It stands among the scheduler's pools and stages, which hear of losses one after the other, with the scheduler's lock;
  * it has no tasks, and the word to those after it comes first: it goes behind them, and is told again.
