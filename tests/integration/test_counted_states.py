@@ -1,0 +1,71 @@
+"""What is counted of each batch: every partition of the state once, whatever the numbers of the tasks are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from mooring.testing.probes import wait_until
+from tests.integration.held_back import window_counts
+from tests.integration.load import batches_in, is_at_rest, status_in
+from tests.integration.one_jvm import application, events_in_files
+
+pytestmark = pytest.mark.one_jvm
+
+PARTITIONS = 8
+
+
+def coalesced(events: DataFrame) -> DataFrame:
+    return window_counts(events).coalesce(3)
+
+
+def beside_rows_without_state(events: DataFrame) -> DataFrame:
+    """In the union these come first: the tasks with state have other numbers than its partitions."""
+    rows = events.select(f.unix_millis("time").alias("start"), "key", f.lit(1).cast("long").alias("events"))
+    return rows.union(window_counts(events))
+
+
+class Query:
+    def __init__(self, spark: SparkSession, directory: Path, events: Path, shape: Any) -> None:
+        self._place, self._checkpoint = spark.conf.get("spark.mooring.metadata"), directory / shape.__name__
+        frame = spark.readStream.schema("key LONG, time TIMESTAMP").option("maxFilesPerTrigger", 1).json(str(events))
+        writer = shape(frame.withWatermark("time", "10 seconds")).writeStream.format("noop").outputMode("append")
+        self.query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+
+    def status(self) -> dict[str, Any]:
+        return status_in(self._place)
+
+    @property
+    def batches(self) -> int:
+        return len(batches_in(self._checkpoint, "commits"))
+
+    def is_seen(self) -> bool:
+        """No batch is under way, and the status is of the last one."""
+        assert self.query.exception() is None
+        shown = [query["batch"] for query in self.status().get("queries", []) if query["id"] == self.query.id]
+        return is_at_rest(self._checkpoint) and shown == [self.batches - 1]
+
+
+@pytest.mark.parametrize("shape", [coalesced, beside_rows_without_state])
+def test_each_partition_of_the_state_is_counted_once_a_batch(shape: Any, tmp_path: Path) -> None:
+    with application("counted", tmp_path, {"spark.sql.shuffle.partitions": str(PARTITIONS)}) as spark:
+        events = tmp_path / "events"
+        events_in_files(spark, events, 4)
+        held = tmp_path / "held.json"
+        (events / "3.json").rename(held)
+        query = Query(spark, tmp_path, events, shape)
+        wait_until(lambda: query.batches >= 3 and query.is_seen(), "the first files", 120)
+        before, batches = query.status()["counters"], query.batches
+        held.rename(events / "3.json")
+        wait_until(lambda: query.batches > batches and query.is_seen(), "one file more", 60)
+        status = query.status()
+        assert len(status["tasks"]) == PARTITIONS and not any(task.get("not-placed") for task in status["tasks"])
+        asked, obeyed = (
+            status["counters"][name] - before[name] for name in ("preferred-host-requests", "placed-as-planned")
+        )
+        assert asked == obeyed == PARTITIONS * (query.batches - batches)
+        query.query.stop()
