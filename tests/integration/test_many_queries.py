@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mooring.testing.cluster import SparkCluster
+from mooring.testing.probes import wait_until
+from mooring.testing.servers import ChildProcess
 from tests.integration import answers
-from tests.integration.load import JOB, Load, batches_in, first_plan_for, is_at_rest
+from tests.integration.load import JOB, Load, batches_in, first_plan_for, is_at_rest, status_in
 from tests.integration.outputs import counted, read_sink
+from tests.integration.stages import Stages
 from tests.integration.warm import STANDBY
 
 QUERIES, PARTITIONS = 30, 2
 NAMES = {f"counts{number}" for number in range(QUERIES)}
+
+
+def has_all(status: dict[str, Any]) -> bool:
+    """Whether the status shows each query, and each of its tasks."""
+    shown = Counter(task["name"].partition("/")[0] for task in status.get("tasks", []) if task["mode"] == "Active")
+    names = {query["name"] for query in status.get("queries", [])}
+    return names == NAMES and shown == dict.fromkeys(NAMES, PARTITIONS)
 
 
 class Many(Load):
@@ -40,9 +51,7 @@ def test_thirty_queries_through_a_kill(tmp_path: Path, conf: dict[str, str]) -> 
         job.wait_until(lambda: load.fewest() >= 2 and load.at_rest(), "the first files", 300)
 
         def is_complete() -> bool:
-            status = load.status()
-            shown = Counter(task["name"].partition("/")[0] for task in status["tasks"] if task["mode"] == "Active")
-            return {query["name"] for query in status["queries"]} == NAMES and shown == dict.fromkeys(NAMES, PARTITIONS)
+            return has_all(load.status())
 
         job.wait_until(is_complete, "a status that has all queries and tasks", 60)
         assert load.sizes() == [QUERIES, QUERIES], "each query's two tasks are at different processors"
@@ -58,3 +67,19 @@ def test_thirty_queries_through_a_kill(tmp_path: Path, conf: dict[str, str]) -> 
     assert expected
     for name in sorted(NAMES):
         assert counted(read_sink(load.output.with_name(name))) == expected, name
+
+
+@pytest.mark.heavy
+def test_thirty_queries_in_one_process_are_all_shown(tmp_path: Path) -> None:
+    stages, metadata = Stages(tmp_path, "many_queries", "counts0"), str(tmp_path / "metadata")
+
+    def until_shown(driver: ChildProcess) -> None:
+        wait_until(lambda: has_all(status_in(metadata)), "a status that has all", 200, interval=1, story=driver.story)
+        (stages.input / "STOP").touch()
+
+    conf = {"spark.mooring.metadata": metadata, "spark.sql.shuffle.partitions": str(PARTITIONS)}
+    stages.run(0.25, conf, during=until_shown)
+    expected = counted(answers.windowed_aggregation(stages.input)["counts"])
+    assert expected
+    for name in sorted(NAMES):
+        assert counted(read_sink(stages.outputs / name)) == expected, name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mooring.agent.status import Tally, status_of
+from mooring.agent.steps import is_settled
 from mooring.cli.status import as_text
 from mooring.model import events
 from mooring.model.event_json import read_event
@@ -52,6 +53,15 @@ def test_a_task_that_the_plan_could_not_place_is_shown_as_such_until_it_can() ->
     assert "1 task not placed" in as_text(status, 0) and "q/Partition 1" in as_text(status, 0)
     story.take(events.BatchEnded(6, "q", 1, 800, ran, 3, 3))
     assert "not placed" not in as_text(status_of(story.mind.fleet, Tally(), 0), 0)
+
+
+def test_a_step_does_not_wait_for_a_task_that_the_plan_could_not_place() -> None:
+    story = running(partitions=3, executors=("1@a", "2@b"))
+    ran, elsewhere = dict.fromkeys(range(3), "1"), {p for p, x in story.first_choice("q").items() if x == "2"}
+    story.take(events.BatchEnded(5, "q", 0, 800, ran, 3, 1))
+    assert elsewhere and not is_settled(story.mind.fleet)
+    story.take(events.BatchEnded(6, "q", 1, 800, ran, 1, 1, not_placed=frozenset(elsewhere)))
+    assert is_settled(story.mind.fleet)
 
 
 def test_partitions_that_were_not_placed_are_read() -> None:
