@@ -21,6 +21,7 @@ from mooring.cli import (
     gc,
     history,
     jar,
+    options,
     pin,
     placement,
     plan,
@@ -74,8 +75,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             raise BadUsage(
                 f"{unknown[0]} stands before {parsed.command}; options go behind: mooring {parsed.command} {unknown[0]}"
             )
-        options = sorted(commands[parsed.command]._option_string_actions)
-        expected = f"expected one of {', '.join(options)}{nearest(unknown[0], options)}"
+        known = sorted(commands[parsed.command]._option_string_actions)
+        expected = f"expected one of {', '.join(known)}{nearest(unknown[0], known)}"
         raise BadUsage(f"{parsed.command}: unknown argument {unknown[0]}; {expected}")
     return parsed
 
@@ -119,14 +120,14 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one.set_defaults(run=demo.run)
 
     one = commands.add_parser("status", help="hosts, executors, processors, tasks, state", allow_abbrev=False)
-    _add_metadata(one)
+    options.add_metadata(one)
     one.set_defaults(run=status.run)
 
     one = commands.add_parser(
         "doctor", help="whether this machine has what Mooring needs, and what to do where not", allow_abbrev=False
     )
-    _add_metadata(one)
-    _add_local_store(one)
+    options.add_metadata(one)
+    options.add_local_store(one)
     one.set_defaults(run=doctor.run)
 
     one = commands.add_parser(
@@ -139,13 +140,13 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
         help="as --metadata of the other commands, or a directory above it, or a checkpoint (without it: the variable"
         " MOORING_METADATA)",
     )
-    _add_metadata_conf(one)
+    options.add_metadata_conf(one)
     one.set_defaults(run=apps.run)
 
     one = commands.add_parser(
         "plan", help="what would move if hosts came or went, or processors moved; changes nothing", allow_abbrev=False
     )
-    _add_metadata(one, has_own_checkpoint=True)
+    options.add_metadata(one, has_own_checkpoint=True)
     one.add_argument(
         "--add-host", metavar="HOST", action="append", default=[], help="a host that comes; may be repeated"
     )
@@ -163,14 +164,14 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
         help="of one query: the Delta catalogue in it tells how large its tasks are where the status does not, as"
         " before the query has run on these hosts; starts a Spark on this machine; may be repeated",
     )
-    _add_catalog_table(one)
+    options.add_catalog_table(one)
     one.set_defaults(run=plan.run)
 
     one = commands.add_parser(
         "place-container", help="move one processor to another host, or restart it", allow_abbrev=False
     )
-    _add_metadata(one)
-    _add_processor(one)
+    options.add_metadata(one)
+    options.add_processor(one)
     one.add_argument(
         "--destination-host",
         metavar="HOST",
@@ -183,40 +184,40 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
         metavar="TIME",
         help="for how long an executor is looked for there, or waited for after a restart (default: 60s; 120s)",
     )
-    _add_waiting(one, "10m")
+    options.add_waiting(one, "10m")
     one.set_defaults(run=placement.run_place_container)
 
     one = commands.add_parser(
         "drain-host", help="move everything away from one host, and keep it empty", allow_abbrev=False
     )
-    _add_metadata(one)
-    _add_host(one)
-    _add_waiting(one, "10m")
+    options.add_metadata(one)
+    options.add_host(one)
+    options.add_waiting(one, "10m")
     one.set_defaults(run=placement.run_drain_host)
 
     one = commands.add_parser(
         "open-host", help="let tasks and copies come to a host again that was drained", allow_abbrev=False
     )
-    _add_metadata(one)
-    _add_host(one)
-    _add_waiting(one, "60s")
+    options.add_metadata(one)
+    options.add_host(one)
+    options.add_waiting(one, "60s")
     one.set_defaults(run=placement.run_open_host)
 
     one = commands.add_parser(
         "drain", help="stop the intake of queries, let out what they hold, and end them", allow_abbrev=False
     )
-    _add_metadata(one, has_own_checkpoint=True)
+    options.add_metadata(one, has_own_checkpoint=True)
     one.add_argument("--query", metavar="NAME", help="the name or the id of the one that is meant (default: all)")
     one.add_argument(
         "--checkpoint",
         metavar="DIRECTORY",
         help="of a query that does not run: it is drained when it is started the next time, without any new input",
     )
-    _add_waiting(one, "10m")
+    options.add_waiting(one, "10m")
     one.set_defaults(run=_drain)
 
     one = commands.add_parser("stop", help="end queries that keep their state for the next start", allow_abbrev=False)
-    _add_metadata(one)
+    options.add_metadata(one)
     one.add_argument(
         "--mode",
         choices=list(drain.STOP_MODES),
@@ -224,21 +225,21 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
         help="after the batch that runs, after all that has come in, or now, in the middle of a batch",
     )
     one.add_argument("--query", metavar="NAME", help="the name or the id of the one that is meant (default: all)")
-    _add_waiting(one, "10m")
+    options.add_waiting(one, "10m")
     one.set_defaults(run=drain.run_stop)
 
     one = commands.add_parser(
         "control-standby", help="start or stop the standbys of one processor's tasks", allow_abbrev=False
     )
-    _add_metadata(one)
-    _add_processor(one)
+    options.add_metadata(one)
+    options.add_processor(one)
     one.add_argument("action", choices=["start", "stop"], help="what is to become of the copies of its tasks")
-    _add_waiting(one, "60s")
+    options.add_waiting(one, "60s")
     one.set_defaults(run=placement.run_control_standby)
 
     one = commands.add_parser("container-status", help="how far a request is", allow_abbrev=False)
-    _add_metadata(one)
-    _add_processor(one, is_required=False)
+    options.add_metadata(one)
+    options.add_processor(one, is_required=False)
     one.add_argument("--uuid", metavar="UUID", required=True, help="the request, as place-container shows it")
     one.set_defaults(run=placement.run_container_status)
 
@@ -251,7 +252,7 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
 
     one = commands.add_parser("gc", help="remove local state that no checkpoint owns any more", allow_abbrev=False)
     one.add_argument("--dry-run", action="store_true", help="only say what would be removed")
-    _add_local_store(one)
+    options.add_local_store(one)
     one.set_defaults(run=gc.run)
 
     one = commands.add_parser("states", help="what may become of a request, as a table", allow_abbrev=False)
@@ -260,19 +261,19 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one = commands.add_parser(
         "history", help="the batches of a checkpoint, and to which of them its query can go back", allow_abbrev=False
     )
-    _add_checkpoint(one)
+    options.add_checkpoint(one)
     one.add_argument(
         "--catalog",
         action="store_true",
         help="with what the Delta catalogue knows besides: older batches, and keys; starts a Spark on this machine",
     )
-    _add_catalog_table(one)
+    options.add_catalog_table(one)
     one.set_defaults(run=history.run)
 
     one = commands.add_parser(
         "restore", help="a query that does not run starts again as of an earlier batch", allow_abbrev=False
     )
-    _add_checkpoint(one)
+    options.add_checkpoint(one)
     goal = one.add_mutually_exclusive_group(required=True)
     goal.add_argument("--to-batch", metavar="N", type=int, help="the last batch that is to count; see mooring history")
     goal.add_argument(
@@ -300,7 +301,7 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one = commands.add_parser(
         "pin", help="a batch that can be gone back to for good, at the cost of a copy", allow_abbrev=False
     )
-    _add_checkpoint(one)
+    options.add_checkpoint(one)
     one.add_argument("--batch", metavar="N", type=int, required=True, help="which; see mooring history")
     one.add_argument("--release", action="store_true", help="let go of it: the copy is removed")
     one.set_defaults(run=pin.run)
@@ -308,14 +309,14 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     one = commands.add_parser(
         "verify", help="whether the state in a checkpoint is whole and undamaged", allow_abbrev=False
     )
-    _add_checkpoint(one)
+    options.add_checkpoint(one)
     one.add_argument("--all", action="store_true", help="of all batches that are left, not only of the newest one")
     one.set_defaults(run=verify.run)
 
     one = commands.add_parser(
         "export", help="the state of an operator as a Delta table, for audits or a changed query", allow_abbrev=False
     )
-    _add_checkpoint(one)
+    options.add_checkpoint(one)
     one.add_argument("--to", metavar="TABLE", required=True, help="a path, or the name of a table in Spark's catalog")
     one.add_argument("--operator", metavar="ID", type=int, help="which of the query's operators, when it has several")
     one.add_argument("--batch", metavar="N", type=int, help="as of which batch (default: the newest)")
@@ -350,75 +351,6 @@ def _parser() -> tuple[_Parser, Mapping[str, argparse.ArgumentParser]]:
     ):
         commands.choices[name].add_argument("--json", action="store_true", help="one JSON text instead of words")
     return parser, commands.choices
-
-
-def _add_local_store(one: argparse.ArgumentParser) -> None:
-    one.add_argument(
-        "--local-store",
-        metavar="DIR",
-        help=f"the local store of this host; else the variable {gc.LOCAL_STORE_VARIABLE}, else the default directory",
-    )
-
-
-def _add_catalog_table(one: argparse.ArgumentParser) -> None:
-    one.add_argument(
-        "--catalog-table",
-        metavar="TABLE",
-        help="the catalogue, where spark.mooring.checkpoint.catalog.table has put it (default: in the checkpoint)",
-    )
-
-
-def _add_metadata(parser: argparse.ArgumentParser, has_own_checkpoint: bool = False) -> None:
-    if not has_own_checkpoint:
-        parser.add_argument(
-            "--checkpoint",
-            dest="of_checkpoint",
-            metavar="DIRECTORY",
-            help="in place of --metadata: the checkpoint of a query; the records are looked for in _mooring beside it",
-        )
-    parser.add_argument(
-        "--metadata",
-        metavar="PLACE",
-        help="where the agent keeps its records: spark.mooring.metadata (a directory, zk://…, kafka://…), else"
-        " _mooring in spark.sql.streaming.checkpointLocation, else _mooring/<application> beside the first query's"
-        " checkpoint"
-        " (without the option: the variable MOORING_METADATA)",
-    )
-    _add_metadata_conf(parser)
-
-
-def _add_metadata_conf(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--metadata-conf",
-        metavar="FILE",
-        help="a file such as spark-defaults.conf; used are spark.mooring.metadata and spark.mooring.metadata.* in"
-        " it (the place, TLS, passwords)",
-    )
-
-
-def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the checkpoint directory of one query, mounted here")
-
-
-def _add_processor(parser: argparse.ArgumentParser, is_required: bool = True) -> None:
-    what = "a processor, as mooring status shows it" if is_required else "fails when the request is about another one"
-    parser.add_argument("--processor-id", metavar="ID", required=is_required, help=what)
-
-
-def _add_host(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("host", metavar="HOST", help="a location, as mooring status shows it")
-
-
-def _add_waiting(parser: argparse.ArgumentParser, timeout: str) -> None:
-    parser.add_argument(
-        "--deployment-id",
-        metavar="ID",
-        help="the Spark application that is to act on it; by default the one that mooring status shows",
-    )
-    parser.add_argument("--wait", action="store_true", help="until it is done or has failed")
-    parser.add_argument(
-        "--timeout", metavar="TIME", default=timeout, help="for how long --wait waits at most (default: %(default)s)"
-    )
 
 
 def _refuse_unknown_command(arguments: Sequence[str], commands: list[str]) -> None:

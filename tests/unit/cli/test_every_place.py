@@ -184,8 +184,8 @@ def text(place: str) -> Callable[[Path], str]:
 
 
 NOT_LISTENING = {
-    "zk://": ["spark.mooring.metadata.retry.deadline 300ms", "spark.mooring.metadata.timeout 300ms"],
-    "kafka://": ["spark.mooring.metadata.timeout 300ms"],
+    "zk://": ["spark.mooring.metadata.retry.deadline 100ms", "spark.mooring.metadata.timeout 300ms"],
+    "kafka://": ["spark.mooring.metadata.timeout 100ms"],
 }
 
 # What is wrong with a place, the exit code, and what the message says besides the place.
