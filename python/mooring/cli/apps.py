@@ -11,7 +11,7 @@ from typing import Any
 
 from mooring.agent.open_records import open_each
 from mooring.cli.exits import BadUsage, CommandFailed
-from mooring.cli.local_paths import Kind, folders_in, kind_of
+from mooring.cli.local_paths import Kind, folders_in, kind_of, stores_among
 from mooring.cli.output import print_json, table
 from mooring.cli.records import Place, likely_below, why_nothing_is_there
 from mooring.cli.store_of_checkpoint import RECORDS
@@ -126,7 +126,7 @@ def _stores_at(directory: Path) -> list[Path]:
         candidates = [beside, *folders_in(beside)]
     else:
         candidates = [directory, *likely_below(directory)]
-    return [path for path in dict.fromkeys(candidates) if kind_of(path) is Kind.RECORDS]
+    return stores_among(candidates)
 
 
 def _applications_in(store: str, options: Mapping[str, str]) -> list[Application]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 
@@ -53,6 +54,13 @@ def folders_in(directory: Path) -> list[Path]:
             return sorted(directory / entry.name for entry in entries if entry.is_dir())
     except OSError:
         return []
+
+
+def stores_among(directories: Iterable[Path]) -> list[Path]:
+    """Those that hold records, each with those below it, where other applications of the same name keep theirs."""
+    stores = [path for path in directories if kind_of(path) is Kind.RECORDS]
+    below = [path for store in stores for path in folders_in(store) if kind_of(path) is Kind.RECORDS]
+    return list(dict.fromkeys((*stores, *below)))
 
 
 def holds_later_records(directory: Path) -> bool:

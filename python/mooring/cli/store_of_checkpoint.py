@@ -10,7 +10,7 @@ from mooring.agent.open_records import open_records
 from mooring.checkpoint import lease_on, query_id
 from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory
 from mooring.cli.exits import BadUsage, CommandFailed
-from mooring.cli.local_paths import Kind, folders_in, kind_of
+from mooring.cli.local_paths import folders_in, stores_among
 from mooring.client.client import parsed_status
 from mooring.errors import MetadataStoreError, RecordError
 
@@ -25,7 +25,7 @@ def store_of(option: str, named: str) -> str:
     """
     checkpoint = checkpoint_directory(option, named, INSTEAD)
     beside = checkpoint.parent / RECORDS
-    stores = [place for place in (beside, *folders_in(beside)) if kind_of(place) is Kind.RECORDS]
+    stores = stores_among((beside, *folders_in(beside)))
     if not stores:
         raise CommandFailed(
             f"{option} {named}: there are no records of an application in {beside} or in a directory of it; expected"

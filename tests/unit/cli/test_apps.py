@@ -60,6 +60,16 @@ def test_all_applications_at_a_place_are_listed_whatever_their_directories_are_c
     assert [Path(one["place"]).name for one in found] == ["clicks", "orders", "lost-2"]
 
 
+def test_a_second_living_application_of_a_name_is_found_by_its_place_and_by_its_checkpoint(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second = made.directory.parent / "_mooring" / "clicks" / "application-2"
+    application(second, "app-9", name="Clicks!", since=NOW_MS, queries=[query("query-1", "clicks")])
+    assert "app-9" in [one["application"] for one in listed(made.directory.parent, capsys)]
+    assert main(["status", "--checkpoint", str(made.directory), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["application"] == "app-9"
+
+
 def test_people_see_a_row_for_each(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["apps", str(made.directory.parent)]) == 0
     heading, first, second, third = capsys.readouterr().out.splitlines()
