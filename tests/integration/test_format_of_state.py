@@ -146,8 +146,9 @@ def test_a_repartitioned_checkpoint_goes_on_with_stock_spark(tmp_path: Path) -> 
         for (format, skips), checkpoint in ready.items():
             session = spark.newSession()
             session.conf.set(FORMAT_KEY, format)
-            assert counts(read_state(session, checkpoint)) == answer(1 if skips else 2)
             assert run(session, checkpoint) == answer(2 if skips else 3)
+            # Only now: stock Spark 4.2.0 reads no snapshot in an application that has not yet run a query with state.
+            assert counts(read_state(session, checkpoint)) == answer(2 if skips else 3)
     with application("formats", tmp_path, CHANGELOGS) as spark:
         for (_, skips), checkpoint in ready.items():
             assert run(spark.newSession(), checkpoint) == answer(3 if skips else 4), "and with Mooring again"

@@ -42,7 +42,7 @@ object OfflineTools {
 
   /** The tool on this thread has opened a checkpoint of this format, and has not yet asked for the setting. */
   def open(format: Int): Unit = {
-    val known = sessions.synchronized(sessions.asScala.toList)
+    val known = sessions.synchronized(sessions.asScala.toList).filterNot(_.sparkContext.isStopped)
     for (session <- known) SettingsOfTools.putBefore(session.asInstanceOf[ClassicSession].sessionState.conf)
     opened.set(format.toString)
   }
