@@ -23,7 +23,7 @@ from tests.integration.one_query import Job
 pytestmark = pytest.mark.one_jvm
 
 INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
-BATCHES = (0, 3, 8, 9, 14, 18, 19, 24, 29)
+BATCHES = (0, 8, 9, 18, 19, 24)
 LATER = 22
 
 
