@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 
 from mooring.agent.loop import Agent
 from mooring.agent.outside import Outside
@@ -36,7 +37,8 @@ def main() -> int:
         opened.append(outside)
         Agent(bridge, outside.open_memory, outside.take_helm, outside.hear).run()
     except AgentError as end:
-        print(end, file=sys.stderr, flush=True)
+        with suppress(OSError):  # where the driver has died nobody reads it
+            print(end, file=sys.stderr, flush=True)
         watch.join(_LAST_SECONDS)  # a driver that died closes our input as well: then what is open is let go of there
         return 1
     return 0
@@ -55,5 +57,6 @@ def _end_with_the_driver(opened: Sequence[Outside]) -> None:
 
 if __name__ == "__main__":
     code = main()
-    sys.stderr.flush()
+    with suppress(OSError):  # as above
+        sys.stderr.flush()
     os._exit(code)  # a read of a store that hangs in its thread must not hold up the end

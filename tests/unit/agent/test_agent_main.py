@@ -1,0 +1,43 @@
+"""The agent's process at the end of its driver."""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+
+import pytest
+
+from mooring.agent import __main__ as agent
+from mooring.errors import AgentError
+
+
+class Closed(io.StringIO):
+    """Standard error whose reader has died."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+def test_an_agent_whose_driver_was_killed_still_writes_what_is_to_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    written, may_write = threading.Event(), threading.Event()
+
+    def end_with_the_driver(opened: object) -> None:
+        assert may_write.wait(10)
+        written.set()
+
+    class Ends:
+        def __init__(self, *parts: object) -> None: ...
+
+        def run(self) -> None:
+            may_write.set()
+            raise AgentError("the driver did not answer pollEvents")
+
+    monkeypatch.setattr(agent, "_end_with_the_driver", end_with_the_driver)
+    monkeypatch.setattr(agent, "JvmBridge", lambda: None)
+    monkeypatch.setattr(
+        agent, "Outside", lambda bridge: type("Out", (), dict.fromkeys(("open_memory", "take_helm", "hear")))
+    )
+    monkeypatch.setattr(agent, "Agent", Ends)
+    monkeypatch.setattr(sys, "stderr", Closed())
+    assert agent.main() == 1 and written.is_set()
