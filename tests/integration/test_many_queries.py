@@ -71,14 +71,14 @@ def test_thirty_queries_through_a_kill(tmp_path: Path, conf: dict[str, str]) -> 
 
 @pytest.mark.heavy
 def test_thirty_queries_in_one_process_are_all_shown(tmp_path: Path) -> None:
-    stages, metadata = Stages(tmp_path, "many_queries", "counts0"), str(tmp_path / "metadata")
+    stages, metadata = Stages(tmp_path, "many_queries", "counts0", files=3), str(tmp_path / "metadata")
 
     def until_shown(driver: ChildProcess) -> None:
         wait_until(lambda: has_all(status_in(metadata)), "a status that has all", 200, interval=1, story=driver.story)
         (stages.input / "STOP").touch()
 
     conf = {"spark.mooring.metadata": metadata, "spark.sql.shuffle.partitions": str(PARTITIONS)}
-    stages.run(0.25, conf, during=until_shown)
+    stages.run(1.0, conf, during=until_shown)
     expected = counted(answers.windowed_aggregation(stages.input)["counts"])
     assert expected
     for name in sorted(NAMES):
