@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
+from mooring.doctor import OLDEST_JAVA
 from mooring.model import events
 
-OLDEST_JAVA = 17
 _LINE_OF_SPARK = re.compile(r"\d+\.\d+")
 
 
