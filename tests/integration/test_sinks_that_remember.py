@@ -99,11 +99,12 @@ def test_a_batch_that_comes_again_after_a_rollback_is_in_the_sink_once(
     same(job, job.rows(), kind)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("made", "into"),
     [
         pytest.param(NumberedJob, False, id="foreachBatch by another txnAppId"),
-        pytest.param(DeltaJob, True, marks=pytest.mark.heavy, id="delta by --into"),
+        pytest.param(DeltaJob, True, id="delta by --into"),
     ],
 )
 def test_a_run_of_another_identity_writes_again_into_a_table_that_was_taken_back(
@@ -113,7 +114,7 @@ def test_a_run_of_another_identity_writes_again_into_a_table_that_was_taken_back
     events = events_in_files(spark, tmp_path / "events", 6).withWatermark("time", "10 seconds")
     job = made(spark, tmp_path, kind.frame(events))
     job.start()
-    job.read_all()
+    job.read_all(seconds=180)
     job.stop()
     before = sorted(job.rows().collect())
     checkpoint = tmp_path / "branch" if into else job.checkpoint
@@ -124,7 +125,7 @@ def test_a_run_of_another_identity_writes_again_into_a_table_that_was_taken_back
     assert len(left) < len(before)
     job.writer = f"{WRITER} again"
     job.start(checkpoint)
-    job.read_all(len(EVENTS) * 3 // 6)
+    job.read_all(len(EVENTS) * 3 // 6, seconds=180)
     job.checkpoint = checkpoint
     job.stop()
     assert sorted(job.rows().collect()) == before
