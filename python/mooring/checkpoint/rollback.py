@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ UNDONE: Final = "undone.json"
 
 _OF_BATCH: Final = re.compile(r"(\d+)(_.*)?")
 _OF_OPERATOR: Final = ("_metadata", "_stateSchema")
+_NAMED_BY_ARCHIVES: Final = ("SSTs", "logs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,8 @@ class Rollback:
     """What is removed to go back to a batch, in this order; sidecar checksums of Hadoop's go with their files.
 
     `batches` are those that are undone, newest first. `missing_input` are files that they have read and that are gone:
-    the query will not read them again.
+    the query will not read them again. `directories` go last, of partitions that have no state as of the batch: Spark's
+    reader of state, and so a repartition, takes each that is there for a partition with state.
     """
 
     checkpoint: Path
@@ -46,6 +49,7 @@ class Rollback:
     batches: tuple[int, ...]
     missing_input: tuple[str, ...]
     files: tuple[Path, ...]
+    directories: tuple[Path, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -70,13 +74,18 @@ def plan_rollback(survey: Survey, to_batch: int) -> Rollback:
         return Rollback(checkpoint, to_batch, (), (), ())
     batches = sorted(committed | begun, reverse=True)
     cuts = cuts_after(checkpoint, survey.begun, to_batch)
+    later = dict.fromkeys(_of_state(checkpoint, to_batch))  # in order
+    without_state = tuple(_partitions_without_state(checkpoint, to_batch))
+    left = (path for directory in without_state for path in sorted(directory.rglob("*")) if path not in later)
     files = (
         *(path for one in batches for log in (COMMITS, OFFSETS) if (path := checkpoint / log / str(one)).exists()),
         *(entry for cut in cuts for entry in cut.entries),
-        *_of_state(checkpoint, to_batch),
+        *later,
+        *(path for path in left if path.is_file() and not path.name.startswith(".")),
         *marks_after(checkpoint, to_batch),
     )
-    return Rollback(checkpoint, to_batch, tuple(batches), tuple(path for cut in cuts for path in cut.missing), files)
+    missing = tuple(path for cut in cuts for path in cut.missing)
+    return Rollback(checkpoint, to_batch, tuple(batches), missing, files, without_state)
 
 
 def carry_out(
@@ -106,6 +115,8 @@ def carry_out(
         for file in rollback.files:
             step(file)
             _remove(file)
+        for directory in rollback.directories:
+            shutil.rmtree(directory)
         note.unlink(missing_ok=True)
     except OSError as fault:
         raise CheckpointError(
@@ -155,6 +166,18 @@ def _of_state(checkpoint: Path, to_batch: int) -> Iterator[Path]:
                 is_later = version is not None and version.version > to_batch + 1
             if is_later:
                 yield Path(directory, name)
+
+
+def _partitions_without_state(checkpoint: Path, to_batch: int) -> Iterator[Path]:
+    """As of the batch; those in which nothing lies that is not known. The first partition has the schema of all."""
+    for directory in sorted((checkpoint / STATE).glob("[0-9]*/[0-9]*")):
+        files = [path for path in directory.rglob("*") if path.is_file() and not path.name.startswith(".")]
+        versions = [VersionFile.parse(path.name.removesuffix(".crc")) for path in files]
+        is_known = all(
+            one is not None or path.parent.name in _NAMED_BY_ARCHIVES for path, one in zip(files, versions, strict=True)
+        )
+        if directory.name != "0" and is_known and not any(one and one.version <= to_batch + 1 for one in versions):
+            yield directory
 
 
 def _remove(file: Path) -> None:

@@ -56,6 +56,8 @@ def test_the_query_can_go_back_across_it(with_ids: bool, partitions: int, tmp_pa
     assert not (into / "state/0/4").exists()
     rollback.carry_out(plan_rollback(made.survey(), 2))
     assert made.survey().whole_batches() == (0, 1, 2)
+    there = {path.name for path in (made.directory / "state/0").iterdir()}
+    assert there == {"0", "1", "2", "_metadata"}, "Spark would take another directory for one of a partition"
     made.partitions = 3
     made.add(3)
     made.repartition(4, 2)
