@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from chispa import assert_df_equality
@@ -24,6 +25,7 @@ from mooring.testing.probes import wait_until
 from tests.integration.drained_query import Run, is_drain_waiting
 from tests.integration.held_back import EVENTS, KINDS, QUICK, window_counts, windows
 from tests.integration.lines_source import STEPWISE, Lines, rows_of_lines
+from tests.integration.load import status_in
 from tests.integration.one_jvm import application, events_in_files
 
 pytestmark = pytest.mark.one_jvm
@@ -196,6 +198,7 @@ def test_when_one_query_fails_in_a_drain_the_others_are_waited_for_and_each_is_n
         runs[name] = Run(spark, tmp_path, name, window_counts(rows))
     wait_until(lambda: all(lines.is_held("task") for lines in sources.values()), "both to be in a batch", 90)
     place = spark.conf.get("spark.mooring.metadata")
+    wait_until(lambda: runs.keys() <= {query["name"] for query in shown(place, "queries")}, "both to be shown", 60)
     ended_with: list[int] = []
     command = ["drain", "--metadata", place, "--wait", "--timeout", "120s"]
     waiting = threading.Thread(target=lambda: ended_with.append(main(command)))
@@ -205,8 +208,7 @@ def test_when_one_query_fails_in_a_drain_the_others_are_waited_for_and_each_is_n
     gates["bad"].unlink()
     with pytest.raises(StreamingQueryException, match="asked to fail"):
         runs["bad"].query.awaitTermination(60)
-    with MooringClient.open(place) as client:
-        wait_until(lambda: phases(client) == {"bad": "failed"}, "its end to be known", 60)
+    wait_until(lambda: ("bad", "failed") in phases(place), "its end to be known", 60)
     assert waiting.is_alive() and runs["good"].query.isActive
     gates["good"].unlink()
     runs["good"].drained()
@@ -216,8 +218,14 @@ def test_when_one_query_fails_in_a_drain_the_others_are_waited_for_and_each_is_n
     assert "query bad ended before it was drained: it failed: " in said and "\ndrained: good" in said
 
 
-def phases(client: MooringClient) -> dict[str, str]:
-    return {row["query"]: row["phase"] for row in client.status().get("drains", [])}
+def phases(place: str) -> list[tuple[str, str]]:
+    return [(row["query"], row["phase"]) for row in shown(place, "drains")]
+
+
+def shown(place: str, what: str) -> list[dict[str, Any]]:
+    """What the status has of it; nothing where there is none yet."""
+    found: list[dict[str, Any]] = status_in(place).get(what, [])
+    return found
 
 
 def passes(lines: Lines) -> Callable[..., Column]:
