@@ -132,10 +132,11 @@ class Outside:
 
     def end(self) -> None:
         """Write what is to be kept, in a moment, and stand down. The driver is gone: its application has ended."""
+        if self._memory is not None:  # first, as its thread writes while the others end
+            self._memory.save_end(self._application, time.time_ns() // 1_000_000)
         self._leases.end()
         self._catalog.end()
         if self._memory is not None:
-            self._memory.save_end(self._application, time.time_ns() // 1_000_000)
             self._memory.drain(LAST_WRITES_SECONDS)
         if self._owned is not None:
             self._owned.end()
