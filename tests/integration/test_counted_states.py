@@ -29,6 +29,11 @@ def beside_rows_without_state(events: DataFrame) -> DataFrame:
     return rows.union(window_counts(events))
 
 
+def of_equal_partitionings(events: DataFrame) -> DataFrame:
+    """Spark makes one task of the two sides' partitions of a number."""
+    return events.dropDuplicates(["key", "time"]).union(events.dropDuplicates(["key", "time"]))
+
+
 class Query:
     def __init__(self, spark: SparkSession, directory: Path, events: Path, shape: Any) -> None:
         self._place, self._checkpoint = spark.conf.get("spark.mooring.metadata"), directory / shape.__name__
@@ -50,7 +55,7 @@ class Query:
         return is_at_rest(self._checkpoint) and shown == [self.batches - 1]
 
 
-@pytest.mark.parametrize("shape", [coalesced, beside_rows_without_state])
+@pytest.mark.parametrize("shape", [coalesced, beside_rows_without_state, of_equal_partitionings])
 def test_each_partition_of_the_state_is_counted_once_a_batch(shape: Any, tmp_path: Path) -> None:
     with application("counted", tmp_path, {"spark.sql.shuffle.partitions": str(PARTITIONS)}) as spark:
         events = tmp_path / "events"
