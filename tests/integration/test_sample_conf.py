@@ -1,4 +1,4 @@
-"""A job with jars of its own runs with the sample configuration, on a cluster whose hosts have Mooring's jar."""
+"""A job with jars of its own runs with the sample configuration, where Mooring's jar lies on the host."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ import pytest
 
 from mooring.cli.conf import render
 from mooring.jar import jar_path
-from mooring.testing.cluster import SparkCluster
+from mooring.testing.servers import ChildProcess
+from mooring.testing.spark_home import spark_environment, spark_home
 
 JOB = """
 import sys
 from pyspark.sql import SparkSession, functions as f
-spark = SparkSession.builder.appName("sample").getOrCreate()
+spark = SparkSession.builder.master("local[2]").appName("sample").config("spark.ui.enabled", "false").getOrCreate()
+spark.conf.set("spark.sql.shuffle.partitions", "2")
 rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 20).option("startTimestamp", 0).load()
 writer = rows.groupBy((f.col("value") % 7).alias("key")).count().writeStream.outputMode("complete").format("noop")
 writer.option("checkpointLocation", sys.argv[1]).trigger(availableNow=True).start().awaitTermination()
 """
 
+pytestmark = [pytest.mark.heavy, pytest.mark.one_jvm]
 
-@pytest.mark.heavy
-def test_the_sample_for_spark_submit_outlives_a_jobs_own_jars(spark_hosts: SparkCluster, tmp_path: Path) -> None:
-    job, jar = tmp_path / "job.py", tmp_path / "users.jar"
+
+def test_the_sample_for_spark_submit_outlives_a_jobs_own_jars(tmp_path: Path) -> None:
+    job, jar, sample, store = (tmp_path / name for name in ("job.py", "users.jar", "sample.conf", "store"))
     job.write_text(JOB)
     with zipfile.ZipFile(jar, "w") as archive:
         archive.writestr("users.txt", "of the job")
-    lines = render("spark-submit", str(jar_path())).splitlines()
-    sample = dict(line.split(" ", 1) for line in lines if line and not line.startswith("#"))
-    del sample["spark.mooring.local.store.dir"]  # each of these hosts has its own
-    spark_hosts.submit(job, [tmp_path / "checkpoint"], conf=sample, jars=[jar], wait=True)
-    kept = [path for host in spark_hosts.hosts.values() for path in host.local_store.rglob("1_*") if path.is_file()]
-    assert kept, "the hosts keep the state that executors with the plugin have written"
+    sample.write_text(render("spark-submit", str(jar_path())).replace("/data/mooring", str(store)))
+    command = [spark_home() / "bin" / "spark-submit", "--properties-file", sample, "--jars", jar]
+    command += ["--conf", "spark.driver.host=127.0.0.1", job, tmp_path / "checkpoint"]
+    process = ChildProcess("sample", command, tmp_path / "log", spark_environment({}), cwd=tmp_path)
+    with process.running():
+        assert process.wait(240) == 0, process.story()
+    assert any(path.is_file() for path in store.rglob("1_*")), "the host keeps the state that was written"
