@@ -94,6 +94,30 @@ def test_after_a_repartition_the_state_of_all_partitions_is_fetched(
     same(job, job.rows(), kind)
 
 
+def test_state_after_the_first_batch_of_all_is_fetched_by_its_changelogs(
+    spark: SparkSession, here: Path, tmp_path: Path
+) -> None:
+    spark.conf.set(CHANGELOG, "true")
+    lines = tmp_path / "lines"
+    lines.mkdir()
+    (lines / "0.txt").write_text("a\nb\nb\n")
+    job = Job(spark, tmp_path, spark.readStream.text(str(lines)).dropDuplicates())
+    job.start()
+    job.read_all(3)
+    job.stop()
+    for owner in (here / "store").glob("*/OWNER"):
+        shutil.rmtree(owner.parent)
+    (lines / "1.txt").write_text("b\nc\n")
+    job.start()
+    wait_until(lambda: _are_all_fetched(here, job), "the agent to say what was fetched", 60)
+    (row,) = _fetched(here, job)
+    assert row["bytes"] > 0
+    job.read_all(2)
+    job.stop()
+    spark.conf.unset(CHANGELOG)
+    assert sorted(row.value for row in job.rows().collect()) == ["a", "b", "c"]
+
+
 def test_what_the_host_has_is_not_fetched(spark: SparkSession, here: Path, tmp_path: Path) -> None:
     kind = KINDS["sessions into windows"]
     job = HalfJob(spark, tmp_path, kind)

@@ -161,10 +161,11 @@ private final class StoreCopy(
     }
 
     private def baseOf(changelog: String, versions: Seq[String]): (Option[String], Seq[String]) = {
-      if (versions.isEmpty) throw new FileNotFoundException(s"$changelog.changelog names no earlier version")
+      val isFirst = versions.isEmpty && changelog.startsWith("1_") // of all: it needs its own changelog only
+      if (versions.isEmpty && !isFirst) throw new FileNotFoundException(s"$changelog.changelog names no earlier version")
       val base = versions.reverseIterator.find(name => present.contains(s"$name.zip"))
-        .orElse(versions.headOption.filter(hasSnapshot)).orElse(newestUploadedLate(versions))
-      if (base.isEmpty && !versions.head.startsWith("1_")) // only the first versions of all have no snapshot before them
+        .orElse(versions.headOption.filter(hasSnapshot)).orElse(if (isFirst) None else newestUploadedLate(versions))
+      if (base.isEmpty && !isFirst && !versions.head.startsWith("1_")) // only the first versions of all have no snapshot before them
         throw new FileNotFoundException(s"$directory has no snapshot before $changelog any more")
       base -> base.fold(versions)(found => versions.drop(versions.indexOf(found) + 1))
     }
