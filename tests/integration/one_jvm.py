@@ -29,10 +29,15 @@ _SETTINGS = {
 
 
 @contextmanager
-def application(name: str, here: Path, further: dict[str, str] | None = None, **ours: str) -> Iterator[SparkSession]:
-    """Its session; `here` is for its files, `further` are settings of Spark's, `ours` those of the plugin."""
-    if further and "spark.jars.packages" in further:
-        _end_jvm()  # packages are looked for when it starts
+def application(
+    name: str, here: Path, further: dict[str, str] | None = None, has_own_jvm: bool = False, **ours: str
+) -> Iterator[SparkSession]:
+    """Its session; `here` is for its files, `further` are settings of Spark's, `ours` those of the plugin.
+
+    `has_own_jvm`: as `further` has what a JVM reads when it starts; packages are that always.
+    """
+    if has_own_jvm or (further and "spark.jars.packages" in further):
+        _end_jvm()
     plain = SparkSession.builder.master("local[2]").appName(name)
     builder = configure(plain, metadata=str(here / "metadata"), local_store_dir=str(here / "store"), **ours)
     places = {"spark.jars": str(jar_path()), "spark.sql.warehouse.dir": str(here / "warehouse")}
