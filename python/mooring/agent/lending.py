@@ -11,7 +11,8 @@ waited for it in vain. Each executor is judged by the query's tasks that the pla
 - all waited for it in vain and ran elsewhere: in two batches in a row.
 
 Then they are lent to the next executors of their rows. Later one task tries the executor again: that goes well, and the
-others return; else the next trial is after twice the time. Tasks that are as slow elsewhere return at once.
+others return; else the next trial is after twice the time. Tasks that are as slow elsewhere return at once. Where the
+plan can not place one task alone, as above a `coalesce`, all try it: the loan ends, and the next lasts twice as long.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ _LEAST_KNOWN: Final = 4  # runs of a task before it is judged by them
 _MOST_KNOWN: Final = 9
 _MOST_JUDGED: Final = 12  # batches
 _BATCHES_TO_SETTLE: Final = 3  # after which lent tasks have their state where they run
+_BATCHES_TO_WAIT: Final = 3  # for a batch that wants the trial on its executor
+_MS_TO_WAIT: Final = 60_000  # at least, for the same: a new plan may wait for executors
 
 Key = tuple[str, str]
 """Query id and executor."""
@@ -62,7 +65,8 @@ class Loan:
     """Why the tasks of a query on an executor are lent, until when no trial is made, and how slow they were.
 
     `slowness` is 0 where it was not time that told. `trial` is the partition that tries the executor, -1 for none; it
-    went well in `passed` batches. `batches` have ended since the loan began.
+    went well in `passed` batches, and was not wanted there in `waited` ones. Once there is one, `trial_at_ms` is when
+    it began. `batches` have ended since the loan began.
     """
 
     reason: str
@@ -71,6 +75,7 @@ class Loan:
     batches: int = 0
     trial: int = -1
     passed: int = 0
+    waited: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,16 +263,22 @@ def _after_a_batch(
         if lent and median(lent) > loan.slowness / 2:  # it is the tasks that are slow: from now on that is usual
             usual = {task: runs for task, runs in lending.runs.items() if task not in {(key[0], p) for p in own}}
             return _ended(replace(lending, runs=usual), key)
-    trial = own.get(loan.trial)
-    if loan.trial < 0 or trial is None:
-        is_due = loan.trial < 0 and event.at_ms >= loan.trial_at_ms and own
-        loan = replace(loan, trial=min(own), passed=0) if is_due else loan
+    if loan.trial >= 0 and loan.trial not in own:  # the plan has it elsewhere by now: another one tries
+        loan = replace(loan, trial=-1)
+    if loan.trial < 0:
+        if own and event.at_ms >= loan.trial_at_ms:
+            able = own.keys() - event.not_placed
+            if not able:
+                return _ended(lending, key)
+            loan = replace(loan, trial=min(able), trial_at_ms=event.at_ms, passed=0, waited=0)
         return replace(lending, loans={**lending.loans, key: loan})
-    if trial.wanted != executor:  # the batch began before the plan of the trial
-        return replace(lending, loans={**lending.loans, key: loan})
+    if own[loan.trial].wanted != executor:  # the batch began before the plan of the trial, or other tasks outvote it
+        loan = replace(loan, waited=loan.waited + 1)
+        is_in_vain = loan.waited >= _BATCHES_TO_WAIT and event.at_ms >= loan.trial_at_ms + _MS_TO_WAIT
+        return _ended(lending, key) if is_in_vain else replace(lending, loans={**lending.loans, key: loan})
     if event.placements.get(loan.trial) != executor or slowness.get(loan.trial, 0.0) > WELL:
         times = lending.times.get(key, 0)
-        loan = replace(loan, trial=-1, passed=0, trial_at_ms=event.at_ms + _pause_ms(times))
+        loan = replace(loan, trial=-1, trial_at_ms=event.at_ms + _pause_ms(times))
         return replace(lending, loans={**lending.loans, key: loan}, times={**lending.times, key: times + 1})
     if loan.passed:  # in the batch before it had to fetch its state
         return _ended(lending, key)

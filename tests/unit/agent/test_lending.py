@@ -39,6 +39,7 @@ class Batches:
         fail: Collection[str] = (),
         rows: int = ROWS,
         milliseconds: Callable[[int, str], int] | None = None,
+        outvoted: Collection[int] = (),
     ) -> None:
         for _ in range(times):
             self.batch += 1
@@ -46,10 +47,13 @@ class Batches:
             wanted = self.plan
             leave = {*refuse, *outrun, *fail}
             other = next(id for id in self.story.mind.fleet.executors if id not in leave)
-            placements = {p: other if executor in leave else executor for p, executor in wanted.items()}
+            placements = {
+                p: other if executor in leave or p in outvoted else executor for p, executor in wanted.items()
+            }
             runs = {
                 p: events.TaskRun(
-                    other if wanted[p] in fail else wanted[p],  # where it was sent after it had failed
+                    # Where it was sent after it had failed; what a coalesce puts with tasks of others has no place.
+                    "" if p in outvoted else other if wanted[p] in fail else wanted[p],
                     milliseconds(p, at) if milliseconds else int(USUAL_MS * (factor if at in slow_on else 1)),
                     rows,
                     wanted[p] in outrun,
@@ -61,7 +65,15 @@ class Batches:
             self.story.take(events.BatchBegan(self.story.now_ms, "q", self.batch))
             self.story.take(
                 events.BatchEnded(
-                    self.story.now_ms, "q", self.batch, 4_000, placements, len(wanted), as_planned, runs=runs
+                    self.story.now_ms,
+                    "q",
+                    self.batch,
+                    4_000,
+                    placements,
+                    len(wanted),
+                    as_planned,
+                    runs=runs,
+                    not_placed=frozenset(outvoted),
                 )
             )
 
@@ -271,3 +283,54 @@ def test_a_loan_ends_with_its_executor_and_with_its_query(batches: Batches) -> N
     assert batches.loans()
     batches.story.ends("q")
     assert not batches.loans() and not batches.story.mind.fleet.lending.runs
+
+
+def test_another_task_tries_the_executor_when_the_trial_has_got_another_processor(batches: Batches) -> None:
+    batches.run(2, refuse="1")
+    batches.story.now_ms += FIRST_TRIAL_MS
+    batches.run()
+    fleet = batches.story.mind.fleet
+    trial = fleet.lending.loans["q", "1"].trial
+    owner = fleet.processor_of_task()
+    name = fleet.queries["q"].task_name(trial)
+    other = next(id for id, one in fleet.processors.items() if one.executor == "2")
+    held = {id: dict(container.tasks) for id, container in fleet.model.containers.items()}
+    held[other][name] = held[owner[name]].pop(name)
+    containers = {
+        id: replace(container, tasks=held[id]) if held[id] != container.tasks else container
+        for id, container in fleet.model.containers.items()
+    }
+    regrouped = replace(fleet, model=replace(fleet.model, containers=containers))
+    batches.story.mind = replace(batches.story.mind, fleet=regrouped)
+    batches.run()
+    loan = batches.story.mind.fleet.lending.loans["q", "1"]
+    assert loan.trial not in (-1, trial) and batches.plan[loan.trial] == "1" and batches.plan[trial] == "2"
+    batches.run(3)
+    assert not batches.loans()
+
+
+def test_all_tasks_try_the_executor_where_the_one_is_outvoted_above_a_coalesce(batches: Batches) -> None:
+    before = batches.plan
+    own = [p for p, executor in before.items() if executor == "1"]
+    batches.run(2, refuse="1")
+    batches.story.now_ms += FIRST_TRIAL_MS
+    batches.run()
+    trial = batches.story.mind.fleet.lending.loans["q", "1"].trial
+    batches.run(4, outvoted={trial})
+    assert batches.loans(), "a plan may wait for executors that do not answer"
+    batches.story.now_ms += 60_000
+    batches.run(outvoted={trial})
+    assert not batches.loans() and batches.plan == before
+    batches.run(2, refuse="1")
+    assert "tries it again in 120 s" in batches.said()[-1]
+    batches.story.now_ms += 2 * FIRST_TRIAL_MS
+    batches.run(outvoted=own)
+    assert not batches.loans(), "there is none that could try it"
+
+
+def test_a_task_tries_the_executor_that_the_plan_can_place(batches: Batches) -> None:
+    first = min(p for p, executor in batches.plan.items() if executor == "1")
+    batches.run(2, refuse="1")
+    batches.story.now_ms += FIRST_TRIAL_MS
+    batches.run(3, outvoted={first})
+    assert not batches.loans()
