@@ -55,7 +55,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
             tasks = [task for task in tasks if task not in interim]
         lent = _lent(fleet, processor, tasks)
         wanted |= _rows_of(processor, [task for task in tasks if task not in lent], fleet, loads, spares, warm)
-        wanted |= _rows_of_lent(processor, lent, fleet, loads, warm)
+        wanted |= _rows_of_lent(processor, lent, fleet, loads, warm, refuge)
     return {
         query.id: rows
         for query in fleet.queries.values()
@@ -146,21 +146,35 @@ def _rows_of_lent(
     fleet: Fleet,
     loads: dict[str, int],
     warm: Mapping[str, tuple[str, ...]],
+    refuge: Mapping[str, str],
 ) -> dict[str, tuple[str, ...]]:
-    """Rows that end with the task's own executor: before it those with a copy, then others in turn, best elsewhere."""
+    """Rows that end with the task's own executor.
+
+    One that is lent already stays where it is. Else those with a copy come first, then others in turn, best elsewhere.
+    """
     lender = processor.executor or ""
+    others_of = {query: _borrowers(fleet, processor, query, loads) for query in lent.values()}
+    stays = {task: refuge[task] for task, query in lent.items() if refuge.get(task) in others_of[query]}
+    for id in stays.values():
+        loads[id] += 1
+        loads[lender] -= 1
     rows: dict[str, tuple[str, ...]] = {}
     for task, query in lent.items():
-        others = [id for id in _open(fleet, loads) if (query, id) not in fleet.lending.loans]
-        others = [id for id in others if fleet.executors[id].location != processor.location] or others
+        others = others_of[query]
         by_load = heapq.nsmallest(FALLBACKS, others, key=lambda id: (loads[id], natural_order(id)))
         copies = [id for id in warm.get(task, ()) if id in others]
-        row = tuple(dict.fromkeys((*copies, *by_load)))
-        for id in row[:1]:
+        row = tuple(dict.fromkeys((*([stays[task]] if task in stays else []), *copies, *by_load)))
+        for id in row[:1] if task not in stays else ():
             loads[id] += 1
             loads[lender] -= 1
         rows[task] = (*row, lender)
     return rows
+
+
+def _borrowers(fleet: Fleet, processor: Processor, query: str, executors: Collection[str]) -> list[str]:
+    """Those that may have tasks of the query and the processor for a while."""
+    others = [id for id in _open(fleet, executors) if (query, id) not in fleet.lending.loans]
+    return [id for id in others if fleet.executors[id].location != processor.location] or others
 
 
 def _has_its_tasks(fleet: Fleet, processor: Processor) -> bool:

@@ -334,3 +334,33 @@ def test_a_task_tries_the_executor_that_the_plan_can_place(batches: Batches) -> 
     batches.story.now_ms += FIRST_TRIAL_MS
     batches.run(3, outvoted={first})
     assert not batches.loans()
+
+
+def test_lent_tasks_stay_where_they_are_while_one_tries_the_executor(batches: Batches) -> None:
+    own = [p for p, executor in batches.plan.items() if executor == "1"]
+    batches.run(2, refuse="1")
+    lent = {p: batches.plan[p] for p in own}
+    batches.story.now_ms += FIRST_TRIAL_MS
+    batches.run()
+    (trial,) = (p for p in own if batches.plan[p] == "1")
+    rest = {p: executor for p, executor in lent.items() if p != trial}
+    assert {p: batches.plan[p] for p in rest} == rest
+    batches.run(refuse="1")
+    assert batches.plan[trial] != "1" and {p: batches.plan[p] for p in rest} == rest
+
+
+def test_lent_tasks_stay_where_they_are_when_loads_change(batches: Batches) -> None:
+    batches.run(2, refuse="1")
+    lent = batches.plan
+    batches.story.plans("r", partitions=4)
+    batches.run()
+    assert batches.plan == lent
+    batches.story.joins("4@d")
+    assert batches.plan == lent
+
+
+def test_a_lent_task_goes_on_when_its_borrower_is_lost(batches: Batches) -> None:
+    own = [p for p, executor in batches.plan.items() if executor == "1"]
+    batches.run(2, refuse="1")
+    batches.story.dies("2")
+    assert {batches.plan[p] for p in own} == {"3"}
