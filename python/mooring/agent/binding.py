@@ -124,6 +124,7 @@ def remember(
         task_locality={**task_locality, **fleet.task_locality},
         regroup_at_ms=None,
         drained=word.drained,
+        lending=fleet.lending.with_kept(word.loans),
     )
     start = _bind_as_the_jvm_has_it(start, word.carriers)
     bound = {processor.executor for processor in start.processors.values()}

@@ -109,6 +109,7 @@ def _word_kept(mind: Mind) -> tuple[Mind, list[Order]]:
         drained=fleet.drained,
         pinned=fleet.pinned_standbys,
         attempt=fleet.attempt,
+        loans=fleet.lending.kept,
     )
     if word == mind.saved_word or not (word.says_anything or mind.saved_word.says_anything):
         return mind, []

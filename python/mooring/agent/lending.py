@@ -13,6 +13,9 @@ waited for it in vain. Each executor is judged by the query's tasks that the pla
 Then they are lent to the next executors of their rows. Later one task tries the executor again: that goes well, and the
 others return; else the next trial is after twice the time. Tasks that are as slow elsewhere return at once. Where the
 plan can not place one task alone, as above a `coalesce`, all try it: the loan ends, and the next lasts twice as long.
+
+A new agent takes over the loans. What is usual it learns anew, so an executor that is slow from then on is usual. So is
+one on which a query starts.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ _MOST_KNOWN: Final = 9
 _MOST_JUDGED: Final = 12  # batches
 _BATCHES_TO_SETTLE: Final = 3  # after which lent tasks have their state where they run
 _BATCHES_TO_WAIT: Final = 3  # for a batch that wants the trial on its executor
+_BATCHES_TO_LEARN: Final = _LEAST_KNOWN + 1  # after which a new agent can tell what is usual
 _MS_TO_WAIT: Final = 60_000  # at least, for the same: a new plan may wait for executors
 
 Key = tuple[str, str]
@@ -66,7 +70,7 @@ class Loan:
 
     `slowness` is 0 where it was not time that told. `trial` is the partition that tries the executor, -1 for none; it
     went well in `passed` batches, and was not wanted there in `waited` ones. Once there is one, `trial_at_ms` is when
-    it began. `batches` have ended since the loan began.
+    it began. `batches` have ended since the loan began; below 0 a new agent learns what is usual, and no trial is made.
     """
 
     reason: str
@@ -76,6 +80,15 @@ class Loan:
     trial: int = -1
     passed: int = 0
     waited: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLoan:
+    """What a new agent has to know of a loan. `times` counts the loans and failed trials there were with it."""
+
+    reason: str = ""
+    trial_at_ms: int = 0
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +121,19 @@ class Lending:
             times={key: count for key, count in self.times.items() if key[1] != executor},
             loans={key: loan for key, loan in self.loans.items() if key[1] != executor},
         )
+
+    @property
+    def kept(self) -> dict[Key, KeptLoan]:
+        """The loans as a new agent takes them over."""
+        return {
+            key: KeptLoan(loan.reason, loan.trial_at_ms, self.times.get(key, 1)) for key, loan in self.loans.items()
+        }
+
+    def with_kept(self, kept: Mapping[Key, KeptLoan]) -> Lending:
+        """With the loans of the agent before this one, whose trials wait until it is known what is usual."""
+        loans = {key: Loan(old.reason, old.trial_at_ms, batches=-_BATCHES_TO_LEARN) for key, old in kept.items()}
+        times = {key: old.times for key, old in kept.items()}
+        return replace(self, loans={**loans, **self.loans}, times={**times, **self.times})
 
     def is_lent(self, query: str, partition: int, executor: str) -> bool:
         """Whether this task, which the plan has on this executor, is to run elsewhere."""
@@ -266,7 +292,7 @@ def _after_a_batch(
     if loan.trial >= 0 and loan.trial not in own:  # the plan has it elsewhere by now: another one tries
         loan = replace(loan, trial=-1)
     if loan.trial < 0:
-        if own and event.at_ms >= loan.trial_at_ms:
+        if own and event.at_ms >= loan.trial_at_ms and loan.batches >= 0:
             able = own.keys() - event.not_placed
             if not able:
                 return _ended(lending, key)

@@ -275,6 +275,7 @@ class Agent:
                 stopped_standbys=word.stopped & same,
                 pinned_standbys={id: at for id, at in word.pinned.items() if known.get(id, ("", 0))[0] in same},
                 drained=word.drained,
+                lending=fleet.lending.with_kept(word.loans),
             ).without_wishes_of_the_gone()
             if fleet.stopped_standbys or fleet.pinned_standbys or fleet.drained:
                 fleet = replace(fleet, regroup_at_ms=self._now_ms())

@@ -42,6 +42,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     )
     open = _open(fleet, loads)
     refuge = {task: id for task, id in where_the_jvm_fell_back_to(fleet, published).items() if id in open}
+    held = {**{task: id for task, id in _as_an_agent_before_had_it(fleet).items() if id in open}, **refuge}
     wanted: dict[str, tuple[str, ...]] = {}
     # Processors whose tasks do run elsewhere first: they count there.
     for processor in sorted(fleet.processors.values(), key=lambda p: (_has_its_tasks(fleet, p), natural_order(p.id))):
@@ -55,7 +56,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
             tasks = [task for task in tasks if task not in interim]
         lent = _lent(fleet, processor, tasks)
         wanted |= _rows_of(processor, [task for task in tasks if task not in lent], fleet, loads, spares, warm)
-        wanted |= _rows_of_lent(processor, lent, fleet, loads, warm, refuge)
+        wanted |= _rows_of_lent(processor, lent, fleet, loads, warm, held)
     return {
         query.id: rows
         for query in fleet.queries.values()
@@ -76,6 +77,15 @@ def where_the_jvm_fell_back_to(fleet: Fleet, published: Rows) -> dict[str, str]:
         if query in fleet.queries
         for partition, row in rows.items()
         if (living := [id for id in row if id in fleet.executors and id not in fleet.withheld])
+    }
+
+
+def _as_an_agent_before_had_it(fleet: Fleet) -> dict[str, str]:
+    """Task name to the first executor of its row when this agent began."""
+    return {
+        fleet.queries[query].task_name(partition): executor
+        for (query, partition), executor in fleet.wanted_by_jvm.items()
+        if query in fleet.queries and fleet.lending.loans
     }
 
 
@@ -146,15 +156,15 @@ def _rows_of_lent(
     fleet: Fleet,
     loads: dict[str, int],
     warm: Mapping[str, tuple[str, ...]],
-    refuge: Mapping[str, str],
+    held: Mapping[str, str],
 ) -> dict[str, tuple[str, ...]]:
-    """Rows that end with the task's own executor.
+    """Rows that end with the task's own executor; `held` is where the JVM has tasks now.
 
     One that is lent already stays where it is. Else those with a copy come first, then others in turn, best elsewhere.
     """
     lender = processor.executor or ""
     others_of = {query: _borrowers(fleet, processor, query, loads) for query in lent.values()}
-    stays = {task: refuge[task] for task, query in lent.items() if refuge.get(task) in others_of[query]}
+    stays = {task: held[task] for task, query in lent.items() if held.get(task) in others_of[query]}
     for id in stays.values():
         loads[id] += 1
         loads[lender] -= 1

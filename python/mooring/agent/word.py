@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from mooring.agent.lending import KeptLoan, Key
 from mooring.model import natural_order
 from mooring.model.orders import Order
 from mooring.placement import StatusCode
@@ -41,7 +42,8 @@ class OperatorsWord:
     `stopped` are the processors whose standbys are stopped, `spare` those that moves have left behind. `carriers` maps
     processors to their executor where that has several, `under_way` requests, by uuid, to how far they are, `done`
     those whose answer may not be written yet to what it is. `drained` are the hosts that are to be empty, `pinned` maps
-    standbys of processors (as 4-0) to the location where they are wanted.
+    standbys of processors (as 4-0) to the location where they are wanted. `loans` maps query id and executor to what
+    is to be known of tasks that are lent.
     """
 
     application: str = ""
@@ -53,6 +55,7 @@ class OperatorsWord:
     drained: frozenset[str] = frozenset()
     pinned: Mapping[str, str] = field(default_factory=dict)
     attempt: str = ""
+    loans: Mapping[Key, KeptLoan] = field(default_factory=dict)
 
     @property
     def says_anything(self) -> bool:
@@ -81,6 +84,16 @@ class OperatorsWord:
                 "drained-hosts": sorted(self.drained, key=natural_order),
                 "pinned-standbys": dict(self.pinned),
                 "attempt": self.attempt,
+                "loans": [
+                    {
+                        "query": query,
+                        "executor": executor,
+                        "reason": loan.reason,
+                        "trial-at": loan.trial_at_ms,
+                        "times": loan.times,
+                    }
+                    for (query, executor), loan in self.loans.items()
+                ],
             }
         )
 
@@ -111,6 +124,12 @@ class OperatorsWord:
                 frozenset(map(_text, _list(form.get("drained-hosts", [])))),
                 {_text(id): _text(place) for id, place in form.get("pinned-standbys", {}).items()},
                 _text(form.get("attempt", "")),
+                {
+                    (_text(loan["query"]), _text(loan["executor"])): KeptLoan(
+                        _text(loan.get("reason", "")), _number(loan.get("trial-at", 0)), _number(loan.get("times", 1))
+                    )
+                    for loan in _list(form.get("loans", []))
+                },
             )
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as damage:
             raise ValueError(f"{damage!r}") from damage
@@ -135,6 +154,12 @@ class SaveWord(Order):
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"expected a text, not {value!r}")
+    return value
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"expected a number, not {value!r}")
     return value
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from mooring.agent.lending import FIRST_TRIAL_MS
+from mooring.agent.lending import FIRST_TRIAL_MS, KeptLoan
 from mooring.agent.status import Tally, status_of
 from mooring.agent.steps import is_settled
+from mooring.agent.word import OperatorsWord
 from mooring.model import events
 from mooring.model.event_json import read_event
 from mooring.model.orders import Say
 from tests.unit.agent.builders import Story, running
+from tests.unit.agent.moving import a_new_agent, kept_word
 
 USUAL_MS, ROWS = 1_000, 100
 
@@ -364,3 +367,51 @@ def test_a_lent_task_goes_on_when_its_borrower_is_lost(batches: Batches) -> None
     batches.run(2, refuse="1")
     batches.story.dies("2")
     assert {batches.plan[p] for p in own} == {"3"}
+
+
+def with_a_new_agent(batches: Batches) -> Batches:
+    word = kept_word(batches.story)
+    assert word is not None and OperatorsWord.from_json(word.to_json()) == word
+    plan = batches.plan
+    new = Batches(a_new_agent(batches.story, OperatorsWord.from_json(word.to_json())).story)
+    new.batch = batches.batch
+    new.story.after(10_000)
+    assert new.plan == plan
+    return new
+
+
+def test_a_new_agent_takes_over_what_is_lent(batches: Batches) -> None:
+    before = batches.plan
+    batches.run(3, slow_on="1")
+    reasons, lent = batches.loans(), batches.plan
+    new = with_a_new_agent(batches)
+    assert new.loans() == reasons and reasons
+    new.story.now_ms += FIRST_TRIAL_MS
+    new.run(4)
+    assert new.plan == lent, "it does not know yet what is usual"
+    new.run(2)
+    assert [p for p in new.plan if new.plan[p] == "1"] == [min(p for p in before if before[p] == "1")]
+    new.run(2, slow_on="1")
+    assert new.loans() and "1" not in new.plan.values(), "the trial failed"
+    new.story.now_ms += 4 * FIRST_TRIAL_MS
+    new.run(4)
+    assert not new.loans() and new.plan == before
+    word = kept_word(new.story)
+    assert word is not None and not word.loans
+
+
+def test_what_a_new_agent_takes_over_of_the_gone_is_forgotten(batches: Batches) -> None:
+    word = OperatorsWord(loans={("q", "77"): KeptLoan("slow"), ("q", "1"): KeptLoan("slow", trial_at_ms=10**15)})
+    new = Batches(a_new_agent(batches.story, word).story)
+    new.story.after(10_000)
+    new.run()
+    assert new.loans() == {"1": "slow"} and not new.said()
+
+
+def test_loans_are_read_from_what_other_versions_have_kept() -> None:
+    newer = {"application": "a", "loans": [{"query": "q", "executor": "1", "colour": "red"}], "colour": "red"}
+    assert OperatorsWord.from_json(json.dumps(newer)).loans == {("q", "1"): KeptLoan()}
+    assert not OperatorsWord.from_json('{"application": "a"}').loans
+    for damaged in ({"query": "q"}, {"query": "q", "executor": "1", "times": "2"}):
+        with pytest.raises(ValueError, match=r"expected a number|executor"):
+            OperatorsWord.from_json(json.dumps({"application": "a", "loans": [damaged]}))
