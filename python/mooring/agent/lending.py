@@ -8,11 +8,12 @@ waited for it in vain. Each executor is judged by the query's tasks that the pla
 - half of them went badly, and speculation won: in two of the last twelve batches;
 - half of them went badly: in three batches in a row;
 - half of them failed there, and not elsewhere: in two of the last twelve batches;
-- all waited for it in vain and ran elsewhere: in two batches in a row.
+- all waited for it in vain and ran elsewhere: in two batches in a row. Not while it may run another query's tasks.
 
 Then they are lent to the next executors of their rows. Later one task tries the executor again: that goes well, and the
-others return; else the next trial is after twice the time. Tasks that are as slow elsewhere return at once. Where the
-plan can not place one task alone, as above a `coalesce`, all try it: the loan ends, and the next lasts twice as long.
+others return; else the next trial is after twice the time. The first trial of a later loan waits as long; half as long
+after each hour without one. Tasks that are as slow elsewhere return at once. Where the plan can not place one task
+alone, as above a `coalesce`, all try it: the loan ends, and the next lasts twice as long.
 
 A new agent takes over the loans. What is usual it learns anew, so an executor that is slow from then on is usual. So is
 one on which a query starts.
@@ -41,6 +42,9 @@ LEAST_EXCESS_MS: Final = 500
 FIRST_TRIAL_MS: Final = 60_000
 LAST_TRIAL_MS: Final = 3_600_000
 """The time before the first trial, and the most that it grows to by doubling."""
+
+FORGIVEN_AFTER_MS: Final = 3_600_000
+"""After each such time without a loan the first trial of a later one comes after half the time."""
 
 _LEAST_KNOWN: Final = 4  # runs of a task before it is judged by them
 _MOST_KNOWN: Final = 9
@@ -95,13 +99,14 @@ class KeptLoan:
 class Lending:
     """What the last batches tell. `runs` maps query and partition to milliseconds and rows of its last usual runs.
 
-    `verdicts` are those of the last batches, `times` counts the loans and failed trials there were, `loans` are those
-    that are.
+    `verdicts` are those of the last batches, `times` counts the loans and failed trials there were, less one for
+    each hour without; `well_since` is when the last loan, or the last such hour, was over. `loans` are those that are.
     """
 
     runs: Mapping[tuple[str, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
     verdicts: Mapping[Key, tuple[Verdict, ...]] = field(default_factory=dict)
     times: Mapping[Key, int] = field(default_factory=dict)
+    well_since: Mapping[Key, int] = field(default_factory=dict)
     loans: Mapping[Key, Loan] = field(default_factory=dict)
 
     def without_query(self, query: str) -> Lending:
@@ -110,6 +115,7 @@ class Lending:
             {key: runs for key, runs in self.runs.items() if key[0] != query},
             {key: past for key, past in self.verdicts.items() if key[0] != query},
             {key: count for key, count in self.times.items() if key[0] != query},
+            {key: at_ms for key, at_ms in self.well_since.items() if key[0] != query},
             {key: loan for key, loan in self.loans.items() if key[0] != query},
         )
 
@@ -119,6 +125,7 @@ class Lending:
             self,
             verdicts={key: past for key, past in self.verdicts.items() if key[1] != executor},
             times={key: count for key, count in self.times.items() if key[1] != executor},
+            well_since={key: at_ms for key, at_ms in self.well_since.items() if key[1] != executor},
             loans={key: loan for key, loan in self.loans.items() if key[1] != executor},
         )
 
@@ -158,10 +165,14 @@ def judged(fleet: Fleet, event: BatchEnded) -> Lending:
         key = (event.query, executor)
         if key in lending.loans:
             lending = _after_a_batch(lending, key, own, event, slowness)
+            lending = replace(lending, well_since={**lending.well_since, key: event.at_ms})
         elif own:
             verdict = _verdict(own, event, executor, slowness, fleet.locality_wait_ms)
+            if _may_have_run_others(fleet, event, executor):  # then there was no slot for its own
+                verdict = replace(verdict, is_refused=False)
             past = (*lending.verdicts.get(key, ()), verdict)[-_MOST_JUDGED:]
             lending = replace(lending, verdicts={**lending.verdicts, key: past})
+            lending = _forgiven(lending, key, event.at_ms)
             reason = _reason(past)
             lent = {executor for query, executor in lending.loans if query == event.query}
             if reason and _may_be_lent(fleet, len(lent)):
@@ -244,6 +255,17 @@ def _verdict(
     return Verdict(is_bad, is_bad and bool(outrun), is_refused, 2 * len(failed) >= len(wanted))
 
 
+def _may_have_run_others(fleet: Fleet, event: BatchEnded, executor: str) -> bool:
+    """Whether another query was in a batch during this one, and ran there in its last batch, or had none yet."""
+    began_at_ms = event.at_ms - event.milliseconds
+    return any(
+        (executor in other.ran_on.values() or not other.ran_on)
+        and (other.is_in_a_batch or other.ran_at_ms >= began_at_ms)
+        for id, other in fleet.queries.items()
+        if id != event.query
+    )
+
+
 def _reason(past: Sequence[Verdict]) -> str:
     """Why the tasks are to be lent; empty when they are not."""
     if sum(verdict.is_outrun for verdict in past) >= 2:
@@ -271,6 +293,15 @@ def _lent(lending: Lending, key: Key, reason: str, slowness: float, now_ms: int)
         times={**lending.times, key: times + 1},
         verdicts={other: past for other, past in lending.verdicts.items() if other != key},
     )
+
+
+def _forgiven(lending: Lending, key: Key, now_ms: int) -> Lending:
+    """With one loan or failed trial less, after an hour without a loan."""
+    times, since_ms = lending.times.get(key, 0), lending.well_since.get(key)
+    if not times or (since_ms is not None and now_ms < since_ms + FORGIVEN_AFTER_MS):
+        return lending
+    left = times if since_ms is None else times - 1
+    return replace(lending, times={**lending.times, key: left}, well_since={**lending.well_since, key: now_ms})
 
 
 def _pause_ms(times: int) -> int:

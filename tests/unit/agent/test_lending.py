@@ -9,7 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from mooring.agent.lending import FIRST_TRIAL_MS, KeptLoan
+from mooring.agent.lending import FIRST_TRIAL_MS, FORGIVEN_AFTER_MS, KeptLoan
+from mooring.agent.rows import plan_rows
 from mooring.agent.status import Tally, status_of
 from mooring.agent.steps import is_settled
 from mooring.agent.word import OperatorsWord
@@ -415,3 +416,65 @@ def test_loans_are_read_from_what_other_versions_have_kept() -> None:
     for damaged in ({"query": "q"}, {"query": "q", "executor": "1", "times": "2"}):
         with pytest.raises(ValueError, match=r"expected a number|executor"):
             OperatorsWord.from_json(json.dumps({"application": "a", "loans": [damaged]}))
+
+
+def test_lent_tasks_stay_where_the_agent_before_had_them(batches: Batches) -> None:
+    own = [p for p, executor in batches.plan.items() if executor == "1"]
+    batches.run(2, refuse="1")
+    other = {"2": "3", "3": "2"}
+    wanted = {("q", p): other[batches.plan[p]] for p in own}
+    rows = plan_rows(replace(batches.story.mind.fleet, wanted_by_jvm=wanted), {})
+    assert {("q", p): rows["q"][p][0] for p in own} == wanted
+
+
+def test_loans_that_lie_far_apart_do_not_grow(batches: Batches) -> None:
+    def one_loan() -> str:
+        batches.run(2, refuse="1")
+        assert batches.loans()
+        while batches.loans():
+            batches.story.now_ms += 30_000
+            batches.run()
+        return batches.said()[-2]
+
+    assert [one_loan()[-5:] for _ in range(3)] == [" 60 s", "120 s", "240 s"]
+    for _ in range(2):
+        batches.story.now_ms += FORGIVEN_AFTER_MS
+        batches.run()
+    assert one_loan().endswith("in 120 s"), "one hour each halves it"
+    for _ in range(6):
+        batches.story.now_ms += FORGIVEN_AFTER_MS
+        batches.run(refuse="1")
+        batches.run()
+    assert one_loan().endswith("in 60 s"), "it does not fall below, and one batch says nothing"
+
+
+def run_of_another(batches: Batches, executors: Collection[str], at_ms: int) -> None:
+    """A batch of a query with a task on each executor, which ends then."""
+    placements = dict(enumerate(executors))
+    runs = {p: events.TaskRun(executor, USUAL_MS, ROWS) for p, executor in placements.items()}
+    batches.story.take(events.BatchBegan(at_ms, "r", 0))
+    batches.story.take(events.BatchEnded(at_ms, "r", 0, 10, placements, 3, 3, runs=runs))
+
+
+def test_an_executor_that_runs_another_querys_tasks_does_not_refuse(batches: Batches) -> None:
+    batches.story.plans("r", partitions=3)
+    batches.story.take(events.BatchBegan(batches.story.now_ms, "r", 0))
+    batches.run(4, refuse="1")
+    assert not batches.loans(), "the first batch of the other one goes on"
+    for _ in range(4):
+        run_of_another(batches, "123", batches.story.now_ms + 4_000)
+        batches.run(refuse="1")
+    assert not batches.loans()
+    batches.story.take(events.BatchBegan(batches.story.now_ms, "r", 1))
+    batches.run(4, refuse="1")
+    assert not batches.loans(), "the batch of the other one goes on"
+    run_of_another(batches, "232", batches.story.now_ms)
+    batches.run(2, refuse="1")
+    assert batches.loans(), "it ran none of them either"
+
+
+def test_an_executor_refuses_while_no_other_query_runs(batches: Batches) -> None:
+    batches.story.plans("r", partitions=3)
+    run_of_another(batches, "123", batches.story.now_ms)
+    batches.run(2, refuse="1")
+    assert batches.loans()
