@@ -49,6 +49,7 @@ FORGIVEN_AFTER_MS: Final = 3_600_000
 _LEAST_KNOWN: Final = 4  # runs of a task before it is judged by them
 _MOST_KNOWN: Final = 9
 _MOST_JUDGED: Final = 12  # batches
+_MOST_TIMES: Final = 6  # then the time before a trial grows no more
 _BATCHES_TO_SETTLE: Final = 3  # after which lent tasks have their state where they run
 _BATCHES_TO_WAIT: Final = 3  # for a batch that wants the trial on its executor
 _BATCHES_TO_LEARN: Final = _LEAST_KNOWN + 1  # after which a new agent can tell what is usual
@@ -290,7 +291,7 @@ def _lent(lending: Lending, key: Key, reason: str, slowness: float, now_ms: int)
     return replace(
         lending,
         loans={**lending.loans, key: Loan(reason, now_ms + _pause_ms(times), slowness)},
-        times={**lending.times, key: times + 1},
+        times={**lending.times, key: min(times + 1, _MOST_TIMES)},
         verdicts={other: past for other, past in lending.verdicts.items() if other != key},
     )
 
@@ -305,7 +306,7 @@ def _forgiven(lending: Lending, key: Key, now_ms: int) -> Lending:
 
 
 def _pause_ms(times: int) -> int:
-    return int(min(FIRST_TRIAL_MS * 2 ** min(times, 10), LAST_TRIAL_MS))
+    return int(min(FIRST_TRIAL_MS * 2 ** min(times, _MOST_TIMES), LAST_TRIAL_MS))
 
 
 def _after_a_batch(
@@ -336,7 +337,9 @@ def _after_a_batch(
     if event.placements.get(loan.trial) != executor or slowness.get(loan.trial, 0.0) > WELL:
         times = lending.times.get(key, 0)
         loan = replace(loan, trial=-1, trial_at_ms=event.at_ms + _pause_ms(times))
-        return replace(lending, loans={**lending.loans, key: loan}, times={**lending.times, key: times + 1})
+        return replace(
+            lending, loans={**lending.loans, key: loan}, times={**lending.times, key: min(times + 1, _MOST_TIMES)}
+        )
     if loan.passed:  # in the batch before it had to fetch its state
         return _ended(lending, key)
     return replace(lending, loans={**lending.loans, key: replace(loan, passed=1)})

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from mooring.agent.lending import FIRST_TRIAL_MS, FORGIVEN_AFTER_MS, KeptLoan
+from mooring.agent.lending import FIRST_TRIAL_MS, FORGIVEN_AFTER_MS, LAST_TRIAL_MS, KeptLoan
 from mooring.agent.rows import plan_rows
 from mooring.agent.status import Tally, status_of
 from mooring.agent.steps import is_settled
@@ -478,3 +478,18 @@ def test_an_executor_refuses_while_no_other_query_runs(batches: Batches) -> None
     run_of_another(batches, "123", batches.story.now_ms)
     batches.run(2, refuse="1")
     assert batches.loans()
+
+
+def test_a_loan_of_days_is_forgiven_like_one_of_hours(batches: Batches) -> None:
+    batches.run(2, refuse="1")
+    for _ in range(60):
+        batches.story.now_ms += LAST_TRIAL_MS
+        batches.run(2, refuse="1")
+    while batches.loans():
+        batches.story.now_ms += LAST_TRIAL_MS
+        batches.run(2)
+    for _ in range(6):
+        batches.story.now_ms += FORGIVEN_AFTER_MS
+        batches.run()
+    batches.run(2, refuse="1")
+    assert batches.said()[-1].endswith("in 60 s")
