@@ -19,15 +19,48 @@ def end(jvm: Any) -> Any:
 
 
 def test_a_task_that_is_killed_or_a_job_that_is_cancelled_explains_what_fails_with_it(jvm: Any, end: Any) -> None:
-    lang, io = jvm.java.lang, jvm.java.io
+    lang = jvm.java.lang
     for echo in (
         lang.InterruptedException("stop"),
-        io.InterruptedIOException("stop"),
         jvm.java.nio.channels.ClosedByInterruptException(),
         jvm.org.apache.spark.TaskKilledException("another attempt succeeded"),
     ):
         assert end.explains(echo)
         assert end.explains(jvm.java.util.concurrent.ExecutionException(lang.RuntimeException("it failed", echo)))
+
+
+def test_an_interruption_of_io_is_the_echo_of_an_interrupted_thread_or_of_a_killed_task(jvm: Any, end: Any) -> None:
+    interrupted = jvm.java.io.InterruptedIOException("stop")
+    assert not end.explains(interrupted), "a client of storage may mean its timeout"
+    thread = jvm.java.lang.Thread.currentThread()
+    thread.interrupt()
+    try:
+        assert end.explains(interrupted)
+    finally:
+        assert jvm.java.lang.Thread.interrupted(), "each call from here runs in the same thread"
+    tasks = scala_object(jvm, "org.apache.spark.TaskContext")
+    task = tasks.empty()
+    tasks.setTaskContext(task)
+    try:
+        assert not end.explains(interrupted)
+        task.markInterrupted("another attempt succeeded")
+        assert end.explains(interrupted)
+    finally:
+        tasks.unset()
+
+
+def test_a_timeout_of_storage_is_a_fault_also_in_an_interrupted_thread(jvm: Any, end: Any) -> None:
+    timeouts = (
+        jvm.java.net.SocketTimeoutException("Read timed out"),
+        jvm.org.apache.hadoop.net.ConnectTimeoutException("20000 millis timeout while waiting for channel"),
+    )
+    jvm.java.lang.Thread.currentThread().interrupt()
+    try:
+        for timeout in timeouts:
+            assert not end.explains(timeout)
+            assert not end.explains(jvm.java.io.IOException("could not write", timeout))
+    finally:
+        assert jvm.java.lang.Thread.interrupted()
 
 
 def test_nothing_explains_a_true_fault(jvm: Any, end: Any) -> None:

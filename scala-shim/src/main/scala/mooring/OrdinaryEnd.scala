@@ -1,9 +1,10 @@
 package io.mooring
 
 import java.io.InterruptedIOException
+import java.net.SocketTimeoutException
 import java.nio.channels.ClosedByInterruptException
 
-import org.apache.spark.{SparkThrowable, TaskKilledException}
+import org.apache.spark.{SparkThrowable, TaskContext, TaskKilledException}
 import org.apache.spark.sql.execution.streaming.state.mooring.Signals
 
 /**
@@ -25,8 +26,12 @@ object OrdinaryEnd {
   /** Whether a failure comes from an ordinary end. */
   def explains(failure: Throwable): Boolean =
     isUnderWay || Iterator.iterate(failure)(_.getCause).take(DeepestCause).takeWhile(_ != null).exists {
-      case _: InterruptedException | _: InterruptedIOException | _: ClosedByInterruptException | _: TaskKilledException => true
+      case _: InterruptedException | _: ClosedByInterruptException | _: TaskKilledException => true
+      case _: SocketTimeoutException => false // storage that does not answer; it extends the next one
+      case _: InterruptedIOException => isThreadToStop // clients of storage use it for their timeouts, too
       case e: SparkThrowable => e.getCondition == Cancelled
       case _ => false
     }
+
+  private def isThreadToStop: Boolean = Thread.currentThread.isInterrupted || Option(TaskContext.get()).exists(_.isInterrupted())
 }
