@@ -14,14 +14,14 @@ _USER_OF_URI = re.compile(r"//[^/@]*@")
 
 def records_are_in(place: str) -> str:
     """Where the records are, and the command that shows them."""
-    return f"this application's records are in {_shown(place)}; {_to_see(place)}"
+    return f"this application's records are in {shown(place)}; {_to_see(place)}"
 
 
 def records_of_another_are_in(meant: str, owner: Owner, place: str) -> str:
     """Another application that runs has the usual place: where the records of this one are."""
     return (
-        f"the records in {_shown(meant)} are those of application {owner.application} on {owner.host}, which runs with"
-        f" other checkpoints: this application keeps its own in {_shown(place)}; {_to_see(place)}"
+        f"the records in {shown(meant)} are those of application {owner.application} on {owner.host}, which runs with"
+        f" other checkpoints: this application keeps its own in {shown(place)}; {_to_see(place)}"
     )
 
 
@@ -39,11 +39,11 @@ def _to_see(place: str) -> str:
             f"no command reaches {scheme}: storage: to see them, set spark.mooring.metadata to a mounted directory, to"
             " zk://… or to kafka://…"
         )
-    return f"to see them: mooring status --metadata {shlex.quote(_shown(place))}"
+    return f"to see them: mooring status --metadata {shlex.quote(shown(place))}"
 
 
-def _shown(place: str) -> str:
-    """Without what a URI may tell of who may use it."""
+def shown(place: str) -> str:
+    """A place, or a line with places, without what a URI may tell of who may use it."""
     return _USER_OF_URI.sub("//", place)
 
 

@@ -1,9 +1,10 @@
 """What the agent remembers beyond its life and the application's, and what clients ask, by a thread of its own.
 
 The agent never waits for the store, but for a moment at its start. What it wants kept is noted, newer notes replace
-older ones, and the thread writes them; answers to clients are written each, in their order. The thread also looks for
-what clients ask, every now and then, and hands it over when it has changed. While the store does not answer, that is
-said once, notes wait, and the thread tries again; when it answers, it is first read, then written.
+older ones, and the thread writes them; answers to clients are written each, in their order. When the records get
+another place, all that is known is written there. The thread also looks for what clients ask, every now and then, and
+hands it over when it has changed. While the store does not answer, that is said once, notes wait, and the thread tries
+again; when it answers, it is first read, then written.
 """
 
 from __future__ import annotations
@@ -73,20 +74,23 @@ class Memory:
         poll_seconds: float = math.inf,
         takes_over: bool = False,
         again_seconds: float = GIVEN_AGAIN_SECONDS,
+        moves: Callable[[], int] = lambda: 0,
     ) -> None:
         """`open_records` gets who hears of records that are ignored; the records are closed here.
 
         Notes wait while `may_write` says no: another driver leads, and the records are its own. Every `poll_seconds`
         the messages of clients are read; never, if that is infinite. `takes_over` says whether this driver had waited
-        for the one whose records these are.
+        for the one whose records these are. `moves` counts how often the records were given another place, where
+        nothing of what was written is, but perhaps records of others.
         """
         self._say = say
         self._may_write = may_write
         self.takes_over = takes_over
         self._said: set[str] = set()
         self._records = open_records(self._say_once)
+        self._moves, self._moves_known = moves, 0
         self._change = threading.Condition()
-        self._notes = _Notes()
+        self._notes = self._kept = _Notes()
         self._letters: deque[Callable[[], None]] = deque()
         self._poll_seconds = poll_seconds
         self._poll_at = -math.inf if poll_seconds < math.inf else math.inf
@@ -253,7 +257,10 @@ class Memory:
 
     def _work(self) -> None:
         if self._remembered is None:
+            moves = self._moves()
             found = self._records.read()
+            self._kept = _Notes(found.model, found.task_locality, word=found.word)
+            self._moves_known = moves
             with self._change:
                 self._remembered = found
                 self._change.notify_all()
@@ -267,7 +274,7 @@ class Memory:
             notes, self._notes, self._writing = self._notes, _Notes(), True
             due = len(self._letters)  # a later one may be about what is noted later
         try:
-            self._write(notes)
+            self._write_where_they_are(notes)
             notes = _Notes()
             self._send_letters(due)
         except BaseException:
@@ -279,6 +286,23 @@ class Memory:
                 self._writing = False
                 self._change.notify_all()
         self._look_for_messages()
+
+    def _write_where_they_are(self, notes: _Notes) -> None:
+        """Write what is noted; or all that is known, in place of what is there, where the place is another one.
+
+        When the place changes meanwhile, it is done once more.
+        """
+        self._kept = self._kept.then(notes)
+        while True:
+            moves = self._moves()
+            if moves == self._moves_known:
+                self._write(notes)
+            else:
+                self._records.forget()
+                self._write(self._kept)
+                self._moves_known = moves
+            if self._moves() == moves:
+                return
 
     def _write(self, notes: _Notes) -> None:
         if notes.word:  # before the model: what it says of processors that are not there yet does no harm

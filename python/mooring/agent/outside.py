@@ -11,7 +11,7 @@ from functools import partial
 from typing import Protocol
 
 from mooring.agent.catalog import CatalogKeeper
-from mooring.agent.first_lines import records_are_in, records_of_another_are_in
+from mooring.agent.first_lines import records_are_in, records_of_another_are_in, shown
 from mooring.agent.leadership import Election, Helm
 from mooring.agent.leases import Leases
 from mooring.agent.memory import Memory
@@ -69,7 +69,14 @@ class Outside:
             self._inform(records_are_in(place))
         takes_over = self._helm is not None and self._helm.has_waited
         every_seconds = settings.placement_poll_interval_ms / 1000
-        self._memory = Memory(open_records, say, self._may_write, every_seconds, takes_over)
+        self._memory = Memory(
+            open_records,
+            say,
+            self._may_write,
+            every_seconds,
+            takes_over,
+            moves=lambda: 0 if self._owned is None else self._owned.moves,
+        )
         return self._memory
 
     def hear(self, event: events.Event) -> None:
@@ -157,7 +164,11 @@ class Outside:
                 say(f"spark.mooring.metadata.{name} has no effect on {place}: only zk:// and kafka:// have options")
             owner = Owner(application, socket.gethostname(), ()).with_checkpoints([checkpoint])
             self._owned = OwnedTree(
-                partial(open_tree, self._bridge.jvm), place, owner, partial(self._tell_place, place), self._say
+                partial(open_tree, self._bridge.jvm),
+                place,
+                owner,
+                partial(self._tell_place, place),
+                lambda message: self._say(shown(message)),
             )
             return FileMetadataStore(self._owned, report=say)
         except (MetadataStoreError, InvalidSettingError) as error:

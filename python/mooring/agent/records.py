@@ -128,6 +128,13 @@ class Records(ReadRecords):
         """What `mooring status` shows, as it was written; None when there is none."""
         return self._store.get(STATUS)
 
+    def forget(self) -> None:
+        """Remove what a start would read, but for the status."""
+        for records in (self._models, self._barriers, self._tasks, self._processors):
+            for key in records.all():
+                records.delete(key)
+        self._store.delete(OPERATORS_WORD)
+
     def write_job_model(self, model: JobModel) -> None:
         """Keep a new version, and remove all but the newest few."""
         self._models.put(str(model.version), job_model_to_json(model).encode())

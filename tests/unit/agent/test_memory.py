@@ -11,10 +11,11 @@ from functools import partial
 import pytest
 
 from mooring.agent.memory import Memory
-from mooring.agent.records import JOB_MODELS, STATUS, TASK_LOCALITY, Records
+from mooring.agent.records import BARRIERS, JOB_MODELS, STATUS, TASK_LOCALITY, Records
+from mooring.agent.word import OperatorsWord
 from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import MetadataStoreUnavailable, OutcomeUnknown, WriterReplaced
-from mooring.metadata import MemoryMetadataStore
+from mooring.metadata import MemoryMetadataStore, NamespacedMetadataStore
 from mooring.model import ContainerModel, JobModel, LocationId, job_model_from_json
 from mooring.placement import (
     STANDBY,
@@ -235,3 +236,48 @@ def test_the_end_is_noted_in_the_status_of_the_application_alone(
         store.put(STATUS, there)
     memory.save_end("app-1", 7)
     assert memory.drain(5) and store.get(STATUS) == there
+
+
+class Moving(Unsteady):
+    """Goes on in another store from when that is set."""
+
+    other: MemoryMetadataStore | None = None
+
+    def get(self, key: str) -> bytes | None:
+        return self.other.get(key) if self.other else super().get(key)
+
+    def all(self, prefix: str = "") -> dict[str, bytes]:
+        return self.other.all(prefix) if self.other else super().all(prefix)
+
+    def put_all(self, values: Mapping[str, bytes]) -> None:
+        (self.other.put_all if self.other else super().put_all)(values)
+
+    def delete(self, key: str) -> None:
+        (self.other.delete if self.other else super().delete)(key)
+
+
+def test_where_the_records_get_another_place_all_that_is_known_is_written_there(said: list[str]) -> None:
+    store, other = Moving(uuid.uuid4().hex), MemoryMetadataStore(uuid.uuid4().hex)
+    before = Records(store, said.append)
+    before.write_job_model(model(7))
+    before.write_task_locality({"t0": "h1"})
+    before.write_word(OperatorsWord("app-1", drained=frozenset({"h9"})))
+    strangers = Records(other, said.append)
+    strangers.write_job_model(model(80, "h8"))
+    strangers.write_barriers({80: "open"})
+    strangers.write_task_locality({"strangers": "h8"})
+    memory = Memory(partial(Records, store), said.append, moves=lambda: int(store.other is not None))
+    recalled = memory.recall(5)
+    memory.save_barrier(7, "open")
+    memory.save_task_locality({"t1": "h2"})
+    assert memory.drain(5)
+    store.other = other
+    memory.save_status({"tasks": []})
+    memory.save_end("app-1", 5)
+    assert memory.drain(5)
+    moved = Records(other, said.append)
+    assert recalled is not None and moved.read().model == recalled.model and moved.read().word == recalled.word
+    assert moved.job_models().keys() == {7} and moved.task_locality() == {"t0": "h1", "t1": "h2"}
+    assert NamespacedMetadataStore(other, BARRIERS).all() == {"7": b"open"}
+    assert json.loads(moved.status() or b"") == {"tasks": []} and not said
+    memory.close(timeout=0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,13 @@ import pytest
 
 from mooring.agent import outside as module
 from mooring.agent.outside import Outside
-from mooring.metadata import LocalFileTree
-from mooring.model import events
+from mooring.agent.records import Records
+from mooring.metadata import FileMetadataStore, LocalFileTree
+from mooring.metadata.owned_tree import OwnedTree
+from mooring.metadata.owners import Owner, OwnerNotes
+from mooring.model import ContainerModel, JobModel, LocationId, events
+from mooring.settings import Settings
+from mooring.testing.probes import wait_until
 
 
 class Bridge:
@@ -25,6 +31,12 @@ class Bridge:
 
     def take_facts(self, most: int) -> str:
         return "[]"
+
+    def inform(self, message: str) -> None:
+        pass
+
+    def say(self, message: str) -> None:
+        self.troubles.put(message)
 
     def say_of_trouble(self, message: str) -> None:
         self.troubles.put(message)
@@ -54,3 +66,24 @@ def test_of_one_that_is_still_to_be_made_nothing_is_said(bridge: Bridge, tmp_pat
         if looking.name == "mooring-look-at-records":
             looking.join(5)
     assert bridge.troubles.empty()
+
+
+def test_the_records_of_an_application_that_lost_its_directory_are_complete_in_another(
+    bridge: Bridge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "OwnedTree", partial(OwnedTree, every_seconds=0.02))
+    place = tmp_path / "records"
+    outside = Outside(bridge)  # type: ignore[arg-type]
+    outside.hear(events.ApplicationStarted(1, "app-1", "clicks", {}, ""))
+    settings = Settings.from_conf({"spark.mooring.placement.poll.interval": "100ms"})
+    memory = outside.open_memory(settings, str(place), "app-1", "/ckpt/clicks")
+    assert memory.recall(5) is not None
+    memory.save_job_model(JobModel.of([ContainerModel.of("0", [], LocationId("h1"))], 7))
+    assert memory.drain(5)
+    assert OwnerNotes(LocalFileTree(str(place))).take(2, Owner("app-2", "10.0.0.8", ("/ckpt/other",)))
+    line = bridge.troubles.get(timeout=5)
+    assert "application app-2 on 10.0.0.8" in line and f"its own in {place}/application-2 from now on" in line
+    moved = Records(FileMetadataStore(f"{place}/application-2"), print)
+    wait_until(lambda: moved.job_models().keys() == {7}, "the job model in the other directory", 10)
+    outside.end()
+    memory.close(timeout=0.1)

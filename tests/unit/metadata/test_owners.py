@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from mooring.errors import MetadataStoreError, MetadataStoreUnavailable
+from mooring.errors import MetadataStoreError, MetadataStoreUnavailable, OutcomeUnknown
 from mooring.metadata import FileMetadataStore, LocalFileTree
 from mooring.metadata.owned_tree import OwnedTree
 from mooring.metadata.owners import SILENT_AFTER_SECONDS, Claim, Owner, OwnerNotes, choose
+from mooring.metadata.tree import FileEntry
 from mooring.testing.probes import wait_until
 
 LONG_AGO = 10 * SILENT_AFTER_SECONDS
@@ -83,12 +85,26 @@ def test_of_very_many_checkpoints_the_newest_are_kept() -> None:
 class App:
     """An application with one query, and what its log says."""
 
-    def __init__(self, place: Path, name: str, checkpoint: str, every_seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        place: Path,
+        name: str,
+        checkpoint: str,
+        every_seconds: float = 60.0,
+        open_tree: Callable[[str], LocalFileTree] = LocalFileTree,
+    ) -> None:
         self.told: list[tuple[str, Claim | None]] = []
         self.said: list[str] = []
+        self.clock = 0.0
         owner = Owner(name, "10.0.0.7", ()).with_checkpoints([checkpoint])
         self.tree = OwnedTree(
-            LocalFileTree, str(place), owner, lambda *told: self.told.append(told), self.said.append, every_seconds
+            open_tree,
+            str(place),
+            owner,
+            lambda *told: self.told.append(told),
+            self.said.append,
+            every_seconds,
+            lambda: self.clock,
         )
         self.store = FileMetadataStore(self.tree)
 
@@ -105,8 +121,13 @@ def place(tmp_path: Path) -> Path:
 def start(place: Path) -> Iterator[Callable[..., App]]:
     begun: list[App] = []
 
-    def new(name: str, checkpoint: str, every_seconds: float = 60.0) -> App:
-        begun.append(App(place, name, checkpoint, every_seconds))
+    def new(
+        name: str,
+        checkpoint: str,
+        every_seconds: float = 60.0,
+        open_tree: Callable[[str], LocalFileTree] = LocalFileTree,
+    ) -> App:
+        begun.append(App(place, name, checkpoint, every_seconds, open_tree))
         return begun[-1]
 
     yield new
@@ -263,3 +284,185 @@ def test_a_note_that_makes_no_sense_keeps_others_away_while_it_is_fresh(start: C
     note.write_bytes(b"half a no")
     start("app-2", "b").put("of b")
     assert status_in(place) == b"of a" and status_in(place / "application-2") == b"of b"
+
+
+class Hanging(LocalFileTree):
+    """A directory whose storage does not answer from `hangs` on, until `answers`."""
+
+    hangs: threading.Event
+    answers: threading.Event
+    is_asked: threading.Event
+
+    def list(self) -> list[FileEntry]:
+        if self.hangs.is_set():
+            self.is_asked.set()
+            self.answers.wait(60)
+        return super().list()
+
+
+@pytest.fixture
+def hanging() -> Iterator[type[Hanging]]:
+    class One(Hanging):
+        hangs, answers, is_asked = threading.Event(), threading.Event(), threading.Event()
+
+    yield One
+    One.answers.set()
+
+
+def test_storage_that_hangs_holds_up_neither_a_query_that_starts_nor_the_end(
+    start: Callable[..., App], hanging: type[Hanging]
+) -> None:
+    app = start("app-1", "a", every_seconds=0.01, open_tree=hanging)
+    app.put("of a")
+    hanging.hangs.set()
+    assert hanging.is_asked.wait(10), "the note is being renewed"
+    begun = time.monotonic()
+    app.tree.works_on("b")
+    assert time.monotonic() - begun < 0.5
+    app.tree.end()
+    assert time.monotonic() - begun < 5 and not hanging.answers.is_set()
+
+
+def test_storage_that_hangs_from_the_start_holds_up_neither(start: Callable[..., App], hanging: type[Hanging]) -> None:
+    hanging.hangs.set()
+    app = start("app-1", "a", open_tree=hanging)
+    asking = threading.Thread(target=app.put, args=["of a"], daemon=True)
+    asking.start()
+    assert hanging.is_asked.wait(10)
+    begun = time.monotonic()
+    app.tree.works_on("b")
+    app.tree.end()
+    assert time.monotonic() - begun < 0.5 and asking.is_alive()
+    hanging.answers.set()
+    asking.join(10)
+
+
+def test_a_checkpoint_that_was_noted_while_storage_hung_is_in_the_note_of_the_end(
+    start: Callable[..., App], hanging: type[Hanging]
+) -> None:
+    app = start("app-1", "a", open_tree=hanging)
+    app.put("of a and b")
+    app.tree.works_on("b")
+    app.tree.end()
+    assert start("app-2", "b").store.get("status") == b"of a and b"
+
+
+def test_who_has_lost_its_place_to_a_job_of_other_checkpoints_takes_another(
+    start: Callable[..., App], place: Path
+) -> None:
+    first = start("app-1", "a")
+    first.put("of a")
+    let_it_be_old(place)  # say its process was stopped
+    second = start("app-2", "b")
+    second.put("of b")
+    first.tree.works_on("a-2")
+    first.tree.renew()
+    first.put("of a, again")
+    second.tree.renew()
+    own = place / "application-2"
+    assert (status_in(place), status_in(own)) == (b"of b", b"of a, again")
+    assert first.tree.holds and first.tree.moves == 1 and second.tree.holds and second.tree.moves == 0
+    assert first.told == [(str(place), None), (str(own), None)]
+    (line,) = first.said
+    assert "application app-2 on 10.0.0.7, which works on other checkpoints, has taken" in line
+    assert f" in {place}," in line and f" in {own} from now on" in line
+    note = OwnerNotes(LocalFileTree(str(own))).newest()
+    assert note is not None and note.owner.checkpoints == ("a", "a-2")
+    first.tree.end()
+    assert start("app-3", "a").store.get("status") == b"of a, again"
+
+
+def test_who_could_not_renew_its_note_for_long_looks_before_it_writes(start: Callable[..., App], place: Path) -> None:
+    first = start("app-1", "a")
+    first.put("of a")
+    let_it_be_old(place)
+    start("app-2", "b").put("of b")
+    first.clock = SILENT_AFTER_SECONDS
+    first.put("of a, again")
+    assert (status_in(place), status_in(place / "application-2")) == (b"of b", b"of a, again")
+
+
+def test_a_place_that_can_not_be_taken_at_once_is_taken_with_the_next_use(
+    start: Callable[..., App], place: Path
+) -> None:
+    class Sometimes(LocalFileTree):
+        is_away = False
+
+        def create(self, name: str, data: bytes) -> bool:
+            if self.is_away:
+                raise MetadataStoreUnavailable("the bucket does not answer")
+            return super().create(name, data)
+
+    first = start("app-1", "a", open_tree=Sometimes)
+    first.put("of a")
+    let_it_be_old(place)
+    start("app-2", "b").put("of b")
+    Sometimes.is_away = True
+    with pytest.raises(MetadataStoreError, match="does not answer"):
+        first.tree.renew()
+    with pytest.raises(MetadataStoreError, match="does not answer"):
+        first.put("of a, again")
+    assert first.tree.moves == 0 and not first.said and status_in(place) == b"of b"
+    Sometimes.is_away = False
+    first.put("of a, again")
+    assert first.tree.moves == 1 and len(first.said) == 1
+    assert (status_in(place), status_in(place / "application-2")) == (b"of b", b"of a, again")
+
+
+def test_a_note_that_was_made_without_the_storages_word_is_known_as_the_own(
+    start: Callable[..., App], place: Path
+) -> None:
+    class Silent(LocalFileTree):
+        is_silent = False
+
+        def create(self, name: str, data: bytes) -> bool:
+            made = super().create(name, data)
+            if self.is_silent:
+                raise OutcomeUnknown("no answer came")
+            return made
+
+    first = start("app-1", "a", open_tree=Silent)
+    first.put("first")
+    second = start("app-2", "a")
+    second.put("second")
+    first.tree.renew()
+    assert not first.tree.holds
+    second.tree.end()
+    Silent.is_silent = True
+    with pytest.raises(OutcomeUnknown):
+        first.tree.renew()
+    first.tree.renew()
+    assert first.tree.holds and len(first.said) == 1
+    first.tree.renew()
+    assert first.tree.holds
+
+
+def test_a_listing_that_is_kept_until_the_directory_changes_makes_no_owner_look_silent(
+    start: Callable[..., App], place: Path
+) -> None:
+    """As of a network file system that caches what a directory has until this host writes to it."""
+
+    class Cached(LocalFileTree):
+        kept: ClassVar[dict[str, list[FileEntry]]] = {}
+
+        def list(self) -> list[FileEntry]:
+            return self.kept.setdefault(self.place, super().list())
+
+        def write_atomic(self, name: str, data: bytes) -> None:
+            self.kept.pop(self.place, None)
+            super().write_atomic(name, data)
+
+        def delete(self, name: str) -> None:
+            self.kept.pop(self.place, None)
+            super().delete(name)
+
+    first, second = start("app-1", "a"), start("app-2", "b")
+    first.put("of a")
+    second.put("of b")
+    for at in (place, place / "application-2"):
+        let_it_be_old(at)
+        Cached(str(at)).list()
+    first.tree.renew()
+    second.tree.renew()
+    start("app-3", "c", open_tree=Cached).put("of c")
+    assert [status_in(place / at) for at in ("", "application-2", "application-3")] == [b"of a", b"of b", b"of c"]
