@@ -40,12 +40,20 @@ object OfflineTools {
   // What the thread's tool has opened; left behind when the tool ends, so each look asks whether it still runs.
   private val opened = new ThreadLocal[String]
 
-  /** The tool on this thread has opened a checkpoint of this format, and has not yet asked for the setting. */
-  def open(format: Int): Unit = {
-    val known = sessions.synchronized(sessions.asScala.toList).filterNot(_.sparkContext.isStopped)
-    for (session <- known) SettingsOfTools.putBefore(session.asInstanceOf[ClassicSession].sessionState.conf)
+  /**
+   * The tool on this thread has opened a checkpoint of this format, and has not yet asked for the setting.
+   *
+   * @param aside runs what may fail. Each session is told on its own: one that fails keeps the format from no other
+   */
+  def open(format: Int)(aside: (=> Unit) => Unit): Unit = {
     opened.set(format.toString)
+    for (session <- sessions.synchronized(sessions.asScala.toList)) aside {
+      if (!session.sparkContext.isStopped) SettingsOfTools.putBefore(session.asInstanceOf[ClassicSession].sessionState.conf)
+    }
   }
+
+  /** The tool on this thread opens another checkpoint, of which nothing is known yet. */
+  def forget(): Unit = opened.remove()
 
   /** The format of the checkpoint that the tool on this thread has opened; None where no tool runs. */
   def format: Option[String] = Option(opened.get).filter { _ =>

@@ -26,8 +26,9 @@ private final class CommitsOfTools(commits: Path, stock: CheckpointFileManager) 
 
   /** To the session's settings, as this thread sees them. `chosen` is what the session says. */
   def tellFormat(chosen: Option[String]): Unit = Aside.otherwise("look at a checkpoint's format", ()) {
+    OfflineTools.forget() // the same tool may have read another checkpoint before
     try for (known <- format) {
-      OfflineTools.open(known)
+      OfflineTools.open(known)(Aside.otherwise("look at a session's settings", ())(_))
       for (other <- chosen if other != known.toString)
         Say.once(s"format-$commits", s"${commits.getParent} has state of format $known: Spark's tools read and write that, " +
           s"though ${StreamDoors.FormatKey} is $other")
