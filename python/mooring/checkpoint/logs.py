@@ -26,6 +26,7 @@ VOID_OFFSET: Final = "-"
 
 _NEWEST_OFFSETS: Final = 2
 _NEWEST_COMMITS: Final = 3
+_WITH_IDS: Final = 2
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
@@ -41,8 +42,8 @@ class Commit:
     at_ms: int
     watermark_ms: int
     state_ids: Mapping[tuple[int, int], tuple[str, ...]]
-    form: int = 1
-    """The version of the entry's form; from 2 on an entry has the ids of the state of a stateful query."""
+    has_ids: bool = False
+    """Whether the entry is of the form that has the ids of the state: always in v2, in v3 where state has format v2."""
 
     @property
     def version(self) -> int:
@@ -94,17 +95,17 @@ def parse_commit(file: str, batch: int, content: bytes, at_ms: int) -> Commit:
     lines, version = _lines(file, content, _NEWEST_COMMITS)
     form = _json(file, lines[1] if len(lines) > 1 else "{}")
     try:
-        ids = form.get("stateUniqueIds") or {}
+        ids = form.get("stateUniqueIds")
         return Commit(
             batch,
             at_ms,
             int(form.get("nextBatchWatermarkMs", 0)),
             {
                 (int(operator), partition): tuple(str(one) for one in stores)
-                for operator, partitions in ids.items()
+                for operator, partitions in (ids or {}).items()
                 for partition, stores in enumerate(partitions)
             },
-            version,
+            version == _WITH_IDS or ids is not None,
         )
     except (TypeError, ValueError, AttributeError) as fault:
         raise CheckpointError(f"{file} is not an entry of Spark's commit log: {fault}") from fault

@@ -56,7 +56,8 @@ class Span:
 class StateHistory:
     """The versions of all stores of a checkpoint, by its commit log, as long as they have as many partitions.
 
-    `lineage` is asked where the log does not reach back as far as a version builds on others.
+    `lineage` is asked where the log does not reach back as far as a version builds on others. `of_one` are the
+    operators that have state in their first partition alone.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class StateHistory:
         codec: str,
         lineage: Lineage,
         span: Span,
+        of_one: frozenset[int],
     ) -> None:
         self._stores = stores
         self._by_task: dict[tuple[int, int], list[StateStore]] = {}
@@ -75,6 +77,7 @@ class StateHistory:
         self._codec = codec
         self._lineage = lineage
         self._span = span
+        self._of_one = of_one
 
     def needed_after(self, batch: int) -> tuple[Needed, ...]:
         """What the state after a committed batch needs, store by store.
@@ -91,7 +94,7 @@ class StateHistory:
                 )
         if not commit.state_ids:
             found = tuple(self._without_ids(store, commit.version) for store in self._stores)
-            has_ids = commit.form > 1 or any(one.state_ids for one in self._commits.values())
+            has_ids = commit.has_ids or any(one.state_ids for one in self._commits.values())
             if has_ids and any(one.faults for one in found):
                 raise CheckpointNotUnderstood(
                     f"the commit of batch {batch} does not say which versions its state has, as others do"
@@ -163,16 +166,20 @@ class StateHistory:
         return [one for one in self._stores if one.partition > 0 and (one.operator, one.name) == _kind(store)]
 
     def _is_of_one_partition(self, store: StateStore) -> bool:
-        """As of a global limit or of an aggregation without a key, whose other partitions write nothing.
+        """Of an operator that has state in its first partition alone, and the others have written nothing.
 
         A repartition writes all partitions once, and only the first goes on.
         """
-        return store.partition > 0 and not any(self._span.later(one) for one in self._of_other_partitions(store))
+        can_be = store.operator in self._of_one and store.partition > 0
+        return can_be and not any(self._span.later(one) for one in self._of_other_partitions(store))
 
-    def _has_stopped_with_others(self, store: StateStore) -> bool:
-        """All partitions but the first stop at one version: a repartition that the log has no more may have made it."""
-        versions = {version for one in self._of_other_partitions(store) for version in self._span.later(one)}
-        return store.partition > 0 and len(versions) == 1
+    def _has_stopped_with_others(self, store: StateStore, version: int) -> bool:
+        """All partitions but the first have files of one version, or of none: it is not known whether they had more.
+
+        A repartition that the log has no more may have made the one. None is as of an operator of one partition.
+        """
+        versions = {one for other in self._of_other_partitions(store) for one in self._span.later(other)}
+        return store.partition > 0 and (len(versions) == 1 or (not versions and version != self._span.first))
 
     def _without_ids(self, store: StateStore, version: int) -> Needed:
         changelogs: list[VersionFile] = []
@@ -184,7 +191,7 @@ class StateHistory:
                 return _complete(store, archive, changelogs)
             if changelog not in store.files:
                 missing = f"neither {archive.name} nor {changelog.name} is there"
-                if self._has_stopped_with_others(store):
+                if self._has_stopped_with_others(store, version):
                     return Needed(store, {}, (), (f"{missing}, as in all partitions but the first",))
                 return _missing(store, missing)
             changelogs.append(changelog)

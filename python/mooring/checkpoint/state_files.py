@@ -23,6 +23,9 @@ from mooring.errors import CheckpointError, CheckpointNotUnderstood
 STATE: Final = "state"
 DEFAULT_STORE: Final = "default"
 
+_GLOBAL_LIMIT: Final = "globalLimit"
+_AGGREGATION: Final = "stateStoreSave"
+
 _VERSION_FILE: Final = re.compile(r"(\d+)(?:_([0-9A-Za-z-]+))?\.(zip|changelog)")
 _NEWEST_DESCRIPTION: Final = 2
 _NEWEST_ARCHIVE: Final = 1
@@ -129,6 +132,40 @@ def operators_in(checkpoint: Path, batch: int | None = None) -> tuple[Operator, 
         return ()
     numbers = sorted(int(path.name) for path in directory.iterdir() if path.name.isdigit())
     return tuple(_operator(directory / str(number), number, batch) for number in numbers)
+
+
+def has_one_partition(checkpoint: Path, operator: Operator) -> bool:
+    """Whether the operator has state in its first partition alone: a global limit, or an aggregation without a key.
+
+    False where that can not be read: the first partition has the schema of an aggregation's state.
+    """
+    if operator.kind != _AGGREGATION:
+        return operator.kind == _GLOBAL_LIMIT
+    try:
+        schema = (checkpoint / STATE / str(operator.id) / "0" / "_metadata" / "schema").read_bytes()
+        return not json.loads(_key_schema(schema))["fields"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _key_schema(schema: bytes) -> str:
+    """The first of two texts after the version. Java writes the length before each text; v2 has them in pieces."""
+
+    def text(at: int) -> tuple[str, int]:
+        end = at + 2 + int.from_bytes(schema[at : at + 2], "big")
+        return schema[at + 2 : end].decode(errors="replace"), end
+
+    version, at = text(0)
+    if version == "v1":
+        return text(at)[0]
+    if version != "v2":
+        raise ValueError(f"the schema is of version {version}")
+    pieces, at = int.from_bytes(schema[at : at + 4], "big"), at + 4
+    key = ""
+    for _ in range(min(pieces, len(schema))):
+        piece, at = text(at)
+        key += piece
+    return key
 
 
 def stores_of(checkpoint: Path, operators: tuple[Operator, ...], partitions: int | None) -> tuple[StateStore, ...]:

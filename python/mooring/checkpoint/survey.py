@@ -11,7 +11,7 @@ from pathlib import Path
 from mooring.checkpoint.drain_marks import FLUSHED_FROM_MS
 from mooring.checkpoint.logs import COMMITS, OFFSETS, Begun, Commit, batches_in, read_begun, read_commit
 from mooring.checkpoint.needs import Lineage, Needed, Span, StateHistory
-from mooring.checkpoint.state_files import Operator, StateStore, VersionFile, operators_in, stores_of
+from mooring.checkpoint.state_files import Operator, StateStore, VersionFile, has_one_partition, operators_in, stores_of
 from mooring.errors import CheckpointError, CheckpointNotUnderstood
 
 _ROCKSDB = ("RocksDBStateStoreProvider", "HostAffinityStateStoreProvider")
@@ -191,7 +191,8 @@ class Survey:
             newest = max(self.begun, default=None)
             codec = "lz4" if newest is None else self.begun[newest].codec
             listed = tuple(self._listed.setdefault(one, one) for one in stores)
-            self._histories[key] = StateHistory(listed, self.commits, codec, self._lineage, span)
+            of_one = frozenset(one.id for one in operators if has_one_partition(self.checkpoint, one))
+            self._histories[key] = StateHistory(listed, self.commits, codec, self._lineage, span, of_one)
         return self._histories[key]
 
     def needed_after(self, batch: int) -> tuple[Needed, ...]:

@@ -36,6 +36,8 @@ class Made:
     ids: str = "u"
     """What unique ids begin with."""
     provider: str = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    operator: str = "dedupe"
+    """Spark's name for the operator's kind."""
     read: int = 0
     """How many files the source has given so far."""
 
@@ -44,10 +46,22 @@ class Made:
             (self.directory / folder).mkdir(parents=True)
         self.write("metadata", json.dumps({"id": "query-1"}))
         stores = [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": self.partitions}]
-        operator = {"operatorInfo": {"operatorId": 0, "operatorName": "dedupe"}, "stateStoreInfo": stores}
+        operator = {"operatorInfo": {"operatorId": 0, "operatorName": self.operator}, "stateStoreInfo": stores}
         self.write("state/0/_metadata/metadata", f"v1\n{json.dumps(operator)}")
         for batch in range(self.batches):
             self.add(batch)
+
+    def describe_key(self, *fields: str) -> None:
+        """The schema of the state's key and value, as Spark 4 writes it beside the first partition."""
+
+        def text(of: str) -> bytes:
+            return len(of).to_bytes(2, "big") + of.encode()
+
+        described = [{"name": one, "type": "long", "nullable": True, "metadata": {}} for one in fields]
+        schemas = [json.dumps({"type": "struct", "fields": one}) for one in (described, [])]
+        file = self.directory / "state/0/0/_metadata/schema"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(text("v2") + b"".join(b"\0\0\0\1" + text(one) for one in schemas))
 
     def add(self, batch: int) -> None:
         self.begin(batch)

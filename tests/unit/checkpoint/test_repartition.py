@@ -79,7 +79,8 @@ def test_a_batch_that_it_has_skipped_is_neither_damaged_nor_a_place_to_go_back_t
 
 
 def test_an_operator_of_one_partition_is_written_in_all_by_a_repartition_alone(tmp_path: Path) -> None:
-    made = Made(tmp_path / "it", batches=4, partitions=3, with_ids=False)
+    made = Made(tmp_path / "it", batches=4, partitions=3, with_ids=False, operator="stateStoreSave")
+    made.describe_key()
     for partition in (1, 2):
         shutil.rmtree(made.directory / f"state/0/{partition}")
     made.repartition(4, 5)

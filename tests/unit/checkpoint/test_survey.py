@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -145,15 +146,65 @@ def test_an_operator_without_a_description_is_refused_by_name(tmp_path: Path) ->
 
 
 def test_one_partition_alone_has_state_of_a_global_limit_and_a_lost_one_is_missed(tmp_path: Path) -> None:
-    import shutil
-
-    made = Made(tmp_path / "it", partitions=3, with_ids=False)
-    for partition in (1, 2):
-        shutil.rmtree(made.directory / f"state/0/{partition}")
+    made = Made(tmp_path / "it", partitions=3, with_ids=False, operator="globalLimit")
+    _lose(made, 1, 2)
     assert 5 in made.survey().whole_batches()
-    other = Made(tmp_path / "other", partitions=3, with_ids=False)
-    shutil.rmtree(other.directory / "state/0/1")
+    other = Made(tmp_path / "other", partitions=3, with_ids=False, operator="globalLimit")
+    _lose(other, 1)
     assert other.survey().whole_batches() == ()
+
+
+@pytest.mark.parametrize("key", [None, ("key",)], ids=["no schema", "a key"])
+@pytest.mark.parametrize("operator", ["stateStoreSave", "dedupe", "symmetricHashJoin"])
+@pytest.mark.parametrize("partitions", [2, 4])
+def test_a_checkpoint_that_has_lost_all_partitions_but_the_first_is_not_whole(
+    partitions: int, operator: str, key: tuple[str] | None, tmp_path: Path
+) -> None:
+    made = Made(tmp_path / "it", partitions=partitions, with_ids=False, operator=operator)
+    if key is not None:
+        made.describe_key(*key)
+    assert made.survey().whole_batches() == tuple(range(6))
+    _lose(made, *range(1, partitions))
+    survey = made.survey()
+    assert survey.whole_batches() == ()
+    assert {survey.judged(batch).verdict for batch in range(6)} == {"not understood"}
+    assert survey.judged(5).unknown[0] == (
+        "operator 0, partition 1: neither 6.zip nor 6.changelog is there, as in all partitions but the first"
+    )
+
+
+def test_an_aggregation_without_a_key_has_state_in_one_partition_alone(tmp_path: Path) -> None:
+    made = Made(tmp_path / "it", partitions=4, with_ids=False, operator="stateStoreSave")
+    _lose(made, 1, 2, 3)
+    made.describe_key()
+    assert made.survey().whole_batches() == tuple(range(6))
+    schema = made.directory / "state/0/0/_metadata/schema"
+    whole = schema.read_bytes()
+    for damaged in (whole[:20], b"", whole.replace(b"v2", b"v9"), whole.replace(b"{", b"[")):
+        schema.write_bytes(damaged)
+        assert made.survey().judged(5).verdict == "not understood"
+    schema.write_bytes(whole[:3] + b"1" + whole[8:])  # as Spark before 3 wrote it
+    assert made.survey().judged(5).verdict == "yes"
+
+
+def test_a_commit_of_version_3_without_ids_has_state_of_format_1(tmp_path: Path) -> None:
+    """Spark writes that version for the sake of its sinks, in sessions of both formats of state."""
+    made = Made(tmp_path / "it", with_ids=False)
+    for batch in range(6):
+        made.write(f"commits/{batch}", 'v3\n{"nextBatchWatermarkMs":1,"sinkMetadataMap":{"sink":{"isActive":true}}}')
+    assert made.survey().whole_batches() == tuple(range(6))
+    made.file(1, 6, "changelog").unlink()
+    assert made.survey().judged(5).verdict == "no"
+    other = Made(tmp_path / "other")
+    text = (other.directory / "commits/5").read_text()
+    other.write("commits/5", text.replace("v2", "v3").replace("stateUniqueIds", "sinks"))
+    other.file(1, 6, "changelog").unlink()
+    assert other.survey().judged(5).verdict == "not understood", "other commits have ids"
+
+
+def _lose(made: Made, *partitions: int) -> None:
+    for partition in partitions:
+        shutil.rmtree(made.directory / f"state/0/{partition}")
 
 
 def test_a_changelog_that_can_not_be_read_costs_its_batches_alone(tmp_path: Path) -> None:
