@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -98,6 +99,44 @@ def test_a_repartition_that_skips_a_batch_keeps_the_format(
     repartition(session, checkpoint, enforce_exactly_once_sink=False)
     assert formats_of_commits(checkpoint) == [f"v{format}"] * 3
     assert run(session, checkpoint) == answer(2), "the batch that was skipped is computed anew"
+
+
+@pytest.mark.parametrize(
+    "chosen", [UNSET, pytest.param("2", marks=pytest.mark.heavy), "3"], ids=["unset", "setting 2", "setting 3"]
+)
+@pytest.mark.parametrize("skips", [False, True], ids=["nothing skipped", "a batch skipped"])
+def test_commits_that_name_a_sink_stay_so(skips: bool, chosen: str | None, checkpoints: Checkpoints) -> None:
+    """Spark writes commits of version 3 where sinks may be exchanged; state is of format 2 where they have its ids."""
+    session, checkpoint = checkpoints.session(chosen), checkpoints.copy("2")
+    if skips:
+        forget_commit(checkpoint, 1)
+    for batch in range(1 if skips else 2):
+        with_sink(checkpoint, batch)
+    assert counts(read_state(session, checkpoint)) == answer(1 if skips else 2)
+    repartition(session, checkpoint, enforce_exactly_once_sink=False)
+    assert formats_of_commits(checkpoint) == ["v3", "v2" if skips else "v3", "v3"]
+    assert counts(read_state(session, checkpoint)) == answer(1 if skips else 2)
+    assert run(session, checkpoint) == answer(2 if skips else 3)
+
+
+def test_state_of_format_1_is_read_beside_commits_that_name_a_sink(checkpoints: Checkpoints) -> None:
+    checkpoint = checkpoints.copy("1")
+    for batch in range(2):
+        with_sink(checkpoint, batch)
+    assert counts(read_state(checkpoints.session(UNSET), checkpoint)) == answer(2)
+    assert run(checkpoints.session(UNSET), checkpoint) == answer(3)
+
+
+def test_a_checkpoint_is_not_taken_for_the_one_before_it(checkpoints: Checkpoints) -> None:
+    """Of the second one Mooring can not tell the format: then the session's setting decides, as with stock Spark."""
+    session, first, second = checkpoints.session("1"), checkpoints.copy("2"), checkpoints.copy("1")
+    entry = second / "commits" / "1"
+    text = entry.read_text()
+    forget_commit(second, 1)
+    entry.write_text(text.replace("v1\n", "v1 \n"))  # Spark takes it for v1
+    repartition(session, first)
+    repartition(session, second)
+    assert run(session, first) == run(session, second) == answer(3)
 
 
 @pytest.mark.parametrize("skipped", [False, True], ids=["nothing skipped", "a batch skipped"])
@@ -208,6 +247,15 @@ def forget_commit(checkpoint: Path, batch: int) -> None:
     """As after a driver's death at the end of that batch."""
     for name in (str(batch), f".{batch}.crc"):
         (checkpoint / "commits" / name).unlink()
+
+
+def with_sink(checkpoint: Path, batch: int) -> None:
+    """The commit as a session in which sinks may be exchanged writes it."""
+    entry = checkpoint / "commits" / str(batch)
+    commit = json.loads(entry.read_text().partition("\n")[2])
+    sink = {"sinkName": "s", "commitOffset": "-", "providerName": "memory", "apiVersion": "DSv2", "isActive": True}
+    forget_commit(checkpoint, batch)
+    entry.write_text("v3\n" + json.dumps({**commit, "sinkMetadataMap": {"s": sink}}))
 
 
 def begin_repartition(checkpoint: Path, batch: int, base: int) -> None:

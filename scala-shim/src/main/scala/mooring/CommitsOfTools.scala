@@ -15,14 +15,19 @@ import org.apache.spark.sql.execution.streaming.state.mooring.{OfflineTools, Str
  * committed, writes a commit for it that names no state. When it fails later, its next run would look for state there.
  */
 private final class CommitsOfTools(commits: Path, stock: CheckpointFileManager) {
+  /**
+   * The version of the newest entry that is of no skipped batch. State has format 2 if it is 2 or 3, and Spark's rewriter
+   * wants the setting to be the same number. None where the setting stands: version 3, which tells of the sink, may name
+   * no state.
+   */
   private lazy val format: Option[Int] = {
-    val newest = batches(stock.list(commits)).reverse
-    // The newest may be a skipped one, which older versions of Spark or a session without Mooring wrote as format 1.
-    newest.headOption.map { first =>
-      val looked = if (entry(commits, first) == CommitsOfTools.Skipped) newest.take(CommitsOfTools.MostSkipped + 1) else Seq(first)
-      if (looked.exists(version(_) >= 2)) 2 else 1
-    }
+    // The newest may be a skipped one, which a session without Mooring writes as version 1.
+    val (skipped, others) = newestOf(batches(stock.list(commits))).map(entry(commits, _)).span(isSkipped)
+    val newest = others.headOption.orElse(skipped.maxByOption(version))
+    newest.map(version).filter(known => known < 3 || newest.exists(namesState))
   }
+
+  private def newestOf(found: Seq[Long]): LazyList[Long] = found.reverse.to(LazyList).take(CommitsOfTools.MostSkipped + 1)
 
   /** To the session's settings, as this thread sees them. `chosen` is what the session says. */
   def tellFormat(chosen: Option[String]): Unit = Aside.otherwise("look at a checkpoint's format", ()) {
@@ -35,7 +40,7 @@ private final class CommitsOfTools(commits: Path, stock: CheckpointFileManager) 
     } catch { case _: FileNotFoundException => } // no checkpoint yet: the tool says so
   }
 
-  def isOfFormat2: Boolean = Aside.otherwise("look at a checkpoint's format", false)(format.contains(2))
+  def isOfFormat2: Boolean = Aside.otherwise("look at a checkpoint's format", false)(format.exists(_ >= 2))
 
   /**
    * Without the newest commits that name no state, where a repartition that has skipped their batches is unfinished: its
@@ -44,7 +49,7 @@ private final class CommitsOfTools(commits: Path, stock: CheckpointFileManager) 
   def withoutSkipped(found: Array[FileStatus]): Array[FileStatus] =
     if (!OfflineTools.isRepartition || !isOfFormat2) found
     else Aside.otherwise("look for skipped batches", found) {
-      val (skipped, others) = batches(found).reverse.take(CommitsOfTools.MostSkipped + 1).span(!namesState(_))
+      val (skipped, others) = newestOf(batches(found)).span(batch => !namesState(entry(commits, batch)))
       val isUnfinished = others.headOption.exists(base => skipped.nonEmpty && isFrom(base, after = skipped.head))
       if (isUnfinished) found.filterNot(file => skipped.exists(_.toString == file.getPath.getName)) else found
     }
@@ -56,8 +61,9 @@ private final class CommitsOfTools(commits: Path, stock: CheckpointFileManager) 
     batches(stock.list(offsets)).lastOption.contains(after + 1) && sources(after + 1) == sources(base)
   }
 
-  private def version(batch: Long): Int = entry(commits, batch).linesIterator.nextOption().fold(1)(_.stripPrefix("v").toInt)
-  private def namesState(batch: Long): Boolean = entry(commits, batch).contains("\"stateUniqueIds\"")
+  private def version(entry: String): Int = entry.linesIterator.nextOption().fold(1)(_.stripPrefix("v").toInt)
+  private def namesState(entry: String): Boolean = entry.contains("\"stateUniqueIds\"")
+  private def isSkipped(entry: String): Boolean = entry.linesIterator.drop(1).mkString == CommitsOfTools.Skipped
 
   private def entry(log: Path, batch: Long): String =
     Using.resource(stock.open(new Path(log, batch.toString)))(in => new String(in.readAllBytes(), UTF_8))
@@ -66,11 +72,14 @@ private final class CommitsOfTools(commits: Path, stock: CheckpointFileManager) 
 }
 
 private object CommitsOfTools {
-  val Skipped = "v1\n{\"nextBatchWatermarkMs\":0}"
+  val Skipped = "{\"nextBatchWatermarkMs\":0}" // after the version
   val MostSkipped = 3 // a query has one batch that is begun and not committed; each repartition may skip one
 }
 
-/** An entry of the commit log of a checkpoint of format 2: Spark writes those of skipped batches in format 1. */
+/**
+ * An entry of the commit log of a checkpoint of format 2: Spark writes those of skipped batches as version 1. It reads
+ * one of version 2 beside others of version 3, which always name a sink.
+ */
 private final class Format2Stream(out: CancellableFSDataOutputStream) extends EntryStream(out, new ByteArrayOutputStream) {
   override protected def asWritten(entry: Array[Byte]): Array[Byte] =
     if (new String(entry.take(3), UTF_8) == "v1\n") "v2\n".getBytes(UTF_8) ++ entry.drop(3) else entry
