@@ -92,6 +92,45 @@ def test_a_loss_is_no_news_of_that_kind_twice(table: Table) -> None:
     wait_until(lambda: _is_over(table), "the exclusion to end", 10, interval=0.05)
 
 
+def test_only_an_exclusion_and_its_end_are_warned_of(jvm: Any) -> None:
+    removed = scala_object(jvm, "org.apache.spark.scheduler.mooring.Offers").ToBeRemoved()
+    excluded = "Spark has excluded it after failures"
+    lines = Lines(jvm, {"1": "first", "2": "second"})
+    gone = [f"executor 1 on first gets no tasks: {removed}; its tasks run elsewhere meanwhile"]
+    bad = [f"executor 1 on first gets no tasks: {excluded}; its tasks run elsewhere meanwhile"]
+    well = ["executor 1 gets tasks again: those that the plan has there return to it"]
+    assert lines.of({}, {"1": removed}) == (gone, [])
+    assert lines.of({"1": removed}, {}) == ([], []), "Spark has removed it, and its listeners are told later"
+    assert lines.of({"1": removed}, {"1": removed, "2": excluded})[0] == [], "it was said before"
+    assert lines.of({}, {"1": excluded}) == ([], bad)
+    assert lines.of({"1": excluded}, {}) == ([], well)
+    assert lines.of({"1": excluded}, {}, lost="1") == ([], [])
+    assert lines.of({"1": excluded}, {"1": removed}) == (gone, []), "it gets none again"
+    assert lines.of({"1": removed}, {"1": excluded}) == ([], bad)
+
+
+class Lines:
+    """What the log says when executors get no tasks any more, or get them again: what is ordinary, and warnings."""
+
+    def __init__(self, jvm: Any, hosts: dict[str, str]) -> None:
+        self._jvm, self._hosts = jvm, hosts
+        self._decides = scala_object(jvm, "io.mooring.WithheldOffers")
+
+    def of(self, before: dict[str, str], now: dict[str, str], lost: str | None = None) -> tuple[list[str], list[str]]:
+        living = {executor: host for executor, host in self._hosts.items() if executor != lost}
+        lines = self._decides.lines(self._map(before), self._map(now), self._map(living))
+        return self._list(lines.ordinary()), self._list(lines.warnings())
+
+    def _map(self, python: dict[str, str]) -> Any:
+        scala = scala_object(self._jvm, "scala.collection.immutable.Map").empty()
+        for key, value in python.items():
+            scala = scala.updated(key, value)
+        return scala
+
+    def _list(self, scala: Any) -> list[str]:
+        return [scala.apply(at) for at in range(scala.size())]
+
+
 def _is_over(table: Table) -> bool:
     table.health.applyExcludeOnFailureTimeout()
     return not table.health.isExecutorExcluded("1")

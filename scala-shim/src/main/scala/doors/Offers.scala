@@ -6,6 +6,7 @@ import org.apache.spark.sql.execution.streaming.state.mooring.ExecutorDoor
 
 /** To which living executors Spark offers no tasks. */
 object Offers {
+  val ToBeRemoved = "it is to be removed" // the reason where nothing is wrong with it
 
   /** Executors with the reason, out of `living` (id to host). Waits for the scheduler's lock. */
   def withheld(context: SparkContext, living: Map[String, String]): Map[String, String] = {
@@ -15,7 +16,7 @@ object Offers {
       }
       case _ => Nil // somebody else's scheduler, or none yet
     }
-    val leaving = ExecutorDoor.leaving(context).filter(living.contains).map(_ -> "it is to be removed")
+    val leaving = ExecutorDoor.leaving(context).filter(living.contains).map(_ -> ToBeRemoved)
     leaving.toMap ++ excluded
   }
 
