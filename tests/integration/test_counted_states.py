@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -74,3 +75,44 @@ def test_each_partition_of_the_state_is_counted_once_a_batch(shape: Any, tmp_pat
         )
         assert asked == obeyed == PARTITIONS * (query.batches - batches)
         query.query.stop()
+
+
+def plugins_object(spark: SparkSession, name: str) -> Any:
+    """An object of the plugin's, which has come with the application's jars."""
+    jvm: Any = spark._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)
+
+
+def test_nothing_is_kept_of_earlier_batches_in_which_jobs_failed(tmp_path: Path) -> None:
+    with application("failing", tmp_path) as spark:
+        counted = window_counts(events_in_files(spark, tmp_path / "events", 4).withWatermark("time", "10 seconds"))
+        failed, stages = [], {}
+        tracker = spark.sparkContext.statusTracker()
+
+        def write(rows: DataFrame, batch: int) -> None:
+            query = spark.sparkContext.getLocalProperty("spark.jobGroup.id")
+            known = {job for job in tracker.getJobIdsForGroup(query)}
+            try:
+                rows.select(f.raise_error(f.lit("on purpose"))).collect()
+            except PySparkException:
+                failed.append(batch)
+            jobs = set(tracker.getJobIdsForGroup(query)) - known
+            stages[batch] = [stage for job in jobs for stage in tracker.getJobInfo(job).stageIds]
+            rows.collect()
+
+        query = counted.writeStream.outputMode("complete").foreachBatch(write)
+        query = query.option("checkpointLocation", str(tmp_path / "it")).start()
+        try:
+            wait_until(lambda: len(failed) >= 4, "four batches with a job that fails", 120)
+            placed = plugins_object(spark, "io.mooring.PlacedStages")
+
+            def kept(batch: int) -> bool:
+                return any(placed.statesOf(stage, 0).nonEmpty() for stage in stages[batch])
+
+            assert failed[:4] == [0, 1, 2, 3] and kept(3), "of the last one until the next ends, or the query"
+            wait_until(lambda: not any(kept(batch) for batch in range(3)), "earlier batches to be forgotten", 20)
+            query.stop()
+            wait_until(lambda: not kept(3), "the query's last batch to be forgotten", 20)
+        finally:
+            query.stop()

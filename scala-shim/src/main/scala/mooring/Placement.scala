@@ -116,9 +116,9 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
 
 /** The scheduler asks the first RDD of a stage that has a preference; this one stands before the state store's own. */
 final class PlacedRDD[T: ClassTag](
-    parent: RDD[T], private[mooring] val query: String, batch: Long, restoreMetrics: RestoreMetrics.OfStage,
+    parent: RDD[T], private[mooring] val query: String, private[mooring] val batch: Long, restoreMetrics: RestoreMetrics.OfStage,
     @transient earlierAttempt: Option[EarlierAttempt]) extends RDD[T](parent) {
-  setName(s"${PlacedStages.Name}$query batch $batch")
+  setName(PlacedStages.nameOf(query, batch))
 
   override protected def getPartitions: Array[Partition] = parent.partitions
 
@@ -179,12 +179,18 @@ object PlacedStages {
 
   private[mooring] val Name = "mooring " // what the name of a placed RDD begins with
 
-  def isPlaced(stage: StageInfo): Boolean = stage.rddInfos.exists(_.name.startsWith(Name))
+  private val Named = s"$Name(.*) batch (\\d+)".r
+
+  private[mooring] def nameOf(query: String, batch: Long): String = s"$Name$query batch $batch"
+
+  /** The query and the batch of a placed stage; None of another one. */
+  def batchOf(stage: StageInfo): Option[(String, Long)] =
+    stage.rddInfos.map(_.name).collectFirst { case Named(query, batch) => query -> batch.toLong }
 
   private val byRdd = new ConcurrentHashMap[Int, Wanted]()
   private val sentStages = new ConcurrentHashMap[Int, SentStage]()
 
-  private final case class SentStage(query: String, attempt: Int, states: Int => Seq[PlacedState])
+  private final case class SentStage(query: String, batch: Long, attempt: Int, states: Int => Seq[PlacedState])
 
   def wanted(rdd: Int, query: String, batch: Long, partition: Int, executor: String): Unit = {
     byRdd.computeIfAbsent(rdd, _ => new Wanted(query, batch)).executors.put(partition, executor)
@@ -207,7 +213,7 @@ object PlacedStages {
         }
         ofTasks
     }
-    sentStages.put(sent.stage, SentStage(rdd.query, sent.attempt, states))
+    sentStages.put(sent.stage, SentStage(rdd.query, rdd.batch, sent.attempt, states))
   }
 
   private def hostOf(executor: String) = Driver.current.flatMap(_.table.hostOf(executor))
@@ -260,6 +266,16 @@ object PlacedStages {
   def forget(stage: Int, attempt: Int, rdds: Seq[Int]): Unit = {
     rdds.foreach(byRdd.remove(_))
     sentStages.computeIfPresent(stage, (_, sent) => if (sent.attempt > attempt) sent else null)
+    ()
+  }
+
+  /**
+   * A batch of the query has ended, and with it all stages of earlier ones: those that failed, for good, and those of
+   * whose end nothing was heard. The next batch may be under way already.
+   */
+  def forgetBefore(query: String, batch: Long): Unit = {
+    byRdd.values.removeIf(one => one.query == query && one.batch < batch)
+    sentStages.values.removeIf(one => one.query == query && one.batch < batch)
     ()
   }
 

@@ -197,7 +197,7 @@ final class ClusterWatch(
     val failedOn = scala.collection.mutable.Map[Int, Set[String]]() // partition -> executors
     val notPlaced = scala.collection.mutable.Set[Int]()
   }
-  private val stages = scala.collection.concurrent.TrieMap[Int, Seq[Int]]() // stage -> its RDDs
+  private val stages = scala.collection.concurrent.TrieMap[Int, ClusterWatch.PlacedStage]()
   private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch
   private val removed = ConcurrentHashMap.newKeySet[String]() // ids are not used again
   private val preferred, anywhere, matched = new AtomicLong
@@ -251,7 +251,7 @@ final class ClusterWatch(
    */
   def redirectWhatCameLate(): Unit = {
     def isGone(executor: String) = table.isLeaving(executor) || removed.contains(executor)
-    if (takesOver && stages.values.flatMap(PlacedStages.find).exists(_.executors.values.stream.anyMatch(isGone(_))))
+    if (takesOver && stages.values.flatMap(stage => PlacedStages.find(stage.rdds)).exists(_.executors.values.stream.anyMatch(isGone(_))))
       redirect(PendingTasks.Anew, isGone)
   }
 
@@ -281,8 +281,9 @@ final class ClusterWatch(
   }
 
   override def onStageSubmitted(submitted: SparkListenerStageSubmitted): Unit = {
-    val rdds = submitted.stageInfo.rddInfos
-    if (PlacedStages.isPlaced(submitted.stageInfo)) stages(submitted.stageInfo.stageId) = rdds.map(_.id).toSeq
+    val stage = submitted.stageInfo
+    for ((query, batch) <- PlacedStages.batchOf(stage))
+      stages(stage.stageId) = ClusterWatch.PlacedStage(query, batch, stage.rddInfos.map(_.id).toSeq)
   }
 
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
@@ -318,8 +319,8 @@ final class ClusterWatch(
 
   /** Of one that failed the next attempt may have its places already. */
   override def onStageCompleted(completed: SparkListenerStageCompleted): Unit =
-    for (rdds <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty) PlacedStages.forget(
-      completed.stageInfo.stageId, completed.stageInfo.attemptNumber(), rdds)
+    for (stage <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty) PlacedStages.forget(
+      completed.stageInfo.stageId, completed.stageInfo.attemptNumber(), stage.rdds)
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case e: QueryProgressEvent if e.progress.durationMs.containsKey("addBatch") =>
@@ -329,6 +330,7 @@ final class ClusterWatch(
       queries.idle(e.id.toString, e.runId.toString, Instant.parse(e.timestamp).toEpochMilli)
     case e: QueryTerminatedEvent =>
       batches.remove(e.id.toString)
+      stages.filterInPlace((_, stage) => stage.query != e.id.toString)
       rehearsals.ended(e.id.toString, e.runId.toString)
       queries.ended(e.id.toString, e.runId.toString, e.exception)
     case _ =>
@@ -338,6 +340,8 @@ final class ClusterWatch(
     val (began, took) = (Instant.parse(e.progress.timestamp).toEpochMilli, e.progress.durationMs.get("triggerExecution"))
     standbys.foreach(_.committed(query, e.progress.batchId, began, took))
     queries.committed(query, e.progress.runId.toString, e.progress.batchId)
+    PlacedStages.forgetBefore(query, e.progress.batchId)
+    stages.filterInPlace((_, stage) => stage.query != query || stage.batch >= e.progress.batchId)
     val batch = batches.remove(query).getOrElse(new Batch)
     rehearsals.batchEnded(query, e.progress.runId.toString, batch.runs.values.map(_.executor).toSet)
     bridge.tell(Map("event" -> "BatchEnded", "query" -> query, "run" -> e.progress.runId.toString,
@@ -359,6 +363,8 @@ final class ClusterWatch(
 
 private object ClusterWatch {
   private val NoteMs = 100L
+
+  private final case class PlacedStage(query: String, batch: Long, rdds: Seq[Int])
 }
 
 /** How the task of one partition went in a batch: its attempt that was done first, in all stages with state. */

@@ -37,7 +37,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
     val stage = submitted.stageInfo
     val query = Option(submitted.properties).filter(_.getProperty(Names.QueryIdProperty) != null)
     val holdsState =
-      if (PlacedStages.isPlaced(stage)) Option.when(stage.parentIds.nonEmpty)(true)
+      if (PlacedStages.batchOf(stage).isDefined) Option.when(stage.parentIds.nonEmpty)(true)
       else Option.when(query.exists(PendingTasks.makesShuffleFiles(stage) || Replica.hasStage(_)))(false)
     holdsState.foreach(stages.put(stage.stageId, _))
   }
