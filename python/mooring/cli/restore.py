@@ -60,8 +60,9 @@ def run(arguments: argparse.Namespace) -> None:
             done = _branched(arguments, survey, to_batch, into, progress)
     if sink is not None and not arguments.dry_run:
         sink_log.begin(sink, to_batch)  # last: a call that was cut off before can be repeated
-        if not arguments.json:
-            progress.say(f"{sink} is a directory for a file sink that begins with batch {to_batch + 1}")
+    if sink is not None and not arguments.json:
+        would = "would be" if arguments.dry_run else "is"
+        progress.say(f"{sink} {would} a directory for a file sink that begins with batch {to_batch + 1}")
     if arguments.json:
         print_json(done)
 
@@ -83,7 +84,7 @@ def _back(arguments: argparse.Namespace, survey: Survey, to_batch: int, progress
         progress.say(
             f"{survey.checkpoint} {would} as of batch {to_batch}: undone {what}, {files} files, {size(bytes_of_all)}"
         )
-        if plan.batches and not arguments.dry_run:
+        if plan.batches:
             progress.say(
                 f"sinks that remember batches, such as Delta tables and files, take those up to {plan.batches[0]} for"
                 " written when they come again; a file sink can write into a directory that --new-file-sink makes:"

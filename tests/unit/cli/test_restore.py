@@ -54,9 +54,13 @@ def test_a_dry_run_says_what_would_be_undone_and_changes_nothing(
 ) -> None:
     made = Made(tmp_path / "it")
     before = made.content()
-    assert main(["restore", str(made.directory), "--to-batch", "2", "--dry-run"]) == 0
-    assert "would be as of batch 2: undone 3 batches (3 to 5)" in capsys.readouterr().out
-    assert made.content() == before
+    sink = tmp_path / "out"
+    call = ["restore", str(made.directory), "--to-batch", "2", "--new-file-sink", str(sink), "--dry-run"]
+    assert main(call) == 0
+    shown = capsys.readouterr().out
+    assert "would be as of batch 2: undone 3 batches (3 to 5)" in shown and "sinks that remember batches" in shown
+    assert f"{sink} would be a directory for a file sink that begins with batch 3" in shown
+    assert made.content() == before and not sink.exists()
 
 
 def test_restored_it_is_as_of_that_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
