@@ -47,10 +47,12 @@ def application(
     session.sparkContext.setLogLevel("WARN")
     yield session
     session.stop()
+    if further or ours:  # the JVM was started with these settings, and would give them to the next application
+        _end_jvm()
 
 
 def _end_jvm() -> None:
-    """Of an application that has ended before in this process: the next one starts another."""
+    """Of an application that has ended in this process: the next one starts another."""
     gateway = SparkContext._gateway
     if gateway is not None:
         gateway.shutdown()
