@@ -27,6 +27,8 @@ _SETTINGS = {
     ),
 }
 
+_jvm_has_settings = False  # of the application before in this process
+
 
 @contextmanager
 def application(
@@ -34,10 +36,13 @@ def application(
 ) -> Iterator[SparkSession]:
     """Its session; `here` is for its files, `further` are settings of Spark's, `ours` those of the plugin.
 
-    `has_own_jvm`: as `further` has what a JVM reads when it starts; packages are that always.
+    `has_own_jvm`: as `further` has what a JVM reads when it starts; packages are that always. A JVM that was started
+    with such settings gives them to each later application: so the next one starts a JVM of its own.
     """
-    if has_own_jvm or (further and "spark.jars.packages" in further):
+    global _jvm_has_settings
+    if has_own_jvm or _jvm_has_settings or (further and "spark.jars.packages" in further):
         _end_jvm()
+    _jvm_has_settings = bool(further or ours)
     plain = SparkSession.builder.master("local[2]").appName(name)
     builder = configure(plain, metadata=str(here / "metadata"), local_store_dir=str(here / "store"), **ours)
     places = {"spark.jars": str(jar_path()), "spark.sql.warehouse.dir": str(here / "warehouse")}
@@ -47,8 +52,6 @@ def application(
     session.sparkContext.setLogLevel("WARN")
     yield session
     session.stop()
-    if further or ours:  # the JVM was started with these settings, and would give them to the next application
-        _end_jvm()
 
 
 def _end_jvm() -> None:

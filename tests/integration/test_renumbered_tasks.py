@@ -28,6 +28,10 @@ class Renumbered(Load):
         is_over = self.is_answered(self._written - 1) and all(is_at_rest(self.checkpoint.with_name(q)) for q in QUERIES)
         return is_over and self.counter("batches") == sum(map(self.committed_by, QUERIES))
 
+    def has_committed_after(self, committed: dict[str, int]) -> bool:
+        """Whether each query has committed more batches than these."""
+        return all(self.committed_by(query) > batches for query, batches in committed.items())
+
     def tasks_of(self, query: str, status: dict[str, Any]) -> dict[int, dict[str, Any]]:
         """By partition."""
         named = {task["name"].partition("/Partition "): task for task in status["tasks"]}
@@ -53,7 +57,7 @@ def test_the_status_says_where_each_state_partition_ran(tmp_path: Path) -> None:
         job.wait_until(load.has_seen_all, "the first files", 120)
         before, committed = load.status()["counters"], {query: load.committed_by(query) for query in QUERIES}
         load.offer(1)
-        job.wait_until(load.has_seen_all, "one file more", 120)
+        job.wait_until(lambda: load.has_committed_after(committed) and load.has_seen_all(), "one file more", 120)
         status = load.status()
 
         planned_at = {task: one["location"] for one in status["processors"] for task in one["tasks"]}
