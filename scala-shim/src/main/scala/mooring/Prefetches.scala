@@ -14,11 +14,14 @@ final class Prefetches(context: SparkContext, table: PlacementTable) {
 
   private val begun = new ConcurrentHashMap[String, Placed]() // by run
 
-  /** There is a plan for the run: without waiting, its executors are told; once, and again when it is another plan. */
+  /**
+   * Its executors are told, without waiting: those of the plan for the run; in local mode the only one, which needs no plan.
+   * They are told once, and again when it is another plan.
+   */
   def begin(query: StreamDoor, operators: Seq[OperatorFacts]): Unit = {
     val version = operators.headOption.fold(0L)(_.batch)
     if (version > 0 && query.setting(StreamDoors.ProviderKey).contains(Names.Provider)) {
-      val placed = (0 until operators.map(_.partitions).max).flatMap(partition => table.preferred(query.id, partition).map(partition -> _))
+      val placed = (0 until operators.map(_.partitions).max).flatMap(partition => placeOf(query.id, partition).map(partition -> _))
       if (begun.put(query.runId, placed) != placed)
         Daemon.start(s"mooring-prefetch-${query.id}")(Aside.forAWhile("fetching state ahead", (), !query.isActive)(send(query, operators, version, placed)))
     }
@@ -26,11 +29,14 @@ final class Prefetches(context: SparkContext, table: PlacementTable) {
 
   def ended(run: String): Unit = { begun.remove(run); () }
 
+  private def placeOf(query: String, partition: Int): Option[(String, String)] =
+    if (context.isLocal) Some(SparkEnv.get.executorId -> "") else table.preferred(query, partition)
+
   private def send(query: StreamDoor, operators: Seq[OperatorFacts], version: Long, placed: Placed): Unit = {
     val stores = new CommittedStores(query, operators, version)
     val wanted = for ((partition, executor) <- placed; store <- stores.of(partition).getOrElse(Nil)) yield executor -> store
     val orders = wanted.groupMap(_._1)(_._2).toSeq.map { case ((executor, host), stores) =>
-      PrefetchOrder(executor, query.id, query.runId, stores) -> Seq(Location.ofExecutor(host, executor))
+      PrefetchOrder(executor, query.id, query.runId, stores) -> (if (context.isLocal) Nil else Seq(Location.ofExecutor(host, executor)))
     }
     if (orders.nonEmpty) {
       val access = query.checkpointAccess

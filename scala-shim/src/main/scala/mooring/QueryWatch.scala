@@ -83,7 +83,7 @@ final class QueryWatch(
       val (door, operators) = look.get()
       if (operators.nonEmpty && tellOnce(query.id, run, Some(door), operators)) {
         synchronized(if (runs.get(query.id) == run) standbys.foreach(_.starts(query.id, run, operators)))
-        val hasPlan = waitsForPlan && table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful && runs.get(query.id) == run)
+        val hasPlan = !waitsForPlan || table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful && runs.get(query.id) == run)
         if (hasPlan && runs.get(query.id) == run) prefetches.foreach(_.begin(door, operators))
       }
     })
