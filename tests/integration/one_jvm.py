@@ -40,6 +40,7 @@ def application(
     with such settings gives them to each later application: so the next one starts a JVM of its own.
     """
     global _jvm_has_settings
+    assert SparkContext._active_spark_context is None, "a process has one application at a time"
     if has_own_jvm or _jvm_has_settings or (further and "spark.jars.packages" in further):
         _end_jvm()
     _jvm_has_settings = bool(further or ours)

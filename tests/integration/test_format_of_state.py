@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
+from pyspark.sql import DataFrame
 
+from tests.integration.formats import (
+    BEFORE,
+    CHANGELOGS,
+    KEYS,
+    LONGEST_RUN,
+    Checkpoints,
+    answer,
+    begin_repartition,
+    counts,
+    forget_commit,
+    formats_of_commits,
+    read_state,
+    repartition,
+    rows_of,
+    run,
+    with_sink,
+)
 from tests.integration.one_jvm import application
 from tests.integration.stages import FORMAT_KEY
 
 pytestmark = pytest.mark.one_jvm
 
-ROWS = 20  # of each batch
-KEYS = 7
-BEFORE, AFTER = 2, 5  # partitions
-LONGEST_RUN = 120  # seconds
-CHANGELOGS = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true"}
-FORMATS = ("1", "2")
 UNSET = None
 CELLS = [
     pytest.param(format, chosen, id=f"format {format}, setting {chosen}", marks=marks)
@@ -38,27 +42,6 @@ CELLS = [
         ("2", "2", pytest.mark.heavy),
     )
 ]
-
-
-class Checkpoints:
-    """One of each format, of two committed batches, and copies of them."""
-
-    def __init__(self, spark: SparkSession, directory: Path) -> None:
-        self.spark, self._directory = spark, directory
-        for format in FORMATS:
-            session = self.session(format)
-            for _ in range(2):
-                run(session, directory / format)
-
-    def session(self, chosen: str | None) -> SparkSession:
-        """A second session of the application, with this value of the setting."""
-        session = self.spark.newSession()
-        if chosen is not None:
-            session.conf.set(FORMAT_KEY, chosen)
-        return session
-
-    def copy(self, format: str) -> Path:
-        return Path(shutil.copytree(self._directory / format, self._directory / f"{format}-{uuid4().hex}"))
 
 
 @pytest.fixture(scope="module")
@@ -168,100 +151,3 @@ def test_state_is_read_inside_a_batch_of_a_query(checkpoints: Checkpoints) -> No
     assert writer.start().awaitTermination(LONGEST_RUN)
     assert found == [answer(2)]
     assert run(session, repartitioned) == answer(3)
-
-
-@pytest.mark.heavy
-def test_a_repartitioned_checkpoint_goes_on_with_stock_spark(tmp_path: Path) -> None:
-    ready: dict[tuple[str, bool], Path] = {}
-    with application("formats", tmp_path, CHANGELOGS) as spark:
-        checkpoints = Checkpoints(spark, tmp_path)
-        for format in FORMATS:
-            for skips in (False, True):
-                checkpoint = ready[format, skips] = checkpoints.copy(format)
-                if skips:
-                    forget_commit(checkpoint, 1)
-                repartition(checkpoints.session(UNSET), checkpoint, enforce_exactly_once_sink=not skips)
-    with stock(tmp_path) as spark:
-        for (format, skips), checkpoint in ready.items():
-            session = spark.newSession()
-            session.conf.set(FORMAT_KEY, format)
-            assert run(session, checkpoint) == answer(2 if skips else 3)
-            # Only now: stock Spark 4.2.0 reads no snapshot in an application that has not yet run a query with state.
-            assert counts(read_state(session, checkpoint)) == answer(2 if skips else 3)
-    with application("formats", tmp_path, CHANGELOGS) as spark:
-        for (_, skips), checkpoint in ready.items():
-            assert run(spark.newSession(), checkpoint) == answer(3 if skips else 4), "and with Mooring again"
-
-
-@contextmanager
-def stock(here: Path) -> Iterator[SparkSession]:
-    """The same application without the plugin."""
-    with application("stock", here, {**CHANGELOGS, "spark.plugins": ""}) as spark:
-        assert spark.conf.get("spark.sql.extensions", None) is None, "Mooring is not there"
-        yield spark
-
-
-def rows_of(session: SparkSession) -> DataFrame:
-    """One more batch of the numbers from 0 for each run."""
-    source = session.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 1)
-    return source.option("startTimestamp", 0).load()
-
-
-def run(session: SparkSession, checkpoint: Path) -> Counter[int]:
-    """Run one batch more; what it has counted then."""
-    name = f"counts_{uuid4().hex}"
-    counted = rows_of(session).groupBy((col("value") % KEYS).alias("key")).count()
-    writer = counted.writeStream.format("memory").queryName(name).outputMode("complete")
-    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    try:
-        assert query.awaitTermination(LONGEST_RUN), query.status
-    finally:
-        query.stop()
-    return Counter({row["key"]: row["count"] for row in session.table(name).collect()})
-
-
-def answer(batches: int) -> Counter[int]:
-    """What so many batches count."""
-    return Counter(number % KEYS for number in range(batches * ROWS))
-
-
-def read_state(session: SparkSession, checkpoint: Path, **options: int | bool) -> DataFrame:
-    return session.read.format("statestore").options(**options).load(str(checkpoint))
-
-
-def counts(state: DataFrame) -> Counter[int]:
-    return Counter({row["key"][0]: row["value"]["count"] for row in state.collect()})
-
-
-def repartition(session: SparkSession, checkpoint: Path, enforce_exactly_once_sink: bool = True) -> None:
-    session._streamingCheckpointManager.repartition(str(checkpoint), AFTER, enforce_exactly_once_sink)
-
-
-def formats_of_commits(checkpoint: Path) -> list[str]:
-    commits = checkpoint / "commits"
-    batches = sorted(int(path.name) for path in commits.glob("[0-9]*"))
-    return [(commits / str(batch)).read_text().splitlines()[0] for batch in batches]
-
-
-def forget_commit(checkpoint: Path, batch: int) -> None:
-    """As after a driver's death at the end of that batch."""
-    for name in (str(batch), f".{batch}.crc"):
-        (checkpoint / "commits" / name).unlink()
-
-
-def with_sink(checkpoint: Path, batch: int) -> None:
-    """The commit as a session in which sinks may be exchanged writes it."""
-    entry = checkpoint / "commits" / str(batch)
-    commit = json.loads(entry.read_text().partition("\n")[2])
-    sink = {"sinkName": "s", "commitOffset": "-", "providerName": "memory", "apiVersion": "DSv2", "isActive": True}
-    forget_commit(checkpoint, batch)
-    entry.write_text("v3\n" + json.dumps({**commit, "sinkMetadataMap": {"s": sink}}))
-
-
-def begin_repartition(checkpoint: Path, batch: int, base: int) -> None:
-    """The entry of the offset log that Spark writes before it rewrites the state."""
-    offsets = checkpoint / "offsets"
-    key = '"spark.sql.shuffle.partitions":'
-    entry = (offsets / str(base)).read_text()
-    assert f'{key}"{BEFORE}"' in entry
-    (offsets / str(batch)).write_text(entry.replace(f'{key}"{BEFORE}"', f'{key}"{AFTER}"'))

@@ -52,6 +52,7 @@ _MOST_JUDGED: Final = 12  # batches
 _MOST_TIMES: Final = 6  # then the time before a trial grows no more
 _BATCHES_TO_SETTLE: Final = 3  # after which lent tasks have their state where they run
 _BATCHES_TO_WAIT: Final = 3  # for a batch that wants the trial on its executor
+_BATCHES_TO_FETCH: Final = 2  # in which the trial may be outrun, as it has to fetch its state first
 _BATCHES_TO_LEARN: Final = _LEAST_KNOWN + 1  # after which a new agent can tell what is usual
 _MS_TO_WAIT: Final = 60_000  # at least, for the same: a new plan may wait for executors
 
@@ -74,8 +75,9 @@ class Loan:
     """Why the tasks of a query on an executor are lent, until when no trial is made, and how slow they were.
 
     `slowness` is 0 where it was not time that told. `trial` is the partition that tries the executor, -1 for none; it
-    went well in `passed` batches, and was not wanted there in `waited` ones. Once there is one, `trial_at_ms` is when
-    it began. `batches` have ended since the loan began; below 0 a new agent learns what is usual, and no trial is made.
+    went well in `passed` batches, was outrun by speculation in `outrun` ones, and was not wanted there in `waited`
+    ones. Once there is one, `trial_at_ms` is when it began. `batches` have ended since the loan began; below 0 a new
+    agent learns what is usual, and no trial is made.
     """
 
     reason: str
@@ -84,6 +86,7 @@ class Loan:
     batches: int = 0
     trial: int = -1
     passed: int = 0
+    outrun: int = 0
     waited: int = 0
 
 
@@ -328,13 +331,16 @@ def _after_a_batch(
             able = own.keys() - event.not_placed
             if not able:
                 return _ended(lending, key)
-            loan = replace(loan, trial=min(able), trial_at_ms=event.at_ms, passed=0, waited=0)
+            loan = replace(loan, trial=min(able), trial_at_ms=event.at_ms, passed=0, outrun=0, waited=0)
         return replace(lending, loans={**lending.loans, key: loan})
     if own[loan.trial].wanted != executor:  # the batch began before the plan of the trial, or other tasks outvote it
         loan = replace(loan, waited=loan.waited + 1)
         is_in_vain = loan.waited >= _BATCHES_TO_WAIT and event.at_ms >= loan.trial_at_ms + _MS_TO_WAIT
         return _ended(lending, key) if is_in_vain else replace(lending, loans={**lending.loans, key: loan})
-    if event.placements.get(loan.trial) != executor or slowness.get(loan.trial, 0.0) > WELL:
+    is_elsewhere = event.placements.get(loan.trial) != executor
+    if is_elsewhere and own[loan.trial].is_speculative and not loan.passed and loan.outrun < _BATCHES_TO_FETCH:
+        return replace(lending, loans={**lending.loans, key: replace(loan, outrun=loan.outrun + 1)})
+    if is_elsewhere or slowness.get(loan.trial, 0.0) > WELL:
         times = lending.times.get(key, 0)
         loan = replace(loan, trial=-1, trial_at_ms=event.at_ms + _pause_ms(times))
         return replace(

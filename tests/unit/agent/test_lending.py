@@ -159,6 +159,18 @@ def test_a_trial_may_be_slow_while_it_fetches_its_state(batches: Batches) -> Non
     assert not batches.loans()
 
 
+@pytest.mark.parametrize(("outrun", "is_over"), [(1, True), (2, True), (3, False)])
+def test_a_trial_may_be_outrun_in_two_batches_while_it_fetches_its_state(
+    batches: Batches, outrun: int, is_over: bool
+) -> None:
+    batches.run(2, refuse="1")
+    batches.story.now_ms += FIRST_TRIAL_MS
+    batches.run()
+    batches.run(outrun, outrun="1")
+    batches.run(2)
+    assert bool(batches.loans()) is not is_over
+
+
 def test_a_trial_that_is_slow_in_its_next_batch_fails(batches: Batches) -> None:
     batches.run(2, refuse="1")
     batches.story.now_ms += FIRST_TRIAL_MS

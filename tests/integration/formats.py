@@ -1,0 +1,108 @@
+"""Checkpoints of both formats of state, their answer, and what Spark's own tools make of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+from tests.integration.stages import FORMAT_KEY
+
+ROWS = 20  # of each batch
+KEYS = 7
+BEFORE, AFTER = 2, 5  # partitions
+LONGEST_RUN = 120  # seconds
+CHANGELOGS = {"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true"}
+FORMATS = ("1", "2")
+
+
+class Checkpoints:
+    """One of each format, of two committed batches, and copies of them."""
+
+    def __init__(self, spark: SparkSession, directory: Path) -> None:
+        self.spark, self._directory = spark, directory
+        for format in FORMATS:
+            session = self.session(format)
+            for _ in range(2):
+                run(session, directory / format)
+
+    def session(self, chosen: str | None) -> SparkSession:
+        """A second session of the application, with this value of the setting."""
+        session = self.spark.newSession()
+        if chosen is not None:
+            session.conf.set(FORMAT_KEY, chosen)
+        return session
+
+    def copy(self, format: str) -> Path:
+        return Path(shutil.copytree(self._directory / format, self._directory / f"{format}-{uuid4().hex}"))
+
+
+def rows_of(session: SparkSession) -> DataFrame:
+    """One more batch of the numbers from 0 for each run."""
+    source = session.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 1)
+    return source.option("startTimestamp", 0).load()
+
+
+def run(session: SparkSession, checkpoint: Path) -> Counter[int]:
+    """Run one batch more; what it has counted then."""
+    name = f"counts_{uuid4().hex}"
+    counted = rows_of(session).groupBy((col("value") % KEYS).alias("key")).count()
+    writer = counted.writeStream.format("memory").queryName(name).outputMode("complete")
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+    try:
+        assert query.awaitTermination(LONGEST_RUN), query.status
+    finally:
+        query.stop()
+    return Counter({row["key"]: row["count"] for row in session.table(name).collect()})
+
+
+def answer(batches: int) -> Counter[int]:
+    """What so many batches count."""
+    return Counter(number % KEYS for number in range(batches * ROWS))
+
+
+def read_state(session: SparkSession, checkpoint: Path, **options: int | bool) -> DataFrame:
+    return session.read.format("statestore").options(**options).load(str(checkpoint))
+
+
+def counts(state: DataFrame) -> Counter[int]:
+    return Counter({row["key"][0]: row["value"]["count"] for row in state.collect()})
+
+
+def repartition(session: SparkSession, checkpoint: Path, enforce_exactly_once_sink: bool = True) -> None:
+    session._streamingCheckpointManager.repartition(str(checkpoint), AFTER, enforce_exactly_once_sink)
+
+
+def formats_of_commits(checkpoint: Path) -> list[str]:
+    commits = checkpoint / "commits"
+    batches = sorted(int(path.name) for path in commits.glob("[0-9]*"))
+    return [(commits / str(batch)).read_text().splitlines()[0] for batch in batches]
+
+
+def forget_commit(checkpoint: Path, batch: int) -> None:
+    """As after a driver's death at the end of that batch."""
+    for name in (str(batch), f".{batch}.crc"):
+        (checkpoint / "commits" / name).unlink()
+
+
+def with_sink(checkpoint: Path, batch: int) -> None:
+    """The commit as a session in which sinks may be exchanged writes it."""
+    entry = checkpoint / "commits" / str(batch)
+    commit = json.loads(entry.read_text().partition("\n")[2])
+    sink = {"sinkName": "s", "commitOffset": "-", "providerName": "memory", "apiVersion": "DSv2", "isActive": True}
+    forget_commit(checkpoint, batch)
+    entry.write_text("v3\n" + json.dumps({**commit, "sinkMetadataMap": {"s": sink}}))
+
+
+def begin_repartition(checkpoint: Path, batch: int, base: int) -> None:
+    """The entry of the offset log that Spark writes before it rewrites the state."""
+    offsets = checkpoint / "offsets"
+    key = '"spark.sql.shuffle.partitions":'
+    entry = (offsets / str(base)).read_text()
+    assert f'{key}"{BEFORE}"' in entry
+    (offsets / str(batch)).write_text(entry.replace(f'{key}"{BEFORE}"', f'{key}"{AFTER}"'))
