@@ -26,8 +26,7 @@ demo: $(VENV)/.ready jar  ## three hosts on this machine, a real stream, a kill,
 	$(BIN)/mooring demo $(ARGS)
 
 test: $(VENV)/.ready-dev jar  ## unit, property and contract tests, then the integration tests that are not heavy [ARGS="-x -v"]
-	$(PYTEST) $(QUICK_TESTS) tests/integration -m "$(LIGHT) and (one_jvm or not integration)" --numprocesses 2 --dist loadfile --durations=20 --durations-min=5 $(ARGS)
-	$(PYTEST) tests/integration -m "$(LIGHT) and not one_jvm" --durations=20 --durations-min=5 $(ARGS)
+	$(PYTEST) $(QUICK_TESTS) tests/integration -m "$(LIGHT)" --numprocesses 2 --dist loadgroup --durations=20 --durations-min=5 $(ARGS)
 
 lint: $(VENV)/.ready-dev jar  ## ruff, mypy, the direction of imports; the jar's own warnings are errors
 	@failed=; check() { echo "$$*"; "$$@" || failed="$$failed; $$*"; }; PATH="$(abspath $(BIN)):$$PATH"; \

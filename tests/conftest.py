@@ -1,4 +1,4 @@
-"""For every test: the marker of its folder, the testing kit's fixtures, and how hypothesis draws its examples."""
+"""For every test: the marker of its folder, its process when there are two, the kit's fixtures, hypothesis' examples."""
 
 import os
 from pathlib import Path
@@ -26,3 +26,7 @@ def pytest_collection_modifyitems(items):
         folder = item.path.relative_to(TESTS).parts[0]
         if folder in MARKED_FOLDERS:
             item.add_marker(folder)
+        # With two processes each module has one; all modules with clusters have the same, as two clusters are too much.
+        has_cluster = folder in MARKED_FOLDERS and item.get_closest_marker("one_jvm") is None
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group("clusters" if has_cluster else item.nodeid.partition("::")[0]))

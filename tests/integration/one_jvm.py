@@ -15,11 +15,13 @@ from mooring import configure
 from mooring.jar import jar_path
 from mooring.testing.events import START_MS, utc
 from tests.integration.held_back import EVENTS
+from tests.integration.short_lived import SHORT_LIVED
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
+    **SHORT_LIVED,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.streaming.stateStore.providerClass": (

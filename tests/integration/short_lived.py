@@ -1,5 +1,8 @@
 """Settings for applications that live for half a minute or two, as those of tests do."""
 
-# The optimising compiler and several collector threads cost such a JVM more than they bring.
-_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-SHORT_LIVED = {"spark.driver.extraJavaOptions": _JAVA, "spark.executor.extraJavaOptions": _JAVA}
+from mooring.testing.spark_home import SHORT_LIVED_JVM
+
+SHORT_LIVED = {
+    "spark.driver.extraJavaOptions": SHORT_LIVED_JVM,
+    "spark.executor.extraJavaOptions": SHORT_LIVED_JVM,
+}

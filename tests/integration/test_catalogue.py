@@ -20,6 +20,8 @@ from tests.integration.one_jvm import application, events_in_files
 from tests.integration.outputs import last_commit
 from tests.unit.cli import records
 
+pytestmark = [pytest.mark.one_jvm, pytest.mark.xdist_group("packages")]  # two of Spark's resolvers may spoil the cache
+
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 FILES = 6
 

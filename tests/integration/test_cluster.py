@@ -39,6 +39,7 @@ def idle(spark_hosts: SparkCluster, tmp_path: Path, end: Path) -> Iterator[Submi
     submission.kill()
 
 
+@pytest.mark.heavy
 def test_executors_die_and_hosts_come_back_under_a_running_application(
     spark_hosts: SparkCluster, idle: Submission, end: Path
 ) -> None:
@@ -65,6 +66,7 @@ def test_executors_die_and_hosts_come_back_under_a_running_application(
     idle.finish(60)
 
 
+@pytest.mark.heavy
 def test_a_killed_driver_takes_its_application_with_it(spark_hosts: SparkCluster, idle: Submission) -> None:
     python = idle.helper("idle.py")
     assert python is not None

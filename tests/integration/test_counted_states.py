@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,12 @@ from tests.integration.one_jvm import application, events_in_files
 pytestmark = pytest.mark.one_jvm
 
 PARTITIONS = 8
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with application("counted", tmp_path_factory.mktemp("counted")) as session:
+        yield session
 
 
 def coalesced(events: DataFrame) -> DataFrame:
@@ -45,6 +52,12 @@ class Query:
     def status(self) -> dict[str, Any]:
         return status_in(self._place)
 
+    def tasks(self) -> list[dict[str, Any]]:
+        """Those of the status that are this query's."""
+        status = self.status()
+        (name,) = (query["name"] for query in status["queries"] if query["id"] == self.query.id)
+        return [task for task in status["tasks"] if task["name"].startswith(f"{name}/")]
+
     @property
     def batches(self) -> int:
         return len(batches_in(self._checkpoint, "commits"))
@@ -57,24 +70,22 @@ class Query:
 
 
 @pytest.mark.parametrize("shape", [coalesced, beside_rows_without_state, of_equal_partitionings])
-def test_each_partition_of_the_state_is_counted_once_a_batch(shape: Any, tmp_path: Path) -> None:
-    with application("counted", tmp_path, {"spark.sql.shuffle.partitions": str(PARTITIONS)}) as spark:
-        events = tmp_path / "events"
-        events_in_files(spark, events, 4)
-        held = tmp_path / "held.json"
-        (events / "3.json").rename(held)
-        query = Query(spark, tmp_path, events, shape)
-        wait_until(lambda: query.batches >= 3 and query.is_seen(), "the first files", 120)
-        before, batches = query.status()["counters"], query.batches
-        held.rename(events / "3.json")
-        wait_until(lambda: query.batches > batches and query.is_seen(), "one file more", 60)
-        status = query.status()
-        assert len(status["tasks"]) == PARTITIONS and not any(task.get("not-placed") for task in status["tasks"])
-        asked, obeyed = (
-            status["counters"][name] - before[name] for name in ("preferred-host-requests", "placed-as-planned")
-        )
-        assert asked == obeyed == PARTITIONS * (query.batches - batches)
-        query.query.stop()
+def test_each_partition_of_the_state_is_counted_once_a_batch(shape: Any, spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
+    events = tmp_path / "events"
+    events_in_files(spark, events, 4)
+    held = tmp_path / "held.json"
+    (events / "3.json").rename(held)
+    query = Query(spark, tmp_path, events, shape)
+    wait_until(lambda: query.batches >= 3 and query.is_seen(), "the first files", 120)
+    before, batches = query.status()["counters"], query.batches
+    held.rename(events / "3.json")
+    wait_until(lambda: query.batches > batches and query.is_seen(), "one file more", 60)
+    counters, tasks = query.status()["counters"], query.tasks()
+    assert len(tasks) == PARTITIONS and not any(task.get("not-placed") for task in tasks)
+    asked, obeyed = (counters[name] - before[name] for name in ("preferred-host-requests", "placed-as-planned"))
+    assert asked == obeyed == PARTITIONS * (query.batches - batches)
+    query.query.stop()
 
 
 def plugins_object(spark: SparkSession, name: str) -> Any:
@@ -84,35 +95,34 @@ def plugins_object(spark: SparkSession, name: str) -> Any:
     return jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)
 
 
-def test_nothing_is_kept_of_earlier_batches_in_which_jobs_failed(tmp_path: Path) -> None:
-    with application("failing", tmp_path) as spark:
-        counted = window_counts(events_in_files(spark, tmp_path / "events", 4).withWatermark("time", "10 seconds"))
-        failed, stages = [], {}
-        tracker = spark.sparkContext.statusTracker()
+def test_nothing_is_kept_of_earlier_batches_in_which_jobs_failed(spark: SparkSession, tmp_path: Path) -> None:
+    counted = window_counts(events_in_files(spark, tmp_path / "events", 4).withWatermark("time", "10 seconds"))
+    failed, stages = [], {}
+    tracker = spark.sparkContext.statusTracker()
 
-        def write(rows: DataFrame, batch: int) -> None:
-            query = spark.sparkContext.getLocalProperty("spark.jobGroup.id")
-            known = {job for job in tracker.getJobIdsForGroup(query)}
-            try:
-                rows.select(f.raise_error(f.lit("on purpose"))).collect()
-            except PySparkException:
-                failed.append(batch)
-            jobs = set(tracker.getJobIdsForGroup(query)) - known
-            stages[batch] = [stage for job in jobs for stage in tracker.getJobInfo(job).stageIds]
-            rows.collect()
-
-        query = counted.writeStream.outputMode("complete").foreachBatch(write)
-        query = query.option("checkpointLocation", str(tmp_path / "it")).start()
+    def write(rows: DataFrame, batch: int) -> None:
+        query = spark.sparkContext.getLocalProperty("spark.jobGroup.id")
+        known = {job for job in tracker.getJobIdsForGroup(query)}
         try:
-            wait_until(lambda: len(failed) >= 4, "four batches with a job that fails", 120)
-            placed = plugins_object(spark, "io.mooring.PlacedStages")
+            rows.select(f.raise_error(f.lit("on purpose"))).collect()
+        except PySparkException:
+            failed.append(batch)
+        jobs = set(tracker.getJobIdsForGroup(query)) - known
+        stages[batch] = [stage for job in jobs for stage in tracker.getJobInfo(job).stageIds]
+        rows.collect()
 
-            def kept(batch: int) -> bool:
-                return any(placed.statesOf(stage, 0).nonEmpty() for stage in stages[batch])
+    query = counted.writeStream.outputMode("complete").foreachBatch(write)
+    query = query.option("checkpointLocation", str(tmp_path / "it")).start()
+    try:
+        wait_until(lambda: len(failed) >= 4, "four batches with a job that fails", 120)
+        placed = plugins_object(spark, "io.mooring.PlacedStages")
 
-            assert failed[:4] == [0, 1, 2, 3] and kept(3), "of the last one until the next ends, or the query"
-            wait_until(lambda: not any(kept(batch) for batch in range(3)), "earlier batches to be forgotten", 20)
-            query.stop()
-            wait_until(lambda: not kept(3), "the query's last batch to be forgotten", 20)
-        finally:
-            query.stop()
+        def kept(batch: int) -> bool:
+            return any(placed.statesOf(stage, 0).nonEmpty() for stage in stages[batch])
+
+        assert failed[:4] == [0, 1, 2, 3] and kept(3), "of the last one until the next ends, or the query"
+        wait_until(lambda: not any(kept(batch) for batch in range(3)), "earlier batches to be forgotten", 20)
+        query.stop()
+        wait_until(lambda: not kept(3), "the query's last batch to be forgotten", 20)
+    finally:
+        query.stop()

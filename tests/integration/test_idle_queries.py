@@ -15,6 +15,8 @@ from tests.integration.load import Load, first_plan_for
 from tests.integration.operating import HOSTS, Operator
 from tests.integration.warm import CHANGELOG, STANDBY, Warm
 
+pytestmark = pytest.mark.heavy
+
 
 @contextmanager
 def idle_since_its_start(directory: Path, conf: Mapping[str, str]) -> Iterator[tuple[Operator, Warm]]:
@@ -48,7 +50,6 @@ def test_a_processor_of_a_query_without_a_batch_moves(tmp_path: Path) -> None:
         here.job.wait_until(lambda: here.is_switched(processor, HOSTS[2]), "the switch", 30)
 
 
-@pytest.mark.heavy
 def test_copies_of_a_query_without_a_batch_are_made_and_restarted(tmp_path: Path) -> None:
     with idle_since_its_start(tmp_path, STANDBY) as (here, there):
         there.wait_until_caught_up()

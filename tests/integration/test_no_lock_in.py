@@ -42,6 +42,7 @@ def test_transform_with_state_on_off_and_on_again(tmp_path: Path) -> None:
     stages.assert_right(answers.transform_with_state)
 
 
+@pytest.mark.heavy
 def test_a_checkpoint_of_stock_rocksdb_is_adopted_and_its_format_stays(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     stages.run(0.4, CHOSEN, plugin=False)

@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mooring.testing.cluster import SparkCluster
 from tests.integration import answers
 from tests.integration.load import JOB, PARTITIONS, Load, batches_in, first_plan_for, is_at_rest
@@ -49,6 +51,7 @@ class Renumbered(Load):
         return found
 
 
+@pytest.mark.heavy
 def test_the_status_says_where_each_state_partition_ran(tmp_path: Path) -> None:
     load = Renumbered(tmp_path, files=6)
     with SparkCluster(hosts=2, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:

@@ -7,7 +7,7 @@ import pytest
 from tests.integration import answers
 from tests.integration.stages import FORMAT_KEY, PROVIDER_KEY, STOCK_ROCKSDB, Stages, said
 
-pytestmark = pytest.mark.one_jvm
+pytestmark = [pytest.mark.one_jvm, pytest.mark.heavy]
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
@@ -21,7 +21,7 @@ def lose_the_last_commit(stages: Stages) -> int:
     return last
 
 
-@pytest.mark.parametrize("changelog", ["false", pytest.param("true", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("changelog", ["false", "true"])
 def test_a_sink_that_has_the_batch_skips_it_and_the_query_goes_on(tmp_path, changelog):
     stages = Stages(tmp_path)
     conf = {CHANGELOG: changelog}
@@ -33,7 +33,6 @@ def test_a_sink_that_has_the_batch_skips_it_and_the_query_goes_on(tmp_path, chan
     stages.assert_right()
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("job", "output"),
     [("inner_join", "joined"), ("left_outer_join", "joined"), ("transform_with_state", "winners")],
@@ -46,7 +45,6 @@ def test_other_operators(tmp_path, job, output):
     stages.assert_right(getattr(answers, job))
 
 
-@pytest.mark.heavy
 def test_a_sink_that_does_not_have_the_batch_gets_what_is_computed_now(tmp_path):
     stages = Stages(tmp_path)
     stages.run(0.6)
@@ -57,7 +55,6 @@ def test_a_sink_that_does_not_have_the_batch_gets_what_is_computed_now(tmp_path)
     stages.assert_right()
 
 
-@pytest.mark.heavy
 def test_a_first_batch_of_stock_spark_keeps_its_format(tmp_path):
     stages = Stages(tmp_path)
     stages.run(0.2, {PROVIDER_KEY: STOCK_ROCKSDB}, plugin=False)
@@ -74,7 +71,6 @@ def test_a_first_batch_of_stock_spark_keeps_its_format(tmp_path):
     stages.assert_right()
 
 
-@pytest.mark.heavy
 def test_stock_spark_ends_the_query(tmp_path):
     """When this fails Spark has mended it, and `EarlierAttempt` can go."""
     stages = Stages(tmp_path)

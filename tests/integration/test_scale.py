@@ -10,6 +10,7 @@ from mooring.testing.cluster import SparkCluster
 from tests.integration.load import PARTITIONS, Load
 
 
+@pytest.mark.heavy
 def test_two_hosts_three_hosts_two_hosts(tmp_path: Path) -> None:
     load = Load(tmp_path)
     with SparkCluster(hosts=3, executor_memory="768m", work_dir=tmp_path / "cluster") as cluster:

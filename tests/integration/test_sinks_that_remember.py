@@ -19,6 +19,8 @@ from tests.integration.held_back import EVENTS, KINDS
 from tests.integration.one_jvm import application, events_in_files
 from tests.integration.one_query import Job, same
 
+pytestmark = [pytest.mark.one_jvm, pytest.mark.xdist_group("packages")]  # two of Spark's resolvers may spoil the cache
+
 DELTA = {
     "spark.jars.packages": DELTA_PACKAGE,
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

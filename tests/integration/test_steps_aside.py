@@ -18,6 +18,8 @@ from mooring.testing.servers import ChildProcess
 from tests.integration.stages import Stages, opened, said
 from tests.integration.warm import CHANGELOG
 
+pytestmark = pytest.mark.one_jvm
+
 
 def test_no_python_on_the_driver(tmp_path: Path) -> None:
     stages = Stages(tmp_path)

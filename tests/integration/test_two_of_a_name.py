@@ -15,6 +15,8 @@ from tests.integration.load import status_in
 from tests.integration.local_runs import LocalRuns
 from tests.integration.stages import said
 
+pytestmark = pytest.mark.one_jvm
+
 NAME = "ends"
 
 
@@ -65,7 +67,8 @@ def goes_on_in(runs: LocalRuns, checkpoint: str, place: Path) -> None:
         wait_until(lambda: runs.is_ready(again), "batches", 120, story=again.story)
         wait_until(lambda: status_in(str(place))["application"] != before, "records", 30, story=again.story)
         assert checkpoint_of(status_in(str(place))) == checkpoint
-    assert said(again.log.read_text(), f"this application's records are in {place}; ") == 1
+        line = f"this application's records are in {place}; "
+        wait_until(lambda: said(again.log.read_text(), line) == 1, "the log to say where", 30, story=again.story)
 
 
 def checkpoint_of(status: dict[str, Any]) -> str:

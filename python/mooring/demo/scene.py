@@ -16,19 +16,17 @@ from mooring.demo.evidence import Checkpoint, status_record
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.probes import wait_until
+from mooring.testing.spark_home import SHORT_LIVED_JVM
 from mooring.testing.submission import Submission
 
 HOSTS = 3
 PARTITIONS = 9
 PATIENCE_SECONDS = 300.0
 
-_SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""A JVM of the demo lives for a minute or two: what the optimising compiler brings comes too late."""
-
 _CONF = {
     "spark.sql.shuffle.partitions": str(PARTITIONS),
-    "spark.driver.extraJavaOptions": _SHORT_LIVED,
-    "spark.executor.extraJavaOptions": _SHORT_LIVED,
+    "spark.driver.extraJavaOptions": SHORT_LIVED_JVM,
+    "spark.executor.extraJavaOptions": SHORT_LIVED_JVM,
 }
 _LOGGED = {
     "spark.eventLog.enabled": "true",

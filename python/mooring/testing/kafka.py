@@ -23,11 +23,12 @@ from mooring.errors import ClusterError
 from mooring.testing.kafka_jars import KAFKA_VERSION, java, kafka_classpath
 from mooring.testing.probes import free_port
 from mooring.testing.servers import ChildProcess, OneServer, StartedInWith
+from mooring.testing.spark_home import SHORT_LIVED_JVM
 
 _HOST = "127.0.0.1"
 
 # One user of few records needs no more; with these a broker takes 300 MB and starts in seconds.
-_JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN")
+_JVM = ("-Xms64m", "-Xmx256m", *SHORT_LIVED_JVM.split(), "-Dlog4j2.level=WARN")
 
 _SETTINGS = {
     "process.roles": "broker,controller",

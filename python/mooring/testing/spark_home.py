@@ -6,10 +6,15 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import pyspark
 
 _OTHER_SPARKS = ("SPARK_", "PYSPARK_")
+
+SHORT_LIVED_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Options of a JVM that lives for a minute or two: the optimising compiler and several collector threads cost more CPU
+time than they save there."""
 
 
 def spark_home() -> Path:
@@ -20,6 +25,9 @@ def spark_home() -> Path:
 def spark_environment(ours: Mapping[str, str]) -> dict[str, str]:
     """The environment of this process without SPARK_* and PYSPARK_*, plus `ours`, with one Python everywhere.
 
+    Masters, workers and the launcher of `spark-submit` get the options of a JVM that lives shortly. Drivers and
+    executors get none.
+
     Without PYSPARK_PYTHON Spark's helpers start whatever `python3` the system has.
     """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OTHER_SPARKS)}
@@ -27,5 +35,7 @@ def spark_environment(ours: Mapping[str, str]) -> dict[str, str]:
         "SPARK_HOME": str(spark_home()),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LAUNCHER_OPTS": SHORT_LIVED_JVM,
+        "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED_JVM,
     }
     return {**inherited, **always, **ours}

@@ -22,7 +22,7 @@ from pathlib import Path
 from mooring.errors import ClusterError
 from mooring.testing.probes import free_port, wait_until
 from mooring.testing.servers import ChildProcess, OneServer, StartedInWith
-from mooring.testing.spark_home import spark_home
+from mooring.testing.spark_home import SHORT_LIVED_JVM, spark_home
 
 _HOST = "127.0.0.1"
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -41,8 +41,7 @@ _JARS = (
 # The log file is not synced: kill -9 loses nothing of what a process has written, only a power cut does.
 _JVM = (
     "-Xmx128m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
+    *SHORT_LIVED_JVM.split(),
     "-Dzookeeper.forceSync=no",
     "-Dzookeeper.preAllocSize=1024",
     "-Djava.awt.headless=true",
