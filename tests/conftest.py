@@ -1,4 +1,4 @@
-"""For every test: the marker of its folder, its process when there are two, the kit's fixtures, hypothesis' examples."""
+"""For every test: the marker of its folder, its process when there are two, the fixtures of the kit, hypothesis."""
 
 import os
 from pathlib import Path
