@@ -204,10 +204,12 @@ def check_file_system(root: Path, kind: str, spark_dirs_elsewhere: Sequence[Path
 
 
 def check_room(root: Path, free_bytes: int, all_bytes: int) -> Finding:
-    """As HostStore.floor: below it, nothing more is kept."""
+    """As HostStore.floor: below it, nothing more is kept. A file system without room, as /proc, holds no files."""
     floor = min(_MOST_ROOM_KEPT_FREE, all_bytes // 20)
     what = f"{free_bytes / 1e9:.1f} GB of {all_bytes / 1e9:.1f} GB are free at {root}"
     advice = "make room, or name another disk in spark.mooring.local.store.dir"
+    if not all_bytes:
+        return Finding("room", Verdict.WRONG, f"the file system of {root} has no room for files", _NAME_IT)
     if free_bytes < floor:
         return Finding("room", Verdict.WRONG, f"{what}: nothing is kept below {floor / 1e9:.1f} GB", advice)
     if free_bytes < 4 * floor:

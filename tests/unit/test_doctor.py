@@ -45,6 +45,7 @@ GB = 10**9
         (doctor.check_room(Path("/s"), 2 * GB, 100 * GB), Verdict.WARNING, "nothing is kept below 1.1 GB"),
         (doctor.check_room(Path("/s"), GB // 2, 100 * GB), Verdict.WRONG, "make room"),
         (doctor.check_room(Path("/s"), GB, 4 * GB), Verdict.OK, "1.0 GB of 4.0 GB"),
+        (doctor.check_room(Path("/s"), 0, 0), Verdict.WRONG, "the file system of /s has no room for files"),
     ],
 )
 def test_a_check_says_what_it_has_found_and_what_to_do(finding: Finding, verdict: Verdict, words: str) -> None:

@@ -63,9 +63,7 @@ def of_the_records(arguments: argparse.Namespace) -> Finding:
         records = Records.named_by(arguments)
         status = records.status()
     except (CommandFailed, MetadataStoreMissing) as fault:
-        return Finding(
-            "records", Verdict.WARNING, str(fault), "run a stateful query with Mooring, or name another place"
-        )
+        return Finding("records", Verdict.WRONG, str(fault), "run a stateful query with Mooring, or name another place")
     except MooringError as fault:
         return Finding("records", Verdict.WRONG, str(fault), "name a place that can be reached from here")
     liveness = liveness_of(status, time.time_ns() // 1_000_000)

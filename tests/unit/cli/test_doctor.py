@@ -53,11 +53,14 @@ def test_what_is_wrong_is_named_with_what_to_do_and_ends_with_1(
     assert capsys.readouterr().err == "mooring: local store: see above\n"
 
 
-def test_records_that_are_not_there_yet_are_no_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_that_nobody_names_are_no_fault_and_those_that_are_not_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["doctor", "--json"]) == 0
     assert found(capsys)["records"] == ("warning", "not looked at; name them with --metadata or --checkpoint")
-    assert main(["doctor", "--metadata", str(tmp_path / "none"), "--json"]) == 0
-    assert "does not exist" in found(capsys)["records"][1]
+    assert main(["doctor", "--metadata", str(tmp_path / "none"), "--json"]) == 1
+    verdict, words = found(capsys)["records"]
+    assert verdict == "wrong" and "does not exist" in words
     made = Made(tmp_path / "ck" / "clicks")
     records.write(tmp_path / "ck" / "_mooring" / "clicks")
     assert main(["doctor", "--checkpoint", str(made.directory), "--json"]) == 0
