@@ -1,6 +1,7 @@
 """For every test: the marker of its folder, its process when there are two, the fixtures of the kit, hypothesis."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,12 @@ settings.register_profile(
     "ci", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+# A shell that starts the tests in the background, or nohup, has them ignore these, and so would all that they start.
+for ignorable in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(ignorable) is signal.SIG_IGN:
+        signal.signal(ignorable, signal.SIG_DFL)
 
 
 @pytest.hookimpl(tryfirst=True)
