@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.figures import Row, row
 from benchmarks.machine import this_machine
 from benchmarks.say import say
-from mooring.agent.catalog import CatalogKeeper
+from mooring.agent.checkpoints.catalog import CatalogKeeper
 from mooring.checkpoint import state_table
 from mooring.checkpoint.catalogue import TABLE
 from mooring.checkpoint.lease import DIRECTORY

@@ -29,14 +29,14 @@ from typing import Any
 from benchmarks.figures import Row, row
 from benchmarks.grouping import PROCESSORS_PER_HOST
 from benchmarks.machine import this_machine
-from mooring.agent.kafka_election import KafkaElection
-from mooring.agent.open_records import open_records
+from mooring.agent.election.kafka import KafkaElection
+from mooring.agent.election.zookeeper import ZkElection
 from mooring.agent.outside import JobElection
-from mooring.agent.records import Records
-from mooring.agent.zookeeper_election import ZkElection
 from mooring.metadata import open_metadata_store
 from mooring.model import ContainerModel, JobModel, LocationId, SystemStreamPartition, TaskModel, TaskName
 from mooring.model.standing import LEADING
+from mooring.records.open import open_records
+from mooring.records.records import Records
 from mooring.testing.kafka import KafkaBroker
 from mooring.testing.probes import wait_until
 from mooring.testing.zookeeper import ZooKeeperEnsemble

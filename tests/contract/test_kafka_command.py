@@ -2,10 +2,10 @@
 
 import uuid
 
-from mooring.agent.records import STATUS
 from mooring.cli.exits import Exit
 from mooring.cli.main import main
 from mooring.metadata import open_metadata_store
+from mooring.records.records import STATUS
 
 
 def test_status_reads_what_the_agent_wrote(kafka_broker, monkeypatch, capsys):

@@ -12,10 +12,7 @@ from uuid import uuid4
 import pytest
 from kazoo.client import KazooClient
 
-from mooring.agent.open_records import open_records
-from mooring.agent.word import OperatorsWord
-from mooring.agent.zookeeper_election import ZkElection
-from mooring.agent.zookeeper_records import ZkRecords
+from mooring.agent.election.zookeeper import ZkElection
 from mooring.cli.main import main
 from mooring.client import MooringClient
 from mooring.coordination import KEPT_VERSIONS
@@ -24,6 +21,9 @@ from mooring.metadata import open_metadata_store
 from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, TaskName
 from mooring.model.standing import LEADING
 from mooring.placement import ContainerPlacementRequestMessage, StatusCode
+from mooring.records.open import open_records
+from mooring.records.operator_overrides import OperatorsWord
+from mooring.records.zookeeper import ZkRecords
 from mooring.testing.probes import wait_until
 from mooring.testing.zookeeper import ZooKeeperEnsemble
 

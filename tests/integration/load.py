@@ -9,10 +9,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.open_records import open_records
 from mooring.errors import MetadataStoreMissing
 from mooring.jar import jar_path
 from mooring.model import JobModel, job_model_from_json
+from mooring.records.open import open_records
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.submission import Submission

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mooring.agent.catalog import CatalogKeeper
+from mooring.agent.checkpoints.catalog import CatalogKeeper
 from mooring.checkpoint.state_table import DELTA_PACKAGE
 from mooring.metadata.local_tree import LocalFileTree
 from mooring.model import events

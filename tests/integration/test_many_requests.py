@@ -20,12 +20,12 @@ from uuid import UUID
 
 import pytest
 
-from mooring.agent.open_records import open_records
-from mooring.agent.requests import ARRIVAL_MS
+from mooring.agent.requests.queue import ARRIVAL_MS
 from mooring.client import MooringClient
 from mooring.demo.evidence import Checkpoint
 from mooring.metadata import MetadataStore
 from mooring.placement import ContainerPlacementMetadataStore, ContainerPlacementResponseMessage, StatusCode
+from mooring.records.open import open_records
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.kafka import KafkaBroker
 from mooring.testing.probes import wait_until

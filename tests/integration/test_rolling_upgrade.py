@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mooring.agent.open_records import open_records
 from mooring.model import JobModel, job_model_from_json
+from mooring.records.open import open_records
 from mooring.testing.cluster import SparkCluster
 from tests.integration.load import Load
 

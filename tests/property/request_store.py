@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from uuid import UUID
 
-from mooring.agent import binding
 from mooring.agent.core import Mind, absorb
-from mooring.agent.fleet import Fleet
-from mooring.agent.requests import Answer, RemoveMessages
-from mooring.agent.takeover import taken_over
-from mooring.agent.word import OperatorsWord, SaveWord
+from mooring.agent.planning import binding
+from mooring.agent.planning.takeover import taken_over
+from mooring.agent.requests.queue import Answer, RemoveMessages
+from mooring.agent.state.fleet import Fleet
 from mooring.model import JobModel, events, job_model_from_json, job_model_to_json
 from mooring.model.orders import (
     OfferPlan,
@@ -31,6 +30,7 @@ from mooring.placement import (
     StatusCode,
     StoredMessages,
 )
+from mooring.records.operator_overrides import OperatorsWord, SaveWord
 from tests.unit.agent.builders import TIMING, Story
 
 APP = "app-1"

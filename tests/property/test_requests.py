@@ -13,11 +13,10 @@ from uuid import UUID
 
 import pytest
 
-from mooring.agent import actions
-from mooring.agent.copies import replicas
 from mooring.agent.core import Mind, absorb
-from mooring.agent.fleet import Fleet
-from mooring.agent.requests import (
+from mooring.agent.planning.copies import replicas
+from mooring.agent.requests import run
+from mooring.agent.requests.queue import (
     REMEMBERED_REQUESTS,
     RESPONSES_KEPT_MS,
     Action,
@@ -25,6 +24,7 @@ from mooring.agent.requests import (
     Desk,
     RequestsRead,
 )
+from mooring.agent.state.fleet import Fleet
 from mooring.grouping import check_standbys
 from mooring.model import events
 from mooring.model.orders import Order, SaveJobModel
@@ -345,13 +345,13 @@ def test_one_request_of_each_of_many_processors_is_begun_at_once(count: int, mon
     story.after(TIMING.debounce_ms)
     story.plans("q", count)
     story.after(TIMING.barrier_timeout_ms)
-    looks, seen = Counter[UUID](), actions._seen
+    looks, seen = Counter[UUID](), run._seen
 
     def counted(desk: Desk, fleet: Fleet, action: Action, *others: Any) -> Any:
         looks[action.request.uuid] += 1
         return seen(desk, fleet, action, *others)
 
-    monkeypatch.setattr(actions, "_seen", counted)
+    monkeypatch.setattr(run, "_seen", counted)
     desks = Desks(story)
     asked = [desks.places(str(number), LAST_SEEN, at_ms=number) for number in range(count)]
     desks.is_read()

@@ -11,11 +11,11 @@ from uuid import UUID
 
 import pytest
 
-from mooring.agent.copies import replicas
-from mooring.agent.fleet import Fleet
-from mooring.agent.moves import PATIENCE
-from mooring.agent.requests import Answer, RequestsRead
-from mooring.agent.restarts import RESTART_MARGIN_MS
+from mooring.agent.planning.copies import replicas
+from mooring.agent.requests.move import PATIENCE
+from mooring.agent.requests.queue import Answer, RequestsRead
+from mooring.agent.requests.restart import RESTART_MARGIN_MS
+from mooring.agent.state.fleet import Fleet
 from mooring.grouping import check_job_model, check_standbys
 from mooring.model import JobModel, events
 from mooring.model.orders import RestartExecutor, Say

@@ -10,21 +10,20 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from mooring.agent.actions import View, advanced, may_advance
-from mooring.agent.barrier import Gate
-from mooring.agent.binding import ask_for_regrouping, bind, drop_expired, kept_on, rebind_deadline_ms, unbind
-from mooring.agent.copies import wanted_copies, with_seen_copies, without_gone_copies
-from mooring.agent.drains import Drainage, is_about_drains
-from mooring.agent.drains import advanced as drains_advanced
-from mooring.agent.fleet import Executor, Fleet, Query
-from mooring.agent.lending import judged, loans_told
-from mooring.agent.planning import regrouped, without_ended_queries, without_regrouping
-from mooring.agent.requests import Answer, Desk, RemoveMessages, heard
-from mooring.agent.restarts import waited_for
-from mooring.agent.rows import plan_rows
-from mooring.agent.steps import is_held_up, is_settled
-from mooring.agent.takeover import taken_over, with_failovers_counted
-from mooring.agent.word import NOTHING_SAID, OperatorsWord, SaveWord
+from mooring.agent.drains.drainage import Drainage, is_about_drains
+from mooring.agent.drains.drainage import advanced as drains_advanced
+from mooring.agent.planning.binding import ask_for_regrouping, bind, drop_expired, kept_on, rebind_deadline_ms, unbind
+from mooring.agent.planning.copies import wanted_copies, with_seen_copies, without_gone_copies
+from mooring.agent.planning.lending import judged, loans_told
+from mooring.agent.planning.next_job_model import regrouped, without_ended_queries, without_regrouping
+from mooring.agent.planning.rows import plan_rows
+from mooring.agent.planning.staged_moves import is_held_up, is_settled
+from mooring.agent.planning.takeover import taken_over, with_failovers_counted
+from mooring.agent.requests.queue import Answer, Desk, RemoveMessages, heard
+from mooring.agent.requests.restart import waited_for
+from mooring.agent.requests.run import View, advanced, may_advance
+from mooring.agent.state.barrier import Gate
+from mooring.agent.state.fleet import Executor, Fleet, Query
 from mooring.coordination.barrier import BarrierState
 from mooring.errors import InvalidGroupingError
 from mooring.model import events, natural_order
@@ -39,6 +38,7 @@ from mooring.model.orders import (
     SaveTaskLocality,
     Say,
 )
+from mooring.records.operator_overrides import NOTHING_SAID, OperatorsWord, SaveWord
 
 
 @dataclass(frozen=True, slots=True)

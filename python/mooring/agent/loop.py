@@ -12,31 +12,32 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from mooring.agent import binding, restarts
 from mooring.agent.core import Mind, absorb, decide, next_deadline_ms
-from mooring.agent.drain_watch import DrainWatch
-from mooring.agent.drains import (
+from mooring.agent.drains.drainage import (
     AnnounceDrains,
     EndQuery,
     OweDrains,
     QueriesSeen,
     RemoveNotifications,
 )
-from mooring.agent.first_lines import plan_is_in_force
-from mooring.agent.fleet import Fleet, Timing
+from mooring.agent.drains.watch import DrainWatch
 from mooring.agent.memory import Memory
-from mooring.agent.moves_told import moves_told
-from mooring.agent.records import Remembered
-from mooring.agent.requests import Answer, RemoveMessages, RequestsRead
-from mooring.agent.start_check import problems
+from mooring.agent.messages.first_lines import plan_is_in_force
+from mooring.agent.messages.start_check import problems
+from mooring.agent.planning import binding
+from mooring.agent.planning.moves_told import moves_told
+from mooring.agent.planning.takeover import taken_over
+from mooring.agent.requests import restart
+from mooring.agent.requests.queue import Answer, RemoveMessages, RequestsRead
+from mooring.agent.state.fleet import Fleet, Timing
 from mooring.agent.status import Tally, metrics_of, status_of
-from mooring.agent.takeover import taken_over
-from mooring.agent.word import OF_ANOTHER_ATTEMPT, OperatorsWord, SaveWord
 from mooring.drain import RunningQuery, parse_order
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
 from mooring.model import JobModel, events, orders
 from mooring.placement.lifecycle import Phase
+from mooring.records.operator_overrides import OF_ANOTHER_ATTEMPT, OperatorsWord, SaveWord
+from mooring.records.records import Remembered
 from mooring.settings import Settings
 
 LONGEST_POLL_MS = 1_000
@@ -302,7 +303,7 @@ class Agent:
         takes_over = self._memory is not None and self._memory.takes_over
         stopped = found.word.stopped if takes_over else frozenset()
         word = found.word
-        labels = (*restarts.LABELS, Phase.SWITCHING.label)
+        labels = (*restart.LABELS, Phase.SWITCHING.label)
         begun = {uuid: OF_ANOTHER_ATTEMPT for uuid, begun in word.under_way.items() if begun.phase in labels}
         done = {**begun, **word.done} if word.application == fleet.application else {}
         return OperatorsWord(stopped=stopped, spare=word.spare, drained=word.drained, pinned=word.pinned, done=done)

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from mooring.agent.records import Records, Remembered
-from mooring.agent.word import OperatorsWord
 from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import LeadershipLost, MetadataStoreUnavailable, OutcomeUnknown, WriterReplaced
 from mooring.metadata import MetadataStore
 from mooring.model import JobModel
 from mooring.placement import ContainerPlacementResponseMessage, StoredMessages
+from mooring.records.operator_overrides import OperatorsWord
+from mooring.records.records import Records, Remembered
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 2.0

@@ -10,18 +10,18 @@ from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
-from mooring.agent.catalog import CatalogKeeper
-from mooring.agent.first_lines import records_are_in, records_of_another_are_in, shown
-from mooring.agent.leadership import Election, Helm
-from mooring.agent.leases import Leases
+from mooring.agent.checkpoints.catalog import CatalogKeeper
+from mooring.agent.checkpoints.leases import Leases
+from mooring.agent.election.leadership import Election, Helm
 from mooring.agent.memory import Memory
-from mooring.agent.records import Records
+from mooring.agent.messages.first_lines import records_are_in, records_of_another_are_in, shown
 from mooring.errors import AgentError, InvalidSettingError, MetadataStoreError
 from mooring.metadata import FileMetadataStore, MemoryMetadataStore, MetadataStore, open_metadata_store
 from mooring.metadata.owned_tree import OwnedTree
 from mooring.metadata.owners import Claim, Owner
 from mooring.model import events
 from mooring.model.standing import NONE, REFUSED, UNKNOWN, Standing
+from mooring.records.records import Records
 from mooring.settings import Settings
 from mooring.spark.bridge import JvmBridge
 from mooring.spark.delta import DeltaTables
@@ -114,10 +114,10 @@ class Outside:
         place, options = settings.metadata or "", settings.metadata_options
         name, legacy, say = f"{starting.name} on {starting.driver_host}", self._bridge.inherit(), self._say
         if _scheme(place) == "kafka":
-            from mooring.agent.kafka_election import KafkaElection
+            from mooring.agent.election.kafka import KafkaElection
 
             return KafkaElection(place, options, name, legacy, say)
-        from mooring.agent.zookeeper_election import ZkElection
+        from mooring.agent.election.zookeeper import ZkElection
 
         return ZkElection(place, options, starting.name, name, legacy, say)
 

@@ -7,13 +7,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.agent import host_control, moves, restarts
-from mooring.agent.barrier import Gate
-from mooring.agent.copies import standbys_of
-from mooring.agent.drains import Drainage
-from mooring.agent.fleet import Fleet, Processor, Query, SeenCopy, task_of_store
-from mooring.agent.host_control import left_on
-from mooring.agent.requests import Action, Desk
+from mooring.agent.drains.drainage import Drainage
+from mooring.agent.planning.copies import standbys_of
+from mooring.agent.requests import drain_host, move, restart
+from mooring.agent.requests.drain_host import left_on
+from mooring.agent.requests.queue import Action, Desk
+from mooring.agent.state.barrier import Gate
+from mooring.agent.state.fleet import Fleet, Processor, Query, SeenCopy, task_of_store
 from mooring.model import TaskModel, events, natural_order
 from mooring.placement import ContainerPlacementRequestMessage
 
@@ -244,10 +244,10 @@ def _requests(fleet: Fleet, desk: Desk) -> Mapping[str, Any]:
 
 def _progress(desk: Desk, fleet: Fleet, action: Action) -> str:
     if action.request.host_action is not None:
-        return host_control.progress(fleet, action)
+        return drain_host.progress(fleet, action)
     if action.is_restart_under_way:
-        return restarts.progress(desk, fleet, action)
-    return moves.progress(fleet, action)
+        return restart.progress(desk, fleet, action)
+    return move.progress(fleet, action)
 
 
 def _request(request: ContainerPlacementRequestMessage) -> dict[str, Any]:

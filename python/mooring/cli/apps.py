@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.open_records import open_each
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.local_paths import Kind, folders_in, kind_of, stores_among
 from mooring.cli.output import print_json, table
@@ -18,6 +17,7 @@ from mooring.cli.store_of_checkpoint import RECORDS
 from mooring.client.client import parsed_status
 from mooring.client.liveness import Life, Liveness, ago, liveness_of, shown_time
 from mooring.errors import MetadataStoreError, MetadataStoreMissing, MetadataStoreUnavailable, RecordError
+from mooring.records.open import open_each
 
 
 @dataclass(frozen=True, slots=True)

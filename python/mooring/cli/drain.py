@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from mooring.agent.drains import FAILED, NOT_TOLD, OVER, REFUSED
+from mooring.agent.drains.drainage import FAILED, NOT_TOLD, OVER, REFUSED
 from mooring.cli.exits import CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.placement import application_of, duration_ms, is_given_up, refuse_ended

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from mooring.agent.open_records import open_records
-from mooring.agent.records import STATUS
 from mooring.cli.conf_file import read_conf_file
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.local_paths import Kind, folders_in, holds_later_records, kind_of, why_closed, why_missing
@@ -20,6 +18,8 @@ from mooring.client.client import parsed_status
 from mooring.client.forecast import newest_with_tasks
 from mooring.errors import InvalidJobModelError, MetadataStoreError, MetadataStoreUnavailable, RecordError
 from mooring.model import JobModel
+from mooring.records.open import open_records
+from mooring.records.records import STATUS
 from mooring.settings import Settings
 
 METADATA_VARIABLE: Final = "MOORING_METADATA"

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from mooring.agent.open_records import open_records
 from mooring.checkpoint import lease_on, query_id
 from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.local_paths import folders_in, stores_among
 from mooring.client.client import parsed_status
 from mooring.errors import MetadataStoreError, RecordError
+from mooring.records.open import open_records
 
 RECORDS: Final = "_mooring"
 _LISTS_OF_QUERIES: Final = ("queries", "ended-queries", "drains")

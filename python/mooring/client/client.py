@@ -9,8 +9,6 @@ from contextlib import ExitStack
 from typing import Any
 from uuid import UUID, uuid4
 
-from mooring.agent.open_records import open_records
-from mooring.agent.records import ReadRecords, Records
 from mooring.client.forecast import as_json, forecast, newest_with_tasks
 from mooring.client.liveness import liveness_of
 from mooring.drain import DrainNotification, StopMode, read_drain_notifications, write_drain_notification
@@ -27,6 +25,8 @@ from mooring.placement import (
     StandbyAction,
     StatusCode,
 )
+from mooring.records.open import open_records
+from mooring.records.records import ReadRecords, Records
 
 _LOOK_EVERY_SECONDS = 0.2
 _NOTHING_YET = "has an application that has this for its spark.mooring.metadata run a stateful query?"

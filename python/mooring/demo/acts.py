@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.open_records import open_records
 from mooring.client import MooringClient
 from mooring.demo import readings
 from mooring.demo.answer import compare, offline_answer, written_rows
@@ -23,6 +22,7 @@ from mooring.demo.records_place import records_place
 from mooring.demo.rollback_act import go_back
 from mooring.demo.scene import HOSTS, PARTITIONS, Scene, batch_of, need_room
 from mooring.jar import jar_path
+from mooring.records.open import open_records
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.hosts import ExecutorProcess
 

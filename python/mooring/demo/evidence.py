@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.records import ReadRecords
 from mooring.errors import MetadataStoreMissing
+from mooring.records.records import ReadRecords
 
 _PROGRESS = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryProgressEvent"
 

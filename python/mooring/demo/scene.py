@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.records import ReadRecords
 from mooring.client import MooringClient
 from mooring.demo import standing_offers
 from mooring.demo.bids import Feed
 from mooring.demo.evidence import Checkpoint, status_record
 from mooring.errors import ClusterError
+from mooring.records.records import ReadRecords
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.probes import wait_until
 from mooring.testing.spark_home import SHORT_LIVED_JVM

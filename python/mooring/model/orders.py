@@ -1,4 +1,4 @@
-"""What the agent's core wants done, as values; `mooring.agent.effects` does it."""
+"""What the agent's core wants done, as values; `mooring.agent.loop` does it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mooring.agent.core import Mind, decide
-from mooring.agent.fleet import Fleet, Timing
+from mooring.agent.state.fleet import Fleet, Timing
 from mooring.model import events
 from mooring.model.orders import OfferPlan, Order, PublishPlan, SaveBarrier, SaveJobModel
 

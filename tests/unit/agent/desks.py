@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID, uuid4
 
-from mooring.agent.copies import replicas, standbys_of
-from mooring.agent.requests import Answer, RemoveMessages, RequestsRead
+from mooring.agent.planning.copies import replicas, standbys_of
+from mooring.agent.requests.queue import Answer, RemoveMessages, RequestsRead
 from mooring.grouping import check_standbys
 from mooring.model import events
 from mooring.placement import (

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mooring.agent import binding
 from mooring.agent.core import Mind, absorb
-from mooring.agent.fleet import Fleet, Query
-from mooring.agent.word import OperatorsWord, SaveWord
+from mooring.agent.planning import binding
+from mooring.agent.state.fleet import Fleet, Query
 from mooring.model import events
 from mooring.model.orders import RestartExecutor
+from mooring.records.operator_overrides import OperatorsWord, SaveWord
 from tests.unit.agent.builders import TIMING, Story, running
 from tests.unit.agent.desks import Desks
 

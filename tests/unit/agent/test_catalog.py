@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.catalog import CatalogKeeper
+from mooring.agent.checkpoints.catalog import CatalogKeeper
 from mooring.checkpoint.catalogue import COLUMNS, Row
 from mooring.errors import AgentError
 from mooring.metadata.local_tree import LocalFileTree

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mooring.agent.core import Mind
-from mooring.agent.fleet import Fleet
+from mooring.agent.state.fleet import Fleet
 from mooring.errors import InvalidSettingError
 from mooring.grouping import choose_grouper
 from mooring.model.orders import Say

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mooring.agent import binding
 from mooring.agent.core import next_deadline_ms
+from mooring.agent.planning import binding
 from mooring.model import events
 from mooring.model.orders import PublishPlan, SaveTaskLocality
 from tests.unit.agent.builders import TIMING, Story, running

@@ -7,11 +7,11 @@ from uuid import uuid4
 
 import pytest
 
+from mooring.agent.planning.staged_moves import IDLE_MS
 from mooring.agent.status import Tally, status_of
-from mooring.agent.steps import IDLE_MS
-from mooring.agent.word import OperatorsWord
 from mooring.model import events
 from mooring.placement import ANY_HOST, ANY_PROCESSOR, LAST_SEEN, STANDBY, HostAction
+from mooring.records.operator_overrides import OperatorsWord
 from tests.unit.agent.builders import TIMING, running
 from tests.unit.agent.desks import APP, Desks, Request
 from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, kept_word

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from mooring.agent.drain_watch import DrainWatch
+from mooring.agent.drains.watch import DrainWatch
 from mooring.drain import DrainNotification, write_drain_notification
 from mooring.metadata import MemoryMetadataStore
 from mooring.testing.probes import wait_until

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from mooring.agent.drains import (
+from mooring.agent.drains.drainage import (
     AnnounceDrains,
     Drainage,
     DrainsAsked,

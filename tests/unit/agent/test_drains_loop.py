@@ -13,11 +13,11 @@ import pytest
 
 from mooring.agent.loop import Agent
 from mooring.agent.memory import Memory
-from mooring.agent.records import STATUS, Records
 from mooring.drain import DrainNotification, RunningQuery, read_drain_notifications, write_drain_notification
 from mooring.errors import AgentError
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import events
+from mooring.records.records import STATUS, Records
 from mooring.testing.probes import wait_until
 from tests.unit.agent.test_loop import started
 from tests.unit.agent.test_requests_loop import LivingBridge

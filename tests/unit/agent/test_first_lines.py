@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.agent.first_lines import plan_is_in_force, records_are_in, records_of_another_are_in
-from mooring.agent.start_check import problems
+from mooring.agent.messages.first_lines import plan_is_in_force, records_are_in, records_of_another_are_in
+from mooring.agent.messages.start_check import problems
 from mooring.metadata.owners import Owner
 from mooring.model import events
 from tests.unit.agent.test_loop import Bridge, executors, planned, planned_other, run, started

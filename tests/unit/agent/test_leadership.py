@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mooring.agent.leadership import Helm
+from mooring.agent.election.leadership import Helm
 from mooring.errors import AgentError
 from mooring.model.standing import LEADING, UNKNOWN, WAITING, Standing
 from mooring.testing.probes import wait_until

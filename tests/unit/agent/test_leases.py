@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.leases import Leases
+from mooring.agent.checkpoints.leases import Leases
 from mooring.checkpoint import Lease, lease_on
 from mooring.errors import MetadataStoreUnavailable
 from mooring.metadata.local_tree import LocalFileTree

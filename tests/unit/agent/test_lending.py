@@ -9,14 +9,14 @@ from itertools import pairwise
 
 import pytest
 
-from mooring.agent.lending import FIRST_TRIAL_MS, FORGIVEN_AFTER_MS, LAST_TRIAL_MS, KeptLoan
-from mooring.agent.rows import plan_rows
+from mooring.agent.planning.lending import FIRST_TRIAL_MS, FORGIVEN_AFTER_MS, LAST_TRIAL_MS
+from mooring.agent.planning.rows import plan_rows
+from mooring.agent.planning.staged_moves import is_settled
 from mooring.agent.status import Tally, status_of
-from mooring.agent.steps import is_settled
-from mooring.agent.word import OperatorsWord
 from mooring.model import events
 from mooring.model.event_json import read_event
 from mooring.model.orders import Say
+from mooring.records.operator_overrides import KeptLoan, OperatorsWord
 from tests.unit.agent.builders import Story, running
 from tests.unit.agent.moving import a_new_agent, kept_word
 

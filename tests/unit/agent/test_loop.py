@@ -11,12 +11,12 @@ import pytest
 
 from mooring.agent.loop import Agent
 from mooring.agent.memory import Memory
-from mooring.agent.records import Records
 from mooring.drain import RunningQuery
 from mooring.errors import AgentError
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import events
 from mooring.model.orders import Copies, PublishPlan, Rows
+from mooring.records.records import Records
 
 
 class Bridge:

@@ -11,8 +11,6 @@ from functools import partial
 import pytest
 
 from mooring.agent.memory import Memory
-from mooring.agent.records import BARRIERS, JOB_MODELS, STATUS, TASK_LOCALITY, Records
-from mooring.agent.word import OperatorsWord
 from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import MetadataStoreUnavailable, OutcomeUnknown, WriterReplaced
 from mooring.metadata import MemoryMetadataStore, NamespacedMetadataStore
@@ -23,6 +21,8 @@ from mooring.placement import (
     ContainerPlacementRequestMessage,
     StatusCode,
 )
+from mooring.records.operator_overrides import OperatorsWord
+from mooring.records.records import BARRIERS, JOB_MODELS, STATUS, TASK_LOCALITY, Records
 from mooring.testing.probes import wait_until
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.agent.moves import CATCH_UP_MS, IDLE_MS, TROUBLE_MS, Patience
+from mooring.agent.requests.move import CATCH_UP_MS, IDLE_MS, TROUBLE_MS, Patience
 from mooring.model import events
 from mooring.placement import ANY_HOST, STANDBY
 from tests.unit.agent.builders import TIMING, measured, running

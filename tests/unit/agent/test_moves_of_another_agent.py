@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.agent import binding
 from mooring.agent.core import Mind, absorb
-from mooring.agent.fleet import Fleet
-from mooring.agent.moves import PATIENCE
-from mooring.agent.restarts import RESTART_MARGIN_MS
-from mooring.agent.word import OperatorsWord
+from mooring.agent.planning import binding
+from mooring.agent.requests.move import PATIENCE
+from mooring.agent.requests.restart import RESTART_MARGIN_MS
+from mooring.agent.state.fleet import Fleet
 from mooring.model import events
 from mooring.model.orders import RestartExecutor
 from mooring.placement import ANY_HOST, LAST_SEEN
+from mooring.records.operator_overrides import OperatorsWord
 from tests.unit.agent.builders import TIMING, Story, running
 from tests.unit.agent.desks import Desks
 from tests.unit.agent.moving import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mooring.agent.fleet import Fleet
-from mooring.agent.moves_told import MOST_NAMES, MOST_WAYS, moves_told
+from mooring.agent.planning.moves_told import MOST_NAMES, MOST_WAYS, moves_told
+from mooring.agent.state.fleet import Fleet
 from mooring.grouping import plan_moves
 from mooring.model import JobModel
 from tests.unit.agent.builders import TIMING, Story, running

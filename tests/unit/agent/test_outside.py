@@ -7,9 +7,9 @@ import uuid
 from typing import Any
 
 from mooring.agent.outside import Outside
-from mooring.agent.records import STATUS
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import events
+from mooring.records.records import STATUS
 from mooring.settings import Settings
 
 

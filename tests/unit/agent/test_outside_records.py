@@ -12,11 +12,11 @@ import pytest
 
 from mooring.agent import outside as module
 from mooring.agent.outside import Outside
-from mooring.agent.records import Records
 from mooring.metadata import FileMetadataStore, LocalFileTree
 from mooring.metadata.owned_tree import OwnedTree
 from mooring.metadata.owners import Owner, OwnerNotes
 from mooring.model import ContainerModel, JobModel, LocationId, events
+from mooring.records.records import Records
 from mooring.settings import Settings
 from mooring.testing.probes import wait_until
 

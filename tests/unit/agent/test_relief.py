@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.agent.fleet import Move
-from mooring.agent.relief import relieved
+from mooring.agent.planning.rebalance_after_failover import relieved
+from mooring.agent.state.fleet import Move
 from mooring.grouping import choose_grouper
 from mooring.model import ContainerModel, events
 from tests.unit.agent.builders import TIMING, Story, running

@@ -8,14 +8,14 @@ from uuid import uuid4
 
 import pytest
 
-from mooring.agent import requests
-from mooring.agent.actions import View, advanced
 from mooring.agent.core import next_deadline_ms
-from mooring.agent.requests import ARRIVAL_MS, Action, Desk, RemoveMessages, taken_in
-from mooring.agent.word import SaveWord
+from mooring.agent.requests import queue
+from mooring.agent.requests.queue import ARRIVAL_MS, Action, Desk, RemoveMessages, taken_in
+from mooring.agent.requests.run import View, advanced
 from mooring.model import events
 from mooring.placement import ContainerPlacementResponseMessage, MalformedRequest, StatusCode
 from mooring.placement.lifecycle import Phase
+from mooring.records.operator_overrides import SaveWord
 from tests.unit.agent.builders import TIMING, running
 from tests.unit.agent.desks import APP, Desks, Request
 
@@ -247,7 +247,7 @@ def test_a_processor_that_goes_while_its_request_waits_is_a_failure(desks: Desks
 def test_old_responses_are_removed_and_new_ones_stay(desks: Desks) -> None:
     stop = desks.asks("STOP")
     desks.is_read()
-    desks.story.now_ms += requests.RESPONSES_KEPT_MS
+    desks.story.now_ms += queue.RESPONSES_KEPT_MS
     desks.is_read()
     assert stop.uuid in desks.responses
     desks.story.now_ms += 1
@@ -256,7 +256,7 @@ def test_old_responses_are_removed_and_new_ones_stay(desks: Desks) -> None:
 
 
 def test_the_last_uuids_are_remembered_first_in_first_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "REMEMBERED_REQUESTS", 3)
+    monkeypatch.setattr(queue, "REMEMBERED_REQUESTS", 3)
     desk, uuids = Desk(), [uuid4() for _ in range(5)]
     for uuid in uuids:
         desk = desk.with_news([], {**desk.seen, uuid: None})

@@ -15,8 +15,6 @@ import pytest
 
 from mooring.agent.loop import Agent
 from mooring.agent.memory import Memory
-from mooring.agent.records import OPERATORS_WORD, STATUS, Records
-from mooring.agent.word import OperatorsWord
 from mooring.cli.main import main
 from mooring.client import MooringClient
 from mooring.errors import AgentError
@@ -24,6 +22,8 @@ from mooring.metadata import FileMetadataStore, MetadataStore
 from mooring.model import events
 from mooring.placement import LAST_SEEN, STANDBY, ContainerPlacementRequestMessage, StandbyAction, StatusCode
 from mooring.placement.store import NAMESPACE
+from mooring.records.operator_overrides import OperatorsWord
+from mooring.records.records import OPERATORS_WORD, STATUS, Records
 from mooring.testing.probes import wait_until
 from tests.unit.agent.test_loop import Bridge, executors, planned
 from tests.unit.agent.test_memory import Unsteady

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.agent.moves import TROUBLE_MS
+from mooring.agent.requests.move import TROUBLE_MS
 from mooring.agent.status import Tally, status_of
 from mooring.model import events
 from mooring.placement import ANY_HOST, LAST_SEEN, HostAction

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.agent.copies import copies_of
-from mooring.agent.moves import CATCH_UP_MS, TROUBLE_MS, Patience
-from mooring.agent.requests import Desk
-from mooring.agent.standby_moves import LET_GO_MS
-from mooring.agent.word import Begun
+from mooring.agent.planning.copies import copies_of
+from mooring.agent.requests.move import CATCH_UP_MS, TROUBLE_MS, Patience
+from mooring.agent.requests.move_standby import LET_GO_MS
+from mooring.agent.requests.queue import Desk
 from mooring.model import events
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, StatusCode
+from mooring.records.operator_overrides import Begun
 from tests.unit.agent.builders import TIMING, running
 from tests.unit.agent.desks import Desks
 from tests.unit.agent.moving import DONE, FAILED, a_new_agent, executor_at, kept_word, tasks_of, warm_on_four, where

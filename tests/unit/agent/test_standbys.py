@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.agent import binding
 from mooring.agent.core import Mind, next_deadline_ms
-from mooring.agent.fleet import Fleet
-from mooring.agent.takeover import taken_over
+from mooring.agent.planning import binding
+from mooring.agent.planning.takeover import taken_over
+from mooring.agent.state.fleet import Fleet
 from mooring.grouping import choose_grouper
 from mooring.model import events, natural_order
 from mooring.model.orders import PublishPlan, Say

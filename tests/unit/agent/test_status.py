@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mooring.agent.planning.staged_moves import is_settled
 from mooring.agent.status import Tally, status_of
-from mooring.agent.steps import is_settled
 from mooring.cli.status import as_text
 from mooring.model import events
 from mooring.model.event_json import read_event

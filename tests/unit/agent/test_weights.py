@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.agent.core import Mind
-from mooring.agent.fleet import Fleet
+from mooring.agent.state.fleet import Fleet
 from mooring.agent.status import Tally, status_of
 from mooring.grouping import choose_grouper
 from mooring.model import events

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mooring.agent.core import Mind
-from mooring.agent.fleet import Fleet
+from mooring.agent.state.fleet import Fleet
 from mooring.model import events
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, HostAction, StatusCode
 from tests.unit.agent.builders import TIMING, Story

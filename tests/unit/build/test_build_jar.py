@@ -5,8 +5,11 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 import zipfile
 import zipimport
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +80,19 @@ def test_python_imports_the_agent_from_its_zip(checkout, compilations, tmp_path)
     archive = tmp_path / "agent.zip"
     archive.write_bytes(build_jar.agent_zip(checkout / "python"))
     assert zipimport.zipimporter(str(archive)).find_spec("mooring") is not None
+
+
+def test_the_agents_zip_has_each_module_that_it_starts_with(tmp_path):
+    archive = tmp_path / "agent.zip"
+    archive.write_bytes(build_jar.agent_zip(CHECKOUT / "python"))
+    search = [str(archive), *(path for path in sys.path if path and not Path(path).is_relative_to(CHECKOUT / "python"))]
+    script = (
+        f"import sys; sys.path = {search!r}\n"
+        "import mooring.agent.__main__, mooring.records.open\n"
+        "print(mooring.agent.__main__.__file__)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], env={}, capture_output=True, text=True)
+    assert ran.stdout.startswith(str(archive)), ran.stderr
 
 
 def test_two_builds_are_the_same_to_the_byte(checkout, compilations):

@@ -3,9 +3,9 @@
 import json
 import time
 
-from mooring.agent.records import Records
 from mooring.metadata import FileMetadataStore
 from mooring.model import ContainerModel, JobModel, LocationId, SystemStreamPartition, TaskModel, TaskName
+from mooring.records.records import Records
 
 HOSTS = ("10.0.0.2", "10.0.0.3", "10.0.0.4")
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from mooring.agent.records import STATUS
 from mooring.cli.main import main
 from mooring.drain import StopMode, read_drain_notifications, remove_notifications
 from mooring.metadata import FileMetadataStore
+from mooring.records.records import STATUS
 from mooring.testing.probes import wait_until
 
 QUERIES = [{"id": "id-1", "name": "counts"}, {"id": "id-2", "name": "totals"}]

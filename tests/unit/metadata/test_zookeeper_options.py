@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from mooring.agent.open_records import open_records
 from mooring.errors import InvalidSettingError, MetadataStoreError
 from mooring.metadata import open_metadata_store
 from mooring.metadata.zookeeper.options import Acl, settings_from
+from mooring.records.open import open_records
 
 PLACE = "zk://one:2181,two:2182/mooring/test"
 

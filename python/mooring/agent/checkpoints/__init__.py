@@ -1,0 +1,1 @@
+"""Catalogue: what the agent notes of the checkpoints of running queries."""

@@ -1,0 +1,1 @@
+"""Coordination: lines for the driver's log."""

@@ -1,0 +1,210 @@
+"""The copies of the tasks: which executors are to hold them, and how far they are.
+
+Pure. Which processors hold standbys is in the job model; here they become executors.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from mooring.agent.state.fleet import Fleet, SeenCopy
+from mooring.model import JobModel, TaskModel, TaskName, events, natural_order, standby_name
+from mooring.model.orders import Copies, Rows
+
+MOST_LAG_VERSIONS: Final = 1
+"""How far a copy may be behind when its task comes, where commits are too close for it to be seen caught up."""
+
+CopyId = tuple[str, int, str]
+"""Query id, partition, executor."""
+
+
+def wanted_copies(fleet: Fleet, rows: Rows) -> Copies:
+    """Which executors are to hold a copy now, in the order of the replicas; for released queries.
+
+    None is where the task runs, also while its processor has no executor and a row leads elsewhere; nor is any asked
+    for while the task runs nowhere.
+    """
+    wanted: dict[str, dict[int, list[str]]] = {}
+    for query, partition, executor in _copy_ids(fleet, fleet.model):
+        row = rows.get(query, {}).get(partition, ())
+        runs_at = next((fleet.executors[id].location for id in row if id in fleet.executors), None)
+        if runs_at is not None and fleet.executors[executor].location != runs_at:
+            wanted.setdefault(query, {}).setdefault(partition, []).append(executor)
+    return {
+        query: {partition: tuple(executors) for partition, executors in sorted(by.items())}
+        for query, by in wanted.items()
+    }
+
+
+def with_seen_copies(fleet: Fleet, seen: events.CopiesSeen) -> Fleet:
+    """Keep how far the copies of a query are; those that the job model does not have are passed over."""
+    news = {
+        (seen.query, copy.partition, copy.executor): SeenCopy(
+            max(0, seen.version - copy.version), copy.lag_ms, copy.local_bytes, copy.trouble, copy.trouble_ms
+        )
+        for copy in seen.copies
+    }
+    return without_gone_copies(replace(fleet, copies={**fleet.copies, **news}))
+
+
+def without_gone_copies(fleet: Fleet) -> Fleet:
+    """Forget what was seen of copies that the job model has no more, or whose executor or query is gone."""
+    if not fleet.copies:
+        return fleet
+    there = set(_copy_ids(fleet, fleet.model))
+    return replace(fleet, copies={id: copy for id, copy in fleet.copies.items() if id in there})
+
+
+def standbys_of(fleet: Fleet, model: JobModel) -> dict[str, dict[TaskModel, SeenCopy | None]]:
+    """Processor id to its standbys in this model, each with what was last seen of it: None for nothing yet."""
+    partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
+    return {
+        id: {
+            task: fleet.copies.get((*partition_of.get(task.standby_of, ("", -1)), executor_of.get(id, "")))
+            for task in container.tasks.values()
+            if task.standby_of is not None
+        }
+        for id, container in model.containers.items()
+    }
+
+
+def are_caught_up(fleet: Fleet, model: JobModel, processors: Collection[str]) -> bool:
+    """Whether all copies that these processors have in this model were seen at the newest version."""
+    standbys = standbys_of(fleet, model)
+    seen = [copy for id in processors for copy in standbys.get(id, {}).values()]
+    return all(copy is not None and copy.lag_versions == 0 for copy in seen)
+
+
+def all_caught_up(fleet: Fleet) -> bool:
+    """Whether every copy that can be made was seen at most one version behind."""
+    partition_of = fleet.partition_of_task()
+    return all(
+        copy is not None and copy.lag_versions <= MOST_LAG_VERSIONS
+        for id, standbys in standbys_of(fleet, fleet.model).items()
+        if id in fleet.executor_of
+        for task, copy in standbys.items()
+        if task.standby_of in partition_of and fleet.queries[partition_of[task.standby_of][0]].can_be_copied
+    )
+
+
+def bringing_ms(fleet: Fleet, coming: Iterable[tuple[str, str | None]]) -> int:
+    """For how long the state of these tasks may be on its way to these executors: twice what the limit makes of it."""
+    sizes = fleet.expected_bytes()
+    to_bring: Counter[str] = Counter()
+    for name, executor in set(coming):
+        if executor is not None:
+            to_bring[executor] += sizes.get(name, 0)
+    return 2 * 1000 * max(to_bring.values(), default=0) // fleet.timing.copy_bytes_a_second
+
+
+def all_copies(fleet: Fleet) -> list[tuple[str, str | None]]:
+    """The copies of the plan in force: the task, the executor."""
+    executor_of = fleet.executor_of
+    return [
+        (task.standby_of, executor_of.get(id))
+        for id, container in fleet.model.containers.items()
+        for task in container.tasks.values()
+        if task.standby_of is not None
+    ]
+
+
+def cold_copies(fleet: Fleet, model: JobModel, processors: Collection[str]) -> list[tuple[str, str | None]]:
+    """Of the copies that these processors have in this model, those not about caught up: the task, the executor."""
+    executor_of, standbys = fleet.executor_of, standbys_of(fleet, model)
+    return [
+        (task.standby_of, executor_of.get(id))
+        for id in processors
+        for task, seen in standbys.get(id, {}).items()
+        if task.standby_of is not None and (seen is None or seen.lag_versions > MOST_LAG_VERSIONS)
+    ]
+
+
+def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
+    """All copies that have a living executor, those of one task in the order of their replicas; then what warms up."""
+    partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
+    named = [
+        (name, (*partition_of[task.standby_of], executor_of[id]))
+        for id, container in model.containers.items()
+        for name, task in container.tasks.items()
+        if task.standby_of is not None and task.standby_of in partition_of and id in executor_of
+    ]
+    let_go = {standby_name(task, replica) for _, task, replica in replicas(fleet, model, fleet.let_go)}
+    planned = [copy for name, copy in sorted(named, key=lambda entry: natural_order(entry[0])) if name not in let_go]
+    return [*planned, *_warming_up(fleet, model, planned)]
+
+
+def copies_of(fleet: Fleet, standby: str) -> dict[str, str]:
+    """Of a standby of a processor, as 4-0: each active task of that processor to the processor with the copy."""
+    named = {standby_name(task, replica): task for _, task, replica in replicas(fleet, fleet.model, [standby])}
+    return {
+        named[name]: id
+        for id, container in fleet.model.containers.items()
+        if id in fleet.processors
+        for name in container.tasks
+        if name in named
+    }
+
+
+def replicas(fleet: Fleet, model: JobModel, standbys: Collection[str]) -> Iterator[tuple[str, str, int]]:
+    """Each of these standbys of processors (as 4-0) with the active tasks of that processor, and its replica."""
+    known = fleet.standby_ids() if standbys else {}
+    for standby in standbys:
+        id, replica = known.get(standby, ("", 0))
+        for name in model.containers[id].actives if id in model.containers else ():
+            yield standby, name, replica
+
+
+def _warming_up(fleet: Fleet, model: JobModel, planned: list[CopyId]) -> list[CopyId]:
+    """The tasks that are on their way, at the executors to which they will go.
+
+    Without those that have a planned copy at that location: one host's executors share their files.
+    """
+    if not fleet.moves and not fleet.arrivals:
+        return []
+    partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
+    held = {(query, partition, fleet.executors[executor].location) for query, partition, executor in planned}
+    coming: list[tuple[str, str]] = [
+        (name, move.executor)
+        for id, move in fleet.moves.items()
+        if not move.is_switched and fleet.base_of(id) in model.containers
+        for name in model.containers[fleet.base_of(id)].actives
+    ]
+    coming += [(name, executor_of.get(id, "")) for name, id in fleet.arrivals.items()]
+    return [
+        (*partition_of[name], executor)
+        for name, executor in dict(coming).items()
+        if name in partition_of
+        and executor in fleet.executors
+        and (*partition_of[name], fleet.executors[executor].location) not in held
+    ]
+
+
+def warm_at(fleet: Fleet, location: str, most_lag: int = MOST_LAG_VERSIONS) -> set[tuple[str, int]]:
+    """Query and partition of the copies there that are about caught up; one host's executors share their files."""
+    return {
+        (query, partition)
+        for (query, partition, executor), copy in fleet.copies.items()
+        if copy.is_warm(most_lag) and executor in fleet.executors and fleet.executors[executor].location == location
+    }
+
+
+def is_warm_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], most_lag: int) -> bool:
+    """Whether one of these executors has a copy of the partition that is about caught up."""
+    seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
+    return any(copy is not None and copy.is_warm(most_lag) for copy in seen)
+
+
+def trouble_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], for_ms: int) -> str:
+    """Why all attempts to make the copy of the partition at these executors have failed for so long; empty else."""
+    seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
+    return next((copy.trouble for copy in seen if copy is not None and copy.trouble and copy.trouble_ms >= for_ms), "")
+
+
+def cold_arrivals(fleet: Fleet) -> list[TaskName]:
+    """The tasks that are to go elsewhere and whose state is not there yet."""
+    partition_of = fleet.partition_of_task()
+    warm = {place: warm_at(fleet, place) for place in {fleet.places[id] for id in fleet.arrivals.values()}}
+    return [TaskName(name) for name, id in fleet.arrivals.items() if partition_of[name] not in warm[fleet.places[id]]]

@@ -1,0 +1,51 @@
+"""What a new plan changes, in words for the log: which tasks go where, and why. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mooring.agent.messages.listing import listed
+from mooring.agent.state.fleet import Fleet
+from mooring.grouping import Move, MovePlan
+from mooring.model import natural_order
+
+MOST_NAMES: Final = 5
+"""Tasks that are named of those that go one way."""
+
+MOST_WAYS: Final = 10
+"""Ways that are told of one plan."""
+
+
+def moves_told(fleet: Fleet, plan: MovePlan) -> str:
+    """The tasks that change their processor or its place, by where they go; empty where only new tasks get a place.
+
+    The fleet is the one after the change.
+    """
+    ways: dict[tuple[str, str], list[Move]] = {}
+    for move in plan.moves:
+        if move.source_processor is not None:
+            ways.setdefault((move.source_processor, move.destination_processor), []).append(move)
+    if not ways:
+        return ""
+    told = [_way(fleet, ways[way]) for way in sorted(ways, key=lambda way: [natural_order(id) for id in way])]
+    return f"job model {fleet.model.version}: {listed(told, MOST_WAYS, '; ')}"
+
+
+def _way(fleet: Fleet, moves: list[Move]) -> str:
+    first = moves[0]
+    names = listed([move.task_name for move in moves], MOST_NAMES)
+    source, destination = first.source_processor, first.destination_processor
+    places = first.source_location, first.destination_location
+    from_place, to_place = (place or "an unknown place" for place in places)
+    if source == destination:
+        return f"processor {source} goes from {from_place} to {to_place} with {names}"
+    return f"{names} from processor {source} at {from_place} to {destination} at {to_place} ({_reason(fleet, first)})"
+
+
+def _reason(fleet: Fleet, move: Move) -> str:
+    source = fleet.processors.get(str(move.source_processor))
+    if source is None or source.executor is None:
+        return "it has no executor"
+    if move.source_location in fleet.drained:
+        return "that host is drained"
+    return f"grouped by {fleet.grouping.name}" if fleet.grouping.is_users else "to share the load"

@@ -1,0 +1,1 @@
+"""Coordination: what an application keeps in a metadata store, for its next agent and for clients."""
