@@ -19,8 +19,8 @@ from mooring.metadata import MemoryMetadataStore
 from mooring.model import events
 from mooring.records.records import STATUS, Records
 from mooring.testing.probes import wait_until
+from tests.unit.agent.requests.test_requests_loop import LivingBridge
 from tests.unit.agent.test_loop import started
-from tests.unit.agent.test_requests_loop import LivingBridge
 
 STARTING = events.QueryStarting(0, "q", "run", "file:/ck/q")
 RUNNING = RunningQuery("q", "run", "clicks", frozenset({"/in"}), frozenset({"/out"}))
