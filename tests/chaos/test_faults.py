@@ -18,10 +18,10 @@ from mooring.jar import jar_path
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.processes import descendants
 from mooring.testing.submission import Submission
-from tests.integration import answers
-from tests.integration.bad_host import AtABadHost
-from tests.integration.job_runs import JOB_CONF, JOBS, Job, JobRun, write_input
-from tests.integration.warm import CHANGELOG, STANDBY
+from tests.integration.support import answers
+from tests.integration.support.bad_host import AtABadHost
+from tests.integration.support.job_runs import JOB_CONF, JOBS, Job, JobRun, write_input
+from tests.integration.support.job_with_warm_copies import CHANGELOG, STANDBY
 
 HOSTS = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 # A task fails for each executor that dies under it; with Spark's defaults the faults themselves would end the job.

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mooring.testing.probes import wait_until
-from tests.integration.copied_store import DOORS, Store, scala_object, scala_session
-from tests.integration.kept import Kept
-from tests.integration.sleeping import Job
+from tests.integration.support.host_store import Kept
+from tests.integration.support.sleeping_task import Job
+from tests.integration.support.store_with_open_copy import DOORS, Store, scala_object, scala_session
 from tests.integration.test_open_copies import CONF
 
 QUERY, PARTITION = "of a test", 0

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.integration.held_back import window_counts
-from tests.integration.one_jvm import application, events_in_files
+from tests.integration.support.application_in_one_jvm import application, events_in_files
+from tests.integration.support.queries_with_pending_output import window_counts
 
 pytestmark = pytest.mark.one_jvm
 

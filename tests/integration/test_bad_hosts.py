@@ -12,8 +12,8 @@ import pytest
 
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.submission import Submission
-from tests.integration.bad_host import AtABadHost
-from tests.integration.load import PARTITIONS, first_plan_for
+from tests.integration.support.bad_host import AtABadHost
+from tests.integration.support.file_fed_job import PARTITIONS, first_plan_for
 
 GOOD, BAD = "127.0.0.2", "127.0.0.3"
 WAIT_SECONDS = 60

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mooring.testing.cluster import SparkCluster
-from tests.integration.load import Load
-from tests.integration.stages import said
+from tests.integration.support.file_fed_job import Load
+from tests.integration.support.restarted_job import said
 
 
 @pytest.mark.heavy

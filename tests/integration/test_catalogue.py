@@ -15,9 +15,9 @@ from pyspark.sql import functions as f
 from mooring.checkpoint.state_table import DELTA_PACKAGE
 from mooring.spark.delta import DeltaTables
 from mooring.testing.probes import wait_until
-from tests.integration.held_back import outer_join_in_windows, window_counts
-from tests.integration.one_jvm import application, events_in_files
-from tests.integration.outputs import last_commit
+from tests.integration.support.application_in_one_jvm import application, events_in_files
+from tests.integration.support.job_outputs import last_commit
+from tests.integration.support.queries_with_pending_output import outer_join_in_windows, window_counts
 from tests.unit.cli import records
 
 pytestmark = [pytest.mark.one_jvm, pytest.mark.xdist_group("packages")]  # two of Spark's resolvers may spoil the cache

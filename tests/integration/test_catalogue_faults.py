@@ -23,7 +23,7 @@ from mooring.metadata.local_tree import LocalFileTree
 from mooring.model import events
 from mooring.spark.delta import DeltaTables
 from mooring.testing.probes import wait_until
-from tests.integration.one_jvm import application
+from tests.integration.support.application_in_one_jvm import application
 from tests.unit.checkpoint.made import Made
 
 pytestmark = pytest.mark.heavy

@@ -12,7 +12,7 @@ from mooring.cli.records import Records
 from mooring.errors import MooringError
 from mooring.testing.probes import wait_until
 from mooring.testing.servers import ChildProcess
-from tests.integration.stages import Stages, said
+from tests.integration.support.restarted_job import Stages, said
 
 MODULE = """
 from mooring.grouping import HostAwareGrouper, TaskNameGrouper

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from mooring.testing.probes import wait_until
-from tests.integration.held_back import window_counts
-from tests.integration.load import batches_in, is_at_rest, status_in
-from tests.integration.one_jvm import application, events_in_files
+from tests.integration.support.application_in_one_jvm import application, events_in_files
+from tests.integration.support.file_fed_job import batches_in, is_at_rest, status_in
+from tests.integration.support.queries_with_pending_output import window_counts
 
 pytestmark = pytest.mark.one_jvm
 

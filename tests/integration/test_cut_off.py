@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mooring.testing.network import HostNetwork, why_there_are_no_links
-from tests.integration.held import Held
-from tests.integration.warm import CHANGELOG, Warm, warm
+from tests.integration.support.gated_job import Held
+from tests.integration.support.job_with_warm_copies import CHANGELOG, Warm, warm
 
 LIVENESS_SECONDS = 5
 LIVENESS = {"spark.mooring.liveness.timeout": f"{LIVENESS_SECONDS}s"}

@@ -23,9 +23,9 @@ from mooring.placement import ANY_HOST
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import utc
 from mooring.testing.kafka import KafkaBroker
-from tests.integration import answers
-from tests.integration.chance import seeded
-from tests.integration.job_runs import (
+from tests.integration.support import answers
+from tests.integration.support.job_outputs import counted, read_delta, read_sink
+from tests.integration.support.job_runs import (
     FILES,
     JOB_CONF,
     JOBS,
@@ -33,8 +33,8 @@ from tests.integration.job_runs import (
     Job,
     compile_scala,
 )
-from tests.integration.outputs import counted, read_delta, read_sink
-from tests.integration.started import KILLED_AT, WITHOUT_AN_END, OpenInput, Started
+from tests.integration.support.job_to_drain import KILLED_AT, WITHOUT_AN_END, OpenInput, Started
+from tests.integration.support.seeded_random import seeded
 
 CHAINED = Job("chained_until_drained", answers.chained_until_drained)
 

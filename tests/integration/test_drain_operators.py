@@ -22,11 +22,11 @@ from mooring.cli.main import main
 from mooring.client import MooringClient
 from mooring.drain import StopMode
 from mooring.testing.probes import wait_until
-from tests.integration.drained_query import Run, is_drain_waiting
-from tests.integration.held_back import EVENTS, KINDS, QUICK, window_counts, windows
-from tests.integration.lines_source import STEPWISE, Lines, rows_of_lines
-from tests.integration.load import status_in
-from tests.integration.one_jvm import application, events_in_files
+from tests.integration.support.application_in_one_jvm import application, events_in_files
+from tests.integration.support.drained_query import Run, is_drain_waiting
+from tests.integration.support.file_fed_job import status_in
+from tests.integration.support.lines_source import STEPWISE, Lines, rows_of_lines
+from tests.integration.support.queries_with_pending_output import EVENTS, KINDS, QUICK, window_counts, windows
 
 pytestmark = pytest.mark.one_jvm
 

@@ -21,12 +21,12 @@ from pyspark.sql import functions as f
 from mooring.client import MooringClient
 from mooring.jar import jar_path
 from mooring.testing.probes import wait_until
-from tests.integration.drained_query import Run, is_drain_waiting
-from tests.integration.held_back import EVENTS, window_counts, windows
-from tests.integration.job_runs import JOBS, compile_scala
-from tests.integration.lines_source import PYTHON_KINDS, SCALA_KINDS, STEP, STEPWISE, Lines, rows_of_lines
-from tests.integration.one_jvm import application
-from tests.integration.one_query import Job
+from tests.integration.support.application_in_one_jvm import application
+from tests.integration.support.drained_query import Run, is_drain_waiting
+from tests.integration.support.job_runs import JOBS, compile_scala
+from tests.integration.support.lines_source import PYTHON_KINDS, SCALA_KINDS, STEP, STEPWISE, Lines, rows_of_lines
+from tests.integration.support.queries_with_pending_output import EVENTS, window_counts, windows
+from tests.integration.support.query_in_one_jvm import Job
 
 pytestmark = [pytest.mark.one_jvm, pytest.mark.heavy]
 

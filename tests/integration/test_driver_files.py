@@ -10,7 +10,7 @@ from mooring.metadata import FileMetadataStore
 from mooring.metadata.owned_tree import OwnedTree
 from mooring.metadata.owners import Claim, Owner
 from mooring.spark.hadoop_tree import HadoopFileTree
-from tests.integration.one_jvm import application
+from tests.integration.support.application_in_one_jvm import application
 
 pytestmark = [pytest.mark.one_jvm, pytest.mark.heavy]
 

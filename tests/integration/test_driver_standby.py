@@ -18,8 +18,8 @@ from mooring.testing.kafka import KafkaBroker
 from mooring.testing.probes import wait_until
 from mooring.testing.submission import Submission
 from mooring.testing.zookeeper import ZooKeeperEnsemble
-from tests.integration.load import PARTITIONS, Load
-from tests.integration.stages import said
+from tests.integration.support.file_fed_job import PARTITIONS, Load
+from tests.integration.support.restarted_job import said
 
 SILENCE = "6s"
 CONF = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.copied_store import scala_object
+from tests.integration.support.store_with_open_copy import scala_object
 
 pytestmark = pytest.mark.one_jvm
 

@@ -16,9 +16,9 @@ from pyspark.sql import functions as f
 
 from mooring.checkpoint import sink_log
 from mooring.cli.main import main
-from tests.integration.held_back import EVENTS
-from tests.integration.one_jvm import application, events_in_files
-from tests.integration.one_query import Job
+from tests.integration.support.application_in_one_jvm import application, events_in_files
+from tests.integration.support.queries_with_pending_output import EVENTS
+from tests.integration.support.query_in_one_jvm import Job
 
 pytestmark = pytest.mark.one_jvm
 

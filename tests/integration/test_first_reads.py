@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.integration.copied_store import DOORS, scala_object
+from tests.integration.support.store_with_open_copy import DOORS, scala_object
 
 pytestmark = pytest.mark.one_jvm
 

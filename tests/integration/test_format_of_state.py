@@ -8,7 +8,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
-from tests.integration.formats import (
+from tests.integration.support.application_in_one_jvm import application
+from tests.integration.support.restarted_job import FORMAT_KEY
+from tests.integration.support.state_formats import (
     BEFORE,
     CHANGELOGS,
     KEYS,
@@ -25,8 +27,6 @@ from tests.integration.formats import (
     run,
     with_sink,
 )
-from tests.integration.one_jvm import application
-from tests.integration.stages import FORMAT_KEY
 
 pytestmark = pytest.mark.one_jvm
 

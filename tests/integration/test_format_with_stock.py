@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.integration.formats import (
+from tests.integration.support.application_in_one_jvm import application
+from tests.integration.support.restarted_job import FORMAT_KEY
+from tests.integration.support.state_formats import (
     CHANGELOGS,
     FORMATS,
     Checkpoints,
@@ -20,8 +22,6 @@ from tests.integration.formats import (
     repartition,
     run,
 )
-from tests.integration.one_jvm import application
-from tests.integration.stages import FORMAT_KEY
 
 pytestmark = [pytest.mark.heavy, pytest.mark.one_jvm]
 

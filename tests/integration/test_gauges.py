@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.copied_store import scala_object
-from tests.integration.one_jvm import application
+from tests.integration.support.application_in_one_jvm import application
+from tests.integration.support.store_with_open_copy import scala_object
 
 pytestmark = pytest.mark.one_jvm
 

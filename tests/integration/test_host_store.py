@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mooring.testing.probes import wait_until
-from tests.integration.kept import Kept, names
+from tests.integration.support.host_store import Kept, names
 
 pytestmark = pytest.mark.one_jvm
 

@@ -11,9 +11,9 @@ import pytest
 
 from mooring.placement import LAST_SEEN, StatusCode
 from mooring.testing.cluster import SparkCluster
-from tests.integration.load import Load, first_plan_for
-from tests.integration.operating import HOSTS, Operator
-from tests.integration.warm import CHANGELOG, STANDBY, Warm
+from tests.integration.support.file_fed_job import Load, first_plan_for
+from tests.integration.support.job_with_operator import HOSTS, Operator
+from tests.integration.support.job_with_warm_copies import CHANGELOG, STANDBY, Warm
 
 pytestmark = pytest.mark.heavy
 

@@ -15,7 +15,7 @@ from mooring.testing.probes import accepts_connections, free_port
 from mooring.testing.servers import ChildProcess
 from mooring.testing.spark_home import spark_environment
 from mooring.testing.submission import Submission
-from tests.integration.job_runs import (
+from tests.integration.support.job_runs import (
     CONNECT_JOB,
     HEAVY_JOBS,
     JOB_CONF,

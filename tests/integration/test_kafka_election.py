@@ -21,7 +21,7 @@ from mooring.errors import LeadershipLost
 from mooring.metadata import KafkaMetadataStore
 from mooring.testing.kafka import KafkaBroker
 from mooring.testing.probes import wait_until
-from tests.integration.candidates import candidate, lines_until
+from tests.integration.support.election_candidates import candidate, lines_until
 
 SILENCE = 3.0
 

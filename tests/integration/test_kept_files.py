@@ -8,8 +8,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.integration.stages import Stages, opened
-from tests.integration.warm import CHANGELOG
+from tests.integration.support.job_with_warm_copies import CHANGELOG
+from tests.integration.support.restarted_job import Stages, opened
 
 OFTEN = {
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "2",

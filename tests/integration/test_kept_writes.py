@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.kept import Kept
+from tests.integration.support.host_store import Kept
 
 pytestmark = pytest.mark.one_jvm
 

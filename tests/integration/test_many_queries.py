@@ -11,11 +11,11 @@ import pytest
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.probes import wait_until
 from mooring.testing.servers import ChildProcess
-from tests.integration import answers
-from tests.integration.load import JOB, Load, batches_in, first_plan_for, is_at_rest, status_in
-from tests.integration.outputs import counted, read_sink
-from tests.integration.stages import Stages
-from tests.integration.warm import STANDBY
+from tests.integration.support import answers
+from tests.integration.support.file_fed_job import JOB, Load, batches_in, first_plan_for, is_at_rest, status_in
+from tests.integration.support.job_outputs import counted, read_sink
+from tests.integration.support.job_with_warm_copies import STANDBY
+from tests.integration.support.restarted_job import Stages
 
 QUERIES, PARTITIONS = 30, 2
 NAMES = {f"counts{number}" for number in range(QUERIES)}

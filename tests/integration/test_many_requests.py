@@ -31,7 +31,7 @@ from mooring.testing.kafka import KafkaBroker
 from mooring.testing.probes import wait_until
 from mooring.testing.submission import Submission
 from mooring.testing.zookeeper import ZooKeeperEnsemble
-from tests.integration.load import Load, first_plan_for
+from tests.integration.support.file_fed_job import Load, first_plan_for
 
 PROCESSORS = 10
 REQUESTS_OF_EACH = 20

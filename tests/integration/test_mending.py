@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mooring.testing.probes import wait_until
-from tests.integration.held_back import EVENTS, KINDS
-from tests.integration.one_jvm import application
-from tests.integration.one_query import HalfJob, same
+from tests.integration.support.application_in_one_jvm import application
+from tests.integration.support.queries_with_pending_output import EVENTS, KINDS
+from tests.integration.support.query_in_one_jvm import HalfJob, same
 
 pytestmark = pytest.mark.one_jvm
 

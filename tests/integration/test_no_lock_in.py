@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration import answers
-from tests.integration.stages import (
+from tests.integration.support import answers
+from tests.integration.support.restarted_job import (
     FORMAT_KEY,
     PROVIDER_KEY,
     STOCK_HDFS,

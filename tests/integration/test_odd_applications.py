@@ -13,11 +13,11 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from mooring.testing.probes import wait_until
-from tests.integration.held_back import EVENTS, KINDS
-from tests.integration.load import status_in
-from tests.integration.one_jvm import application, events_in_files
-from tests.integration.one_query import HalfJob, Job, same
-from tests.integration.stages import FORMAT_KEY, PROVIDER_KEY, STOCK_HDFS, STOCK_ROCKSDB
+from tests.integration.support.application_in_one_jvm import application, events_in_files
+from tests.integration.support.file_fed_job import status_in
+from tests.integration.support.queries_with_pending_output import EVENTS, KINDS
+from tests.integration.support.query_in_one_jvm import HalfJob, Job, same
+from tests.integration.support.restarted_job import FORMAT_KEY, PROVIDER_KEY, STOCK_HDFS, STOCK_ROCKSDB
 
 pytestmark = [pytest.mark.heavy, pytest.mark.one_jvm]
 
@@ -150,7 +150,7 @@ def test_a_schema_of_state_in_avro_grows(tmp_path: Path) -> None:
 class Growing(HalfJob):
     def __init__(self, spark: SparkSession, directory: Path) -> None:
         directory.mkdir()
-        from tests.integration.held_back import Kind
+        from tests.integration.support.queries_with_pending_output import Kind
 
         super().__init__(spark, directory, Kind(lambda events: sums(Sums, events), lambda: []))
 

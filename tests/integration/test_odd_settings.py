@@ -11,8 +11,8 @@ import pytest
 from mooring.jar import jar_path
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.submission import Submission
-from tests.integration.job_runs import HEAVY_JOBS, JOB_CONF, JOBS, JobRun, write_input
-from tests.integration.warm import STANDBY
+from tests.integration.support.job_runs import HEAVY_JOBS, JOB_CONF, JOBS, JobRun, write_input
+from tests.integration.support.job_with_warm_copies import STANDBY
 
 pytestmark = pytest.mark.heavy
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.integration.copied_store import DOORS, Store, scala_object, scala_session
-from tests.integration.kept import Kept
+from tests.integration.support.host_store import Kept
+from tests.integration.support.store_with_open_copy import DOORS, Store, scala_object, scala_session
 
 pytestmark = pytest.mark.one_jvm
 

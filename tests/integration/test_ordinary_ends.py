@@ -15,9 +15,9 @@ from mooring.testing.cluster import SparkCluster
 from mooring.testing.probes import wait_until
 from mooring.testing.processes import is_alive
 from mooring.testing.servers import ChildProcess
-from tests.integration.load import status_in
-from tests.integration.local_runs import ENDS, PLUGIN, LocalRuns, Send, agents_of
-from tests.integration.short_lived import SHORT_LIVED
+from tests.integration.support.file_fed_job import status_in
+from tests.integration.support.local_runs import ENDS, PLUGIN, LocalRuns, Send, agents_of
+from tests.integration.support.short_lived_settings import SHORT_LIVED
 
 OURS = re.compile(r" (WARN|ERROR|FATAL) .*(Mooring|plugin\.io\.mooring)|^Exception in thread \"mooring")
 """What an operator would look at; an agent that fails is told of so as well."""

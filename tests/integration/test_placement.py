@@ -14,8 +14,8 @@ from mooring.metadata import NamespacedMetadataStore, open_metadata_store
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, ContainerPlacementMetadataStore, StatusCode
 from mooring.placement import ContainerPlacementRequestMessage as Request
 from mooring.placement.store import NAMESPACE
-from tests.integration.operating import HOSTS, Operator, operated
-from tests.integration.warm import warm
+from tests.integration.support.job_with_operator import HOSTS, Operator, operated
+from tests.integration.support.job_with_warm_copies import warm
 
 
 @pytest.mark.parametrize("changelog", ["false", pytest.param("true", marks=pytest.mark.heavy)])

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mooring.placement import ANY_HOST, LAST_SEEN, StatusCode
-from tests.integration.held import Held
-from tests.integration.operating import HOSTS, Operator, operated
-from tests.integration.warm import warm
+from tests.integration.support.gated_job import Held
+from tests.integration.support.job_with_operator import HOSTS, Operator, operated
+from tests.integration.support.job_with_warm_copies import warm
 
 
 @pytest.mark.heavy

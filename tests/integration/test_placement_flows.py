@@ -11,9 +11,9 @@ import pytest
 
 from mooring.placement import StatusCode
 from mooring.testing.cluster import SparkCluster
-from tests.integration.load import PARTITIONS, Load, first_plan_for
-from tests.integration.operating import HOSTS, Operator, operated
-from tests.integration.warm import CHANGELOG, Warm, copies_in
+from tests.integration.support.file_fed_job import PARTITIONS, Load, first_plan_for
+from tests.integration.support.job_with_operator import HOSTS, Operator, operated
+from tests.integration.support.job_with_warm_copies import CHANGELOG, Warm, copies_in
 
 pytestmark = pytest.mark.heavy
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.operating import HOSTS, operated
+from tests.integration.support.job_with_operator import HOSTS, operated
 
 pytestmark = pytest.mark.heavy
 

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 
 from mooring.placement import LAST_SEEN
-from tests.integration.operating import HOSTS, Operator
-from tests.integration.warm import warm
+from tests.integration.support.job_with_operator import HOSTS, Operator
+from tests.integration.support.job_with_warm_copies import warm
 
 pytestmark = pytest.mark.heavy
 

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from mooring.cli.records import Records
 from mooring.testing.probes import wait_until
-from tests.integration.held_back import EVENTS, KINDS
-from tests.integration.one_jvm import application
-from tests.integration.one_query import HalfJob, Job, same
-from tests.integration.outputs import last_commit
+from tests.integration.support.application_in_one_jvm import application
+from tests.integration.support.job_outputs import last_commit
+from tests.integration.support.queries_with_pending_output import EVENTS, KINDS
+from tests.integration.support.query_in_one_jvm import HalfJob, Job, same
 
 pytestmark = pytest.mark.one_jvm
 

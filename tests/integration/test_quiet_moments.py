@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.copied_store import DOORS, Store, scala_object, scala_session
-from tests.integration.sleeping import Job
+from tests.integration.support.sleeping_task import Job
+from tests.integration.support.store_with_open_copy import DOORS, Store, scala_object, scala_session
 
 
 @pytest.fixture(scope="module")

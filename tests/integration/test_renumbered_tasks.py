@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mooring.testing.cluster import SparkCluster
-from tests.integration import answers
-from tests.integration.load import JOB, PARTITIONS, Load, batches_in, first_plan_for, is_at_rest
-from tests.integration.outputs import counted, read_sink
+from tests.integration.support import answers
+from tests.integration.support.file_fed_job import JOB, PARTITIONS, Load, batches_in, first_plan_for, is_at_rest
+from tests.integration.support.job_outputs import counted, read_sink
 
 QUERIES = ("counts", "beside")
 

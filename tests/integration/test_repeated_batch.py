@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration import answers
-from tests.integration.stages import FORMAT_KEY, PROVIDER_KEY, STOCK_ROCKSDB, Stages, said
+from tests.integration.support import answers
+from tests.integration.support.restarted_job import FORMAT_KEY, PROVIDER_KEY, STOCK_ROCKSDB, Stages, said
 
 pytestmark = [pytest.mark.one_jvm, pytest.mark.heavy]
 

@@ -19,9 +19,9 @@ from pyspark.sql import functions as f
 
 from mooring.cli.main import main
 from mooring.testing.probes import wait_until
-from tests.integration.held_back import EVENTS, KINDS, Kind
-from tests.integration.one_jvm import application, events_in_files
-from tests.integration.one_query import Job, same
+from tests.integration.support.application_in_one_jvm import application, events_in_files
+from tests.integration.support.queries_with_pending_output import EVENTS, KINDS, Kind
+from tests.integration.support.query_in_one_jvm import Job, same
 
 pytestmark = pytest.mark.one_jvm
 

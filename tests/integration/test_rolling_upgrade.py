@@ -13,7 +13,7 @@ import pytest
 from mooring.model import JobModel, job_model_from_json
 from mooring.records.open import open_records
 from mooring.testing.cluster import SparkCluster
-from tests.integration.load import Load
+from tests.integration.support.file_fed_job import Load
 
 SEED = int(os.environ.get("MOORING_SEED") or random.SystemRandom().randrange(1_000_000))
 PATIENT = {"spark.mooring.processor.rebind.timeout": "120s"}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mooring.testing.probes import wait_until
-from tests.integration.copied_store import scala_object, scala_session
+from tests.integration.support.store_with_open_copy import scala_object, scala_session
 
 STORES = "spark.sql.streaming.stateStore"
 CHANGELOG = f"{STORES}.rocksdb.changelogCheckpointing.enabled"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mooring.testing.cluster import SparkCluster
-from tests.integration.load import PARTITIONS, Load
+from tests.integration.support.file_fed_job import PARTITIONS, Load
 
 
 @pytest.mark.heavy

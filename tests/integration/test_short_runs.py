@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mooring.testing.probes import wait_until
-from tests.integration.stages import FORMAT_KEY, PROVIDER_KEY, STOCK_ROCKSDB, Stages
+from tests.integration.support.restarted_job import FORMAT_KEY, PROVIDER_KEY, STOCK_ROCKSDB, Stages
 
 pytestmark = [pytest.mark.heavy, pytest.mark.one_jvm]
 

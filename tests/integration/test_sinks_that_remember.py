@@ -15,9 +15,9 @@ from pyspark.sql.streaming import StreamingQuery
 
 from mooring.checkpoint.state_table import DELTA_PACKAGE
 from mooring.cli.main import main
-from tests.integration.held_back import EVENTS, KINDS
-from tests.integration.one_jvm import application, events_in_files
-from tests.integration.one_query import Job, same
+from tests.integration.support.application_in_one_jvm import application, events_in_files
+from tests.integration.support.queries_with_pending_output import EVENTS, KINDS
+from tests.integration.support.query_in_one_jvm import Job, same
 
 pytestmark = [pytest.mark.one_jvm, pytest.mark.xdist_group("packages")]  # two of Spark's resolvers may spoil the cache
 

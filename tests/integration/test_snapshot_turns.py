@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.copied_store import DOORS, Store, scala_object, scala_session
+from tests.integration.support.store_with_open_copy import DOORS, Store, scala_object, scala_session
 
 pytestmark = pytest.mark.one_jvm
 

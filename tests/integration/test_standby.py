@@ -14,10 +14,10 @@ import pytest
 from mooring.cli.main import main
 from mooring.grouping.check_standbys import check_standbys
 from mooring.model import JobModel
-from tests.integration.chance import seeded
-from tests.integration.held import Held
-from tests.integration.load import PARTITIONS
-from tests.integration.warm import CHANGELOG, warm
+from tests.integration.support.file_fed_job import PARTITIONS
+from tests.integration.support.gated_job import Held
+from tests.integration.support.job_with_warm_copies import CHANGELOG, warm
+from tests.integration.support.seeded_random import seeded
 
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
 LIVENESS_SECONDS = 5

@@ -15,8 +15,8 @@ from mooring.errors import ClusterError
 from mooring.testing.probes import wait_until
 from mooring.testing.processes import descendants, is_alive
 from mooring.testing.servers import ChildProcess
-from tests.integration.stages import Stages, opened, said
-from tests.integration.warm import CHANGELOG
+from tests.integration.support.job_with_warm_copies import CHANGELOG
+from tests.integration.support.restarted_job import Stages, opened, said
 
 pytestmark = pytest.mark.one_jvm
 

@@ -9,7 +9,7 @@ import pytest
 from mooring.metadata import open_metadata_store
 from mooring.testing.probes import free_port
 from mooring.testing.zookeeper import ZooKeeperEnsemble
-from tests.integration.stages import Stages, said
+from tests.integration.support.restarted_job import Stages, said
 
 UNKNOWN = "it is not known whether another driver of this job leads"
 STORE = "spark.mooring.metadata"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mooring.testing.probes import wait_until
-from tests.integration.copied_store import DOORS, scala_object, scala_session
+from tests.integration.support.store_with_open_copy import DOORS, scala_object, scala_session
 
 BEGUN, QUERY, REPLICA = "mooring.test.begun", "sql.streaming.queryId", "mooring.replica.of"
 numbers = count(7)

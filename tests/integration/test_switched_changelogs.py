@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mooring.testing.cluster import SparkCluster
-from tests.integration.load import Load
-from tests.integration.warm import CHANGELOG, submitted
+from tests.integration.support.file_fed_job import Load
+from tests.integration.support.job_with_warm_copies import CHANGELOG, submitted
 
 
 @pytest.mark.heavy

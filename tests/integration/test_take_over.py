@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from mooring.testing.cluster import SparkCluster
-from tests.integration.chance import seeded
-from tests.integration.job_runs import FILES, JOB_CONF, Job
-from tests.integration.stages import FORMAT_KEY
-from tests.integration.started import WITHOUT_AN_END, Started
-from tests.integration.warm import CHANGELOG, STANDBY, Warm
+from tests.integration.support.job_runs import FILES, JOB_CONF, Job
+from tests.integration.support.job_to_drain import WITHOUT_AN_END, Started
+from tests.integration.support.job_with_warm_copies import CHANGELOG, STANDBY, Warm
+from tests.integration.support.restarted_job import FORMAT_KEY
+from tests.integration.support.seeded_random import seeded
 
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
 IN_BOTH_FORMATS = ("left_outer_join", "windowed_aggregation")

@@ -11,9 +11,9 @@ import pytest
 
 from mooring.testing.probes import wait_until
 from mooring.testing.servers import ChildProcess
-from tests.integration.load import status_in
-from tests.integration.local_runs import LocalRuns
-from tests.integration.stages import said
+from tests.integration.support.file_fed_job import status_in
+from tests.integration.support.local_runs import LocalRuns
+from tests.integration.support.restarted_job import said
 
 pytestmark = pytest.mark.one_jvm
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mooring.testing.probes import wait_until
-from tests.integration.copied_store import scala_object
+from tests.integration.support.store_with_open_copy import scala_object
 
 QUERY = "one"
 ROWS = {"0": ["1", "2"], "1": ["2", "1"], "2": ["1"]}

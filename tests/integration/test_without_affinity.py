@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from mooring.cli.records import Records
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, StandbyAction, StatusCode
 from mooring.testing.probes import wait_until
-from tests.integration.held_back import EVENTS, KINDS
-from tests.integration.one_jvm import application
-from tests.integration.one_query import HalfJob, same
-from tests.integration.operating import HOSTS, operated
+from tests.integration.support.application_in_one_jvm import application
+from tests.integration.support.job_with_operator import HOSTS, operated
+from tests.integration.support.queries_with_pending_output import EVENTS, KINDS
+from tests.integration.support.query_in_one_jvm import HalfJob, same
 
 WITHOUT = "spark.mooring.host.affinity.enabled is false"
 

@@ -10,9 +10,9 @@ import pytest
 
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.zookeeper import ZooKeeperEnsemble
-from tests.integration.load import PARTITIONS, Load
-from tests.integration.operating import HOSTS, operated
-from tests.integration.stages import said
+from tests.integration.support.file_fed_job import PARTITIONS, Load
+from tests.integration.support.job_with_operator import HOSTS, operated
+from tests.integration.support.restarted_job import said
 
 SESSION_SECONDS = 10
 """The default of spark.mooring.metadata.timeout."""

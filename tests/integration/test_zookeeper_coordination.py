@@ -16,8 +16,8 @@ from mooring.metadata.zookeeper import ZkConnection, settings_from
 from mooring.model import ContainerModel, JobModel, TaskModel, TaskName
 from mooring.testing.probes import wait_until
 from mooring.testing.zookeeper import ZooKeeperEnsemble
-from tests.integration.candidates import candidate, lines_until
-from tests.integration.zookeeper_sessions import expire
+from tests.integration.support.election_candidates import candidate, lines_until
+from tests.integration.support.zookeeper_sessions import expire
 
 SESSION = 2.0
 OPTIONS = {"timeout": "2s", "retry.deadline": "10s"}

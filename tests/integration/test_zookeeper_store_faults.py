@@ -9,7 +9,7 @@ from mooring.errors import MetadataStoreUnavailable, OutcomeUnknown
 from mooring.metadata import open_metadata_store
 from mooring.testing.probes import free_port, wait_until
 from mooring.testing.zookeeper import ZooKeeperEnsemble
-from tests.integration.put_stream import PutStream
+from tests.integration.support.store_writer_and_reader import PutStream
 
 QUICK = {"timeout": "3s", "retry.deadline": "5s"}
 

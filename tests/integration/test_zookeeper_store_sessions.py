@@ -23,7 +23,7 @@ from mooring.metadata.zookeeper import commit, settings_from
 from mooring.metadata.zookeeper.connection import Lost
 from mooring.testing.probes import wait_until
 from mooring.testing.zookeeper import ZooKeeperEnsemble
-from tests.integration.zookeeper_sessions import expire
+from tests.integration.support.zookeeper_sessions import expire
 
 LARGE = 3_000_000
 SESSION_SECONDS = 2

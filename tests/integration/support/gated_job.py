@@ -10,8 +10,8 @@ from pathlib import Path
 
 import zstandard
 
-from tests.integration import answers
-from tests.integration.load import JOB, Load
+from tests.integration.support import answers
+from tests.integration.support.file_fed_job import JOB, Load
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Start:
 class Held(Load):
     """The job with a gate on each host, and what is in its checkpoint."""
 
-    job = JOB.with_name("held.py")
+    job = JOB.with_name("gated.py")
     query = "results"
     answer = staticmethod(answers.auction_results)
 

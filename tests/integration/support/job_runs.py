@@ -9,11 +9,11 @@ from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.spark_home import spark_home
 from mooring.testing.submission import Submission
-from tests.integration import answers
-from tests.integration.outputs import Row, counted, read_batches, read_sink
-from tests.integration.short_lived import SHORT_LIVED
+from tests.integration.support import answers
+from tests.integration.support.job_outputs import Row, counted, read_batches, read_sink
+from tests.integration.support.short_lived_settings import SHORT_LIVED
 
-JOBS = Path(__file__).parent / "jobs"
+JOBS = Path(__file__).parents[1] / "jobs"
 FILES = 10
 KILL_AFTER, STOP_AFTER = 2, 5  # batches; there are twelve: one for each file, one for the flush event, one without data
 

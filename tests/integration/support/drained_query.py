@@ -11,7 +11,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from mooring.client import MooringClient
 from mooring.testing.probes import wait_until
-from tests.integration.held_back import EVENTS
+from tests.integration.support.queries_with_pending_output import EVENTS
 
 
 class Run:

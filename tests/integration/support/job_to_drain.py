@@ -12,9 +12,9 @@ from mooring.jar import jar_path
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.submission import Submission
-from tests.integration import answers
-from tests.integration.job_runs import FILES, HEAVY_JOBS, JOBS, QUICK_JOBS, Job, JobRun
-from tests.integration.load import batches_in, is_at_rest, status_in
+from tests.integration.support import answers
+from tests.integration.support.file_fed_job import batches_in, is_at_rest, status_in
+from tests.integration.support.job_runs import FILES, HEAVY_JOBS, JOBS, QUICK_JOBS, Job, JobRun
 
 WITHOUT_AN_END = [job for job in (*QUICK_JOBS, *HEAVY_JOBS) if job.name != "foreach_batch"]
 """The jobs that go on when they are told to; the one left out ends by itself."""

@@ -10,9 +10,9 @@ from typing import Any
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.network import HostNetwork
 from mooring.testing.submission import Submission
-from tests.integration.load import PARTITIONS, Load
-from tests.integration.stages import opened
-from tests.integration.started import Started
+from tests.integration.support.file_fed_job import PARTITIONS, Load
+from tests.integration.support.job_to_drain import Started
+from tests.integration.support.restarted_job import opened
 
 STANDBY = {"spark.mooring.standby.replication.factor": "2"}
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"

@@ -16,11 +16,11 @@ from mooring.records.open import open_records
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.submission import Submission
-from tests.integration import answers
-from tests.integration.outputs import counted, read_sink
-from tests.integration.short_lived import SHORT_LIVED
+from tests.integration.support import answers
+from tests.integration.support.job_outputs import counted, read_sink
+from tests.integration.support.short_lived_settings import SHORT_LIVED
 
-JOB = Path(__file__).parent / "jobs" / "until_told.py"
+JOB = Path(__file__).parents[1] / "jobs" / "until_told.py"
 PARTITIONS = 8
 CONF = {
     "spark.plugins": "io.mooring.MooringPlugin",

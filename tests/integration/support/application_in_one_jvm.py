@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from mooring import configure
 from mooring.jar import jar_path
 from mooring.testing.events import START_MS, utc
-from tests.integration.held_back import EVENTS
-from tests.integration.short_lived import SHORT_LIVED
+from tests.integration.support.queries_with_pending_output import EVENTS
+from tests.integration.support.short_lived_settings import SHORT_LIVED
 
 _SETTINGS = {
     "spark.ui.enabled": "false",

@@ -10,8 +10,8 @@ from mooring.jar import jar_path
 from mooring.testing.processes import descendants
 from mooring.testing.servers import ChildProcess
 from mooring.testing.spark_home import spark_environment, spark_home
-from tests.integration.job_runs import JOBS
-from tests.integration.short_lived import SHORT_LIVED
+from tests.integration.support.job_runs import JOBS
+from tests.integration.support.short_lived_settings import SHORT_LIVED
 
 ENDS = JOBS / "ends.py"
 PLUGIN = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path())}

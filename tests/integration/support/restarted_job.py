@@ -10,11 +10,11 @@ from mooring.jar import jar_path
 from mooring.testing.events import START_MS, AuctionHouse, write_events
 from mooring.testing.servers import ChildProcess
 from mooring.testing.spark_home import spark_environment, spark_home
-from tests.integration import answers
-from tests.integration.outputs import counted, read_sink
-from tests.integration.short_lived import SHORT_LIVED
+from tests.integration.support import answers
+from tests.integration.support.job_outputs import counted, read_sink
+from tests.integration.support.short_lived_settings import SHORT_LIVED
 
-JOBS = Path(__file__).parent / "jobs"
+JOBS = Path(__file__).parents[1] / "jobs"
 STOCK_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STOCK_HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 PROVIDER_KEY = "spark.sql.streaming.stateStore.providerClass"

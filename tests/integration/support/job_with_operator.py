@@ -15,8 +15,8 @@ from mooring.client import MooringClient
 from mooring.placement import ContainerPlacementResponseMessage, StatusCode
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.submission import Submission
-from tests.integration.load import Load, first_plan_for
-from tests.integration.warm import CHANGELOG
+from tests.integration.support.file_fed_job import Load, first_plan_for
+from tests.integration.support.job_with_warm_copies import CHANGELOG
 
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
 

@@ -11,8 +11,8 @@ from pyspark.sql.streaming import StreamingQuery
 from mooring.client import MooringClient
 from mooring.drain import StopMode
 from mooring.testing.probes import wait_until
-from tests.integration.held_back import EVENTS, Kind
-from tests.integration.one_jvm import events_in_files
+from tests.integration.support.application_in_one_jvm import events_in_files
+from tests.integration.support.queries_with_pending_output import EVENTS, Kind
 
 
 class Job:

@@ -11,7 +11,7 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-from tests.integration.stages import FORMAT_KEY
+from tests.integration.support.restarted_job import FORMAT_KEY
 
 ROWS = 20  # of each batch
 KEYS = 7

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.integration import answers
-from tests.integration.load import Load
+from tests.integration.support import answers
+from tests.integration.support.file_fed_job import Load
 
 
 class AtABadHost(Load):
     """Its tasks fail, or are held, at the host that a marker beside the input names."""
 
-    job = Path(__file__).parent / "jobs" / "at_a_bad_host.py"
+    job = Path(__file__).parents[1] / "jobs" / "at_a_bad_host.py"
     query = "distinct"
     answer = staticmethod(answers.drop_duplicates)
 
