@@ -51,5 +51,5 @@ def test_a_broadcast_that_is_gone_is_named(jvm: Any, context: Any) -> None:
 
 
 def test_an_application_in_one_process_has_no_other_executors_whose_code_is_read(jvm: Any, context: Any) -> None:
-    readers = scala_object(jvm, "org.apache.spark.scheduler.mooring.PendingTasks")
+    readers = scala_object(jvm, "org.apache.spark.scheduler.shims.PendingTasks")
     assert readers.codeOfReaders(context.sc(), "driver").isEmpty()

@@ -133,7 +133,7 @@ def test_stages_of_a_replica_query_say_so(jvm: Any, session: Any, tmp_path: Path
     events = jvm.org.apache.spark.scheduler.EventLoggingListener("replica", none, directory, conf)
     events.start()
     scala_object(jvm, f"{DOORS}.ListenerDoor").add(context, events)
-    replicas = jvm.org.apache.spark.sql.execution.streaming.state.mooring.ReplicaSession(5_000)
+    replicas = jvm.org.apache.spark.sql.execution.streaming.state.shims.ReplicaSession(5_000)
     replica = replicas.replicate("of a test", "test", "rate", "query")
 
     def is_marked() -> bool:

@@ -93,7 +93,7 @@ def test_a_loss_is_no_news_of_that_kind_twice(table: Table) -> None:
 
 
 def test_only_an_exclusion_and_its_end_are_warned_of(jvm: Any) -> None:
-    removed = scala_object(jvm, "org.apache.spark.scheduler.mooring.Offers").ToBeRemoved()
+    removed = scala_object(jvm, "org.apache.spark.scheduler.shims.Offers").ToBeRemoved()
     excluded = "Spark has excluded it after failures"
     lines = Lines(jvm, {"1": "first", "2": "second"})
     gone = [f"executor 1 on first gets no tasks: {removed}; its tasks run elsewhere meanwhile"]

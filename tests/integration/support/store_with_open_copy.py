@@ -11,7 +11,7 @@ from typing import Any
 from mooring.testing.probes import wait_until
 
 STATE = "org.apache.spark.sql.execution.streaming.state"
-DOORS = f"{STATE}.mooring"
+DOORS = f"{STATE}.shims"
 
 
 def scala_object(jvm: Any, name: str) -> Any:
@@ -90,7 +90,7 @@ class Store:
                 self.upload_snapshot()
 
     def key_counts(self, keys: int, internal: int = 0) -> Any:
-        return self._state.mooring.KeyCounts(keys, internal)
+        return self._state.shims.KeyCounts(keys, internal)
 
     def _change(self, pairs: dict[bytes, bytes], draw: random.Random, deletes_ranges: bool = True) -> None:
         """One change, of the kinds that a changelog knows; some values are long, so that there are several batches."""
@@ -121,7 +121,7 @@ class Store:
 
     def copy(self, version: int, is_counted: bool = False) -> None:
         """Open a copy at that version, which the next one's changelog names; maybe with its number of keys."""
-        copied = self._state.mooring.CopiedVersion(
+        copied = self._state.shims.CopiedVersion(
             self._lineage_in(version + 1),
             self._has_column_families,
             self._jvm.scala.Option.apply(self.counts[version] if is_counted else None),
@@ -283,7 +283,7 @@ class Store:
         return shelf.names()
 
     def _new_copy(self) -> Any:
-        one_at_a_time, none = self._jvm.java.util.concurrent.Semaphore(1), self._state.mooring.Patience(0)
+        one_at_a_time, none = self._jvm.java.util.concurrent.Semaphore(1), self._state.shims.Patience(0)
         args = self.path, self._partition, self._access, one_at_a_time, none, self._jvm.io.mooring.Commits()
         return self._jvm.io.mooring.InstanceOfCopy(*args)
 

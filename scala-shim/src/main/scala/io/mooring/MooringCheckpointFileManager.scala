@@ -1,0 +1,284 @@
+package io.mooring
+
+import java.io.{BufferedOutputStream, ByteArrayInputStream, ByteArrayOutputStream, FileNotFoundException, OutputStream}
+import java.nio.channels.ClosedByInterruptException
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path => LocalPath}
+import java.util.zip.{CheckedOutputStream, CRC32C}
+
+import scala.util.Using
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs._
+import org.apache.spark.SparkEnv
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, StreamDoors}
+
+/**
+ * The checkpoint's file manager that would be there without us, with three doors in it:
+ *
+ *  - `offsets/N` always names the stock provider, so that stock Spark reads our checkpoints; a running stream of ours
+ *    reads its own provider's name there.
+ *  - The uniquely named files of a state store (snapshot archives, changelogs, their checksums) are kept on the host
+ *    when written and taken from the host when read.
+ *  - Spark's own tools learn the format of the checkpoint's state when they open its log of commits.
+ *
+ * Spark makes one for each log and each state store, by reflection.
+ */
+final class MooringCheckpointFileManager(path: Path, conf: Configuration) extends CheckpointFileManager {
+  private val stock = new AskedOnce(CheckpointFileManager.create(path, MooringCheckpointFileManager.stockConf(conf)))
+  private val shelf = HostStores.ofThisExecutor.flatMap(_.shelf(path))
+  private lazy val reads = StoreReads.of(path)
+  private lazy val localFiles = FileSystem.getLocal(conf).getRaw
+  @volatile private var hasFiles = false // the directory is there
+  private val commits = Option.when(isLog(path, "commits") && OfflineTools.areOnThread)(new CommitsOfTools(path, stock))
+  commits.foreach(_.tellFormat(Option(conf.get(StreamDoors.FormatKey))))
+
+  override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
+    if (!overwriteIfPossible && isLogEntry(file)) Driver.checkLeads(file.toString)
+    val out =
+      try stock.createAtomic(file, overwriteIfPossible)
+      catch {
+        case _: FileNotFoundException if hasFiles && file.getParent == path => // it was removed since, which `exists` hid
+          hasFiles = false
+          stock.mkdirs(path)
+          stock.createAtomic(file, overwriteIfPossible)
+      }
+    if (isOffsets(file)) new StockNameStream(out)
+    else if (commits.exists(_.isOfFormat2)) new Format2Stream(out)
+    else noted(file, keptOnHost(file).fold(out)(s => new KeptStream(out, new LocalCopy(s, file.getName))))
+  }
+
+  private def noted(file: Path, out: CancellableFSDataOutputStream) =
+    if (!HostStore.isUniqueName(file.getName) || file.getName.endsWith(".crc")) out
+    else StoreWrites.of(path).fold(out)(writes => new NotedStream(out, writes.add(file.getName, _)))
+
+  override def open(file: Path): FSDataInputStream = {
+    val opened =
+      if (isLog(file) && isOfStream) asThisStreamReads(file)
+      else keptOnHost(file).flatMap(s => openLocally(s, file).orElse(keptFirst(s, file)))
+        .getOrElse(reads.counted(file.getName, stock.open(file)))
+    hasFiles ||= file.getParent == path
+    opened
+  }
+
+  override def exists(file: Path): Boolean =
+    hasFiles && file == path || keptOnHost(file).exists(_.has(file.getName)) || stock.exists(file)
+
+  override def delete(file: Path): Unit = {
+    stock.delete(file)
+    keptOnHost(file).foreach(_.forget(file.getName))
+  }
+
+  override def list(dir: Path, filter: PathFilter): Array[FileStatus] = {
+    if (isLog(dir, "offsets") && isOfStream) Drains.checkMayStart(dir.getParent.toString)
+    val found = stock.list(dir, filter)
+    commits.filter(_ => dir == path).fold(found)(_.withoutSkipped(found))
+  }
+  override def mkdirs(dir: Path): Unit = stock.mkdirs(dir)
+  override def isLocal: Boolean = stock.isLocal
+  override def createCheckpointDirectory(): Path = stock.createCheckpointDirectory()
+  override def close(): Unit = stock.close()
+
+  /** Of the offsets, the commits, a source or a file sink: what makes a batch count, written once and for all. */
+  private def isLogEntry(file: Path) = file.getName.stripSuffix(".compact").forall(_.isDigit)
+
+  private def isLog(file: Path) = isOffsets(file) || file.getParent != null && file.getParent.getName == "commits"
+  private def isLog(dir: Path, name: String) = dir.getName == name && dir.getParent != null
+
+  /** Of a running stream for itself. Its thread may also run a tool, as in `foreachBatch`. */
+  private def isOfStream = StreamDoors.onStreamThread && !OfflineTools.areOnThread
+
+  private def isOffsets(file: Path) = file.getParent != null && file.getParent.getName == "offsets"
+
+  private def keptOnHost(file: Path) = shelf.filter(_ => HostStore.isUniqueName(file.getName))
+
+  /** These files are small or read once through, so their checksum is always proved first. */
+  private def openLocally(shelf: HostShelf, file: Path): Option[FSDataInputStream] =
+    shelf.sound(file.getName, readIt = true).flatMap { local =>
+      try {
+        val stream = localFiles.open(new Path(local.toUri))
+        val isNew = shelf.cameAhead(file.getName)
+        if (file.getName.endsWith(".changelog")) reads.keptChangelog(isNew)
+        else if (file.getName.endsWith(".zip")) reads.kept(Files.size(local), isNew)
+        Some(stream)
+      } catch {
+        case NonFatal(e) =>
+          Say.failed("local-store-open", e)(s"a file of the local store could not be opened ($e): it is fetched from the checkpoint")
+          None
+      }
+    }
+
+  /** An opening store reads each of its changelogs up to three times; here the first time brings it to the host. */
+  private def keptFirst(shelf: HostShelf, file: Path): Option[FSDataInputStream] =
+    if (!MooringCheckpointFileManager.isOfChangelog(file.getName)) None
+    else {
+      val remote = reads.counted(file.getName, stock.open(file)) // that it is not there is Spark's to hear
+      Using.resource(remote)(in => HostStore.attemptOr[Option[Long]](s"keep ${file.getName}", None)(shelf.take(file.getName, in)))
+        .flatMap(_ => openLocally(shelf, file))
+    }
+
+  /** With our provider's name, and with another watermark where that of a drain is to be forgotten. */
+  private def asThisStreamReads(file: Path): FSDataInputStream = Using.resource(stock.open(file)) { stream =>
+    val read = stream.readAllBytes()
+    val named = if (isOffsets(file)) MooringCheckpointFileManager.replace(read, StreamDoors.StockRocksDB, Names.Provider) else read
+    val instead = Drains.watermarkInstead(file.getParent.getParent.toString, file.getName)
+    new FSDataInputStream(new InMemoryFile(instead.fold(named)(MooringCheckpointFileManager.withWatermark(named, _))))
+  }
+}
+
+object MooringCheckpointFileManager {
+
+  /** Whether it is a changelog, or the checksum of one. */
+  private def isOfChangelog(name: String): Boolean = name.stripSuffix(".crc").endsWith(".changelog")
+
+  /** The configuration with the user's own file manager in it, or none as in stock Spark. */
+  private def stockConf(conf: Configuration): Configuration = {
+    val copy = new Configuration(conf)
+    Option(SparkEnv.get).flatMap(_.conf.getOption(Names.UsersFileManager)) match {
+      case Some(users) => copy.set(StreamDoors.FileManagerKey, users)
+      case None => copy.unset(StreamDoors.FileManagerKey)
+    }
+    copy
+  }
+
+  /** An entry of the offset or the commit log with another watermark. */
+  def withWatermark(entry: Array[Byte], ms: Long): Array[Byte] =
+    new String(entry, UTF_8).replaceAll(""""(batchWatermarkMs|nextBatchWatermarkMs)":\d+""", s""""$$1":$ms""").getBytes(UTF_8)
+
+  /** Exchanges one quoted JSON string for another. */
+  def replace(bytes: Array[Byte], from: String, to: String): Array[Byte] =
+    new String(bytes, UTF_8).replace(s""""$from"""", s""""$to"""").getBytes(UTF_8)
+}
+
+/** Holds an entry of a log back until it is closed, and writes it as it is to be. */
+private[mooring] abstract class EntryStream(out: CancellableFSDataOutputStream, entry: ByteArrayOutputStream)
+  extends CancellableFSDataOutputStream(entry) {
+  private var closed = false
+
+  protected def asWritten(entry: Array[Byte]): Array[Byte]
+
+  override def close(): Unit = if (!closed) {
+    closed = true
+    out.write(asWritten(entry.toByteArray))
+    out.close()
+  }
+
+  override def cancel(): Unit = {
+    closed = true
+    out.cancel()
+  }
+}
+
+/** An entry of the offset log, with the stock provider's name. */
+private final class StockNameStream(out: CancellableFSDataOutputStream) extends EntryStream(out, new ByteArrayOutputStream) {
+  override protected def asWritten(entry: Array[Byte]): Array[Byte] =
+    MooringCheckpointFileManager.replace(entry, Names.Provider, StreamDoors.StockRocksDB)
+}
+
+/** Writes a state file to the checkpoint and beside it for the host, which keeps it once its version is complete. */
+private final class KeptStream(out: CancellableFSDataOutputStream, copy: LocalCopy)
+  extends CancellableFSDataOutputStream(new TeeStream(out, copy)) {
+
+  private var closed = false
+
+  override def close(): Unit = synchronized {
+    if (!closed) {
+      closed = true
+      try {
+        super.close()
+        KeepingTime.of(copy.publish())
+      } finally KeepingTime.of(copy.discard())
+    }
+  }
+
+  override def cancel(): Unit = synchronized {
+    closed = true
+    try out.cancel()
+    finally copy.discard()
+  }
+}
+
+/**
+ * The host's copy while it is written: in memory, from some length on in a file. A failure here must not reach the
+ * writer: nothing is kept then.
+ */
+private final class LocalCopy(shelf: HostShelf, name: String) {
+  private var broken = false
+  private var inMemory = Option(new ByteArrayOutputStream)
+  private var out: OutputStream = OutputStream.nullOutputStream() // a large one's
+  private var file = Option.empty[LocalPath]
+  private val written = new CRC32C // of all that was written to it, also where a disk kept something else
+
+  def write(bytes: Array[Byte], offset: Int, length: Int): Unit = guarded {
+    inMemory.filter(_.size + length > HostStore.SmallFile).foreach { first =>
+      inMemory = None
+      file = shelf.temporary()
+      file.foreach(path => out = new CheckedOutputStream(new BufferedOutputStream(HostStore.create(path)), written))
+      HostStore.writeTo(out, first.toByteArray)
+    }
+    inMemory.getOrElse(out).write(bytes, offset, length)
+  }
+
+  /** All is written. */
+  def close(): Unit = {
+    guarded(out.flush())
+    try out.close()
+    catch { case NonFatal(_) => broken = true } // said when the write failed
+  }
+
+  /** The checkpoint has the file, whose name is new, as Spark made an id for it. */
+  def publish(): Unit = if (!broken) {
+    inMemory.foreach(bytes => shelf.keepComplete(name, bytes.toByteArray))
+    file.foreach(shelf.keepComplete(name, _, written.getValue))
+    file = None
+  }
+
+  /** Removes what was not published. Whoever writes on, writes nothing. */
+  def discard(): Unit = {
+    close()
+    inMemory = None
+    broken = true
+    HostStore.attempt("remove an unfinished file")(file.foreach(Files.deleteIfExists))
+  }
+
+  private def guarded(body: => Unit): Unit = if (!broken) {
+    try body
+    catch {
+      case _: ClosedByInterruptException => broken = true // the task was killed
+      case NonFatal(e) =>
+        broken = true
+        Say.failed("local-store-write", e)(s"the local store can not be written ($e): state that is not kept here is " +
+          "fetched from the checkpoint when it is needed")
+    }
+  }
+}
+
+private final class TeeStream(out: CancellableFSDataOutputStream, copy: LocalCopy) extends OutputStream {
+  override def write(b: Int): Unit = write(Array(b.toByte), 0, 1)
+  override def write(bytes: Array[Byte], offset: Int, length: Int): Unit = {
+    out.write(bytes, offset, length)
+    KeepingTime.of(copy.write(bytes, offset, length))
+  }
+  override def flush(): Unit = out.flush()
+  override def close(): Unit = {
+    KeepingTime.of(copy.close())
+    out.close()
+  }
+}
+
+/** A few kilobytes as Hadoop wants to read them. */
+private final class InMemoryFile(bytes: Array[Byte]) extends FSInputStream {
+  private val in = new ByteArrayInputStream(bytes)
+  override def seek(position: Long): Unit = {
+    in.reset()
+    in.skip(position)
+    ()
+  }
+  override def getPos: Long = bytes.length - in.available()
+  override def seekToNewSource(target: Long): Boolean = false
+  override def read(): Int = in.read()
+  override def read(buffer: Array[Byte], offset: Int, length: Int): Int = in.read(buffer, offset, length)
+}

@@ -1,0 +1,38 @@
+package org.apache.spark.scheduler.shims
+
+import org.apache.spark.SparkContext
+import org.apache.spark.scheduler.{HealthTracker, TaskSchedulerImpl, TaskSetManager}
+import org.apache.spark.sql.execution.streaming.state.shims.ExecutorDoor
+
+/** To which living executors Spark offers no tasks. */
+object Offers {
+  val ToBeRemoved = "it is to be removed" // the reason where nothing is wrong with it
+
+  /** Executors with the reason, out of `living` (id to host). Waits for the scheduler's lock. */
+  def withheld(context: SparkContext, living: Map[String, String]): Map[String, String] = {
+    val excluded = context.taskScheduler match {
+      case scheduler: TaskSchedulerImpl => scheduler.synchronized {
+        for (health <- scheduler.healthTrackerOpt.toSeq; (id, host) <- living; why <- whyExcluded(health, id, host)) yield id -> why
+      }
+      case _ => Nil // somebody else's scheduler, or none yet
+    }
+    val leaving = ExecutorDoor.leaving(context).filter(living.contains).map(_ -> ToBeRemoved)
+    leaving.toMap ++ excluded
+  }
+
+  private def whyExcluded(health: HealthTracker, id: String, host: String): Option[String] =
+    if (health.isNodeExcluded(host)) Some(s"Spark has excluded its host $host after failures")
+    else if (health.isExecutorExcluded(id)) Some("Spark has excluded it after failures")
+    else None
+
+  /** Whether the executor may have this task of the stage. With the scheduler's lock. */
+  private[shims] def mayHave(stage: TaskSetManager, task: Int, id: String, host: String): Boolean = {
+    val isExcluded = stage.taskSetExcludelistHelperOpt.exists { failures =>
+      failures.isNodeExcludedForTaskSet(host) || failures.isExecutorExcludedForTaskSet(id) ||
+        failures.isNodeExcludedForTask(host, task) || failures.isExecutorExcludedForTask(id, task)
+    }
+    !isExcluded && stage.taskAttempts(task).count(attempt => attempt.executorId == id && attempt.failed) < MostFailures
+  }
+
+  private val MostFailures = 2 // Spark ends a job after four; a disk that is full fails each attempt
+}

@@ -1,0 +1,107 @@
+package org.apache.spark.sql.execution.streaming.state.shims
+
+import java.util.{AbstractMap, Collections, HashMap, Map => JMap, Set => JSet, WeakHashMap}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.internal.config.ConfigReader
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.internal.SQLConf
+
+/**
+ * Spark's own tools that read or rewrite the state of a checkpoint outside of its query: the state data source, and the
+ * offline repartition with its rewriter. They take the format of the state from the session's settings, while a query of
+ * ours takes it from its checkpoint. So a thread that runs such a tool finds in the settings of every session the format of
+ * the checkpoint that the tool has opened. Other threads, and the settings themselves, stay as they are.
+ */
+object OfflineTools {
+  private val Repartition = "org.apache.spark.sql.execution.streaming.state.OfflineStateRepartitionRunner"
+  private val Tools = Set(Repartition, "org.apache.spark.sql.execution.streaming.state.StateRewriter",
+    "org.apache.spark.sql.execution.datasources.v2.state.StateDataSource")
+
+  /** Whether the caller was called by one of these tools. */
+  def areOnThread: Boolean = isCaller(Tools.contains)
+
+  /** Whether the caller was called by the offline repartition. */
+  def isRepartition: Boolean = isCaller(Repartition.equals(_))
+
+  private def isCaller(className: String => Boolean): Boolean = StackWalker.getInstance()
+    .walk[java.lang.Boolean](frames => frames.anyMatch(frame => className(frame.getClassName)))
+
+  /** A session of the application, before its first use. It is forgotten when nobody else has it. */
+  def follow(session: SparkSession): Unit = sessions.synchronized {
+    sessions.add(session)
+    ()
+  }
+
+  private val sessions = Collections.newSetFromMap(new WeakHashMap[SparkSession, java.lang.Boolean])
+
+  // What the thread's tool has opened; left behind when the tool ends, so each look asks whether it still runs.
+  private val opened = new ThreadLocal[String]
+
+  /**
+   * The tool on this thread has opened a checkpoint of this format, and has not yet asked for the setting.
+   *
+   * @param aside runs what may fail. Each session is told on its own: one that fails keeps the format from no other
+   */
+  def open(format: Int)(aside: (=> Unit) => Unit): Unit = {
+    opened.set(format.toString)
+    for (session <- sessions.synchronized(sessions.asScala.toList)) aside {
+      if (!session.sparkContext.isStopped) SettingsOfTools.putBefore(session.asInstanceOf[ClassicSession].sessionState.conf)
+    }
+  }
+
+  /** The tool on this thread opens another checkpoint, of which nothing is known yet. */
+  def forget(): Unit = opened.remove()
+
+  /** The format of the checkpoint that the tool on this thread has opened; None where no tool runs. */
+  def format: Option[String] = Option(opened.get).filter { _ =>
+    val runs = areOnThread
+    if (!runs) opened.remove()
+    runs
+  }
+}
+
+/** A session's settings, in which a tool's thread finds the format of its checkpoint. */
+private final class SettingsOfTools(settings: JMap[String, String]) extends AbstractMap[String, String] {
+  override def get(key: Object): String =
+    if (key == StreamDoors.FormatKey) OfflineTools.format.getOrElse(settings.get(key)) else settings.get(key)
+
+  override def containsKey(key: Object): Boolean =
+    settings.containsKey(key) || key == StreamDoors.FormatKey && OfflineTools.format.isDefined
+
+  override def put(key: String, value: String): String = settings.put(key, value)
+  override def remove(key: Object): String = settings.remove(key)
+  override def clear(): Unit = settings.clear()
+
+  /** A copy: Spark only reads it, and others may write meanwhile. */
+  override def entrySet(): JSet[JMap.Entry[String, String]] = settings.synchronized {
+    val all = new HashMap[String, String](settings)
+    OfflineTools.format.foreach(all.put(StreamDoors.FormatKey, _))
+    Collections.unmodifiableMap(all).entrySet()
+  }
+}
+
+private object SettingsOfTools {
+  // Spark reads a setting by its key from the one, and by its entry from the other.
+  private lazy val settings = field("settings")
+  private lazy val reader = field("reader")
+
+  def putBefore(conf: SQLConf): Unit = synchronized {
+    settings.get(conf) match {
+      case _: SettingsOfTools =>
+      case plain: JMap[_, _] =>
+        val ours = new SettingsOfTools(plain.asInstanceOf[JMap[String, String]])
+        val reads = new ConfigReader(ours)
+        settings.set(conf, ours)
+        reader.set(conf, reads)
+    }
+  }
+
+  private def field(name: String) = {
+    val found = classOf[SQLConf].getDeclaredField(name)
+    found.setAccessible(true)
+    found
+  }
+}

@@ -1,0 +1,54 @@
+package org.apache.spark.sql.execution.streaming.state.shims
+
+import java.io.{FileNotFoundException, InputStream}
+import java.nio.file.{Files, StandardCopyOption}
+import java.util.zip.ZipInputStream
+
+import scala.util.Using
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.io.CompressionCodec
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.state.{RocksDBCheckpointMetadata, RocksDBImmutableFile, StateStoreChangelogReaderFactory}
+
+/** What the files of a RocksDB state store say of each other. */
+object StateFiles {
+  private val Metadata = "metadata"
+
+  /** The files that a snapshot archive needs beside it: path below the store's directory, and length in bytes. */
+  def neededBy(archive: InputStream): Seq[(String, Long)] = {
+    val metadata = Files.createTempFile("mooring-", s"-$Metadata")
+    try {
+      Using.resource(new ZipInputStream(archive)) { zip =>
+        Iterator.continually(zip.getNextEntry).takeWhile(_ != null).find(_.getName == Metadata)
+          .getOrElse(throw new FileNotFoundException("the snapshot archive has no metadata in it"))
+        Files.copy(zip, metadata, StandardCopyOption.REPLACE_EXISTING)
+      }
+      RocksDBCheckpointMetadata.readFromFile(metadata.toFile).immutableFiles.map { file =>
+        (s"${directoryOf(file.dfsFileName)}/${file.dfsFileName}", file.sizeBytes)
+      }
+    } finally Files.deleteIfExists(metadata)
+  }
+
+  private def directoryOf(immutable: String): String =
+    if (RocksDBImmutableFile.isSstFile(immutable)) RocksDBImmutableFile.SST_FILES_DFS_SUBDIR
+    else RocksDBImmutableFile.LOG_FILES_DFS_SUBDIR
+
+  /** Where the checkpoint has an archive, or a file that archives name. */
+  def place(storeDir: Path, name: String): Path =
+    if (name.endsWith(".zip")) new Path(storeDir, name) else new Path(storeDir, s"${directoryOf(name)}/$name")
+
+  /** What a changelog of format v2 builds on. */
+  def lineage(files: CheckpointFileManager, changelog: Path, codec: String): ChangelogLineage = {
+    val reader = new StateStoreChangelogReaderFactory(files, changelog,
+      CompressionCodec.createCodec(SparkEnv.get.conf, codec)).constructChangelogReader()
+    try ChangelogLineage(reader.lineage.map(item => (item.version, item.checkpointUniqueId)).sorted.toSeq,
+      hasColumnFamilies = reader.version % 2 == 0) // 1 and 3 are without
+    finally reader.closeIfNeeded()
+  }
+}
+
+/** Versions with their unique ids, oldest first: all since the last snapshot, that one included if there is any. */
+final case class ChangelogLineage(versions: Seq[(Long, String)], hasColumnFamilies: Boolean)

@@ -1,0 +1,115 @@
+package org.apache.spark.sql.execution.streaming.state.shims
+
+import java.io.InputStream
+import java.nio.ByteBuffer
+import java.util.UUID
+
+import org.apache.spark.{MapOutputTrackerWorker, ShuffleDependency, SparkEnv, TaskContext}
+import org.apache.spark.internal.config
+import org.apache.spark.io.CompressionCodec
+import org.apache.spark.rdd.RDD
+import org.apache.spark.serializer.JavaSerializer
+import org.apache.spark.shuffle.sort.SortShuffleManager
+import org.apache.spark.sql.execution.UnsafeRowSerializer
+import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreId, StateStoreProviderId}
+import org.apache.spark.storage.BroadcastBlockId
+import org.apache.spark.util.Utils
+
+/**
+ * What tasks read before they compute: their code, which is a broadcast, and the files of a shuffle. An executor that
+ * reads them once before its first task is connected with the others, and prepared for what tasks are made of. Nothing
+ * that is read is kept. Who knows what a user's own classes do when they are loaded? So code is read only as Spark
+ * writes it by default, and not where it has classes of others; of shuffles only those of Spark's own rows.
+ */
+object TaskReads {
+  private val LargestShuffleRead = 1024 * 1024L
+  private val PartitionsLookedAt = 8
+  private val FreshNs = 200L * 1000 * 1000
+  private val SparksOwn = "org.apache.spark."
+
+  /**
+   * The code of a task that runs somewhere, by its broadcast: RDD and function. From the driver, which has just answered.
+   * NoSuchElementException when it is gone, or too large for one piece; ClassNotFoundException when it has classes that
+   * are not known.
+   */
+  def code(broadcast: Long): Any = {
+    val env = SparkEnv.get
+    require(env.serializer.getClass == classOf[JavaSerializer], s"${env.serializer.getClass.getName} may run what the user has registered")
+    def atDriver(piece: Int) = env.blockManager.master.getLocations(BroadcastBlockId(broadcast, s"piece$piece")).find(_.isDriver)
+    val driver = atDriver(0).filter(_ => atDriver(1).isEmpty).getOrElse(throw new NoSuchElementException(s"broadcast $broadcast in one piece"))
+    val block = BroadcastBlockId(broadcast, "piece0").name
+    val stored = env.blockManager.blockTransferService.fetchBlockSync(driver.host, driver.port, driver.executorId, block, tempFileManager = null)
+    val loader = new OnlyKnownClasses(Thread.currentThread.getContextClassLoader)
+    Utils.withContextClassLoader(loader) {
+      val stream = env.serializer.newInstance().deserializeStream(plain(stored.createInputStream()))
+      try env.closureSerializer.newInstance().deserialize[Any](ByteBuffer.wrap(stream.readObject[Array[Byte]]()), loader)
+      finally stream.close()
+    }
+  }
+
+  private def plain(stored: InputStream): InputStream = {
+    val conf = SparkEnv.get.conf
+    if (!conf.get(config.BROADCAST_COMPRESS)) stored
+    else {
+      val codec = CompressionCodec.getCodecName(conf)
+      require(!codec.contains('.') || codec.startsWith(SparksOwn), s"codec $codec is not Spark's own")
+      CompressionCodec.createCodec(conf, codec).compressedInputStream(stored)
+    }
+  }
+
+  /**
+   * Reads the shuffles that a task of this code reads, of each one small partition; how many. Within a moment of when
+   * (`System.nanoTime`) the driver was asked which such tasks run: who asks for the files of a shuffle that is gone
+   * waits for `spark.rpc.askTimeout`. Only with Spark's own shuffles: what others do when they are read nobody knows.
+   */
+  def shuffles(code: Any, asked: Long): Int = code match {
+    case (rdd: RDD[_], _) if Option(SparkEnv.get.shuffleManager).exists(_.getClass == classOf[SortShuffleManager]) =>
+      inputs(rdd).filter(_.serializer.getClass == classOf[UnsafeRowSerializer])
+        .count(input => System.nanoTime() - asked < FreshNs && Rehearsal.asFarAsPossible(read(input)))
+    case _ => 0
+  }
+
+  /** The executor's first word with the coordinator of state stores, about one that nobody has. */
+  def askCoordinator(): Unit = {
+    val nobodys = StateStoreProviderId(StateStoreId("mooring-warm-up", 0, 0), UUID.randomUUID())
+    StateStoreCoordinatorRef.forExecutor(SparkEnv.get).verifyIfInstanceActive(nobodys, SparkEnv.get.executorId)
+    ()
+  }
+
+  private def inputs(rdd: RDD[_]): Seq[ShuffleDependency[_, _, _]] = {
+    val seen = collection.mutable.Set[Int]()
+    def under(one: RDD[_]): Seq[ShuffleDependency[_, _, _]] = if (!seen.add(one.id)) Nil else one.dependencies.flatMap {
+      case shuffle: ShuffleDependency[_, _, _] => Seq(shuffle)
+      case narrow => under(narrow.rdd)
+    }
+    under(rdd).distinctBy(_.shuffleId)
+  }
+
+  /** NoSuchElementException when there is nothing to read, or too much. */
+  private def read(input: ShuffleDependency[_, _, _]): Unit = {
+    val env = SparkEnv.get
+    val tracker = env.mapOutputTracker.asInstanceOf[MapOutputTrackerWorker]
+    val wasKnown = tracker.mapStatuses.contains(input.shuffleId)
+    def size(partition: Int) = tracker.getMapSizesByExecutorId(input.shuffleId, partition).flatMap(_._2).map(_._2).sum
+    try {
+      val partition = (0 until math.min(input.partitioner.numPartitions, PartitionsLookedAt)).find { partition =>
+        val bytes = size(partition)
+        bytes > 0 && bytes <= LargestShuffleRead
+      }.filter(_ => input.aggregator.isEmpty && input.keyOrdering.isEmpty).getOrElse(throw new NoSuchElementException("a small partition"))
+      val context = TaskContext.empty()
+      val metrics = context.taskMetrics.createTempShuffleReadMetrics()
+      try env.shuffleManager.getReader[Any, Any](input.shuffleHandle, partition, partition + 1, context, metrics).read().foreach(_ => ())
+      finally context.markTaskCompleted(None)
+    } finally if (!wasKnown) tracker.unregisterShuffle(input.shuffleId) // a task is to ask where the files are when it begins
+  }
+}
+
+/** Those of the JDK, of Scala, of Spark and of Mooring. */
+private final class OnlyKnownClasses(all: ClassLoader) extends ClassLoader(all) {
+  override def loadClass(name: String, resolve: Boolean): Class[_] =
+    if (OnlyKnownClasses.Packages.exists(name.startsWith)) super.loadClass(name, resolve) else throw new ClassNotFoundException(name)
+}
+
+private object OnlyKnownClasses {
+  val Packages: Seq[String] = Seq("java.", "javax.", "scala.", "org.apache.spark.", "org.apache.hadoop.", "io.mooring.")
+}
