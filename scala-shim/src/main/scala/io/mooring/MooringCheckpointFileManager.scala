@@ -1,10 +1,8 @@
 package io.mooring
 
-import java.io.{BufferedOutputStream, ByteArrayInputStream, ByteArrayOutputStream, FileNotFoundException, OutputStream}
-import java.nio.channels.ClosedByInterruptException
+import java.io.{ByteArrayOutputStream, FileNotFoundException}
 import java.nio.charset.StandardCharsets.UTF_8
-import java.nio.file.{Files, Path => LocalPath}
-import java.util.zip.{CheckedOutputStream, CRC32C}
+import java.nio.file.Files
 
 import scala.util.Using
 import scala.util.control.NonFatal
@@ -153,132 +151,8 @@ object MooringCheckpointFileManager {
     new String(bytes, UTF_8).replace(s""""$from"""", s""""$to"""").getBytes(UTF_8)
 }
 
-/** Holds an entry of a log back until it is closed, and writes it as it is to be. */
-private[mooring] abstract class EntryStream(out: CancellableFSDataOutputStream, entry: ByteArrayOutputStream)
-  extends CancellableFSDataOutputStream(entry) {
-  private var closed = false
-
-  protected def asWritten(entry: Array[Byte]): Array[Byte]
-
-  override def close(): Unit = if (!closed) {
-    closed = true
-    out.write(asWritten(entry.toByteArray))
-    out.close()
-  }
-
-  override def cancel(): Unit = {
-    closed = true
-    out.cancel()
-  }
-}
-
 /** An entry of the offset log, with the stock provider's name. */
 private final class StockNameStream(out: CancellableFSDataOutputStream) extends EntryStream(out, new ByteArrayOutputStream) {
   override protected def asWritten(entry: Array[Byte]): Array[Byte] =
     MooringCheckpointFileManager.replace(entry, Names.Provider, StreamDoors.StockRocksDB)
-}
-
-/** Writes a state file to the checkpoint and beside it for the host, which keeps it once its version is complete. */
-private final class KeptStream(out: CancellableFSDataOutputStream, copy: LocalCopy)
-  extends CancellableFSDataOutputStream(new TeeStream(out, copy)) {
-
-  private var closed = false
-
-  override def close(): Unit = synchronized {
-    if (!closed) {
-      closed = true
-      try {
-        super.close()
-        KeepingTime.of(copy.publish())
-      } finally KeepingTime.of(copy.discard())
-    }
-  }
-
-  override def cancel(): Unit = synchronized {
-    closed = true
-    try out.cancel()
-    finally copy.discard()
-  }
-}
-
-/**
- * The host's copy while it is written: in memory, from some length on in a file. A failure here must not reach the
- * writer: nothing is kept then.
- */
-private final class LocalCopy(shelf: HostShelf, name: String) {
-  private var broken = false
-  private var inMemory = Option(new ByteArrayOutputStream)
-  private var out: OutputStream = OutputStream.nullOutputStream() // a large one's
-  private var file = Option.empty[LocalPath]
-  private val written = new CRC32C // of all that was written to it, also where a disk kept something else
-
-  def write(bytes: Array[Byte], offset: Int, length: Int): Unit = guarded {
-    inMemory.filter(_.size + length > HostStore.SmallFile).foreach { first =>
-      inMemory = None
-      file = shelf.temporary()
-      file.foreach(path => out = new CheckedOutputStream(new BufferedOutputStream(HostStore.create(path)), written))
-      HostStore.writeTo(out, first.toByteArray)
-    }
-    inMemory.getOrElse(out).write(bytes, offset, length)
-  }
-
-  /** All is written. */
-  def close(): Unit = {
-    guarded(out.flush())
-    try out.close()
-    catch { case NonFatal(_) => broken = true } // said when the write failed
-  }
-
-  /** The checkpoint has the file, whose name is new, as Spark made an id for it. */
-  def publish(): Unit = if (!broken) {
-    inMemory.foreach(bytes => shelf.keepComplete(name, bytes.toByteArray))
-    file.foreach(shelf.keepComplete(name, _, written.getValue))
-    file = None
-  }
-
-  /** Removes what was not published. Whoever writes on, writes nothing. */
-  def discard(): Unit = {
-    close()
-    inMemory = None
-    broken = true
-    HostStore.attempt("remove an unfinished file")(file.foreach(Files.deleteIfExists))
-  }
-
-  private def guarded(body: => Unit): Unit = if (!broken) {
-    try body
-    catch {
-      case _: ClosedByInterruptException => broken = true // the task was killed
-      case NonFatal(e) =>
-        broken = true
-        Say.failed("local-store-write", e)(s"the local store can not be written ($e): state that is not kept here is " +
-          "fetched from the checkpoint when it is needed")
-    }
-  }
-}
-
-private final class TeeStream(out: CancellableFSDataOutputStream, copy: LocalCopy) extends OutputStream {
-  override def write(b: Int): Unit = write(Array(b.toByte), 0, 1)
-  override def write(bytes: Array[Byte], offset: Int, length: Int): Unit = {
-    out.write(bytes, offset, length)
-    KeepingTime.of(copy.write(bytes, offset, length))
-  }
-  override def flush(): Unit = out.flush()
-  override def close(): Unit = {
-    KeepingTime.of(copy.close())
-    out.close()
-  }
-}
-
-/** A few kilobytes as Hadoop wants to read them. */
-private final class InMemoryFile(bytes: Array[Byte]) extends FSInputStream {
-  private val in = new ByteArrayInputStream(bytes)
-  override def seek(position: Long): Unit = {
-    in.reset()
-    in.skip(position)
-    ()
-  }
-  override def getPos: Long = bytes.length - in.available()
-  override def seekToNewSource(target: Long): Boolean = false
-  override def read(): Int = in.read()
-  override def read(buffer: Array[Byte], offset: Int, length: Int): Int = in.read(buffer, offset, length)
 }

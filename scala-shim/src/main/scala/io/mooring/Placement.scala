@@ -10,26 +10,14 @@ import org.apache.spark.{Partition, SparkContext, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.scheduler.StageInfo
 import org.apache.spark.scheduler.shims.StageLineage
-import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{CoalesceExec, ColumnarRule, SparkPlan, UnaryExecNode, UnionExec}
+import org.apache.spark.sql.execution.{CoalesceExec, SparkPlan, UnaryExecNode, UnionExec}
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.streaming.state.shims.{DrainMetric, EarlierAttempt, OfflineTools, OperatorFacts, RestoreMetrics, StreamDoors}
-
-/** Appended to `spark.sql.extensions` by the driver part. */
-final class MooringExtensions extends (SparkSessionExtensions => Unit) {
-  override def apply(extensions: SparkSessionExtensions): Unit =
-    extensions.injectColumnar { session =>
-      OfflineTools.follow(session)
-      new ColumnarRule {
-        override def postColumnarTransitions: Rule[SparkPlan] = PlacementRule
-      }
-    }
-}
+import org.apache.spark.sql.execution.streaming.state.shims.{DrainMetric, EarlierAttempt, OperatorFacts, RestoreMetrics, StreamDoors}
 
 /**
  * Spark runs this on every micro-batch's physical plan, on the driver, in the stream's thread, before the batch. It

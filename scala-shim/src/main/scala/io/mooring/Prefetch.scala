@@ -1,6 +1,6 @@
 package io.mooring
 
-import java.util.concurrent.{CancellationException, ConcurrentHashMap, ExecutionException, FutureTask, LinkedBlockingQueue, PriorityBlockingQueue, ThreadPoolExecutor, TimeUnit}
+import java.util.concurrent.{ConcurrentHashMap, FutureTask, LinkedBlockingQueue, PriorityBlockingQueue, ThreadPoolExecutor, TimeUnit}
 import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
 import scala.jdk.CollectionConverters._
@@ -55,7 +55,7 @@ final class Prefetch(store: HostStore, mostStreams: Int, bytesPerSecond: Long) {
     override def atOnce[T](work: Seq[() => T]): Seq[T] = {
       val begun = work.map(one => new Placed(place, one))
       begun.foreach(files.execute)
-      begun.map(Prefetch.resultOf(_))
+      begun.map(Coming.resultOf(_))
     }
   }
 
@@ -73,27 +73,6 @@ object Prefetch {
   private[mooring] def use(prefetch: Option[Prefetch]): Unit = {
     ofThis.foreach(_.stop())
     ofThis = prefetch
-  }
-
-  private[mooring] def resultOf[T](task: FutureTask[T]): T =
-    try task.get()
-    catch { case e: ExecutionException => throw e.getCause }
-}
-
-/**
- * The files of one store that are on their way to the host; run by whoever has the time for it first, and when those that
- * were ordered `before` for the store have come, so that nothing is fetched twice.
- */
-private final class Coming(bring: => Unit, before: Option[Coming]) extends FutureTask[Unit](() => {
-  before.foreach(_.await())
-  bring
-}) {
-
-  /** Returns when they are here, or can not be had. InterruptedException when the caller's task is killed meanwhile. */
-  def await(): Unit = {
-    run() // does nothing when another thread has begun
-    try Prefetch.resultOf(this)
-    catch { case _: CancellationException => } // it is not needed any more
   }
 }
 

@@ -51,20 +51,6 @@ private final class StandbyTable(query: String) extends Table with SupportsRead 
   }
 }
 
-/** What a round is for: the committed state version; the number tells rounds of one version apart. */
-final case class Round(version: Long, number: Long) extends Offset {
-  override def json(): String = Json.write(Map("version" -> version, "number" -> number))
-}
-
-object Round {
-  val Nothing: Round = Round(-1, -1)
-
-  def parse(json: String): Round = {
-    val node = Json.read(json)
-    Round(node.get("version").asLong(), node.get("number").asLong())
-  }
-}
-
 private final class StandbyStream(query: String) extends MicroBatchStream {
   @volatile private var newest = Round.Nothing
 
@@ -84,11 +70,6 @@ private final class StandbyStream(query: String) extends MicroBatchStream {
   override def createReaderFactory(): PartitionReaderFactory = new CopyReaderFactory(query, standbys.access(query))
   override def commit(end: Offset): Unit = ()
   override def stop(): Unit = ()
-}
-
-/** The copies that one executor is to bring up to date. */
-final case class CopyOrders(executor: String, host: String, orders: Seq[CopyOrder]) extends InputPartition {
-  override def preferredLocations(): Array[String] = Array(Location.ofExecutor(host, executor))
 }
 
 private final class CopyReaderFactory(query: String, access: CheckpointAccess) extends PartitionReaderFactory {

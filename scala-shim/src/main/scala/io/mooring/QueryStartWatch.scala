@@ -1,0 +1,33 @@
+package io.mooring
+
+import org.apache.spark.sql.execution.streaming.state.shims.StreamDoors
+import org.apache.spark.sql.streaming.StreamingQueryListener
+import org.apache.spark.sql.streaming.StreamingQueryListener._
+
+/** Registered by name in every session; Spark calls `onQueryStarted` in the stream's thread, before its first batch. */
+final class QueryStartWatch extends StreamingQueryListener {
+  override def onQueryStarted(event: QueryStartedEvent): Unit =
+    for (driver <- Driver.current; query <- StreamDoors.query(event.id.toString)) {
+      AskedOnce.begin(query.checkpoint)
+      val look = Aside.otherwise[Option[QueryWatch.Look]]("look ahead", None)(driver.queries.lookAhead(query))
+      driver.bridge.tell(Map("event" -> "CheckpointTaken", "run" -> query.runId, "checkpoint" -> query.checkpoint),
+        about = Some(QueryStartWatch.about(query.runId)))
+      Aside.otherwise("look at an earlier drain", ())(driver.drains.atStart(query))
+      if (Drains.whyNotToStart(query.checkpoint).isEmpty) {
+        TakeOver.atStart(query)
+        for (until <- driver.drains.undoneUntil(query.checkpoint)) driver.queries.comesAgain(query, until)
+        look.foreach(driver.queries.starts(query, _))
+      }
+    }
+  override def onQueryProgress(event: QueryProgressEvent): Unit = ()
+  override def onQueryTerminated(event: QueryTerminatedEvent): Unit = for (driver <- Driver.current) {
+    val run = event.runId.toString
+    driver.bridge.over(QueryStartWatch.about(run))
+    driver.bridge.tell(Map("event" -> "CheckpointLeft", "run" -> run))
+    driver.drains.ended(run, event.exception)
+  }
+}
+
+private object QueryStartWatch {
+  def about(run: String): String = s"checkpoint of $run"
+}
