@@ -157,16 +157,16 @@ class Ours(Stock):
 
     def __init__(self, jvm: Any, directory: Path) -> None:
         super().__init__(jvm, directory)
-        store = jvm.io.mooring.HostStore.open(jvm.java.io.File(str(directory / "store")).toPath()).get()
-        executors = jvm.java.lang.Class.forName("io.mooring.HostStores$").getField("MODULE$").get(None)
+        store = jvm.io.mooring.localstore.HostStore.open(jvm.java.io.File(str(directory / "store")).toPath()).get()
+        executors = jvm.java.lang.Class.forName("io.mooring.localstore.HostStores$").getField("MODULE$").get(None)
         executors.use(jvm.scala.Option.apply(store))
         path = self.path(self.state)
         self._shelf = store.shelf(path).get()
         self._shelf.opening()  # by a store of Mooring's, which says when a version is complete
         self._shelf.opened()
         self.files = jvm.io.mooring.MooringCheckpointFileManager(path, self.conf)
-        reads = jvm.io.mooring.StoreReads.of(path)
-        self.file_system = jvm.io.mooring.SharedFileSystem(self.file_system, self._shelf, reads, None)
+        reads = jvm.io.mooring.localstore.StoreReads.of(path)
+        self.file_system = jvm.io.mooring.localstore.SharedFileSystem(self.file_system, self._shelf, reads, None)
 
     def complete(self) -> None:
         """Keep what was written, as a commit does."""

@@ -25,15 +25,15 @@ class Executor:
     def __init__(self, jvm: Any, session: Any, store: Store, kept: Kept, unhurried_ms: int = 0) -> None:
         self._jvm, self._store, self._kept = jvm, store, kept
         self._access = scala_object(jvm, f"{DOORS}.CheckpointAccess").of(session)
-        self._copies = jvm.io.mooring.Copies(kept.store, 2**62, 4, unhurried_ms)
+        self._copies = jvm.io.mooring.standby.Copies(kept.store, 2**62, 4, unhurried_ms)
         self._open = scala_object(jvm, f"{DOORS}.OpenStores")
 
     def order(self, version: int, is_of_arrival: bool = False) -> int:
         """The version that the copy has now; -1 for none."""
         option = self._jvm.scala.Option.apply
         path, unique_id = self._store.path.toString(), self._store.ids[version]
-        stores = self._seq(self._jvm.io.mooring.StoreVersion(path, version, option(unique_id), option(None)))
-        order = self._jvm.io.mooring.CopyOrder(PARTITION, version, stores, is_of_arrival)
+        stores = self._seq(self._jvm.io.mooring.restore.StoreVersion(path, version, option(unique_id), option(None)))
+        order = self._jvm.io.mooring.standby.CopyOrder(PARTITION, version, stores, is_of_arrival)
         copies = self._copies.order(QUERY, self._seq(order), self._access)
         return int(copies.head().version()) if copies.nonEmpty() else -1
 

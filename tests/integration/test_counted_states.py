@@ -115,7 +115,7 @@ def test_nothing_is_kept_of_earlier_batches_in_which_jobs_failed(spark: SparkSes
     query = query.option("checkpointLocation", str(tmp_path / "it")).start()
     try:
         wait_until(lambda: len(failed) >= 4, "four batches with a job that fails", 120)
-        placed = plugins_object(spark, "io.mooring.PlacedStages")
+        placed = plugins_object(spark, "io.mooring.placement.PlacedStages")
 
         def kept(batch: int) -> bool:
             return any(placed.statesOf(stage, 0).nonEmpty() for stage in stages[batch])

@@ -15,7 +15,7 @@ SECOND = 1_000_000_000
 
 @pytest.fixture
 def end(jvm: Any) -> Any:
-    return scala_object(jvm, "io.mooring.OrdinaryEnd")
+    return scala_object(jvm, "io.mooring.common.OrdinaryEnd")
 
 
 def test_a_task_that_is_killed_or_a_job_that_is_cancelled_explains_what_fails_with_it(jvm: Any, end: Any) -> None:
@@ -73,7 +73,7 @@ def test_nothing_explains_a_true_fault(jvm: Any, end: Any) -> None:
 
 
 def test_a_driver_counts_as_silent_only_when_it_has_not_answered_for_long(jvm: Any) -> None:
-    unanswered = jvm.io.mooring.Unanswered(10_000)
+    unanswered = jvm.io.mooring.reports.Unanswered(10_000)
     assert not unanswered.failed(5 * SECOND)
     assert not unanswered.failed(14 * SECOND)
     assert unanswered.failed(15 * SECOND)

@@ -17,7 +17,7 @@ LAG = "standby-lag-ms.q/Partition 0"
 
 def test_a_gauge_of_the_agent_goes_when_nothing_is_known_of_it_any_more(jvm: Any) -> None:
     registry = jvm.com.codahale.metrics.MetricRegistry()
-    metrics = scala_object(jvm, "io.mooring.Metrics")
+    metrics = scala_object(jvm, "io.mooring.common.Metrics")
     metrics.register(registry)
 
     def shown(gauges: dict[str, float]) -> dict[str, float]:

@@ -171,7 +171,7 @@ class Snapshots:
     """What the owner of a state knows of its snapshots; files by one letter each."""
 
     def __init__(self, jvm: Any) -> None:
-        self._jvm, self._newest = jvm, jvm.io.mooring.NewestSnapshots()
+        self._jvm, self._newest = jvm, jvm.io.mooring.localstore.NewestSnapshots()
 
     def opened(self, version: int, files: str, kept: str) -> None:
         self._newest.opened(version, self._set(files), self._set(kept))
@@ -205,7 +205,9 @@ def test_what_the_newest_two_versions_need_stays(snapshots: Snapshots) -> None:
 def test_archives_go_by_the_number_of_their_version(jvm: Any) -> None:
     unique = "_00000000-0000-0000-0000-000000000000"
     kept = [f"{version}{unique}.{end}" for version in (9, 10, 11) for end in ("zip", "zip.crc", "changelog")]
-    gone = jvm.io.mooring.HostStore.archivesBefore(10, names(jvm, [*kept, "9.zip", f"000009-{unique[1:]}.sst"]))
+    gone = jvm.io.mooring.localstore.HostStore.archivesBefore(
+        10, names(jvm, [*kept, "9.zip", f"000009-{unique[1:]}.sst"])
+    )
     found = set(jvm.scala.jdk.javaapi.CollectionConverters.asJava(gone))
     assert found == {f"9{unique}.zip", f"9{unique}.zip.crc"}
 

@@ -22,7 +22,7 @@ class Checkpoint:
         self.kept = Kept(jvm, directory)
         self.state = directory / "checkpoint" / "state" / "0" / "1"
         self.state.mkdir(parents=True)
-        executors = jvm.java.lang.Class.forName("io.mooring.HostStores$").getField("MODULE$").get(None)
+        executors = jvm.java.lang.Class.forName("io.mooring.localstore.HostStores$").getField("MODULE$").get(None)
         executors.use(jvm.scala.Option.apply(self.kept.store))
         path, conf = jvm.org.apache.hadoop.fs.Path(self.state.as_uri()), jvm.org.apache.hadoop.conf.Configuration()
         self._files = jvm.io.mooring.MooringCheckpointFileManager(path, conf)

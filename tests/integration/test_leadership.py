@@ -54,7 +54,7 @@ class Driver:
     def __init__(self, jvm: Any) -> None:
         self.agent = Truth(True)
         self._jvm = jvm
-        self._leadership = jvm.io.mooring.Leadership(*(int(s * 1000) for s in (FIRST, RENEWED, CONTESTED)))
+        self._leadership = jvm.io.mooring.election.Leadership(*(int(s * 1000) for s in (FIRST, RENEWED, CONTESTED)))
         self._start = threading.Thread(target=self._run, daemon=True)
         self.refusal: str | None = None
 
@@ -65,7 +65,7 @@ class Driver:
         """Whether it still takes part after the last of them."""
         for standing in standings:
             word = json.dumps(standing.as_json(time.time() - ago))
-            takes_part = self._leadership.told(self._jvm.io.mooring.Word.parse(word))
+            takes_part = self._leadership.told(self._jvm.io.mooring.election.Word.parse(word))
         return bool(takes_part)
 
     def starts(self) -> None:

@@ -349,7 +349,7 @@ def test_what_a_copy_has_missed_is_counted(large: Store) -> None:
 @pytest.fixture
 def kept(jvm: Any, tmp_path: Path) -> Iterator[Any]:
     """The store of a host that this executor uses."""
-    executors = scala_object(jvm, "io.mooring.HostStores")
+    executors = scala_object(jvm, "io.mooring.localstore.HostStores")
     kept = Kept(jvm, tmp_path)
     executors.use(jvm.scala.Option.apply(kept.store))
     yield kept.store

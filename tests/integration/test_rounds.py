@@ -46,7 +46,7 @@ class Query:
 
     def __init__(self, jvm: Any, running: Any) -> None:
         ids = str(running.id()), str(running.runId())
-        self._watched = jvm.io.mooring.Watched(*ids, scala_object(jvm, "scala.package").Nil())
+        self._watched = jvm.io.mooring.standby.Watched(*ids, scala_object(jvm, "scala.package").Nil())
         self._nobody = scala_object(jvm, "scala.Predef").Map().empty()
         executors = jvm.java.util.ArrayList()
         executors.add(jvm.scala.Tuple2("1", "127.0.0.2"))

@@ -26,7 +26,7 @@ def session(jvm: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def stuck(jvm: Any, session: Any) -> Iterator[Any]:
-    listener = jvm.io.mooring.StuckTasks(session.sparkContext())
+    listener = jvm.io.mooring.standby.StuckTasks(session.sparkContext())
     scala_object(jvm, f"{DOORS}.ListenerDoor").add(session.sparkContext(), listener)
     yield listener
     listener.stop()

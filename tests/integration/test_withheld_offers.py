@@ -31,13 +31,13 @@ class Table:
 
     def __init__(self, jvm: Any, context: Any) -> None:
         self.health = context.taskScheduler().healthTrackerOpt().get()
-        self.table = jvm.io.mooring.PlacementTable()
+        self.table = jvm.io.mooring.placement.PlacementTable()
         self.table.executorAdded("1", "first")
         self.table.executorAdded("2", "second")
         plan = json.dumps({"version": 1, "queries": {QUERY: ROWS}, "standbys": {QUERY: {"0": ["1", "2"]}}})
-        self.table.accept(scala_object(jvm, "io.mooring.Plan").parse(plan))
-        bridge = jvm.io.mooring.Bridge(self.table, jvm.scala.Option.apply(None), None)
-        self.withheld = jvm.io.mooring.WithheldOffers(context, self.table, bridge)
+        self.table.accept(scala_object(jvm, "io.mooring.placement.Plan").parse(plan))
+        bridge = jvm.io.mooring.agent.Bridge(self.table, jvm.scala.Option.apply(None), None)
+        self.withheld = jvm.io.mooring.driver.WithheldOffers(context, self.table, bridge)
 
     def preferred(self) -> list[str | None]:
         """The executor of each partition."""
@@ -114,7 +114,7 @@ class Lines:
 
     def __init__(self, jvm: Any, hosts: dict[str, str]) -> None:
         self._jvm, self._hosts = jvm, hosts
-        self._decides = scala_object(jvm, "io.mooring.WithheldOffers")
+        self._decides = scala_object(jvm, "io.mooring.driver.WithheldOffers")
 
     def of(self, before: dict[str, str], now: dict[str, str], lost: str | None = None) -> tuple[list[str], list[str]]:
         living = {executor: host for executor, host in self._hosts.items() if executor != lost}

@@ -30,7 +30,7 @@ class JvmBridge:
         from pyspark.java_gateway import launch_gateway
 
         self._gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # pyspark has no types there
-        self._bridge = self._gateway.jvm.io.mooring.Bridge.instance()
+        self._bridge = self._gateway.jvm.io.mooring.agent.Bridge.instance()
 
     @property
     def jvm(self) -> Any:

@@ -19,7 +19,7 @@ class Kept:
         self._jvm = jvm
         self.root, self.working = root or directory / "store", directory / "working"
         self.working.mkdir()
-        self.store = jvm.io.mooring.HostStore.open(self._path(self.root)).get()
+        self.store = jvm.io.mooring.localstore.HostStore.open(self._path(self.root)).get()
 
     def shelf(self, partition: int, checkpoint: str = "/checkpoint") -> Any:
         return self.store.shelf(self._jvm.org.apache.hadoop.fs.Path(f"file:{checkpoint}/state/0/{partition}")).get()
@@ -79,7 +79,7 @@ class Kept:
             os.utime(path, (time.time() - ago,) * 2)
 
     def sweep(self, limit: int = UNLIMITED) -> None:
-        sweep = self._jvm.io.mooring.HostStoreSweep(self.store, limit)
+        sweep = self._jvm.io.mooring.localstore.HostStoreSweep(self.store, limit)
         try:
             sweep.sweep()
         finally:

@@ -271,11 +271,11 @@ class Store:
         """The names of what a host has that was told that it is about to open that version; a Scala set."""
         id = self._jvm.scala.Option.apply(self.ids[version])
         wanted = self._jvm.java.util.ArrayList()
-        wanted.add(self._jvm.io.mooring.StoreVersion(self.path.toString(), version, id, self._none))
+        wanted.add(self._jvm.io.mooring.restore.StoreVersion(self.path.toString(), version, id, self._none))
         stores = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(wanted).toSeq()
-        prefetch = self._jvm.io.mooring.Prefetch(host, 1, 2**62)
+        prefetch = self._jvm.io.mooring.restore.Prefetch(host, 1, 2**62)
         shelf = host.shelf(self._jvm.org.apache.hadoop.fs.Path(self.path.toString())).get()
-        prefetch.begin(self._jvm.io.mooring.PrefetchOrder("1", "query", "run", stores), self._access)
+        prefetch.begin(self._jvm.io.mooring.restore.PrefetchOrder("1", "query", "run", stores), self._access)
         try:
             wait_until(lambda: shelf.names().mkString(" ").count(".sst") > 0, "what a snapshot needs", 30)
         finally:
@@ -284,8 +284,8 @@ class Store:
 
     def _new_copy(self) -> Any:
         one_at_a_time, none = self._jvm.java.util.concurrent.Semaphore(1), self._state.shims.Patience(0)
-        args = self.path, self._partition, self._access, one_at_a_time, none, self._jvm.io.mooring.Commits()
-        return self._jvm.io.mooring.InstanceOfCopy(*args)
+        args = self.path, self._partition, self._access, one_at_a_time, none, self._jvm.io.mooring.standby.Commits()
+        return self._jvm.io.mooring.standby.InstanceOfCopy(*args)
 
     def _take(self) -> Any:
         stores = scala_object(self._jvm, f"{DOORS}.OpenStores")

@@ -1,5 +1,6 @@
 package io.mooring
 
+import io.mooring.standby.StoreWatcher
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.streaming.state.shims.{RocksDBProviderDoor, SnapshotLoadWatcher}
 

@@ -7,6 +7,11 @@ import java.nio.file.Files
 import scala.util.Using
 import scala.util.control.NonFatal
 
+import io.mooring.checkpoint.{AskedOnce, CommitsOfTools, EntryStream, Format2Stream, InMemoryFile}
+import io.mooring.common.{Names, Say}
+import io.mooring.drain.Drains
+import io.mooring.driver.Driver
+import io.mooring.localstore.{HostShelf, HostStore, HostStores, KeptStream, LocalCopy, NotedStream, StoreReads, StoreWrites}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.spark.SparkEnv

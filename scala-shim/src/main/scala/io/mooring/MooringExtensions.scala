@@ -1,5 +1,6 @@
 package io.mooring
 
+import io.mooring.placement.PlacementRule
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}

@@ -6,6 +6,7 @@ import java.nio.file.Path
 import scala.io.{Codec, Source}
 
 import com.fasterxml.jackson.databind.JsonNode
+import io.mooring.common.Json
 import org.apache.spark.sql.execution.streaming.state.shims.{FileProofs, NotUnderstood}
 
 /**

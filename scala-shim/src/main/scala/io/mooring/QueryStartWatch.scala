@@ -1,5 +1,9 @@
 package io.mooring
 
+import io.mooring.checkpoint.AskedOnce
+import io.mooring.common.Aside
+import io.mooring.drain.Drains
+import io.mooring.driver.{Driver, QueryWatch, TakeOver}
 import org.apache.spark.sql.execution.streaming.state.shims.StreamDoors
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._

@@ -2,6 +2,9 @@ package io.mooring
 
 import java.util.{Collections, Map => JMap, Set => JSet}
 
+import io.mooring.common.Names
+import io.mooring.driver.Driver
+import io.mooring.standby.{Copies, CopyOrders, Round, Standbys}
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow
@@ -21,18 +24,15 @@ import org.apache.spark.unsafe.types.UTF8String
  * that holds some is asked to bring them up to date, and answers with one row for each. Option `query` is the id of the watched query.
  */
 final class StandbySource extends TableProvider with DataSourceRegister {
-  override def shortName(): String = StandbySource.Name
+  override def shortName(): String = Names.StandbySource
   override def inferSchema(options: CaseInsensitiveStringMap): StructType = StandbySource.Schema
 
   override def getTable(schema: StructType, partitioning: Array[Transform], properties: JMap[String, String]): Table =
-    new StandbyTable(Option(new CaseInsensitiveStringMap(properties).get(StandbySource.Query)).getOrElse(
-      throw new IllegalArgumentException(s"${StandbySource.Name}: the option ${StandbySource.Query} is missing: the id of a running query")))
+    new StandbyTable(Option(new CaseInsensitiveStringMap(properties).get(Names.StandbyQuery)).getOrElse(
+      throw new IllegalArgumentException(s"${Names.StandbySource}: the option ${Names.StandbyQuery} is missing: the id of a running query")))
 }
 
 object StandbySource {
-  val Name = "mooring-standby"
-  val Query = "query"
-
   /** One row for each copy; `version` is the last that was whole when the round began, -1 for none. */
   val Schema: StructType = new StructType().add("partition", IntegerType, nullable = false)
     .add("executor", StringType, nullable = false).add("wanted", LongType, nullable = false)
@@ -40,7 +40,7 @@ object StandbySource {
 }
 
 private final class StandbyTable(query: String) extends Table with SupportsRead {
-  override def name(): String = s"${StandbySource.Name} $query"
+  override def name(): String = s"${Names.StandbySource} $query"
   override def schema(): StructType = StandbySource.Schema
   override def capabilities(): JSet[TableCapability] = Collections.singleton(TableCapability.MICRO_BATCH_READ)
 

@@ -1,0 +1,33 @@
+package io.mooring.agent
+
+import java.io.IOException
+import java.nio.file.{Files, Path}
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import io.mooring.common.Say
+
+/** Mooring's Python code, which the jar carries: a zip for the PYTHONPATH of a child process. */
+object AgentCode {
+
+  /** The zip, alone in a new directory that nobody else may read. */
+  def unpack(): Path = {
+    val zip = Files.createTempDirectory("mooring-agent-").resolve("mooring-agent.zip") // 0700
+    val stream = getClass.getClassLoader.getResourceAsStream("mooring-agent.zip")
+    try Files.copy(stream, zip)
+    finally stream.close()
+    zip.toFile.deleteOnExit()
+    zip
+  }
+
+  /** Removes the zip's directory, with what a child process has left in it. */
+  def delete(zip: Path): Unit =
+    try {
+      Using.resource(Files.list(zip.getParent))(_.iterator().asScala.toSeq).foreach(Files.deleteIfExists)
+      Files.deleteIfExists(zip.getParent)
+      ()
+    } catch {
+      case e: IOException => Say.info(s"a temporary directory stays behind ($e)") // nothing depends on it
+    }
+}

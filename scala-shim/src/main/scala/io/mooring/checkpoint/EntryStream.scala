@@ -1,0 +1,24 @@
+package io.mooring.checkpoint
+
+import java.io.ByteArrayOutputStream
+
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+
+/** Holds an entry of a log back until it is closed, and writes it as it is to be. */
+private[mooring] abstract class EntryStream(out: CancellableFSDataOutputStream, entry: ByteArrayOutputStream)
+  extends CancellableFSDataOutputStream(entry) {
+  private var closed = false
+
+  protected def asWritten(entry: Array[Byte]): Array[Byte]
+
+  override def close(): Unit = if (!closed) {
+    closed = true
+    out.write(asWritten(entry.toByteArray))
+    out.close()
+  }
+
+  override def cancel(): Unit = {
+    closed = true
+    out.cancel()
+  }
+}

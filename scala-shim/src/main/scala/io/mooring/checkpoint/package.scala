@@ -1,0 +1,2 @@
+/** Host affinity: streams through which Mooring reads and writes the files of a checkpoint. */
+package io.mooring.checkpoint

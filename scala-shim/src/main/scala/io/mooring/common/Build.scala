@@ -1,0 +1,22 @@
+package io.mooring.common
+
+import java.util.jar.Manifest
+
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+/** What the jar says of itself. */
+object Build {
+  private lazy val attributes: Map[String, String] = Aside.otherwise("look at its jar", Map.empty[String, String]) {
+    val manifests = getClass.getClassLoader.getResources("META-INF/MANIFEST.MF").asScala
+    manifests.map(url => Using.resource(url.openStream())(new Manifest(_)).getMainAttributes)
+      .find(_.getValue("Implementation-Title") == "Mooring")
+      .fold(Map.empty[String, String])(_.asScala.map { case (name, value) => name.toString -> value.toString }.toMap)
+  }
+
+  /** Mooring's version; empty where its classes are in no jar of ours. */
+  def version: String = attributes.getOrElse("Implementation-Version", "")
+
+  /** The version of Spark that it was built for; empty as above. */
+  def spark: String = attributes.getOrElse("Built-For-Spark", "")
+}

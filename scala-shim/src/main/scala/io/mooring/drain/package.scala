@@ -1,0 +1,2 @@
+/** Drain: ends queries without losing what they have buffered. */
+package io.mooring.drain

@@ -1,0 +1,38 @@
+package io.mooring.driver
+
+import io.mooring.agent.Bridge
+import io.mooring.common.Location
+
+/**
+ * Tells the agent of executors and their locations, each when both Spark and the executor itself have spoken, in whichever
+ * order: one that is still warming up is not there yet.
+ */
+final class Census(bridge: Bridge) {
+  private val added = scala.collection.mutable.Map[String, (String, Int)]()
+  private val located = scala.collection.mutable.Map[String, (String, String)]() // executor -> location, zone
+
+  def added(executor: String, host: String, cores: Int): Unit = synchronized {
+    added(executor) = (host, cores)
+    tell(executor)
+  }
+
+  def located(executor: String, location: String, zone: String): Unit = synchronized {
+    located(executor) = (location, zone)
+    tell(executor)
+  }
+
+  def removed(executor: String, reason: String): Unit = synchronized {
+    added.remove(executor)
+    located.remove(executor)
+    bridge.over(s"executor $executor")
+    bridge.over(s"version of $executor")
+    bridge.tell(Map("event" -> "ExecutorLost", "executor" -> executor, "reason" -> reason))
+  }
+
+  private def tell(executor: String): Unit =
+    for ((host, cores) <- added.get(executor); (location, zone) <- located.get(executor)) {
+      val place = if (location.isEmpty) host else location.replace(Location.Host, host)
+      bridge.tell(Map("event" -> "ExecutorRegistered", "executor" -> executor, "host" -> host, "location" -> place,
+        "zone" -> zone, "cores" -> cores), about = Some(s"executor $executor"))
+    }
+}

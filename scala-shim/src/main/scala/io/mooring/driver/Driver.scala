@@ -1,0 +1,163 @@
+package io.mooring.driver
+
+import io.mooring.agent.{AgentProcess, Bridge, Operations, Patience}
+import io.mooring.common.{Aside, Build, Daemon, Names, OrdinaryEnd, Say, SettingsTable}
+import io.mooring.drain.{DrainOnTerm, Drains}
+import io.mooring.election.Leadership
+import io.mooring.placement.PlacementTable
+import io.mooring.restore.Prefetches
+import io.mooring.standby.{Departures, Liveness, Standbys, StuckTasks}
+import io.mooring.warmup.Rehearsals
+import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.sql.execution.streaming.state.shims.{Ending, ExecutorDoor, ListenerDoor}
+
+/** What runs in the driver while the application runs. */
+final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkContext) {
+  private val placing = settings.isOn("spark.mooring.host.affinity.enabled")
+
+  /** None where the metadata store is this driver's alone. */
+  val leadership: Option[Leadership] = Option.when(Leadership.isShared(settings.text("spark.mooring.metadata")))(
+    new Leadership(Driver.FirstWordMs, Driver.RenewedWordMs, Driver.ContestedMs))
+
+  val table = new PlacementTable
+  val bridge = new Bridge(table, leadership, operations)
+  private val census = new Census(bridge)
+  private val withheld = Option.when(placing)(new WithheldOffers(context, table, bridge))
+  private val rehearsals = new Rehearsals
+
+  /** Where every task is kept once, copies are made of those that are to move. */
+  val standbys: Option[Standbys] = Option.when(placing)(new Standbys(table, bridge))
+  private val takesOver = placing && settings.copies > 0
+  private val stuckTasks = Option.when(takesOver)(new StuckTasks(context))
+  private val liveness = Option.when(takesOver)(new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
+  val reports = new ReportDesk(context, bridge, table, standbys, liveness, census, rehearsals, () => mayBeTold)
+
+  /** Whether committed state is listed in Delta tables. */
+  val isCatalogued: Boolean = placing && Catalogue.isOn(settings)
+
+  private val patience = new Patience(settings.milliseconds("spark.mooring.host.affinity.wait"), () => mayBeTold)
+  private val prefetches = Option.when(placing && settings.count("spark.mooring.restore.streams") > 0)(new Prefetches(context, table))
+  // In local mode all tasks run in this JVM: no plan can place them elsewhere.
+  val queries = new QueryWatch(bridge, table, standbys, prefetches, patience, waitsForPlan = placing && !context.isLocal)
+
+  val drains = new Drains(bridge, () => context.applicationId, settings.text("spark.mooring.resume.drained").getOrElse("false"),
+    settings.isOn("spark.mooring.drain.on.start"), patience)
+
+  private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, takesOver, census, reports, rehearsals, withheld)
+  OrdinaryEnd.begins(() => context.isStopped)
+  ListenerDoor.add(context, cluster)
+  stuckTasks.foreach(ListenerDoor.add(context, _))
+  Bridge.current = bridge
+  private val agent = new AgentProcess(conf, bridge,
+    settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000)
+
+  if (settings.isOn("spark.mooring.drain.on.sigterm")) new DrainOnTerm(bridge, () => mayBeTold, () => bridge.running.size, () => drains.timesOver)
+
+  /** A standby waits here, before any executor is asked for. The answer is what is wrong with a setting, if anything. */
+  def awaitTurn(): Option[String] = leadership.flatMap { election =>
+    bridge.tell(Map("event" -> "DriverStarting", "name" -> conf.get("spark.app.name", ""),
+      "driver-host" -> conf.get("spark.driver.host", ""), "settings" -> mooringSettings), about = Some("driver"))
+    Option(election.awaitTurn(mayBeTold))
+  }
+
+  /** Whether an agent is there, or comes, to tell of the election. */
+  def mayBeTold: Boolean = agent.isComing
+
+  /** A batch is about to be run: which executors get no tasks is asked anew, as an event of it may have been lost. */
+  def batchIsPlaced(): Unit = cluster.lookAtOffers()
+
+  /** For how long a task waits for the executor that it prefers, and then for another one of its host. */
+  private def localityWaitMs = {
+    val usual = conf.get("spark.locality.wait", "3s")
+    Seq("process", "node").map(level => conf.getTimeAsMs(s"spark.locality.wait.$level", usual)).sum
+  }
+
+  private def mooringSettings = conf.getAll.toMap.filter(_._1.startsWith(Names.Prefix))
+
+  def applicationStarted(id: String): Unit = {
+    cluster.watchLosses()
+    bridge.tell(Map("event" -> "ApplicationStarted", "application" -> id,
+      "attempt" -> context.applicationAttemptId.getOrElse(""),
+      "name" -> conf.get("spark.app.name", ""), "driver-host" -> conf.get("spark.driver.host", ""),
+      "checkpoint-location" -> conf.get("spark.sql.streaming.checkpointLocation", ""),
+      "spark" -> context.version, "built-for" -> Build.spark, "java" -> Runtime.version().feature(),
+      "locality-wait" -> localityWaitMs, "catalogued" -> isCatalogued, "settings" -> mooringSettings), about = Some("application"))
+  }
+
+  private object operations extends Operations {
+    override def copiesAreWanted(): Unit = standbys.foreach(_.begin())
+
+    override def restart(executor: String, waitMs: Long, gaveUp: () => Unit): Unit = {
+      Daemon.start(s"mooring-restart-$executor") {
+        Aside.otherwise("restart of an executor", ())(ExecutorDoor.restartWhenIdle(context, executor, waitMs))
+        Aside.otherwise("end of a restart", ()) {
+          if (!context.isStopped && !ExecutorDoor.isLeaving(context, executor)) gaveUp() // the next attempt begins it anew
+        }
+      }
+      ()
+    }
+
+    override def end(query: String, how: Ending, zeroInput: Boolean): Unit =
+      Aside.otherwise(s"drain of $query", ())(drains.begin(query, how, zeroInput))
+
+    override def drainsAreAsked(of: Seq[Option[String]]): Unit = drains.asked(of)
+
+    override def owe(after: Map[String, Seq[String]]): Unit = Aside.otherwise("note what is to be drained", ())(drains.owe(after))
+
+    override def agentIsNew(): Unit = {
+      standbys.foreach(_.tellAgain())
+      bridge.facts.again()
+    }
+  }
+
+  /** The tasks of an executor that goes, or is gone, run where their copies are. */
+  private object departures extends Departures {
+    override def isLeaving(executor: String): Boolean = ExecutorDoor.isLeaving(context, executor)
+
+    override def leaves(executor: String): Unit = if (table.isAlive(executor)) {
+      table.executorLeaves(executor)
+      cluster.redirect()
+      census.removed(executor, "it is to be removed")
+    }
+
+    override def haveLeft(): Unit = cluster.redirectWhatCameLate()
+
+    override def isSilent(executor: String, forMs: Long): Unit = {
+      Say.warn(s"executor $executor has been silent for $forMs ms: it counts as lost")
+      table.executorLost(executor)
+      cluster.redirect() // before Spark knows: it would start what waits wherever a slot is free
+      stuckTasks.foreach(_.isSilent(executor, forMs))
+      ExecutorDoor.giveUp(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
+    }
+  }
+
+  def stop(): Unit = {
+    liveness.foreach(_.stop())
+    stuckTasks.foreach(_.stop())
+    standbys.foreach(_.stop())
+    agent.stop()
+  }
+}
+
+object Driver {
+  private val FirstWordMs = 30000L
+  private val RenewedWordMs = 10000L
+  private val ContestedMs = 60000L // an agent that hangs is killed after half of that, and the next one knows
+
+  @volatile private var running: Option[Driver] = None
+
+  /** The driver part of this JVM's application; None in executors, and where Mooring is switched off. */
+  def current: Option[Driver] = running
+
+  private[driver] def set(driver: Option[Driver]): Unit = {
+    lost = running.flatMap(_.leadership).filter(_.isLost)
+    running = driver
+  }
+
+  // A driver that has lost may end its application while a last batch is under way.
+  @volatile private var lost: Option[Leadership] = None
+
+  /** Before an entry of a log of the checkpoint, or of a sink, is written: throws when another driver leads. */
+  def checkLeads(what: String): Unit =
+    running.flatMap(_.leadership).orElse(lost).foreach(_.check(what)(running.exists(_.mayBeTold)))
+}

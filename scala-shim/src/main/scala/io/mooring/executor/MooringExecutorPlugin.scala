@@ -1,0 +1,102 @@
+package io.mooring.executor
+
+import java.util.{Map => JMap}
+
+import scala.jdk.CollectionConverters._
+
+import io.mooring.agent.UsersPython
+import io.mooring.common.{Aside, Daemon, Location, Metrics, Names, OrdinaryEnd, Say, SettingsTable}
+import io.mooring.localstore.{HostStore, HostStores, HostStoreSweep, KeepingTime, StoreWrites}
+import io.mooring.reports.ExecutorReports
+import io.mooring.restore.Prefetch
+import io.mooring.standby.Copies
+import io.mooring.warmup.FirstReads
+import org.apache.spark.SparkConf
+import org.apache.spark.api.plugin.{ExecutorPlugin, PluginContext}
+import org.apache.spark.sql.execution.streaming.state.shims.{ExecutorDoor, OpenStores, Rehearsal, StreamDoors, Undo, WarmUp}
+
+private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
+  private var sweep: Option[HostStoreSweep] = None
+  private var versions: Option[VersionWatch] = None
+  private var firstReads: Option[FirstReads] = None
+  @volatile private var isOver = false
+
+  override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = Aside.otherwise("executor part", ()) {
+    val settings = SettingsTable.read(context.conf().getAll.toMap)
+    if (settings.isOn("spark.mooring.enabled")) {
+      val isInDriver = ExecutorDoor.isInDriver(context.executorID())
+      if (!isInDriver) OrdinaryEnd.begins(() => isOver)
+      val mostOpen = settings.count("spark.mooring.standby.open.stores")
+      ExecutorReports.through(Some(context), withOpenCopies = mostOpen > 0)
+      val directory = HostStores.directory(settings.text("spark.mooring.local.store.dir"), System.getenv().asScala.get)
+      val store = HostStore.open(directory)
+      HostStores.use(store)
+      Aside.otherwise("look at the local store", ())(store.foreach(_.sayWhatIsWrong(ExecutorDoor.localDirectory(context.conf()))))
+      val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()))
+      Aside.otherwise("warm-up", ())(warmUp(context.conf()))
+      // From now on the plan counts on this executor.
+      ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
+      versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
+      val fetchedASecond = settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue)
+      // A newcomer has that time to warm up; its copies leave most of it to what they have to do.
+      val unhurriedMs = math.min(10000L, settings.milliseconds("spark.mooring.processor.rebind.timeout") / 6)
+      Undo.isWanted = settings.copies > 0
+      Copies.use(store.map(new Copies(_, fetchedASecond, mostOpen, unhurriedMs)))
+      val streams = settings.count("spark.mooring.restore.streams")
+      Prefetch.use(store.filter(_ => streams > 0).map(
+        new Prefetch(_, streams, settings.bytes("spark.mooring.restore.max.bytes.per.second").getOrElse(Long.MaxValue))))
+      KeepingTime.begin()
+      StoreWrites.areTold = extraConf.containsKey(Names.Catalogued)
+      // In local mode Spark asks for an executor's gauges before the application has its id, which is in their names.
+      for (registry <- if (isInDriver) Metrics.ofDriver else Some(context.metricRegistry())) {
+        Metrics.register(registry, "keeping-ms", () => KeepingTime.milliseconds.toDouble)
+        Metrics.register(registry, "standby-open-stores", () => OpenStores.count.toDouble)
+      }
+      sweep = store.map(new HostStoreSweep(_, settings.bytes("spark.mooring.local.store.max.bytes").getOrElse(Long.MaxValue)))
+    }
+  }
+
+  /**
+   * On threads of their own, which end by themselves. Where the application begins the executor is ready for tasks
+   * meanwhile; where queries run already Spark gives it none before this returns, and others have them.
+   */
+  private def warmUp(conf: SparkConf): Unit = if (conf.get(StreamDoors.ProviderKey, "") == Names.Provider) {
+    val began = System.nanoTime()
+    val store = Daemon.start("mooring-warm-up")(Aside.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)))
+    @volatile var rehearsed = Rehearsal.Nothing
+    @volatile var codeIsRead = false
+    val rehearsal = Daemon.start("mooring-rehearsal")(Aside.otherwise("rehearsal", ()) {
+      try {
+        rehearsed = ExecutorReports.rehearsal()
+        if (rehearsed != Rehearsal.Nothing) Rehearsal.asFarAsPossible { codeIsRead = FirstReads.code() }
+        rehearsed.attend(conf)
+      } catch { case _: InterruptedException => } // it takes too long: what is missing comes with the first task
+    })
+    rehearsal.join(MooringExecutorPlugin.LongestWarmUpMs)
+    val all = if (rehearsal.isAlive) "Not all of " else ""
+    rehearsal.interrupt()
+    if (rehearsed != Rehearsal.Nothing) {
+      store.join(MooringExecutorPlugin.LongestWarmUpMs)
+      Say.info(s"$all${rehearsed.classes.size} classes are loaded, ${rehearsed.sources.size} pieces of code compiled${if (codeIsRead) ", a task's code read" else ""}, " +
+        s"as the queries that run use them, after ${(System.nanoTime() - began) / 1000000} ms")
+      firstReads = Some(FirstReads.begin())
+    }
+  }
+
+  override def shutdown(): Unit = {
+    isOver = true
+    sweep.foreach(_.stop())
+    firstReads.foreach(_.stop())
+    versions.foreach(_.stop())
+    Copies.use(None)
+    Undo.isWanted = false
+    Prefetch.use(None)
+    HostStores.use(None)
+    ExecutorReports.through(None)
+    StoreWrites.areTold = false
+  }
+}
+
+private object MooringExecutorPlugin {
+  val LongestWarmUpMs = 30000L // some 3 s as a rule; on a host that has little to spare it must not be cut off
+}

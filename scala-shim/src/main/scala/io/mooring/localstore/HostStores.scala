@@ -1,0 +1,23 @@
+package io.mooring.localstore
+
+import java.nio.file.{Path, Paths}
+
+import io.mooring.common.Names
+
+/** The one host store of an executor's JVM. */
+object HostStores {
+  @volatile private var store: Option[HostStore] = None
+
+  /** None in a driver, and where the store can not be used. */
+  def ofThisExecutor: Option[HostStore] = store
+
+  private[mooring] def use(opened: Option[HostStore]): Unit = {
+    store.foreach(_.close())
+    store = opened
+  }
+
+  /** The host's variable, else the setting, else a directory of the user's in the JVM's temporary directory. */
+  def directory(setting: Option[String], environment: String => Option[String]): Path =
+    environment(Names.LocalStoreVariable).orElse(setting).map(Paths.get(_)).getOrElse(
+      Paths.get(System.getProperty("java.io.tmpdir"), s"mooring-${System.getProperty("user.name")}"))
+}

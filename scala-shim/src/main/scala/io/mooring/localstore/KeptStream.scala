@@ -1,0 +1,102 @@
+package io.mooring.localstore
+
+import java.io.{BufferedOutputStream, ByteArrayOutputStream, OutputStream}
+import java.nio.channels.ClosedByInterruptException
+import java.nio.file.{Files, Path => LocalPath}
+import java.util.zip.{CheckedOutputStream, CRC32C}
+
+import scala.util.control.NonFatal
+
+import io.mooring.common.Say
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+
+/** Writes a state file to the checkpoint and beside it for the host, which keeps it once its version is complete. */
+private[mooring] final class KeptStream(out: CancellableFSDataOutputStream, copy: LocalCopy)
+  extends CancellableFSDataOutputStream(new TeeStream(out, copy)) {
+
+  private var closed = false
+
+  override def close(): Unit = synchronized {
+    if (!closed) {
+      closed = true
+      try {
+        super.close()
+        KeepingTime.of(copy.publish())
+      } finally KeepingTime.of(copy.discard())
+    }
+  }
+
+  override def cancel(): Unit = synchronized {
+    closed = true
+    try out.cancel()
+    finally copy.discard()
+  }
+}
+
+/**
+ * The host's copy while it is written: in memory, from some length on in a file. A failure here must not reach the
+ * writer: nothing is kept then.
+ */
+private[mooring] final class LocalCopy(shelf: HostShelf, name: String) {
+  private var broken = false
+  private var inMemory = Option(new ByteArrayOutputStream)
+  private var out: OutputStream = OutputStream.nullOutputStream() // a large one's
+  private var file = Option.empty[LocalPath]
+  private val written = new CRC32C // of all that was written to it, also where a disk kept something else
+
+  def write(bytes: Array[Byte], offset: Int, length: Int): Unit = guarded {
+    inMemory.filter(_.size + length > HostStore.SmallFile).foreach { first =>
+      inMemory = None
+      file = shelf.temporary()
+      file.foreach(path => out = new CheckedOutputStream(new BufferedOutputStream(HostStore.create(path)), written))
+      HostStore.writeTo(out, first.toByteArray)
+    }
+    inMemory.getOrElse(out).write(bytes, offset, length)
+  }
+
+  /** All is written. */
+  def close(): Unit = {
+    guarded(out.flush())
+    try out.close()
+    catch { case NonFatal(_) => broken = true } // said when the write failed
+  }
+
+  /** The checkpoint has the file, whose name is new, as Spark made an id for it. */
+  def publish(): Unit = if (!broken) {
+    inMemory.foreach(bytes => shelf.keepComplete(name, bytes.toByteArray))
+    file.foreach(shelf.keepComplete(name, _, written.getValue))
+    file = None
+  }
+
+  /** Removes what was not published. Whoever writes on, writes nothing. */
+  def discard(): Unit = {
+    close()
+    inMemory = None
+    broken = true
+    HostStore.attempt("remove an unfinished file")(file.foreach(Files.deleteIfExists))
+  }
+
+  private def guarded(body: => Unit): Unit = if (!broken) {
+    try body
+    catch {
+      case _: ClosedByInterruptException => broken = true // the task was killed
+      case NonFatal(e) =>
+        broken = true
+        Say.failed("local-store-write", e)(s"the local store can not be written ($e): state that is not kept here is " +
+          "fetched from the checkpoint when it is needed")
+    }
+  }
+}
+
+private final class TeeStream(out: CancellableFSDataOutputStream, copy: LocalCopy) extends OutputStream {
+  override def write(b: Int): Unit = write(Array(b.toByte), 0, 1)
+  override def write(bytes: Array[Byte], offset: Int, length: Int): Unit = {
+    out.write(bytes, offset, length)
+    KeepingTime.of(copy.write(bytes, offset, length))
+  }
+  override def flush(): Unit = out.flush()
+  override def close(): Unit = {
+    KeepingTime.of(copy.close())
+    out.close()
+  }
+}

@@ -1,0 +1,74 @@
+package io.mooring.localstore
+
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicLong
+
+import org.apache.hadoop.fs.{FSDataInputStream, Path}
+
+/**
+ * What was read to bring up one state store, counted where it is read. `snapshot` is SST, log and archive files;
+ * changelog files are counted apart. Shared by the task's thread and the threads that read checksums beside it.
+ */
+final class StoreReads {
+  private val localFiles, localBytes, remoteFiles, remoteBytes = new AtomicLong
+  private val changelogLocal, changelogRemote = new AtomicLong
+
+  def local(bytes: Long): Unit = { localFiles.incrementAndGet(); localBytes.addAndGet(bytes); () }
+  def remote(bytes: Long): Unit = { remoteFiles.incrementAndGet(); remoteBytes.addAndGet(bytes); () }
+
+  /** Of a file that the host has, or has fetched just for this opening. */
+  def kept(bytes: Long, isNew: Boolean): Unit = if (isNew) remote(bytes) else local(bytes)
+  def keptChangelog(isNew: Boolean): Unit = { (if (isNew) changelogRemote else changelogLocal).incrementAndGet(); () }
+
+  /** A stream from the checkpoint whose bytes count as remote as they pass. */
+  def counted(name: String, stream: FSDataInputStream): FSDataInputStream =
+    if (name.endsWith(".changelog")) { changelogRemote.incrementAndGet(); stream }
+    else if (name.endsWith(".zip")) { remoteFiles.incrementAndGet(); new CountingStream(stream, remoteBytes) }
+    else stream
+
+  /** The counts since the last call, or None where nothing was read. */
+  def take(): Option[ReadCounts] = {
+    val counts = ReadCounts(localFiles.getAndSet(0), localBytes.getAndSet(0), remoteFiles.getAndSet(0),
+      remoteBytes.getAndSet(0), changelogLocal.getAndSet(0), changelogRemote.getAndSet(0))
+    if (counts.isEmpty) None else Some(counts)
+  }
+}
+
+final case class ReadCounts(
+    localFiles: Long, localBytes: Long, remoteFiles: Long, remoteBytes: Long, localChangelogs: Long,
+    remoteChangelogs: Long) {
+  def isEmpty: Boolean = localFiles + remoteFiles + localChangelogs + remoteChangelogs == 0
+}
+
+object ReadCounts {
+  val Nothing: ReadCounts = ReadCounts(0, 0, 0, 0, 0, 0)
+}
+
+object StoreReads {
+  private val byStore = new ConcurrentHashMap[String, StoreReads]()
+
+  /** The counts of the store whose files the checkpoint keeps in `storeDir`; one for each store of this JVM. */
+  def of(storeDir: Path): StoreReads = byStore.computeIfAbsent(storeDir.toUri.getPath, _ => new StoreReads)
+}
+
+private final class CountingStream(stream: FSDataInputStream, bytes: AtomicLong)
+  extends FSDataInputStream(new CountingInput(stream, bytes))
+
+private final class CountingInput(stream: FSDataInputStream, bytes: AtomicLong)
+  extends org.apache.hadoop.fs.FSInputStream {
+  override def seek(position: Long): Unit = stream.seek(position)
+  override def getPos: Long = stream.getPos
+  override def seekToNewSource(target: Long): Boolean = stream.seekToNewSource(target)
+  override def available(): Int = stream.available()
+  override def close(): Unit = stream.close()
+  override def read(): Int = {
+    val b = stream.read()
+    if (b >= 0) bytes.incrementAndGet()
+    b
+  }
+  override def read(buffer: Array[Byte], offset: Int, length: Int): Int = {
+    val n = stream.read(buffer, offset, length)
+    if (n > 0) bytes.addAndGet(n)
+    n
+  }
+}

@@ -1,0 +1,149 @@
+package io.mooring.reports
+
+import java.util.concurrent.TimeUnit
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.JsonNode
+import io.mooring.common.{Json, Say}
+import io.mooring.localstore.{ReadCounts, WrittenFile}
+import org.apache.hadoop.fs.Path
+import org.apache.spark.api.plugin.PluginContext
+import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, Rehearsal, StreamDoors}
+
+/**
+ * The newest version of the job model, when to ask again, the queries of which this executor is to keep copies, those of
+ * which anybody does, and whether it is to tell what others that join should rehearse.
+ */
+final case class DriverWord(
+    version: Long, againInMs: Long, copied: Set[String], copiedAnywhere: Set[String], rehearsalIsAsked: Boolean)
+
+/**
+ * What an executor tells the driver, as JSON strings: class loaders differ, strings do not. Its host it need not tell
+ * (and could not: an executor's RPC environment has no address); the driver knows it.
+ */
+object ExecutorReports {
+  @volatile private var context: Option[PluginContext] = None
+  @volatile private var areCopiesOpen = false
+  @volatile private var copied = Set.empty[String] // queries
+
+  private[mooring] def through(pluginContext: Option[PluginContext], withOpenCopies: Boolean = false): Unit = {
+    context = pluginContext
+    areCopiesOpen = withOpenCopies
+  }
+
+  /** Somebody keeps copies of these queries, and nobody of others. */
+  private[mooring] def areCopied(queries: Set[String]): Unit = copied = queries
+
+  def hello(location: String, zone: String): Unit =
+    send(Map("report" -> "hello", "location" -> location, "zone" -> zone))
+
+  def stateMeasured(storeDir: Path, bytes: Long): Unit =
+    send(Map("report" -> "state-measured", "store" -> storeDir.toString, "bytes" -> bytes))
+
+  def storeOpened(storeDir: Path, version: Long, milliseconds: Long, aheadMs: Long, counts: ReadCounts): Unit = {
+    Say.info(s"opened $storeDir at version $version in $milliseconds ms: $counts")
+    send(Map("report" -> "store-opened", "store" -> storeDir.toUri.toString, "version" -> version,
+      "milliseconds" -> milliseconds, "ahead-milliseconds" -> aheadMs, "local-files" -> counts.localFiles, "local-bytes" -> counts.localBytes,
+      "remote-files" -> counts.remoteFiles, "remote-bytes" -> counts.remoteBytes,
+      "local-changelogs" -> counts.localChangelogs, "remote-changelogs" -> counts.remoteChangelogs))
+  }
+
+  /** For the catalogue: what was committed, and the changelog that was written for it, if one was. */
+  def versionCommitted(
+      storeDir: Path, version: Long, id: String, base: Option[String], keys: Long, bytes: Long, changelog: String,
+      written: Option[WrittenFile]): Unit =
+    send(Map("report" -> "version-committed", "store" -> storeDir.toUri.getPath, "host" -> host, "version" -> version, "id" -> id,
+      "base" -> base.getOrElse(""), "keys" -> keys, "bytes" -> bytes, "changelog" -> written.toSeq.map(file(changelog, _))))
+
+  /** For the catalogue: a snapshot's archive, and the files that it names, with checksums of those that were written for it. */
+  def snapshotSaved(
+      storeDir: Path, version: Long, id: String, archive: String, written: Option[WrittenFile],
+      files: Seq[(String, Long, Option[WrittenFile])]): Unit =
+    send(Map("report" -> "snapshot-saved", "store" -> storeDir.toUri.getPath, "host" -> host, "version" -> version, "id" -> id,
+      "archive" -> written.toSeq.map(file(archive, _)),
+      "files" -> files.map { case (name, bytes, own) => Map("name" -> name, "bytes" -> bytes) ++ own.map("crc32c" -> _.crc) }))
+
+  private def file(name: String, written: WrittenFile) = Map("name" -> name, "bytes" -> written.bytes, "crc32c" -> written.crc)
+  private def host = org.apache.spark.SparkEnv.get.blockManager.blockManagerId.host
+
+  /** By a task of a query that has just committed a store: who has an open copy need not count then. */
+  def keysCounted(version: Long, id: String, counts: KeyCounts): Unit =
+    if (areCopiesOpen) for (query <- StreamDoors.queryOfTask if copied(query))
+      send(Map("report" -> "keys-counted", "query" -> query, "version" -> version, "id" -> id, "keys" -> counts.keys,
+        "internal-keys" -> counts.internal))
+
+  def copyMade(query: String, partition: Int, version: Long, bytes: Long, fetched: Long): Unit =
+    send(Map("report" -> "copy-made", "query" -> query, "partition" -> partition, "version" -> version, "bytes" -> bytes,
+      "fetched-bytes" -> fetched))
+
+  /** The copy stays as it is for now. */
+  def copyFailed(query: String, partition: Int, why: String): Unit =
+    send(Map("report" -> "copy-failed", "query" -> query, "partition" -> partition, "why" -> why))
+
+  /** How far the stores have come that are fetched before the tasks open them. */
+  def storesFetched(query: String, done: Int, of: Int, bytes: Long, milliseconds: Long): Unit =
+    send(Map("report" -> "stores-fetched", "query" -> query, "done" -> done, "of" -> of, "bytes" -> bytes,
+      "milliseconds" -> milliseconds))
+
+  /** Tells which version of the job model this executor knows; what the driver has to say. */
+  def version(known: Long): Option[DriverWord] = ask(Map("report" -> "version", "version" -> known)).map { said =>
+    DriverWord(said.get("version").asLong(), said.get("again-in-ms").asLong(),
+      texts(said, "copied").toSet, texts(said, "copied-anywhere").toSet, said.path("rehearsal-is-asked").asBoolean())
+  }
+
+  /** What the queries that run now have the executors load and compile. */
+  def rehearsal(): Rehearsal = ask(Map("report" -> "joins"))
+    .fold(Rehearsal.Nothing)(said => Rehearsal(texts(said, "classes"), texts(said, "sources")))
+
+  /** Of tasks that read shuffles and run now, as broadcasts; None when there will be none before this executor works. */
+  def codeOfReaders(): Option[Seq[Long]] = ask(Map("report" -> "readers"))
+    .filter(_.has("code")).map(_.get("code").elements().asScala.map(_.asLong()).toSeq)
+
+  private val SilentForMs = 10000L
+  private val unanswered = new Unanswered(SilentForMs)
+
+  /**
+   * What the driver answers; None where it has no answer, or can not be reached. An executor whose driver has ended
+   * ends a moment later: only a driver that stays out of reach is a fault.
+   */
+  private def ask(question: Map[String, Any]): Option[JsonNode] = context.flatMap { ctx =>
+    try {
+      val answer = Option(ctx.ask(Json.write(question + ("executor" -> ctx.executorID()))))
+      unanswered.answered()
+      answer.map(text => Json.read(text.toString))
+    } catch {
+      case NonFatal(e) =>
+        if (unanswered.failed(System.nanoTime()))
+          Say.failed("driver-silent", e)(s"the driver has not answered for ${SilentForMs / 1000} s ($e): it is asked again")
+        None
+    }
+  }
+
+  def rehearsal(mine: Rehearsal): Unit =
+    send(Map("report" -> "rehearsal", "classes" -> mine.classes, "sources" -> mine.sources))
+
+  private[mooring] def texts(said: JsonNode, name: String): Seq[String] = said.path(name).elements().asScala.map(_.asText()).toSeq
+
+  private def send(report: Map[String, Any]): Unit = context.foreach { ctx =>
+    try ctx.send(Json.write(report + ("executor" -> ctx.executorID())))
+    catch {
+      case e: Exception => Say.failed("executor-report", e)(s"a report to the driver was lost ($e): counters will miss it")
+    }
+  }
+}
+
+/** For how long questions have had no answer, none between them: at least `longMs`, or not yet. */
+private final class Unanswered(longMs: Long) {
+  private var since = Option.empty[Long] // System.nanoTime of the first that failed
+
+  def answered(): Unit = synchronized { since = None }
+
+  /** One had no answer at `now`, by System.nanoTime. Whether that is so for long. */
+  def failed(now: Long): Boolean = synchronized {
+    val first = since.getOrElse(now)
+    since = Some(first)
+    TimeUnit.NANOSECONDS.toMillis(now - first) >= longMs
+  }
+}

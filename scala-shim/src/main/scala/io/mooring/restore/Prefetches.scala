@@ -1,0 +1,52 @@
+package io.mooring.restore
+
+import java.util.concurrent.ConcurrentHashMap
+
+import io.mooring.common.{Aside, Daemon, Location, Names}
+import io.mooring.placement.PlacementTable
+import org.apache.spark.{SparkContext, SparkEnv}
+import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, StreamDoor, StreamDoors}
+
+/**
+ * When a run of a query starts from state that there is already, every executor is told at once which stores its tasks will
+ * open, so that the files come before the tasks do. A job of one short task for each executor carries the word there.
+ */
+final class Prefetches(context: SparkContext, table: PlacementTable) {
+  private type Placed = Seq[(Int, (String, String))] // partition; executor, host
+
+  private val begun = new ConcurrentHashMap[String, Placed]() // by run
+
+  /**
+   * Its executors are told, without waiting: those of the plan for the run; in local mode the only one, which needs no plan.
+   * They are told once, and again when it is another plan.
+   */
+  def begin(query: StreamDoor, operators: Seq[OperatorFacts]): Unit = {
+    val version = operators.headOption.fold(0L)(_.batch)
+    if (version > 0 && query.setting(StreamDoors.ProviderKey).contains(Names.Provider)) {
+      val placed = (0 until operators.map(_.partitions).max).flatMap(partition => placeOf(query.id, partition).map(partition -> _))
+      if (begun.put(query.runId, placed) != placed)
+        Daemon.start(s"mooring-prefetch-${query.id}")(Aside.forAWhile("fetching state ahead", (), !query.isActive)(send(query, operators, version, placed)))
+    }
+  }
+
+  def ended(run: String): Unit = { begun.remove(run); () }
+
+  private def placeOf(query: String, partition: Int): Option[(String, String)] =
+    if (context.isLocal) Some(SparkEnv.get.executorId -> "") else table.preferred(query, partition)
+
+  private def send(query: StreamDoor, operators: Seq[OperatorFacts], version: Long, placed: Placed): Unit = {
+    val stores = new CommittedStores(query, operators, version)
+    val wanted = for ((partition, executor) <- placed; store <- stores.of(partition).getOrElse(Nil)) yield executor -> store
+    val orders = wanted.groupMap(_._1)(_._2).toSeq.map { case ((executor, host), stores) =>
+      PrefetchOrder(executor, query.id, query.runId, stores) -> (if (context.isLocal) Nil else Seq(Location.ofExecutor(host, executor)))
+    }
+    if (orders.nonEmpty) {
+      val access = query.checkpointAccess
+      context.setJobDescription(s"mooring: state of ${query.label} is fetched")
+      context.runJob(context.makeRDD(orders), (mine: Iterator[PrefetchOrder]) => for {
+        order <- mine if order.executor == SparkEnv.get.executorId // else Spark has sent it to another one, as that was busy
+        prefetch <- Prefetch.ofThisExecutor
+      } prefetch.begin(order, access))
+    }
+  }
+}
