@@ -1,7 +1,5 @@
 package org.apache.spark.scheduler.shims
 
-import java.lang.reflect.Field
-
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
 
@@ -11,6 +9,7 @@ import org.apache.spark.scheduler.{
   ExecutorCacheTaskLocation, Pool, Schedulable, ShuffleMapStage, StageInfo, Task, TaskLocality, TaskLocation, TaskSchedulerImpl,
   TaskSetManager}
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
+import org.apache.spark.shims.SparkInternals
 
 /** The tasks of running stages that Spark has not started yet, or will start again. */
 object PendingTasks {
@@ -77,7 +76,7 @@ object PendingTasks {
 
   /** A task is told once what it prefers, for all its attempts. */
   private def prefer(task: Task[_], executors: Seq[TaskLocation]): Unit =
-    for (field <- fieldOf(task, "preferredLocs")) field.set(task, executors)
+    for (field <- SparkInternals.taskPreferredLocations(task)) field.set(task, executors)
 
   /**
    * Has tasks that start from now on ask where their shuffle files are. An executor remembers that until a task of a newer
@@ -143,14 +142,7 @@ object PendingTasks {
   }
 
   private def codeOf(task: Task[_]): Option[Long] =
-    fieldOf(task, "taskBinary").map(_.get(task)).collect { case code: Broadcast[_] => code.id }
-
-  /** Private in Spark 4.2, of both kinds of tasks. */
-  private def fieldOf(task: Task[_], name: String): Option[Field] = {
-    val field = task.getClass.getDeclaredFields.find(field => field.getName == name || field.getName.endsWith("$$" + name))
-    field.foreach(_.setAccessible(true))
-    field
-  }
+    SparkInternals.taskBinary(task).map(_.get(task)).collect { case code: Broadcast[_] => code.id }
 
   private def writersFor(context: SparkContext, stage: Int): Seq[ShuffleMapStage] =
     context.dagScheduler.stageIdToStage.get(stage).toSeq.flatMap(_.parents).collect { case writer: ShuffleMapStage => writer }

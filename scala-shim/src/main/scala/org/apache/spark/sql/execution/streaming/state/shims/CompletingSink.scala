@@ -1,5 +1,6 @@
 package org.apache.spark.sql.execution.streaming.state.shims
 
+import org.apache.spark.shims.SparkInternals
 import org.apache.spark.sql.{classic, DataFrame}
 import org.apache.spark.sql.execution.streaming.Sink
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
@@ -20,12 +21,9 @@ private final class CompletingSink(sink: Sink, until: Long, wasComputed: Long =>
 }
 
 private object CompletingSink {
-  private val field = classOf[StreamExecution].getDeclaredField("sink")
-  field.setAccessible(true)
-
   /** Until the query has passed the batch; of a sink of Spark's newer kind, which always computes, nothing is changed. */
   def putBefore(execution: StreamExecution, until: Long, wasComputed: Long => Boolean): Unit = execution.sink match {
-    case sink: Sink => field.set(execution, new CompletingSink(sink, until, wasComputed, () => field.set(execution, sink)))
+    case sink: Sink => SparkInternals.querySink.set(execution, new CompletingSink(sink, until, wasComputed, () => SparkInternals.querySink.set(execution, sink)))
     case _ =>
   }
 }

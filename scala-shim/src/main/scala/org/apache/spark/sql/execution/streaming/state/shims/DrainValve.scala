@@ -1,10 +1,10 @@
 package org.apache.spark.sql.execution.streaming.state.shims
 
-import java.lang.reflect.Field
 import java.util.concurrent.{CountDownLatch, Semaphore, TimeUnit}
 
 import scala.collection.immutable.ListMap
 
+import org.apache.spark.shims.SparkInternals
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
 import org.apache.spark.sql.connector.read.streaming.{CompositeReadLimit, MicroBatchStream, Offset, ReadLimit, ReadMinRows, SparkDataStream}
@@ -122,7 +122,7 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
 
   /** This valve first, and these sources, from Spark's next look on. */
   private def ask(sources: Seq[(SparkDataStream, ReadLimit)], andGate: Boolean): Unit =
-    uniqueSources.set(execution, ListMap.from(Option.when(andGate)(gate -> ReadLimit.allAvailable()) ++ sources))
+    SparkInternals.queryUniqueSources.set(execution, ListMap.from(Option.when(andGate)(gate -> ReadLimit.allAvailable()) ++ sources))
 
   /** These sources, each as it is to be asked once it is frozen. */
   private def askUntilFrozen(sources: Map[SparkDataStream, ReadLimit]): Unit = {
@@ -160,7 +160,7 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
     if (phase == Open) hurry()
   }
 
-  private def live = uniqueSources.get(execution).asInstanceOf[Map[SparkDataStream, ReadLimit]]
+  private def live = SparkInternals.queryUniqueSources.get(execution).asInstanceOf[Map[SparkDataStream, ReadLimit]]
 
   /** Before Spark asks the sources of this look: what those answer that are asked no more is where they end. */
   private def freeze(next: Long): Unit = {
@@ -205,13 +205,13 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
     phase = Flushing(flushes)
     askNoMore(live.removed(gate)) // what is read now would count as late
     // What a look without a batch has noted of the next one's watermarks is of the old watermark.
-    propagator.get(execution).asInstanceOf[WatermarkPropagator].purge(next)
+    SparkInternals.queryWatermarkPropagator.get(execution).asInstanceOf[WatermarkPropagator].purge(next)
     watermarks.setWatermark(ahead)
-    if (usesProcessingTime) clock.set(execution, new FarAhead(realClock, ahead))
+    if (usesProcessingTime) SparkInternals.queryTriggerClock.set(execution, new FarAhead(realClock, ahead))
     true
   }
 
-  private def watermarks = tracker.get(execution).asInstanceOf[WatermarkTracker]
+  private def watermarks = SparkInternals.queryWatermarkTracker.get(execution).asInstanceOf[WatermarkTracker]
   private lazy val realClock = execution.triggerClock
 
   private def stop(): Unit = {
@@ -266,7 +266,7 @@ object DrainValve {
 
   /** Before a query's triggers are made, on its own thread: a drain will not have to wait for the next one. */
   def prepare(query: StreamDoor): Unit = query.execution match {
-    case micro: MicroBatchExecution if micro.triggerClock.getClass == classOf[SystemClock] => clock.set(micro, new WakingClock)
+    case micro: MicroBatchExecution if micro.triggerClock.getClass == classOf[SystemClock] => SparkInternals.queryTriggerClock.set(micro, new WakingClock)
     case _ => // a test's clock, or no batches
   }
 
@@ -337,18 +337,6 @@ object DrainValve {
     case all: CompositeReadLimit => ReadLimit.compositeLimit(all.getReadLimits.filterNot(_.isInstanceOf[ReadMinRows]))
     case ofPython if ofPython.toString.contains("\"ReadMinRows\"") => ReadLimit.allAvailable() // its name, in JSON
     case other => other
-  }
-
-  private val uniqueSources = field(classOf[StreamExecution], "uniqueSources")
-  private val clock = field(classOf[StreamExecution], "triggerClock")
-  private val tracker = field(classOf[MicroBatchExecution], "watermarkTracker")
-  private val propagator = field(classOf[MicroBatchExecution], "watermarkPropagator")
-
-  private def field(of: Class[_], name: String): Field = {
-    val found = of.getDeclaredFields.find(f => f.getName == name || f.getName.endsWith(s"$$$name"))
-      .getOrElse(throw new NoSuchFieldException(s"${of.getName}.$name"))
-    found.setAccessible(true)
-    found
   }
 
   /** In the place of a batch's end offsets: hears what the sources have found, once, and may ask for a batch all the same. */

@@ -5,6 +5,7 @@ import java.util.{AbstractMap, Collections, HashMap, Map => JMap, Set => JSet, W
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.config.ConfigReader
+import org.apache.spark.shims.SparkInternals
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.internal.SQLConf
@@ -84,24 +85,16 @@ private final class SettingsOfTools(settings: JMap[String, String]) extends Abst
 }
 
 private object SettingsOfTools {
-  // Spark reads a setting by its key from the one, and by its entry from the other.
-  private lazy val settings = field("settings")
-  private lazy val reader = field("reader")
 
+  /** Spark reads a setting by its key from the settings, and by its entry from the reader. */
   def putBefore(conf: SQLConf): Unit = synchronized {
-    settings.get(conf) match {
+    SparkInternals.sqlConfSettings.get(conf) match {
       case _: SettingsOfTools =>
       case plain: JMap[_, _] =>
         val ours = new SettingsOfTools(plain.asInstanceOf[JMap[String, String]])
         val reads = new ConfigReader(ours)
-        settings.set(conf, ours)
-        reader.set(conf, reads)
+        SparkInternals.sqlConfSettings.set(conf, ours)
+        SparkInternals.sqlConfReader.set(conf, reads)
     }
-  }
-
-  private def field(name: String) = {
-    val found = classOf[SQLConf].getDeclaredField(name)
-    found.setAccessible(true)
-    found
   }
 }

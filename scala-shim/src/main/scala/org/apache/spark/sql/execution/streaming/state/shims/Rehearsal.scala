@@ -1,14 +1,13 @@
 package org.apache.spark.sql.execution.streaming.state.shims
 
 import java.lang.management.ManagementFactory
-import java.lang.ref.WeakReference
-import java.util.{Map => JMap}
 import javax.management.ObjectName
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.SparkConf
+import org.apache.spark.shims.SparkInternals
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodeAndComment, CodeGenerator}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.Utils
@@ -46,28 +45,15 @@ object Rehearsal {
 
   private val Named = raw"[| ]*(?:\|--)?([\w.$$]+)/0x[0-9a-f]+(?: \(.*\))?\s*".r
 
-  /** Private in Spark 4.2. What was compiled against a session's own classes another session can not use. */
-  private def compiled: Seq[String] = {
-    val cache = field(field(CodeGenerator, "cache"), "cache") // Guava's, under a name of Spark's own
-    val asMap = cache.getClass.getMethod("asMap")
-    asMap.setAccessible(true)
-    asMap.invoke(cache).asInstanceOf[JMap[(WeakReference[ClassLoader], CodeAndComment), AnyRef]].keySet.asScala
-      .collect { case (loader, code) if loader.get eq Utils.getContextOrSparkClassLoader => code.body }.toSeq
-  }
+  /** What was compiled against a session's own classes another session can not use. */
+  private def compiled: Seq[String] = SparkInternals.generatedCode.keySet.asScala
+    .collect { case (loader, code) if loader.get eq Utils.getContextOrSparkClassLoader => code.body }.toSeq
 
   /** As in tasks: who compiles first decides for how many pieces of code there is room. */
   private def sqlConf(conf: SparkConf): SQLConf = {
     val sql = new SQLConf
     conf.getAll.foreach { case (key, value) => if (key.startsWith("spark.sql.")) sql.setConfString(key, value) }
     sql
-  }
-
-  private def field(of: AnyRef, name: String): AnyRef = {
-    val found = Iterator.iterate[Class[_]](of.getClass)(_.getSuperclass).takeWhile(_ != null)
-      .flatMap(_.getDeclaredFields).find(one => one.getName == name || one.getName.endsWith(s"$$$name"))
-      .getOrElse(throw new NoSuchFieldException(s"${of.getClass.getName} has no $name"))
-    found.setAccessible(true)
-    found.get(of)
   }
 
   /** Whether it was possible; else it comes with the first task, or never. */

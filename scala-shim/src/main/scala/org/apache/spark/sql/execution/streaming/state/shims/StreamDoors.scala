@@ -8,6 +8,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.TaskContext
+import org.apache.spark.shims.SparkInternals
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.classic.SparkSession
@@ -70,7 +71,7 @@ final class StreamDoor private[shims] (private[shims] val execution: StreamExecu
 
   /** As Spark describes them in the query's progress; none before they are made. */
   def sourcesAsDescribed: Seq[String] = execution match {
-    case micro: MicroBatchExecution => StreamDoors.sources.get(micro).asInstanceOf[Seq[SparkDataStream]].map(_.toString)
+    case micro: MicroBatchExecution => SparkInternals.querySources.get(micro).asInstanceOf[Seq[SparkDataStream]].map(_.toString)
     case _ => Nil
   }
 
@@ -167,26 +168,18 @@ final class StreamDoor private[shims] (private[shims] val execution: StreamExecu
    */
   def setFormat(version: Int): Unit = {
     set(StreamDoors.FormatKey, version.toString)
-    StreamDoors.commitLogVersion.setInt(execution.commitLog, version)
+    SparkInternals.commitLogVersion.setInt(execution.commitLog, version)
   }
 }
 
 object StreamDoors {
-  private[shims] val commitLogVersion = classOf[CommitLog].getDeclaredField("defaultVersion")
-  commitLogVersion.setAccessible(true)
-
   private[shims] val SinkOfFiles = """((?:File|Delta)Sink)\[(.*)\]""".r
 
   /** The topic that a query's writer names in its options. */
   private[shims] def topicOf(execution: StreamExecution): Option[String] = execution match {
-    case micro: MicroBatchExecution => extraOptions.get(micro).asInstanceOf[Map[String, String]].get("topic")
+    case micro: MicroBatchExecution => SparkInternals.queryWriterOptions.get(micro).asInstanceOf[Map[String, String]].get("topic")
     case _ => None
   }
-
-  private val extraOptions = classOf[MicroBatchExecution].getDeclaredField("extraOptions")
-  extraOptions.setAccessible(true)
-  private[shims] val sources = classOf[MicroBatchExecution].getDeclaredField("sources")
-  sources.setAccessible(true)
 
   val ProviderKey: String = SQLConf.STATE_STORE_PROVIDER_CLASS.key
   val FormatKey: String = SQLConf.STATE_STORE_CHECKPOINT_FORMAT_VERSION.key
@@ -241,21 +234,13 @@ object StreamDoors {
   def allowProvider(plan: SparkPlan, className: String): Unit = plan.foreach {
     case operator: TransformWithStateExecBase =>
       try {
-        val field = allowedProviders
+        val field = SparkInternals.transformWithStateProviders
         field.set(operator, field.get(operator).asInstanceOf[Set[String]] + className)
       } catch {
         case NonFatal(e) =>
           throw new IllegalStateException("this Spark's transformWithState accepts no other state store provider", e)
       }
     case _ =>
-  }
-
-  private lazy val allowedProviders = {
-    val field = classOf[TransformWithStateExecBase].getDeclaredFields
-      .find(_.getName.endsWith("SUPPORTED_STATE_STORE_PROVIDERS"))
-      .getOrElse(throw new NoSuchFieldException("SUPPORTED_STATE_STORE_PROVIDERS"))
-    field.setAccessible(true)
-    field
   }
 }
 
