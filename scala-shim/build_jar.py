@@ -5,7 +5,7 @@
 
 The Scala compiler is the one in PySpark's own jars, so this needs PySpark, a JDK, and no network. What goes in:
 
-    *.class             scala-shim/src/main/scala
+    *.class             scala-shim/src/main/scala, and .../spark-4.2: what differs from line to line of Spark
     META-INF/services…  scala-shim/src/main/resources, as they are
     settings.json       the table of settings, from `python -m mooring.settings --json`
     mooring-agent.zip   python/mooring, for the agent's PYTHONPATH
@@ -39,6 +39,7 @@ from packing import MANIFEST, files_under, manifest, packed
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 SPARK_VERSION = "4.2.0"
+SOURCE_ROOTS = ("scala", f"spark-{SPARK_VERSION.rpartition('.')[0]}")
 SCALAC = ["-release", "17", "-Werror", "-Wunused", "-deprecation", "-feature", "-unchecked", "-encoding", "UTF-8"]
 DIGEST = "Mooring-Inputs"
 
@@ -55,13 +56,19 @@ def build(checkout: Path, output: Path, force: bool = False) -> bool:
     work = checkout / "build"
     with _one_at_a_time(work / "jar.lock"):
         jars = spark_jars()
-        sources = files_under(checkout / "scala-shim/src/main/scala", "**/*.scala")
+        sources = scala_sources(checkout / "scala-shim/src/main")
         inputs = digest({**_contents(_inputs(checkout)), **_compiler(jars)})
         if not force and digest_in(output) == inputs:
             return False
         classes = compiled(sources, jars, work / "classes", force)
         _write_whole(output, packed(jar_entries(checkout, classes, inputs)))
         return True
+
+
+def scala_sources(main: Path) -> dict[str, Path]:
+    """The Scala sources for the line of Spark that the jar is built for, by `root/path`."""
+    found = {root: files_under(main / root, "**/*.scala") for root in SOURCE_ROOTS}
+    return {f"{root}/{name}": path for root, files in found.items() for name, path in files.items()}
 
 
 def jar_entries(checkout: Path, classes: Path, inputs: str) -> dict[str, bytes]:

@@ -24,6 +24,8 @@ def checkout(tmp_path):
         "scala-shim/build_jar.py": "",
         "scala-shim/packing.py": "",
         "scala-shim/src/main/scala/A.scala": "class A",
+        "scala-shim/src/main/spark-4.2/B.scala": "class B",
+        "scala-shim/src/main/spark-4.3/B.scala": "class B of another line",
         "scala-shim/src/main/resources/META-INF/services/x.Y": "io.mooring.A\n",
         "python/mooring/__init__.py": '__version__ = "1.2.3"\n',
         "python/mooring/settings.py": 'print(\'[{"key": "spark.mooring.enabled"}]\')\n',
@@ -67,7 +69,7 @@ def test_the_jar_holds_classes_resources_settings_and_the_agent(checkout, compil
     ]
     assert json.loads(content["settings.json"]) == [{"key": "spark.mooring.enabled"}]
     assert b"\r\nImplementation-Version: 1.2.3\r\n" in content[packing.MANIFEST]
-    assert compilations == [["A.scala"]]
+    assert compilations == [["scala/A.scala", "spark-4.2/B.scala"]]
 
 
 def test_the_agent_is_the_package_without_an_earlier_jar(checkout, compilations):
