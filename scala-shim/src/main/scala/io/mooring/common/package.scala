@@ -1,2 +1,2 @@
-/** All capabilities: what every part of Mooring uses. Names, settings, log lines, JSON, threads, locations, metrics. It depends on no other package. */
+/** All capabilities: names, settings, log lines, JSON, threads, locations, metrics. It uses none of Mooring's other packages but shims. */
 package io.mooring.common
