@@ -35,5 +35,4 @@ def pytest_collection_modifyitems(items):
             item.add_marker(folder)
         # With two processes each module has one; all modules with clusters have the same, as two clusters are too much.
         has_cluster = folder in MARKED_FOLDERS and item.get_closest_marker("one_jvm") is None
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group("clusters" if has_cluster else item.nodeid.partition("::")[0]))
+        item.add_marker(pytest.mark.xdist_group("clusters" if has_cluster else item.nodeid.partition("::")[0]))

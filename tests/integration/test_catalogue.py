@@ -20,7 +20,7 @@ from tests.integration.support.job_outputs import last_commit
 from tests.integration.support.queries_with_pending_output import outer_join_in_windows, window_counts
 from tests.unit.cli import records
 
-pytestmark = [pytest.mark.one_jvm, pytest.mark.xdist_group("packages")]  # two of Spark's resolvers may spoil the cache
+pytestmark = pytest.mark.one_jvm
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 FILES = 6
@@ -101,6 +101,7 @@ def test_a_table_may_be_one_of_sparks_catalog(spark: SparkSession) -> None:
     assert tables.select(name, ("kind", "hundred"), "true") == [{"kind": "commit", "hundred": 1}]
 
 
+@pytest.mark.heavy
 def test_an_append_counts_once_whether_kernel_or_spark_has_written_it(spark: SparkSession, tmp_path: Path) -> None:
     path, schema = str(tmp_path / "table"), "kind STRING, hundred BIGINT, at STRUCT<name: STRING>, all ARRAY<STRING>"
     tables, by_spark = DeltaTables(spark._jvm), DeltaTables(spark._jvm)

@@ -19,7 +19,7 @@ from tests.integration.support.application_in_one_jvm import application, events
 from tests.integration.support.queries_with_pending_output import EVENTS, KINDS
 from tests.integration.support.query_in_one_jvm import Job, same
 
-pytestmark = [pytest.mark.one_jvm, pytest.mark.xdist_group("packages")]  # two of Spark's resolvers may spoil the cache
+pytestmark = [pytest.mark.one_jvm, pytest.mark.heavy]
 
 DELTA = {
     "spark.jars.packages": DELTA_PACKAGE,
@@ -75,9 +75,9 @@ class FileJob(DeltaJob):
     ("made", "files", "back_to"),
     [
         pytest.param(NumberedJob, 6, 2, id="foreachBatch"),
-        pytest.param(NumberedJob, 60, 25, marks=pytest.mark.heavy, id="foreachBatch, 60 batches"),
-        pytest.param(DeltaJob, 6, 2, marks=pytest.mark.heavy, id="delta"),
-        pytest.param(FileJob, 6, 2, marks=pytest.mark.heavy, id="files"),
+        pytest.param(NumberedJob, 60, 25, id="foreachBatch, 60 batches"),
+        pytest.param(DeltaJob, 6, 2, id="delta"),
+        pytest.param(FileJob, 6, 2, id="files"),
     ],
 )
 def test_a_batch_that_comes_again_after_a_rollback_is_in_the_sink_once(
@@ -101,7 +101,6 @@ def test_a_batch_that_comes_again_after_a_rollback_is_in_the_sink_once(
     same(job, job.rows(), kind)
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("made", "into"),
     [

@@ -182,15 +182,10 @@ def _flip_a_bit(path: Path) -> None:
         file.write(bytes([byte ^ 1]))
 
 
-HEAVY = pytest.mark.heavy
-DAMAGES = [
-    pytest.param(_flip_a_bit, marks=HEAVY),
-    Path.unlink,
-    pytest.param(_truncate, marks=HEAVY),
-    pytest.param(_empty, marks=HEAVY),
-]
+DAMAGES = [_flip_a_bit, Path.unlink, _truncate, _empty]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__.strip("_"))
 def test_damaged_files_of_the_local_store(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     stages = Stages(tmp_path)

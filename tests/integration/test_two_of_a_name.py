@@ -15,7 +15,7 @@ from tests.integration.support.file_fed_job import status_in
 from tests.integration.support.local_runs import LocalRuns
 from tests.integration.support.restarted_job import said
 
-pytestmark = pytest.mark.one_jvm
+pytestmark = [pytest.mark.one_jvm, pytest.mark.heavy]
 
 NAME = "ends"
 
@@ -44,7 +44,6 @@ def test_the_second_keeps_its_records_apart_and_says_where(tmp_path: Path) -> No
     assert said(log, "query slow is placed: 2 tasks on 1 executor") == 1
 
 
-@pytest.mark.heavy
 def test_after_a_crash_of_both_each_finds_its_own_records(tmp_path: Path) -> None:
     runs, place = LocalRuns(tmp_path), tmp_path / "_mooring" / NAME
     places = {"ckpt-a": place, "ckpt-b": place / "application-2"}

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from mooring.agent import __main__ as agent
 from mooring.errors import AgentError
+
+
+@pytest.fixture(autouse=True)
+def signals_of_the_tests() -> Iterator[None]:
+    """The agent ignores signals, and so would all processes that later tests start."""
+    before = {one: signal.getsignal(one) for one in agent._OF_THE_DRIVER}
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
 
 
 class Closed(io.StringIO):
