@@ -6,11 +6,10 @@ ROWS of a batch. HOST is bad in each EVERY-th batch from FIRST to LAST. WHAT it 
 `waits` so many milliseconds for each row, as `waits:60`. RESULT gets JSON with the progress of every batch.
 """
 
-import json
 import sys
 import time
-from pathlib import Path
 
+from batches_told import tell_and_stop
 from pyspark.sql import SparkSession
 
 
@@ -30,12 +29,7 @@ def main(
     query = writer.option("checkpointLocation", checkpoint).trigger(processingTime="0 seconds").start()
     while query.isActive and (query.lastProgress is None or query.lastProgress["batchId"] < int(batches)):
         time.sleep(0.2)
-    if query.exception():
-        raise query.exception()
-    progress = [json.loads(p.json) for p in query.recentProgress if "addBatch" in p.durationMs]
-    query.stop()
-    Path(result).write_text(json.dumps({"application": spark.sparkContext.applicationId, "progress": progress}))
-    spark.stop()
+    tell_and_stop(spark, query, result)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
 steady_job.py CHECKPOINT ROWS KEYS BATCHES RESULT    RESULT gets JSON with the progress of every batch
 """
 
-import json
 import sys
 import time
-from pathlib import Path
 
+from batches_told import tell_and_stop
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -23,10 +22,7 @@ def main(checkpoint: str, rows: str, keys: str, batches: str, result: str) -> No
     query = writer.option("checkpointLocation", checkpoint).trigger(processingTime="0 seconds").start()
     while query.isActive and (query.lastProgress is None or query.lastProgress["batchId"] < int(batches)):
         time.sleep(0.2)
-    progress = [json.loads(p.json) for p in query.recentProgress if "addBatch" in p.durationMs]
-    query.stop()
-    Path(result).write_text(json.dumps({"application": spark.sparkContext.applicationId, "progress": progress}))
-    spark.stop()
+    tell_and_stop(spark, query, result)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ working_job.py CHECKPOINT ROWS OUTPUTS SECONDS WAIT STOP RESULT    ROWS for each
                                                                    every batch
 """
 
-import json
 import sys
 import time
 from pathlib import Path
 
+from batches_told import tell_and_stop
 from built_query import delayed, expanded, without_duplicates
 from pyspark.sql import SparkSession
 
@@ -22,12 +22,7 @@ def main(checkpoint: str, rows: str, outputs: str, seconds: str, wait_ms: str, s
     query = writer.option("checkpointLocation", checkpoint).trigger(processingTime=f"{seconds} seconds").start()
     while query.isActive and not Path(stop).exists():
         time.sleep(0.5)
-    if query.exception():
-        raise query.exception()
-    progress = [json.loads(p.json) for p in query.recentProgress if "addBatch" in p.durationMs]
-    query.stop()
-    Path(result).write_text(json.dumps({"application": spark.sparkContext.applicationId, "progress": progress}))
-    spark.stop()
+    tell_and_stop(spark, query, result)
 
 
 if __name__ == "__main__":
