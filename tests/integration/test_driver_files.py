@@ -1,4 +1,4 @@
-"""A directory that is reached through the driver: one of two writers makes a file that must not be there."""
+"""What the agent reaches through the driver, in the context that the application has made, and in no other."""
 
 from __future__ import annotations
 
@@ -6,15 +6,33 @@ from pathlib import Path
 
 import pytest
 
+from mooring.errors import AgentError
 from mooring.metadata import FileMetadataStore
 from mooring.metadata.owned_tree import OwnedTree
 from mooring.metadata.owners import Claim, Owner
+from mooring.spark.delta import DeltaTables
 from mooring.spark.hadoop_tree import HadoopFileTree
 from tests.integration.support.application_in_one_jvm import application
 
-pytestmark = [pytest.mark.one_jvm, pytest.mark.heavy]
+pytestmark = pytest.mark.one_jvm
 
 
+def test_the_agent_does_not_make_a_context_while_that_of_the_application_starts_or_ends(tmp_path: Path) -> None:
+    with application("starting", tmp_path) as spark:
+        sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
+        contexts = spark._jvm.java.lang.Class.forName("org.apache.spark.SparkContext$").getField("MODULE$").get(None)
+        contexts.clearActiveContext()  # so it is until all parts of the context have started
+        sessions.clearDefaultSession()
+        try:
+            assert HadoopFileTree(spark._jvm, f"file:{tmp_path}/records").list() == []
+            with pytest.raises(AgentError, match="the application has no session now"):
+                DeltaTables(spark._jvm).exists(f"{tmp_path}/table")
+            assert contexts.getActive().isEmpty()
+        finally:
+            contexts.setActiveContext(spark._jsc.sc())
+
+
+@pytest.mark.heavy
 def test_two_applications_keep_apart_in_storage_that_only_the_driver_reaches(tmp_path: Path) -> None:
     with application("driver files", tmp_path) as spark:
         place = f"file:{tmp_path}/records"

@@ -168,7 +168,11 @@ class DeltaTables:
     def _with_delta(self) -> Any:
         """A new session that knows Delta's own plans, which removing rows needs; the application's may not."""
         sql = self._jvm.org.apache.spark.sql
-        users = sql.classic.SparkSession.builder().getOrCreate()
+        # Never a session that is made here: with it Spark makes a second context while the first one starts or ends.
+        found = sql.classic.SparkSession.getDefaultSession()
+        if found.isEmpty():
+            raise AgentError("the application has no session now")
+        users = found.get()
         extensions = sql.SparkSessionExtensions()
         self._jvm.io.delta.sql.DeltaSparkSessionExtension().apply(extensions)
         option, nothing = self._jvm.scala.Option, self._jvm.PythonUtils.toScalaMap(self._jvm.java.util.HashMap())

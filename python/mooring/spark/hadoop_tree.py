@@ -28,7 +28,7 @@ class HadoopFileTree:
         """`jvm` is Py4J's view of the driver; `directory` any path or URI that Hadoop understands."""
         self._directory = directory
         with self._translated("open the directory"):
-            self._files = jvm.io.mooring.agent.DriverFiles(directory)
+            self._files = jvm.io.mooring.agent.Bridge.instance().files(directory)
 
     @property
     def place(self) -> str:

@@ -33,6 +33,9 @@ trait Operations {
 
   /** An agent begins anew, and is to hear how the copies stand. */
   def agentIsNew(): Unit
+
+  /** A directory, with the credentials of the application. */
+  def files(directory: String): DriverFiles
 }
 
 /**
@@ -166,6 +169,9 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
       Daemon.start("mooring-leadership-lost")(Aside.otherwise("stopping of queries", ())(query.stop()))
     }
   }
+
+  /** A directory, with the credentials of the application. */
+  def files(directory: String): DriverFiles = operations.files(directory)
 
   def leave(text: String): Unit = legacy = text
   def inherit(): String = legacy

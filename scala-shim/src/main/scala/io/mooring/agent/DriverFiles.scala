@@ -5,7 +5,6 @@ import java.io.FileNotFoundException
 import io.mooring.common.Json
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
-import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state.shims.StreamDoors
 
@@ -13,10 +12,10 @@ import org.apache.spark.sql.execution.streaming.state.shims.StreamDoors
  * One flat directory on whatever can hold a checkpoint, for the agent's metadata: with the application's credentials,
  * and written as Spark writes its checkpoints, so that no reader sees half a file.
  */
-final class DriverFiles(directory: String) {
+final class DriverFiles(directory: String, hadoopConf: Configuration) {
   private val path = new Path(directory)
   private val conf = {
-    val copy = new Configuration(SparkContext.getOrCreate().hadoopConfiguration)
+    val copy = new Configuration(hadoopConf)
     copy.unset(StreamDoors.FileManagerKey)
     copy
   }

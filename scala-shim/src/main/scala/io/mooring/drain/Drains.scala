@@ -74,8 +74,10 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
   /** How often all that was asked for was over, drained or not. */
   def timesOver: Int = synchronized(over)
 
+  private def markersOf(checkpoint: String) = new Markers(bridge.files(s"$checkpoint/$Directory"))
+
   /** What was noted when it was asked for is given up. */
-  private def notOwed(door: StreamDoor): Unit = new Markers(door.checkpoint).delete(DrainingFile)
+  private def notOwed(door: StreamDoor): Unit = markersOf(door.checkpoint).delete(DrainingFile)
 
   /** Notes what is to be drained, each query once those are that it names: as long as that is not over, their starts go on. */
   def owe(after: Map[String, Seq[String]]): Unit = synchronized {
@@ -109,7 +111,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
     checkpoints.put(door.id, door.checkpoint)
     DrainValve.prepare(door)
     try {
-      val markers = new Markers(door.checkpoint)
+      val markers = markersOf(door.checkpoint)
       markers.read(RestoringFile) match {
         case None =>
           markers.read(UndoneFile).foreach(note => undone.put(door.checkpoint, note.get("until").asLong()))
@@ -183,7 +185,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
       case Some(drained) =>
         Seq(DrainingFile, WantedFile).foreach(markers.delete) // left behind when it ended just then
         val last = drained.get("batch").asLong()
-        val isUnderWay = onStart || checkpointsWith(drained).exists(new Markers(_).read(DrainingFile).isDefined)
+        val isUnderWay = onStart || checkpointsWith(drained).exists(markersOf(_).read(DrainingFile).isDefined)
         if (resume == "reset") markers.write(ResetFile, Map("from" -> last, "to" -> last, "watermark" -> 0))
         else if (resume != "true" && !(isUnderWay && endsAgain(door, last)))
           refusals.put(door.checkpoint, s"the checkpoint ${door.checkpoint} was drained: its state " +
@@ -214,7 +216,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
   /** It was to be drained, and was not told so any more: it waits for those that come before it, as it would have. */
   private def owed(door: StreamDoor, draining: JsonNode): Unit = synchronized {
     checkpointsWith(draining).foreach(together.add)
-    val missing = draining.get("after").properties().asScala.filter(e => new Markers(e.getValue.asText).read(DrainedFile).isEmpty)
+    val missing = draining.get("after").properties().asScala.filter(e => markersOf(e.getValue.asText).read(DrainedFile).isEmpty)
     Say.info(s"query ${door.label} was to be drained when it ended" + (if (missing.isEmpty) "" else ": it waits for those that feed it"))
     tellOwed(door, missing.map(_.getKey).toSeq)
     if (missing.isEmpty)
@@ -261,7 +263,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
     if (flushesFrom.getOrDefault(run, Long.MaxValue) <= batch) 2 else if (closed.contains(run)) 1 else 0
 
   private final class Told(door: StreamDoor) extends DrainLog {
-    private lazy val markers = new Markers(door.checkpoint)
+    private lazy val markers = markersOf(door.checkpoint)
     private val first = door.lastCommitted.fold(0L)(_ + 1) // the first batch that is counted
     private var rows, stateLeft = 0L
     private var flushes = 0
@@ -351,8 +353,7 @@ object Drains {
       yield reset.watermarkMs
 
   /** What lies there is listed first: a start asks for many that are not there, and storage may take long to answer. */
-  private final class Markers(checkpoint: String) {
-    private val files = new DriverFiles(s"$checkpoint/$Directory")
+  private final class Markers(files: DriverFiles) {
     private var listed: Option[Set[String]] = None // until something is written
 
     /** None when there is no such file. */

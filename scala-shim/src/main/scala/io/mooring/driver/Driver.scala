@@ -1,6 +1,6 @@
 package io.mooring.driver
 
-import io.mooring.agent.{AgentProcess, Bridge, Operations, Patience}
+import io.mooring.agent.{AgentProcess, Bridge, DriverFiles, Operations, Patience}
 import io.mooring.common.{Aside, Build, Daemon, Names, OrdinaryEnd, Say, SettingsTable}
 import io.mooring.drain.{DrainOnTerm, Drains}
 import io.mooring.election.Leadership
@@ -108,6 +108,9 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
       standbys.foreach(_.tellAgain())
       bridge.facts.again()
     }
+
+    // Of this context, and not of SparkContext.getOrCreate: while this one is being made, that makes a second one.
+    override def files(directory: String): DriverFiles = new DriverFiles(directory, context.hadoopConfiguration)
   }
 
   /** The tasks of an executor that goes, or is gone, run where their copies are. */
