@@ -21,7 +21,7 @@ def test_the_agent_does_not_make_a_context_while_that_of_the_application_starts_
     with application("starting", tmp_path) as spark:
         sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
         contexts = spark._jvm.java.lang.Class.forName("org.apache.spark.SparkContext$").getField("MODULE$").get(None)
-        contexts.clearActiveContext()  # so it is until all parts of the context have started
+        contexts.clearActiveContext()  # as in the moments before Spark has made the context the active one
         sessions.clearDefaultSession()
         try:
             assert HadoopFileTree(spark._jvm, f"file:{tmp_path}/records").list() == []

@@ -168,7 +168,7 @@ class DeltaTables:
     def _with_delta(self) -> Any:
         """A new session that knows Delta's own plans, which removing rows needs; the application's may not."""
         sql = self._jvm.org.apache.spark.sql
-        # Never a session that is made here: with it Spark makes a second context while the first one starts or ends.
+        # Not getOrCreate: while the application's context starts or ends, that call makes a second context.
         found = sql.classic.SparkSession.getDefaultSession()
         if found.isEmpty():
             raise AgentError("the application has no session now")

@@ -34,7 +34,7 @@ trait Operations {
   /** An agent begins anew, and is to hear how the copies stand. */
   def agentIsNew(): Unit
 
-  /** A directory, with the credentials of the application. */
+  /** Opens a directory on any of Hadoop's file systems, with the credentials of the application. */
   def files(directory: String): DriverFiles
 }
 
@@ -170,7 +170,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     }
   }
 
-  /** A directory, with the credentials of the application. */
+  /** Opens a directory on any of Hadoop's file systems, with the credentials of the application. */
   def files(directory: String): DriverFiles = operations.files(directory)
 
   def leave(text: String): Unit = legacy = text

@@ -11,6 +11,8 @@ import org.apache.spark.sql.execution.streaming.state.shims.StreamDoors
 /**
  * One flat directory on whatever can hold a checkpoint, for the agent's metadata: with the application's credentials,
  * and written as Spark writes its checkpoints, so that no reader sees half a file.
+ *
+ * @param hadoopConf the application's
  */
 final class DriverFiles(directory: String, hadoopConf: Configuration) {
   private val path = new Path(directory)

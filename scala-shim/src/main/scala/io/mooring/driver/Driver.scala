@@ -109,7 +109,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
       bridge.facts.again()
     }
 
-    // Of this context, and not of SparkContext.getOrCreate: while this one is being made, that makes a second one.
+    // Not SparkContext.getOrCreate: until this context is complete, that call makes a second one.
     override def files(directory: String): DriverFiles = new DriverFiles(directory, context.hadoopConfiguration)
   }
 
