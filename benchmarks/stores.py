@@ -31,7 +31,7 @@ from benchmarks.grouping import PROCESSORS_PER_HOST
 from benchmarks.machine import this_machine
 from mooring.agent.election.kafka import KafkaElection
 from mooring.agent.election.zookeeper import ZkElection
-from mooring.agent.outside import JobElection
+from mooring.agent.resources import JobElection
 from mooring.metadata import open_metadata_store
 from mooring.model import ContainerModel, JobModel, LocationId, SystemStreamPartition, TaskModel, TaskName
 from mooring.model.standing import LEADING

@@ -22,7 +22,7 @@ from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, TaskN
 from mooring.model.standing import LEADING
 from mooring.placement import ContainerPlacementRequestMessage, StatusCode
 from mooring.records.open import open_records
-from mooring.records.operator_overrides import OperatorsWord
+from mooring.records.operator_overrides import OperatorOverrides
 from mooring.records.zookeeper import ZkRecords
 from mooring.testing.probes import wait_until
 from mooring.testing.zookeeper import ZooKeeperEnsemble
@@ -164,7 +164,7 @@ def test_what_was_decided_in_a_term_is_not_written_after_it(place: str) -> None:
         slept, term = first.records(print), first._lock.leadership
     first._lock = SimpleNamespace(leadership=term)  # it does not know yet
     writes = (
-        lambda: slept.write_word(OperatorsWord("prices")),
+        lambda: slept.write_word(OperatorOverrides("prices")),
         lambda: slept.write_response(asked.answered(StatusCode.IN_PROGRESS, "it moves", 3)),
         lambda: slept.remove_messages(asked.uuid, response_too=True),
         lambda: slept.remove_notifications([asked.uuid]),
@@ -188,7 +188,7 @@ def test_outside_of_a_term_nothing_is_written(records: ZkRecords, election: ZkEl
         lambda: records.write_barriers({1: "NEW"}),
         lambda: records.write_task_locality({TASK: "b"}),
         lambda: records.write_status(STATUS),
-        lambda: records.write_word(OperatorsWord("prices")),
+        lambda: records.write_word(OperatorOverrides("prices")),
         lambda: records.write_response(asked.answered(StatusCode.ACCEPTED, "yes", 2)),
         lambda: records.remove_messages(asked.uuid, response_too=True),
         lambda: records.remove_notifications([asked.uuid]),

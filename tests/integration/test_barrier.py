@@ -29,7 +29,7 @@ def test_a_version_waits_for_a_silent_executor_and_is_then_replaced(tmp_path: Pa
         job.wait_until(lambda: said(job.log, "did not take up placement version") == 1, "a version to be replaced", 60)
         os.kill(silent.pid, signal.SIGCONT)
         job.wait_until(lambda: load.sizes() == [4, 4], "an even plan for two", 60)
-        job.wait_until(load.is_obeyed, "the version to be obeyed", 60)
+        job.wait_until(load.is_in_force, "the version to be obeyed", 60)
         changed = [task["name"] for task in load.status()["tasks"] if task["changed"]]
         assert len(changed) <= 3, "those of the host that is gone"
         load.offer_the_rest_and_finish(job)

@@ -127,7 +127,7 @@ def test_standby_takes_over_where_copies_are(tmp_path: Path) -> None:
         copies = here.copied_at(processor)
         moves = here.places(processor, STANDBY)
         there.job.wait_until(
-            lambda: here.location_of(processor) in copies and there.load.is_obeyed(),
+            lambda: here.location_of(processor) in copies and there.load.is_in_force(),
             "the switch, between two batches",
             60,
         )
@@ -148,7 +148,7 @@ def test_a_host_is_drained_stays_empty_and_refills(tmp_path: Path) -> None:
         fetched = here.load.counter("restore-bytes-remote")
         drains = here.client.drain_host(HOSTS[1], here.load.status()["application"])
         here.job.wait_until(lambda: here.load.sizes() == [0, 4, 4], "the switches, between two batches", 120)
-        here.job.wait_until(here.load.is_obeyed, "the last plan to be obeyed", 60)
+        here.job.wait_until(here.load.is_in_force, "the last plan to be obeyed", 60)
         here.succeeds(drains)
         assert here.tasks_of(here.processor_at(HOSTS[1])) == []
         assert here.load.counter("restore-bytes-remote") == fetched, "what they need was there before it came"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from uuid import UUID
 
-from mooring.agent.core import Mind, absorb
+from mooring.agent.core import AgentState, absorb
 from mooring.agent.planning import binding
 from mooring.agent.planning.takeover import taken_over
 from mooring.agent.requests.queue import Answer, RemoveMessages
@@ -30,7 +30,7 @@ from mooring.placement import (
     StatusCode,
     StoredMessages,
 )
-from mooring.records.operator_overrides import OperatorsWord, SaveWord
+from mooring.records.operator_overrides import OperatorOverrides, SaveOverrides
 from tests.unit.agent.builders import TIMING, Story
 
 APP = "app-1"
@@ -53,7 +53,7 @@ class RequestStore:
     responses: dict[UUID, Response] = field(default_factory=dict)
     model: JobModel | None = None
     task_locality: dict[str, str] = field(default_factory=dict)
-    word: OperatorsWord = field(default_factory=OperatorsWord)
+    word: OperatorOverrides = field(default_factory=OperatorOverrides)
     statuses: dict[UUID, list[StatusCode]] = field(default_factory=dict)
     written_by: dict[UUID, int] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class RequestStore:
                 self.malformed.pop(uuid, None)
                 if response_too:
                     self.responses.pop(uuid, None)
-            case SaveWord(word):
+            case SaveOverrides(word):
                 self.word = word
             case SaveJobModel(model):
                 self.model = model
@@ -160,7 +160,7 @@ class World(ABC):
 
     def lose(self, id: str = "") -> str:
         """One of all, or one that a request is about."""
-        ends = {id for action in self.story.mind.desk.actions for id in (action.source, action.executor)}
+        ends = {id for action in self.story.state.queue.actions for id in (action.source, action.executor)}
         choice = sorted(self.jvm.executors.keys() & ends) if self.rng.random() < 0.6 else []
         choice = choice or sorted(self.jvm.executors)
         id = id or (self.rng.choice(choice) if len(self.jvm.executors) > 1 else "")
@@ -232,42 +232,42 @@ def as_carried_out(orders: Iterable[Order], is_store_slow: bool) -> list[Order]:
     """A slow store gets the newest notes first, then the answers, when the JVM has been told all."""
     if not is_store_slow:
         return list(orders)
-    rank = {SaveWord: 1, SaveJobModel: 2, SaveTaskLocality: 3, Answer: 4, RemoveMessages: 4}
+    rank = {SaveOverrides: 1, SaveJobModel: 2, SaveTaskLocality: 3, Answer: 4, RemoveMessages: 4}
     return sorted(orders, key=lambda order: rank.get(type(order), 0))
 
 
 def a_next_agent(store: RequestStore, jvm: Jvm, now_ms: int, factor: int) -> Story:
     """One that is told what is true now, and reads what was kept: as `mooring.agent.loop` starts."""
-    mind = Mind(fleet=Fleet(timing=TIMING, replication_factor=factor))
+    state = AgentState(fleet=Fleet(timing=TIMING, replication_factor=factor))
     for event in jvm.hello(now_ms):
-        if isinstance(event, events.QueryPlanned) and mind.saved_version < 0:
-            mind = _with_what_was_kept(mind, absorb(mind, event).fleet, store, now_ms)
-        mind = absorb(mind, event)
-    return Story(mind=mind, now_ms=now_ms, orders=[jvm.plan])
+        if isinstance(event, events.QueryPlanned) and state.saved_version < 0:
+            state = _with_what_was_kept(state, absorb(state, event).fleet, store, now_ms)
+        state = absorb(state, event)
+    return Story(state=state, now_ms=now_ms, orders=[jvm.plan])
 
 
-def _with_what_was_kept(mind: Mind, known: Fleet, store: RequestStore, now_ms: int) -> Mind:
-    word = OperatorsWord.from_json(store.word.to_json())
+def _with_what_was_kept(state: AgentState, known: Fleet, store: RequestStore, now_ms: int) -> AgentState:
+    word = OperatorOverrides.from_json(store.word.to_json())
     assert store.model is not None
     model = job_model_from_json(job_model_to_json(store.model))
     start = binding.remember(known, model, store.task_locality, now_ms, word, word.carriers)
     start = replace(start, stopped_standbys=word.stopped, pinned_standbys=word.pinned).without_wishes_of_the_gone()
     return replace(
-        mind,
-        fleet=taken_over(start, mind.published, now_ms),
+        state,
+        fleet=taken_over(start, state.published, now_ms),
         saved_version=model.version,
         saved_locality=start.task_locality,
-        saved_word=word,
-        desk=replace(mind.desk, begun=word.under_way, done_with=word.done),
+        saved_overrides=word,
+        queue=replace(state.queue, resumed=word.under_way, answered_requests=word.done),
     )
 
 
-def meet(mind: Mind, sharing: set[tuple[str, str, str]], one: Request, other: Request) -> bool:
+def meet(state: AgentState, sharing: set[tuple[str, str, str]], one: Request, other: Request) -> bool:
     """Whether they are about one host or processor, or about one and another that shares a task with it."""
     if one.host_action or other.host_action:
         ends_it = HostAction.OPEN in (one.host_action, other.host_action)
-        return about(mind.fleet, one) == about(mind.fleet, other) and not ends_it
-    ours, theirs = concerned(mind, one), concerned(mind, other)
+        return about(state.fleet, one) == about(state.fleet, other) and not ends_it
+    ours, theirs = concerned(state, one), concerned(state, other)
     if ours & theirs or (one.standby and other.standby):
         return bool(ours & theirs)
     return any({a, b} & ours and {a, b} & theirs for _, a, b in sharing)
@@ -286,10 +286,10 @@ def about(fleet: Fleet, request: Request) -> str:
     return id if is_of_a_standby and int(replica) < fleet.replication_factor - 1 else request.processor_id
 
 
-def concerned(mind: Mind, request: Request) -> set[str]:
+def concerned(state: AgentState, request: Request) -> set[str]:
     """A restart is about every processor on the executor that ends, while it lives."""
-    ends = {a.source for a in mind.desk.actions if a.request == request and a.is_restart_under_way}
-    return {about(mind.fleet, request), *(id for id, executor in mind.fleet.executor_of.items() if executor in ends)}
+    ends = {a.source for a in state.queue.actions if a.request == request and a.is_restart_under_way}
+    return {about(state.fleet, request), *(id for id, executor in state.fleet.executor_of.items() if executor in ends)}
 
 
 def shared(model: JobModel) -> set[tuple[str, str, str]]:

@@ -12,8 +12,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tests.unit.agent.queues import Queues
 
-from mooring.agent.core import Mind, absorb
+from mooring.agent.core import AgentState, absorb
 from mooring.agent.planning.copies import replicas
 from mooring.agent.requests import run
 from mooring.agent.requests.queue import (
@@ -21,7 +22,7 @@ from mooring.agent.requests.queue import (
     RESPONSES_KEPT_MS,
     Action,
     Answer,
-    Desk,
+    RequestQueue,
     RequestsRead,
 )
 from mooring.agent.state.fleet import Fleet
@@ -54,7 +55,6 @@ from tests.property.request_store import (
     turn,
 )
 from tests.unit.agent.builders import TIMING, Story, running
-from tests.unit.agent.desks import Desks
 
 SEEDS = [int(os.environ["MOORING_SEED"])] if "MOORING_SEED" in os.environ else [1, 2, 3]
 CHANGES = 500
@@ -65,7 +65,7 @@ class Run(World):
     """Clients, executors that come and go, and one agent after the other."""
 
     def __init__(self, seed: int, factor: int) -> None:
-        story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=factor)))
+        story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=factor)))
         super().__init__(random.Random(f"requests {seed} {factor}"), story)
         self.factor, self.crashes = factor, 0.0
         self.store, self.agent = RequestStore(), 0
@@ -85,7 +85,7 @@ class Run(World):
 
     @property
     def fleet(self) -> Fleet:
-        return self.story.mind.fleet
+        return self.story.state.fleet
 
     def change(self) -> str:
         kinds: list[Callable[[], str]] = [self.place, self.place, self.place, self.control, self.host]
@@ -176,13 +176,13 @@ class Run(World):
         """Whether all was done that the agent has decided."""
         if self.is_down:
             return False
-        before, self.story.orders = self.story.mind, [self.jvm.plan]
+        before, self.story.orders = self.story.state, [self.jvm.plan]
         what()
         news = self.story.orders[1:]
         answers = [order.response for order in news if isinstance(order, Answer)]
         begun = [one.request for one in answers if one.status_code is StatusCode.IN_PROGRESS]
         failed = {one.request.uuid for one in answers if one.status_code is StatusCode.FAILED}
-        self.begun |= {UUID(uuid) for uuid in before.desk.begun.keys() | before.desk.done_with.keys()}
+        self.begun |= {UUID(uuid) for uuid in before.queue.resumed.keys() | before.queue.answered_requests.keys()}
         self.check_turns(before, begun, failed)
         self.check_one_at_a_time(before, news, failed)
         self.check_plan()
@@ -210,7 +210,7 @@ class Run(World):
             self.act(lambda: self.story.sees_copies(*self.jvm.executors))
             self.run_batch()
             self.wait(TIMING.debounce_ms)
-            if not self.store.requests and not self.story.mind.desk.actions:
+            if not self.store.requests and not self.story.state.queue.actions:
                 break
         for _ in range(25):
             self.act(lambda: self.story.sees_copies(*self.jvm.executors))
@@ -221,12 +221,12 @@ class Run(World):
 
     # What is promised
 
-    def check_turns(self, before: Mind, begun: list[Request], failed: set[UUID]) -> None:
+    def check_turns(self, before: AgentState, begun: list[Request], failed: set[UUID]) -> None:
         """For one processor, and for one host, requests begin in the order of their clients' timestamps."""
         waiting = {
             action.request.uuid: action.request
-            for mind in (before, self.story.mind)
-            for action in mind.desk.actions
+            for state in (before, self.story.state)
+            for action in state.queue.actions
             if action.phase is Phase.WAITING
         }
         waiting |= {request.uuid: request for request in begun}
@@ -235,18 +235,18 @@ class Run(World):
             if request.uuid not in self.begun | failed:  # what failed at once has done nothing
                 for other in waiting.values():
                     is_same = all(
-                        about(mind.fleet, request) == about(mind.fleet, other) for mind in (before, self.story.mind)
+                        about(state.fleet, request) == about(state.fleet, other) for state in (before, self.story.state)
                     )
                     assert not is_same or turn(request) < turn(other), f"{request} was begun before {other}"
 
-    def check_one_at_a_time(self, before: Mind, news: list[Order], failed: set[UUID]) -> None:
+    def check_one_at_a_time(self, before: AgentState, news: list[Order], failed: set[UUID]) -> None:
         """While one is under way, none begins for the same processor, nor for one with copies of its tasks."""
-        minds = (before, self.story.mind)
+        minds = (before, self.story.state)
         going = {
             action.request.uuid: action.request
-            for mind in minds
-            for action in mind.desk.actions
-            if action.request.uuid in self.begun or (action.is_under_way and mind is before)
+            for state in minds
+            for action in state.queue.actions
+            if action.request.uuid in self.begun or (action.is_under_way and state is before)
         }
         models = [before.fleet.model, self.fleet.model, *(o.model for o in news if isinstance(o, SaveJobModel))]
         living = before.fleet.executor_of
@@ -254,7 +254,7 @@ class Run(World):
         for request, status in [(o.response.request, o.response.status_code) for o in news if isinstance(o, Answer)]:
             if status is StatusCode.IN_PROGRESS and request.uuid not in self.begun | failed:
                 for other in going.values():
-                    is_beside = all(meet(mind, sharing, request, other) for mind in minds)
+                    is_beside = all(meet(state, sharing, request, other) for state in minds)
                     assert not is_beside, f"{request} was begun while {other} was under way"
                 going[request.uuid] = request
             elif status.is_final:
@@ -279,8 +279,8 @@ class Run(World):
         assert all(status.is_final for status in statuses.values()), [u for u, s in statuses.items() if not s.is_final]
         assert not self.store.requests and not self.store.malformed
         assert not self.foreign & self.store.responses.keys()
-        desk, fleet = self.story.mind.desk, self.fleet
-        assert not desk.actions and not desk.begun and not desk.done_with
+        queue, fleet = self.story.state.queue, self.fleet
+        assert not queue.actions and not queue.resumed and not queue.answered_requests
         assert not fleet.moves and not fleet.let_go and not set(fleet.restarts.values()) & fleet.executors.keys()
         assert not self.store.word.under_way and not self.store.word.done
         assert fleet.executors.keys() == set(fleet.executor_of.values()), "each executor has a processor"
@@ -305,33 +305,38 @@ def test_every_request_comes_to_one_end_in_its_turn_whatever_dies_meanwhile(seed
 
 def test_after_fifty_thousand_requests_the_next_one_works_and_what_is_remembered_is_bounded() -> None:
     """Some that can not be, some that are done at once, and of each fifty one that changes the plan."""
-    desks = Desks(running(partitions=4, factor=2))
-    story, most = desks.story, 0
+    queues = Queues(running(partitions=4, factor=2))
+    story, most = queues.story, 0
     for number in range(50_000):
         uuid, at_ms = UUID(int=number), 50_000 - number
         if number % 50 == 0:
             action = StandbyAction.STOP if number % 100 == 0 else StandbyAction.START
-            desks.requests[uuid] = Request(uuid, APP, "0", STANDBY, at_ms, standby=action)
+            queues.requests[uuid] = Request(uuid, APP, "0", STANDBY, at_ms, standby=action)
         elif number % 2:
-            desks.requests[uuid] = Request(uuid, APP, "no such", "b", at_ms)
+            queues.requests[uuid] = Request(uuid, APP, "no such", "b", at_ms)
         else:
             host = "abc"[number % 3]
-            desks.requests[uuid] = Request(uuid, APP, ANY_PROCESSOR, host, at_ms, host_action=HostAction.OPEN)
+            queues.requests[uuid] = Request(uuid, APP, ANY_PROCESSOR, host, at_ms, host_action=HostAction.OPEN)
         if number % 50 == 49:
             story.now_ms += 60_000
-            desks.is_read()
-            assert not desks.requests
-            desk, most = story.mind.desk, max(most, len(desks.responses))
-            assert len(desk.done_with) <= 50 and not desk.begun and not desk.actions and len(desk.history) <= 20
-            desks.carry_out(story.orders.clear)
-    assert len(story.mind.desk.seen) == REMEMBERED_REQUESTS and most <= 50 * (RESPONSES_KEPT_MS // 60_000 + 2)
-    assert Counter(status for _, status in desks.said)["SUCCEEDED"] == 25_000
-    last = desks.places("1", LAST_SEEN, at_ms=1)
-    desks.is_read()
+            queues.is_read()
+            assert not queues.requests
+            queue, most = story.state.queue, max(most, len(queues.responses))
+            assert (
+                len(queue.answered_requests) <= 50
+                and not queue.resumed
+                and not queue.actions
+                and len(queue.history) <= 20
+            )
+            queues.carry_out(story.orders.clear)
+    assert len(story.state.queue.seen) == REMEMBERED_REQUESTS and most <= 50 * (RESPONSES_KEPT_MS // 60_000 + 2)
+    assert Counter(status for _, status in queues.said)["SUCCEEDED"] == 25_000
+    last = queues.places("1", LAST_SEEN, at_ms=1)
+    queues.is_read()
     story.dies("2")
     story.joins("9@b")
-    desks.after()
-    assert desks.changes(last) == ["ACCEPTED", "IN_PROGRESS", "SUCCEEDED"]
+    queues.after()
+    assert queues.changes(last) == ["ACCEPTED", "IN_PROGRESS", "SUCCEEDED"]
 
 
 @pytest.mark.parametrize("count", [100, 500])
@@ -340,26 +345,26 @@ def test_one_request_of_each_of_many_processors_is_begun_at_once(count: int, mon
     story = Story(silent={str(number) for number in range(count)})
     for number in range(count):
         joined = events.ExecutorRegistered(0, str(number), f"h{number}", 1)
-        story.mind = absorb(story.mind, joined)
-    story.mind = replace(story.mind, fleet=replace(story.mind.fleet, timing=TIMING))
+        story.state = absorb(story.state, joined)
+    story.state = replace(story.state, fleet=replace(story.state.fleet, timing=TIMING))
     story.after(TIMING.debounce_ms)
     story.plans("q", count)
     story.after(TIMING.barrier_timeout_ms)
     looks, seen = Counter[UUID](), run._seen
 
-    def counted(desk: Desk, fleet: Fleet, action: Action, *others: Any) -> Any:
+    def counted(queue: RequestQueue, fleet: Fleet, action: Action, *others: Any) -> Any:
         looks[action.request.uuid] += 1
-        return seen(desk, fleet, action, *others)
+        return seen(queue, fleet, action, *others)
 
     monkeypatch.setattr(run, "_seen", counted)
-    desks = Desks(story)
-    asked = [desks.places(str(number), LAST_SEEN, at_ms=number) for number in range(count)]
-    desks.is_read()
-    assert Counter(status for _, status in desks.said) == {"ACCEPTED": count, "IN_PROGRESS": count}
+    queues = Queues(story)
+    asked = [queues.places(str(number), LAST_SEEN, at_ms=number) for number in range(count)]
+    queues.is_read()
+    assert Counter(status for _, status in queues.said) == {"ACCEPTED": count, "IN_PROGRESS": count}
     for number in range(count):
-        story.mind = absorb(story.mind, events.ExecutorLost(story.now_ms, str(number), ""))
+        story.state = absorb(story.state, events.ExecutorLost(story.now_ms, str(number), ""))
         joined = events.ExecutorRegistered(story.now_ms, str(count + number), f"h{number}", 1)
-        story.mind = absorb(story.mind, joined)
-    desks.after()
-    assert all(desks.responses[request.uuid].status_code is StatusCode.SUCCEEDED for request in asked)
+        story.state = absorb(story.state, joined)
+    queues.after()
+    assert all(queues.responses[request.uuid].status_code is StatusCode.SUCCEEDED for request in asked)
     assert max(looks.values()) <= 10

@@ -12,13 +12,13 @@ from uuid import UUID
 import pytest
 
 from mooring.agent.planning.copies import replicas
-from mooring.agent.requests.move import PATIENCE
+from mooring.agent.requests.move import REQUEST_TIMEOUTS
 from mooring.agent.requests.queue import Answer, RequestsRead
 from mooring.agent.requests.restart import RESTART_MARGIN_MS
 from mooring.agent.state.fleet import Fleet
 from mooring.grouping import check_job_model, check_standbys
 from mooring.model import JobModel, events
-from mooring.model.orders import RestartExecutor, Say
+from mooring.model.orders import LogLine, RestartExecutor
 from mooring.placement import (
     ANY_HOST,
     ANY_PROCESSOR,
@@ -69,7 +69,7 @@ class Run:
 
     def owners(self) -> set[tuple[str, str]]:
         """Tasks with their processors, as far as these are there: others get a place with any plan."""
-        fleet = self.story.mind.fleet
+        fleet = self.story.state.fleet
         return {(task, id) for task, id in fleet.processor_of_task().items() if id in fleet.processors}
 
     def ask(self, id: str, destination: str, **more: object) -> None:
@@ -83,7 +83,7 @@ class Run:
     def control(self) -> str:
         """Somebody asks to stop or start standbys, now and then of a processor that is not there; no active moves."""
         self.story.after(0)
-        id = self.rng.choice([*sorted(self.story.mind.fleet.processors), "no such"])
+        id = self.rng.choice([*sorted(self.story.state.fleet.processors), "no such"])
         action = self.rng.choice(list(StandbyAction))
         self.ask(id, STANDBY, standby=action)
         return f"{action.value} the standbys of {id}"
@@ -91,7 +91,7 @@ class Run:
     def place(self) -> str:
         """Somebody asks to move or to restart a processor, or a standby of one; the JVM does what it is told."""
         self.story.after(0)
-        fleet = self.story.mind.fleet
+        fleet = self.story.state.fleet
         id = self.rng.choice([*sorted(fleet.processors), *sorted(fleet.standby_ids()), "no such"])
         destination = self.rng.choice([*HOSTS, "nowhere", ANY_HOST, STANDBY, LAST_SEEN])
         begin, what = len(self.story.orders), f"processor {id} to {destination}"
@@ -99,7 +99,7 @@ class Run:
         for order in self.story.orders[begin:]:
             if isinstance(order, RestartExecutor) and self.rng.random() < 0.8:
                 what = f"{what}, and {order.executor} is restarted"
-                location = self.story.mind.fleet.executors[order.executor].location
+                location = self.story.state.fleet.executors[order.executor].location
                 self.story.dies(order.executor)
                 self.join(location)
         return what
@@ -107,7 +107,7 @@ class Run:
     def host(self) -> str:
         """Somebody drains or opens a host, also one that is not there, or the last one; no task moves at once."""
         self.story.after(0)
-        host = self.rng.choice([*HOSTS, *sorted(self.story.mind.fleet.drained), "nowhere"])
+        host = self.rng.choice([*HOSTS, *sorted(self.story.state.fleet.drained), "nowhere"])
         action = self.rng.choice(list(HostAction))
         self.ask(ANY_PROCESSOR, host, host_action=action)
         return f"{action.value} {host}"
@@ -122,12 +122,14 @@ class Run:
         left = 30
         while left > 0:
             self.story.after(TIMING.debounce_ms)
-            self.story.sees_copies(*self.story.mind.fleet.executors)
+            self.story.sees_copies(*self.story.state.fleet.executors)
             self.run_batch()
-            restarts = [one for one in self.story.mind.desk.actions if one.is_restart_under_way]
-            assert all(self.story.now_ms - one.since_ms <= PATIENCE.restart_ms + RESTART_MARGIN_MS for one in restarts)
-            left = 30 if restarts and self.story.mind.fleet.is_incomplete else left - 1
-        fleet = self.story.mind.fleet
+            restarts = [one for one in self.story.state.queue.actions if one.is_restart_under_way]
+            assert all(
+                self.story.now_ms - one.since_ms <= REQUEST_TIMEOUTS.restart_ms + RESTART_MARGIN_MS for one in restarts
+            )
+            left = 30 if restarts and self.story.state.fleet.is_incomplete else left - 1
+        fleet = self.story.state.fleet
         assert not fleet.let_go, "copies that were let go of are made again"
         at = {id: executor.location for id, executor in fleet.executors.items()}
         if set(at.values()) - fleet.drained:
@@ -135,11 +137,11 @@ class Run:
             assert not {fleet.places[id] for id in held} & fleet.drained, "an open host lives"
             firsts = {row[0] for rows in self.story.rows.values() for row in rows.values()}
             assert not {at[id] for id in firsts} & fleet.drained
-            assert not [one for one in self.story.mind.desk.actions if one.phase is Phase.EMPTYING]
+            assert not [one for one in self.story.state.queue.actions if one.phase is Phase.EMPTYING]
 
     def check_places(self) -> None:
         """Every task of a query that runs has an executor that lives; but when all were gone, when a plan is made."""
-        fleet = self.story.mind.fleet
+        fleet = self.story.state.fleet
         for query in fleet.queries.values():
             if query.is_released and fleet.executors and fleet.regroup_at_ms is None:
                 rows = self.story.rows.get(query.id, {})
@@ -166,8 +168,8 @@ class Run:
             change(request.processor_id)
         for answer in answers:
             self.ways.setdefault(answer.request.uuid, []).append(answer.status_code.value)
-        self.stopped &= self.story.mind.fleet.processors.keys()
-        fleet = self.story.mind.fleet
+        self.stopped &= self.story.state.fleet.processors.keys()
+        fleet = self.story.state.fleet
         self.stopped -= {
             id for id in self.stopped - fleet.stopped_standbys if fleet.processors[id].is_spare
         }  # a new one
@@ -178,16 +180,16 @@ class Run:
     def join(self, host: str | None = None) -> str:
         self.made += 1
         host = host or self.rng.choice(HOSTS)
-        if len(self.story.mind.fleet.executors) < 9:
+        if len(self.story.state.fleet.executors) < 9:
             self.story.joins(f"{self.made}@{host}")
         return f"{self.made} joins at {host}"
 
     def lose(self) -> str:
         """One or two, one after the other; each time the tasks go where the JVM has sent them already."""
-        living = sorted(self.story.mind.fleet.executors)
+        living = sorted(self.story.state.fleet.executors)
         lost = self.rng.sample(living, min(self.rng.choice([1, 1, 1, 2]), len(living)))
         for executor in lost:
-            rows, fleet = self.story.rows, self.story.mind.fleet
+            rows, fleet = self.story.rows, self.story.state.fleet
             owner = fleet.processor_of_task()
             self.story.dies(executor)
             self.check_that_others_moved_to_warm_copies_only(fleet, executor)
@@ -196,11 +198,11 @@ class Run:
         return f"{lost} are lost"
 
     def come_back(self) -> str:
-        gone = [p.location for p in self.story.mind.fleet.processors.values() if p.executor is None]
+        gone = [p.location for p in self.story.state.fleet.processors.values() if p.executor is None]
         return self.join(self.rng.choice(sorted(gone))) if gone else self.wait()
 
     def learn_zones(self) -> str:
-        for id, executor in sorted(self.story.mind.fleet.executors.items()):
+        for id, executor in sorted(self.story.state.fleet.executors.items()):
             self.story.take(
                 events.ExecutorRegistered(self.story.now_ms, id, executor.location, 1, ZONE[executor.location])
             )
@@ -213,7 +215,7 @@ class Run:
 
     def see(self) -> str:
         behind = self.rng.choice([0, 0, 2])
-        self.story.sees_copies(*self.story.mind.fleet.executors, behind=behind)
+        self.story.sees_copies(*self.story.state.fleet.executors, behind=behind)
         return f"copies are {behind} behind"
 
     def start_query(self) -> str:
@@ -230,7 +232,7 @@ class Run:
         return "a query ends"
 
     def run_batch(self) -> str:
-        living = self.story.mind.fleet.executors
+        living = self.story.state.fleet.executors
         for query, rows in self.story.rows.items():
             ran = {p: first for p, row in rows.items() if (first := next((id for id in row if id in living), None))}
             self.story.take(events.BatchEnded(self.story.now_ms, query, 1, 500, ran, 0, 0, 0))
@@ -238,7 +240,7 @@ class Run:
 
     def check(self, was_regrouped: bool, was_begun: bool) -> None:
         """Where copies may be always holds; how many there are, and evenness, as of the last plan."""
-        fleet = self.story.mind.fleet
+        fleet = self.story.state.fleet
         planned = {name for held in fleet.model.containers.values() for name in held.actives}
         queries = {q.label: q.tasks for q in fleet.queries.values() if {t.task_name for t in q.tasks} <= planned}
         tasks = [task for held in queries.values() for task in held]
@@ -260,16 +262,16 @@ class Run:
         self.check_places()
 
     def check_each_task_once(self, found: Counter) -> None:
-        queries = self.story.mind.fleet.queries.values()
+        queries = self.story.state.fleet.queries.values()
         there = {task.task_name for query in queries for task in query.tasks}
         wanted = {task.task_name for query in queries if query.is_released for task in query.tasks}
         assert set(found.values()) <= {1} and wanted <= set(found) <= there
 
     def check_orders(self) -> None:
         """No copy is asked for where the task runs, nor two at one location, nor of anybody who is gone."""
-        at = {id: executor.location for id, executor in self.story.mind.fleet.executors.items()}
+        at = {id: executor.location for id, executor in self.story.state.fleet.executors.items()}
         for query, by in self.story.copies.items():
-            if query not in self.story.mind.fleet.queries:
+            if query not in self.story.state.fleet.queries:
                 continue
             for partition, held in by.items():
                 runs_at = next((at[id] for id in self.story.rows[query][partition] if id in at), None)
@@ -280,7 +282,7 @@ class Run:
         self, rows: Mapping[str, Mapping[int, tuple[str, ...]]], moving: Collection[tuple[str, int]]
     ) -> None:
         """A task whose executor was lost is at the next living one of the row that the JVM had, unless it moved."""
-        living = self.story.mind.fleet.executors
+        living = self.story.state.fleet.executors
         for query, by in rows.items():
             for partition, row in by.items():
                 fell_to = next((id for id in row if id in living), None)
@@ -289,7 +291,7 @@ class Run:
 
     def check_that_others_moved_to_warm_copies_only(self, before: Fleet, lost: str) -> None:
         """No task of an executor that lives moved but to a copy that was seen there, at most one version behind."""
-        was_on, now = before.executor_of, self.story.mind.fleet
+        was_on, now = before.executor_of, self.story.state.fleet
         for task, id in now.processor_of_task().items():
             owner = before.processor_of_task().get(task)
             if id != owner and was_on.get(owner, lost) != lost:
@@ -302,20 +304,20 @@ class Run:
 def test_what_is_published_keeps_the_rules_at_every_version(seed, factor):
     print(f"seed {seed}, factor {factor}")
     run = Run(seed, factor)
-    start = run.story.mind.fleet.model.version
+    start = run.story.state.fleet.model.version
     for number in range(CHANGES):
-        was_due = run.story.mind.fleet.regroup_at_ms
+        was_due = run.story.state.fleet.regroup_at_ms
         what = run.change()
         print(f"{number}: {what}")
-        is_due = run.story.mind.fleet.regroup_at_ms
+        is_due = run.story.state.fleet.regroup_at_ms
         is_one_event = not any(word in what for word in ("are lost", "zones", "is restarted"))
         was_begun = run.hear() and is_one_event  # between two changes, else
         run.check(was_regrouped=was_due is not None and is_due is None, was_begun=was_begun)
         if number % 100 == 99:
             run.settle()
             run.hear()
-    versions = run.story.mind.fleet.model.version - start
+    versions = run.story.state.fleet.model.version - start
     assert versions > 20
     assert {tuple(way) for way in run.ways.values()} <= WAYS
     assert len(run.ways) > 10 and ("ACCEPTED", "IN_PROGRESS", "SUCCEEDED") in map(tuple, run.ways.values())
-    assert not [order for order in run.story.orders if isinstance(order, Say) and "refused" in order.message]
+    assert not [order for order in run.story.orders if isinstance(order, LogLine) and "refused" in order.message]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from mooring.agent.loop import Agent
-from mooring.agent.outside import Outside
+from mooring.agent.resources import AgentResources
 from mooring.errors import AgentError
 from mooring.spark.bridge import JvmBridge
 
@@ -28,14 +28,14 @@ def main() -> int:
     """
     for one in _OF_THE_DRIVER:
         signal.signal(one, signal.SIG_IGN)
-    opened: list[Outside] = []
+    opened: list[AgentResources] = []
     watch = threading.Thread(target=_end_with_the_driver, args=(opened,), name="mooring-driver-watch", daemon=True)
     watch.start()
     try:
         bridge = JvmBridge()
-        outside = Outside(bridge)
+        outside = AgentResources(bridge)
         opened.append(outside)
-        Agent(bridge, outside.open_memory, outside.take_helm, outside.hear).run()
+        Agent(bridge, outside.open_memory, outside.join_election, outside.hear).run()
     except AgentError as end:
         with suppress(OSError):  # where the driver has died nobody reads it
             print(end, file=sys.stderr, flush=True)
@@ -44,7 +44,7 @@ def main() -> int:
     return 0
 
 
-def _end_with_the_driver(opened: Sequence[Outside]) -> None:
+def _end_with_the_driver(opened: Sequence[AgentResources]) -> None:
     """The driver holds the other end of standard input: its end is the sign to go, whatever the main thread does."""
     while os.read(0, 4096):
         pass

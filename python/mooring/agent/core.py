@@ -19,16 +19,17 @@ from mooring.agent.planning.next_job_model import regrouped, without_ended_queri
 from mooring.agent.planning.rows import plan_rows
 from mooring.agent.planning.staged_moves import is_held_up, is_settled
 from mooring.agent.planning.takeover import taken_over, with_failovers_counted
-from mooring.agent.requests.queue import Answer, Desk, RemoveMessages, heard
+from mooring.agent.requests.queue import Answer, RemoveMessages, RequestQueue, heard
 from mooring.agent.requests.restart import waited_for
 from mooring.agent.requests.run import View, advanced, may_advance
-from mooring.agent.state.barrier import Gate
+from mooring.agent.state.barrier import PlanBarrier
 from mooring.agent.state.fleet import Executor, Fleet, Query
 from mooring.coordination.barrier import BarrierState
 from mooring.errors import InvalidGroupingError
 from mooring.model import events, natural_order
 from mooring.model.orders import (
     Copies,
+    LogLine,
     OfferPlan,
     Order,
     PublishPlan,
@@ -36,96 +37,99 @@ from mooring.model.orders import (
     SaveBarrier,
     SaveJobModel,
     SaveTaskLocality,
-    Say,
 )
-from mooring.records.operator_overrides import NOTHING_SAID, OperatorsWord, SaveWord
+from mooring.records.operator_overrides import NOTHING_SAID, OperatorOverrides, SaveOverrides
 
 
 @dataclass(frozen=True, slots=True)
-class Mind:
+class AgentState:
     """The fleet, and what was last told to the JVM and to the store.
 
-    `obeyed_version` is the job model's behind what the JVM holds; a newer one waits at the gate.
+    `version_in_force` is the job model's behind what the JVM holds; a newer one waits at the barrier.
     """
 
     fleet: Fleet = field(default_factory=Fleet)
     published: Rows = field(default_factory=dict)
     published_copies: Copies = field(default_factory=dict)
-    obeyed_version: int = -1
-    gate: Gate = field(default_factory=Gate)
+    version_in_force: int = -1
+    plan_barrier: PlanBarrier = field(default_factory=PlanBarrier)
     saved_version: int = -1
     saved_locality: Mapping[str, str] = field(default_factory=dict)
-    saved_word: OperatorsWord = NOTHING_SAID
-    desk: Desk = field(default_factory=Desk)
+    saved_overrides: OperatorOverrides = NOTHING_SAID
+    queue: RequestQueue = field(default_factory=RequestQueue)
     drainage: Drainage = field(default_factory=Drainage)
 
 
-def decide(mind: Mind, event: events.Event) -> tuple[Mind, list[Order]]:
+def decide(state: AgentState, event: events.Event) -> tuple[AgentState, list[Order]]:
     """Take one event in.
 
     The orders are to be carried out in their order.
     """
     if is_about_drains(event):
-        drainage, told = drains_advanced(mind.drainage, event)
-        return replace(mind, drainage=drainage), told
-    before = mind.fleet
-    mind = absorb(mind, event)
-    if _is_no_reason_for_a_plan(mind.fleet, event):
-        return mind, []
-    fleet = drop_expired(mind.fleet, event.at_ms, waited_for(mind.desk))
+        drainage, told = drains_advanced(state.drainage, event)
+        return replace(state, drainage=drainage), told
+    before = state.fleet
+    state = absorb(state, event)
+    if _is_no_reason_for_a_plan(state.fleet, event):
+        return state, []
+    fleet = drop_expired(state.fleet, event.at_ms, waited_for(state.queue))
     fleet, orders = _regroup_when_due(fleet, event.at_ms)
-    orders = [*orders, *(Say(line) for line in loans_told(before, fleet))]
-    desk, answers = heard(mind.desk, fleet, event)
-    desk, fleet, steps = advanced(desk, fleet, _view(mind, event.at_ms))
-    mind, orders = _difference(replace(mind, fleet=fleet), [*orders, *answers, *steps], event.at_ms)
-    desk, fleet, endings = advanced(desk, mind.fleet, _view(mind, event.at_ms), may_plan=False)
-    mind, orders = _difference(replace(mind, fleet=fleet, desk=desk), orders, event.at_ms)
-    mind = replace(mind, fleet=_with_drained_hosts_emptied(before, mind.fleet, event.at_ms))
-    mind, kept = _word_kept(mind)
+    orders = [*orders, *(LogLine(line) for line in loans_told(before, fleet))]
+    queue, answers = heard(state.queue, fleet, event)
+    queue, fleet, steps = advanced(queue, fleet, _view(state, event.at_ms))
+    state, orders = _difference(replace(state, fleet=fleet), [*orders, *answers, *steps], event.at_ms)
+    queue, fleet, endings = advanced(queue, state.fleet, _view(state, event.at_ms), may_plan=False)
+    state, orders = _difference(replace(state, fleet=fleet, queue=queue), orders, event.at_ms)
+    state = replace(state, fleet=_with_drained_hosts_emptied(before, state.fleet, event.at_ms))
+    state, kept = _overrides_saved(state)
     answers = [order for order in orders if isinstance(order, (Answer, RemoveMessages))]
     others = [order for order in orders if not isinstance(order, (Answer, RemoveMessages))]
-    return mind, [*others, *kept, *answers, *endings]
+    return state, [*others, *kept, *answers, *endings]
 
 
-def _view(mind: Mind, now_ms: int) -> View:
-    return View(now_ms, mind.obeyed_version, mind.published_copies, mind.published)
+def _view(state: AgentState, now_ms: int) -> View:
+    return View(now_ms, state.version_in_force, state.published_copies, state.published)
 
 
-def _word_kept(mind: Mind) -> tuple[Mind, list[Order]]:
+def _overrides_saved(state: AgentState) -> tuple[AgentState, list[Order]]:
     """What operators have said, to be kept when it is anything new: before they are told that it is done."""
-    fleet = mind.fleet
+    fleet = state.fleet
     carriers = {id: one.last_executor for id, one in fleet.processors.items() if one.last_executor}
     times = Counter(carriers.values())
-    word = OperatorsWord(
+    word = OperatorOverrides(
         application=fleet.application,
         stopped=fleet.stopped_standbys,
         spare=frozenset(id for id, processor in fleet.processors.items() if processor.is_spare),
         carriers={id: one for id, one in carriers.items() if times[one] > 1 or not fleet.has_host_affinity},
         under_way={
-            uuid: begun for uuid, begun in mind.desk.begun.items() if uuid not in mind.desk.done_with
+            uuid: begun for uuid, begun in state.queue.resumed.items() if uuid not in state.queue.answered_requests
         }  # also of requests that this agent has not read yet, or not begun again
-        | {str(action.request.uuid): action.as_begun for action in mind.desk.actions if action.is_under_way},
-        done=mind.desk.done_with,
+        | {str(action.request.uuid): action.as_begun for action in state.queue.actions if action.is_under_way},
+        done=state.queue.answered_requests,
         drained=fleet.drained,
         pinned=fleet.pinned_standbys,
         attempt=fleet.attempt,
         loans=fleet.lending.kept,
     )
-    if word == mind.saved_word or not (word.says_anything or mind.saved_word.says_anything):
-        return mind, []
-    return replace(mind, saved_word=word), [SaveWord(word)]
+    if word == state.saved_overrides or not (word.says_anything or state.saved_overrides.says_anything):
+        return state, []
+    return replace(state, saved_overrides=word), [SaveOverrides(word)]
 
 
-def absorb(mind: Mind, event: events.Event) -> Mind:
+def absorb(state: AgentState, event: events.Event) -> AgentState:
     """Know of an event without deciding anything: for what a new agent is told first, which may be long ago."""
     if is_about_drains(event):
-        return replace(mind, drainage=drains_advanced(mind.drainage, event)[0])
+        return replace(state, drainage=drains_advanced(state.drainage, event)[0])
     if isinstance(event, events.StateMeasured):
-        return replace(mind, fleet=mind.fleet.with_measure(event.store, event.state_bytes))
-    mind = replace(mind, fleet=_react(mind.fleet, event, mind.published), gate=_at_the_gate(mind.gate, event))
+        return replace(state, fleet=state.fleet.with_measure(event.store, event.state_bytes))
+    state = replace(
+        state,
+        fleet=_react(state.fleet, event, state.published),
+        plan_barrier=_at_the_barrier(state.plan_barrier, event),
+    )
     if isinstance(event, events.PlanInForce) and event.wanted:
-        mind = replace(mind, obeyed_version=event.version)
-    return mind
+        state = replace(state, version_in_force=event.version)
+    return state
 
 
 def _is_no_reason_for_a_plan(fleet: Fleet, event: events.Event) -> bool:
@@ -134,28 +138,28 @@ def _is_no_reason_for_a_plan(fleet: Fleet, event: events.Event) -> bool:
     return isinstance(event, events.StateMeasured) or (isinstance(event, events.CopiesSeen) and not is_awaited)
 
 
-def next_deadline_ms(mind: Mind) -> float:
+def next_deadline_ms(state: AgentState) -> float:
     """When `decide` wants to hear of the time, at the latest; infinity when nothing is pending."""
-    fleet = mind.fleet
-    gate = mind.gate.deadline_ms(fleet.executors, _barrier_timeout_ms(mind))
+    fleet = state.fleet
+    plan_barrier = state.plan_barrier.deadline_ms(fleet.executors, _barrier_timeout_ms(state))
     first_plans = [_first_plan_deadline_ms(fleet, query) for query in _waiting(fleet)]
-    kept = waited_for(mind.desk)
+    kept = waited_for(state.queue)
     rebinds = [rebind_deadline_ms(fleet, p) for id, p in fleet.processors.items() if id not in kept]
     settled_by_ms = None if _is_held_up(fleet) else fleet.settled_by_ms
     due = (fleet.regroup_at_ms, fleet.even_out_by_ms, settled_by_ms)
     regroup = [at_ms for at_ms in due if at_ms is not None]
-    request = float("-inf") if may_advance(mind.desk, fleet, _view(mind, now_ms=0)) else float("inf")
-    return min([*first_plans, *rebinds, *regroup, gate, request])
+    request = float("-inf") if may_advance(state.queue, fleet, _view(state, now_ms=0)) else float("inf")
+    return min([*first_plans, *rebinds, *regroup, plan_barrier, request])
 
 
-def _at_the_gate(gate: Gate, event: events.Event) -> Gate:
+def _at_the_barrier(plan_barrier: PlanBarrier, event: events.Event) -> PlanBarrier:
     match event:
         case events.PlanPickedUp():
-            return gate.picked_up(event.executor, event.version)
+            return plan_barrier.picked_up(event.executor, event.version)
         case events.ExecutorLost():
-            return gate.without(event.executor)
+            return plan_barrier.without(event.executor)
         case _:
-            return gate
+            return plan_barrier
 
 
 def _react(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
@@ -317,10 +321,10 @@ def _regroup_when_due(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[Order]]:
         fleet = fleet.with_query(query)
     try:
         fleet, told = regrouped(fleet, now_ms)
-        return fleet, [Say(message) for message in told]
+        return fleet, [LogLine(message) for message in told]
     except InvalidGroupingError as refusal:
         # A plan that breaks a promise is not published: the tasks stay where they are.
-        return without_regrouping(fleet), [Say(f"a plan was refused: {refusal}; the last one stays in force")]
+        return without_regrouping(fleet), [LogLine(f"a plan was refused: {refusal}; the last one stays in force")]
 
 
 def _waiting(fleet: Fleet) -> list[Query]:
@@ -342,61 +346,63 @@ def _first_plan_deadline_ms(fleet: Fleet, query: Query) -> float:
     return query.planned_at_ms + 0.8 * fleet.timing.first_plan_wait_ms
 
 
-def _difference(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Mind, list[Order]]:
-    mind, orders = _through_the_gate(mind, orders, now_ms)
-    fleet = mind.fleet
-    if fleet.model.version != mind.saved_version and fleet.model.containers:
+def _difference(state: AgentState, orders: list[Order], now_ms: int) -> tuple[AgentState, list[Order]]:
+    state, orders = _through_the_barrier(state, orders, now_ms)
+    fleet = state.fleet
+    if fleet.model.version != state.saved_version and fleet.model.containers:
         orders = [*orders, SaveJobModel(fleet.model)]
-        mind = replace(mind, saved_version=fleet.model.version)
-    if fleet.task_locality is not mind.saved_locality:
-        changed = {task: place for task, place in fleet.task_locality.items() if mind.saved_locality.get(task) != place}
+        state = replace(state, saved_version=fleet.model.version)
+    if fleet.task_locality is not state.saved_locality:
+        changed = {
+            task: place for task, place in fleet.task_locality.items() if state.saved_locality.get(task) != place
+        }
         if changed:
             orders = [*orders, SaveTaskLocality(changed)]
-        mind = replace(mind, saved_locality=fleet.task_locality)
-    return mind, orders
+        state = replace(state, saved_locality=fleet.task_locality)
+    return state, orders
 
 
-def _through_the_gate(mind: Mind, orders: list[Order], now_ms: int) -> tuple[Mind, list[Order]]:
-    """Publish what differs: at once under the version that is obeyed, else when its barrier opens."""
-    fleet, gate = mind.fleet, mind.gate
+def _through_the_barrier(state: AgentState, orders: list[Order], now_ms: int) -> tuple[AgentState, list[Order]]:
+    """Publish what differs: at once under the version that is in force, else when its barrier opens."""
+    fleet, plan_barrier = state.fleet, state.plan_barrier
     version = fleet.model.version
-    # The first plan of all goes through the gate as well; before it there is none.
-    if version == mind.obeyed_version or not fleet.model.containers or _has_no_plan_yet(mind):
-        return _published(mind, orders)
-    if gate.barrier is None or gate.barrier.version != version:
-        if gate.barrier and gate.is_new:  # a newer version comes before it was obeyed
-            orders = [*orders, SaveBarrier(gate.barrier.version, BarrierState.TIMED_OUT.value)]
-        gate = gate.opened(version, fleet.executors, now_ms)
+    # The first plan of all goes through the barrier as well; before it there is none.
+    if version == state.version_in_force or not fleet.model.containers or _has_no_plan_yet(state):
+        return _published(state, orders)
+    if plan_barrier.barrier is None or plan_barrier.barrier.version != version:
+        if plan_barrier.barrier and plan_barrier.is_new:  # a newer version comes before it was in force
+            orders = [*orders, SaveBarrier(plan_barrier.barrier.version, BarrierState.TIMED_OUT.value)]
+        plan_barrier = plan_barrier.opened(version, fleet.executors, now_ms)
         orders = [*orders, OfferPlan(version), SaveBarrier(version, BarrierState.NEW.value)]
-    gate = gate.judged(fleet.executors, now_ms, _barrier_timeout_ms(mind))
-    mind = replace(mind, gate=gate)
-    if gate.is_new or gate.barrier is None:
-        return mind, orders
-    orders = [*orders, SaveBarrier(version, gate.barrier.state.value)]
-    if gate.barrier.state is BarrierState.DONE:
-        return _published(replace(mind, obeyed_version=version), orders)
-    silent = ", ".join(sorted(gate.given_up & fleet.executors.keys(), key=natural_order))
+    plan_barrier = plan_barrier.judged(fleet.executors, now_ms, _barrier_timeout_ms(state))
+    state = replace(state, plan_barrier=plan_barrier)
+    if plan_barrier.is_new or plan_barrier.barrier is None:
+        return state, orders
+    orders = [*orders, SaveBarrier(version, plan_barrier.barrier.state.value)]
+    if plan_barrier.barrier.state is BarrierState.DONE:
+        return _published(replace(state, version_in_force=version), orders)
+    silent = ", ".join(sorted(plan_barrier.given_up & fleet.executors.keys(), key=natural_order))
     message = f"executors {silent} did not take up placement version {version}: {version + 1} goes on without them"
-    mind = replace(mind, fleet=replace(fleet, model=replace(fleet.model, version=version + 1)))
-    return _through_the_gate(mind, [*orders, Say(message)], now_ms)
+    state = replace(state, fleet=replace(fleet, model=replace(fleet.model, version=version + 1)))
+    return _through_the_barrier(state, [*orders, LogLine(message)], now_ms)
 
 
-def _barrier_timeout_ms(mind: Mind) -> int:
+def _barrier_timeout_ms(state: AgentState) -> int:
     """Short while the first batch of a query waits for its plan: the plan must come before the JVM gives up."""
-    timing = mind.fleet.timing
-    if all(query in mind.published for query in mind.fleet.queries):
+    timing = state.fleet.timing
+    if all(query in state.published for query in state.fleet.queries):
         return timing.barrier_timeout_ms
     return min(timing.barrier_timeout_ms, int(0.15 * timing.first_plan_wait_ms))
 
 
-def _has_no_plan_yet(mind: Mind) -> bool:
-    return mind.obeyed_version < 0 and not plan_rows(mind.fleet, mind.published)
+def _has_no_plan_yet(state: AgentState) -> bool:
+    return state.version_in_force < 0 and not plan_rows(state.fleet, state.published)
 
 
-def _published(mind: Mind, orders: list[Order]) -> tuple[Mind, list[Order]]:
-    rows = plan_rows(mind.fleet, mind.published)
-    copies = wanted_copies(mind.fleet, rows)
-    if rows == mind.published and copies == mind.published_copies:
-        return mind, orders
-    publish = PublishPlan(mind.fleet.model.version, rows, copies)
-    return replace(mind, published=rows, published_copies=copies), [*orders, publish]
+def _published(state: AgentState, orders: list[Order]) -> tuple[AgentState, list[Order]]:
+    rows = plan_rows(state.fleet, state.published)
+    copies = wanted_copies(state.fleet, rows)
+    if rows == state.published and copies == state.published_copies:
+        return state, orders
+    publish = PublishPlan(state.fleet.model.version, rows, copies)
+    return replace(state, published=rows, published_copies=copies), [*orders, publish]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from mooring.agent.core import Mind, absorb, decide, next_deadline_ms
+from mooring.agent.core import AgentState, absorb, decide, next_deadline_ms
 from mooring.agent.drains.drainage import (
     AnnounceDrains,
     EndQuery,
@@ -21,22 +21,22 @@ from mooring.agent.drains.drainage import (
     RemoveNotifications,
 )
 from mooring.agent.drains.watch import DrainWatch
-from mooring.agent.memory import Memory
 from mooring.agent.messages.first_lines import plan_is_in_force
 from mooring.agent.messages.start_check import problems
 from mooring.agent.planning import binding
 from mooring.agent.planning.moves_told import moves_told
 from mooring.agent.planning.takeover import taken_over
+from mooring.agent.records_writer import RecordsWriter
 from mooring.agent.requests import restart
 from mooring.agent.requests.queue import Answer, RemoveMessages, RequestsRead
 from mooring.agent.state.fleet import Fleet, Timing
-from mooring.agent.status import Tally, metrics_of, status_of
+from mooring.agent.status import Counters, metrics_of, status_of
 from mooring.drain import RunningQuery, parse_order
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
 from mooring.model import JobModel, events, orders
 from mooring.placement.lifecycle import Phase
-from mooring.records.operator_overrides import OF_ANOTHER_ATTEMPT, OperatorsWord, SaveWord
+from mooring.records.operator_overrides import OF_ANOTHER_ATTEMPT, OperatorOverrides, SaveOverrides
 from mooring.records.records import Remembered
 from mooring.settings import Settings
 
@@ -91,7 +91,7 @@ class Agent:
     """One agent.
 
     `open_memory` opens the store of `spark.mooring.metadata`, or of the default place, for the application of this id
-    and the checkpoint of its first query. `take_helm` takes part in the
+    and the checkpoint of its first query. `join_election` takes part in the
     election of the job's driver; it is called before anything else, where the store is one that drivers share. `tell`
     hears of every event of the JVM, and must not block.
     """
@@ -99,21 +99,21 @@ class Agent:
     def __init__(
         self,
         bridge: Bridge,
-        open_memory: Callable[[Settings, str, str, str], Memory],
-        take_helm: Callable[[events.DriverStarting], object] = lambda starting: None,
+        open_memory: Callable[[Settings, str, str, str], RecordsWriter],
+        join_election: Callable[[events.DriverStarting], object] = lambda starting: None,
         tell: Callable[[events.Event], None] = lambda event: None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._bridge = bridge
         self._open_memory = open_memory
-        self._take_helm = take_helm
+        self._take_helm = join_election
         self._tell = tell
         self._now_ms = now_ms
-        self._mind = Mind()
-        self._tally = Tally()
+        self._mind = AgentState()
+        self._tally = Counters()
         self._application: events.ApplicationStarted | None = None
-        self._opened: Memory | None = None
-        self._memory: Memory | None = None  # the same, from when it was recalled
+        self._opened: RecordsWriter | None = None
+        self._memory: RecordsWriter | None = None  # the same, from when it was recalled
         self._recalled: Remembered | None = None  # before the first plan
         self._status_at_ms = -math.inf
         self._changed = False
@@ -253,8 +253,8 @@ class Agent:
             fleet=start,
             saved_version=saved,
             saved_locality=start.task_locality,
-            saved_word=found.word,
-            desk=replace(self._mind.desk, begun=word.under_way, done_with=word.done),
+            saved_overrides=found.word,
+            queue=replace(self._mind.queue, resumed=word.under_way, answered_requests=word.done),
         )
 
     def _recall_late(self) -> None:
@@ -285,11 +285,11 @@ class Agent:
                 fleet=fleet,
                 saved_version=-1,
                 saved_locality=found.task_locality,
-                saved_word=found.word,
-                desk=replace(self._mind.desk, begun=word.under_way, done_with=word.done),
+                saved_overrides=found.word,
+                queue=replace(self._mind.queue, resumed=word.under_way, answered_requests=word.done),
             )
 
-    def _word_that_holds(self, found: Remembered) -> OperatorsWord:
+    def _word_that_holds(self, found: Remembered) -> OperatorOverrides:
         """What operators said in this application, and what holds of what they said in one before it.
 
         Of that the drained hosts, and where standbys and spare processors are, so that a restart on the same hosts
@@ -306,13 +306,13 @@ class Agent:
         labels = (*restart.LABELS, Phase.SWITCHING.label)
         begun = {uuid: OF_ANOTHER_ATTEMPT for uuid, begun in word.under_way.items() if begun.phase in labels}
         done = {**begun, **word.done} if word.application == fleet.application else {}
-        return OperatorsWord(stopped=stopped, spare=word.spare, drained=word.drained, pinned=word.pinned, done=done)
+        return OperatorOverrides(stopped=stopped, spare=word.spare, drained=word.drained, pinned=word.pinned, done=done)
 
     def _read_requests(self) -> None:
         if self._memory is None:
             return
         messages, as_of_ms = self._memory.messages()
-        if messages is not None or self._mind.desk.waits_for_reading(as_of_ms):
+        if messages is not None or self._mind.queue.waits_for_reading(as_of_ms):
             self._take(RequestsRead(self._now_ms(), messages, as_of_ms))
 
     def _see_to_drains(self) -> None:
@@ -331,7 +331,7 @@ class Agent:
                     self._tell_placed(order)
                 else:
                     self._bridge.say(f"the driver holds a newer plan than version {order.version}")
-            case orders.Say():
+            case orders.LogLine():
                 self._bridge.say(order.message)
             case orders.SaveJobModel() if self._memory is not None:
                 self._memory.save_job_model(order.model)
@@ -339,7 +339,7 @@ class Agent:
                 self._memory.save_barrier(order.version, order.state)
             case orders.SaveTaskLocality() if self._memory is not None:
                 self._memory.save_task_locality(order.changed)
-            case SaveWord() if self._memory is not None:
+            case SaveOverrides() if self._memory is not None:
                 self._memory.save_word(order.word)
             case orders.RestartExecutor():
                 self._bridge.restart(order.request, order.executor, order.wait_ms)
@@ -358,7 +358,7 @@ class Agent:
         self._changed = True
 
     def _tell_placed(self, plan: orders.PublishPlan) -> None:
-        """Say of each query once that it is placed."""
+        """LogLine of each query once that it is placed."""
         for query in plan.rows.keys() - self._placed:
             label = self._mind.fleet.queries[query].label if query in self._mind.fleet.queries else query
             self._bridge.inform(plan_is_in_force(label, plan.version, plan.rows, query))
@@ -377,13 +377,13 @@ class Agent:
                     self._mind.fleet,
                     self._tally,
                     now,
-                    self._mind.gate,
-                    self._mind.desk,
+                    self._mind.plan_barrier,
+                    self._mind.queue,
                     self._mind.drainage,
                     self._application,
                 )
             )
-            self._bridge.metrics(metrics_of(self._mind.fleet, self._tally, self._mind.desk, self._mind.drainage))
+            self._bridge.metrics(metrics_of(self._mind.fleet, self._tally, self._mind.queue, self._mind.drainage))
             self._status_at_ms, self._changed = now, False
 
 

@@ -11,22 +11,22 @@ from mooring.agent.drains.drainage import Drainage
 from mooring.agent.planning.copies import standbys_of
 from mooring.agent.requests import drain_host, move, restart
 from mooring.agent.requests.drain_host import left_on
-from mooring.agent.requests.queue import Action, Desk
-from mooring.agent.state.barrier import Gate
+from mooring.agent.requests.queue import Action, RequestQueue
+from mooring.agent.state.barrier import PlanBarrier
 from mooring.agent.state.fleet import Fleet, Processor, Query, SeenCopy, task_of_store
 from mooring.model import TaskModel, events, natural_order
 from mooring.placement import ContainerPlacementRequestMessage
 
 _ENDED_KEPT = 100
 
-_NO_GATE, _NO_DESK, _NO_DRAINS = Gate(), Desk(), Drainage()
+_NO_BARRIER, _NO_QUEUE, _NO_DRAINS = PlanBarrier(), RequestQueue(), Drainage()
 
 Standbys = Mapping[str, Mapping[TaskModel, SeenCopy | None]]
 """Processor id to its standbys, and what was seen of them."""
 
 
 @dataclass
-class Tally:
+class Counters:
     """Counts since this agent started.
 
     `restores` are state stores brought up from files; local when nothing but changelogs came from the checkpoint.
@@ -128,12 +128,14 @@ class Tally:
         }
 
 
-def metrics_of(fleet: Fleet, tally: Tally, desk: Desk = _NO_DESK, drainage: Drainage = _NO_DRAINS) -> dict[str, float]:
+def metrics_of(
+    fleet: Fleet, tally: Counters, queue: RequestQueue = _NO_QUEUE, drainage: Drainage = _NO_DRAINS
+) -> dict[str, float]:
     """The gauges: moves, failovers, drains; of each task what is known of its copies, and of bringing up its state."""
     names = ("moves", "failovers-to-standby", "failovers-to-any-host", "failed-standby-allocations")
     counters = tally.counters(fleet)
     gauges = {name: float(counters[name]) for name in names}
-    gauges["failed-container-placement-actions"] = float(desk.failed)
+    gauges["failed-container-placement-actions"] = float(queue.failed)
     gauges |= {f"drain-state.{drainage.label_of(query)}": drainage.state_of(query) for query in drainage.heard}
     for task, copies in _copies_of_tasks(fleet).items():
         gauges[f"standby-lag-versions.{task}"] = float(max(copy.lag_versions for copy in copies))
@@ -147,10 +149,10 @@ def metrics_of(fleet: Fleet, tally: Tally, desk: Desk = _NO_DESK, drainage: Drai
 
 def status_of(
     fleet: Fleet,
-    tally: Tally,
+    tally: Counters,
     at_ms: int,
-    gate: Gate = _NO_GATE,
-    desk: Desk = _NO_DESK,
+    plan_barrier: PlanBarrier = _NO_BARRIER,
+    queue: RequestQueue = _NO_QUEUE,
     drainage: Drainage = _NO_DRAINS,
     started: events.ApplicationStarted | None = None,
 ) -> dict[str, Any]:
@@ -163,16 +165,16 @@ def status_of(
         "version": fleet.model.version,
         "at": at_ms,
         **({"name": started.name, "since": started.at_ms} if started else {}),
-        **_barrier(fleet, gate),
+        **_barrier(fleet, plan_barrier),
         "hosts": _hosts(fleet),
         **_drained(fleet),
         "processors": [_processor(fleet, processor, standbys) for processor in processors],
         "queries": _queries(fleet.queries.values(), "running"),
         **({"ended-queries": _queries(tally.ended.values(), "ended")} if tally.ended else {}),
         "tasks": [*_actives(fleet, processors, tally), *_standbys(processors, standbys)],
-        "counters": {**tally.counters(fleet), "failed-container-placement-actions": desk.failed},
+        "counters": {**tally.counters(fleet), "failed-container-placement-actions": queue.failed},
         **_fetches(fleet, tally),
-        **_requests(fleet, desk),
+        **_requests(fleet, queue),
         **({"drains": drainage.as_json()} if drainage.heard else {}),
         **_shortages(fleet),
     }
@@ -192,12 +194,12 @@ def _queries(queries: Iterable[Query], state: str) -> list[Mapping[str, Any]]:
     ]
 
 
-def _barrier(fleet: Fleet, gate: Gate) -> Mapping[str, Any]:
+def _barrier(fleet: Fleet, plan_barrier: PlanBarrier) -> Mapping[str, Any]:
     """How the newest version stands, and for which executors it waits."""
-    barrier = gate.barrier
+    barrier = plan_barrier.barrier
     if barrier is None:
         return {}
-    waits = barrier.awaits(gate.known, fleet.executors) if gate.is_new else frozenset()
+    waits = barrier.awaits(plan_barrier.known, fleet.executors) if plan_barrier.is_new else frozenset()
     waiting = sorted(waits, key=natural_order)
     return {"barrier": {"version": barrier.version, "state": barrier.state.value, "waiting-for": waiting}}
 
@@ -211,7 +213,7 @@ def _drained(fleet: Fleet) -> Mapping[str, Any]:
     return {"drained-hosts": hosts} if hosts else {}
 
 
-def _fetches(fleet: Fleet, tally: Tally) -> Mapping[str, Any]:
+def _fetches(fleet: Fleet, tally: Counters) -> Mapping[str, Any]:
     """What executors have fetched, or fetch just now, before the tasks of a query that has started ask for it."""
     names = {query.id: query.label for query in fleet.queries.values()}
     rows = [
@@ -229,24 +231,24 @@ def _fetches(fleet: Fleet, tally: Tally) -> Mapping[str, Any]:
     return {"restores": rows} if rows else {}
 
 
-def _requests(fleet: Fleet, desk: Desk) -> Mapping[str, Any]:
+def _requests(fleet: Fleet, queue: RequestQueue) -> Mapping[str, Any]:
     """What operators have asked: the last requests that are done, oldest first, then those that are not."""
     done = [
         {**_request(response.request), "status": response.status_code.value, "message": response.response_message}
-        for response in desk.history
+        for response in queue.history
     ]
     open = [
-        {**_request(action.request), "status": action.phase.status.value, "message": _progress(desk, fleet, action)}
-        for action in desk.actions
+        {**_request(action.request), "status": action.phase.status.value, "message": _progress(queue, fleet, action)}
+        for action in queue.actions
     ]
     return {"requests": [*done, *open]} if done or open else {}
 
 
-def _progress(desk: Desk, fleet: Fleet, action: Action) -> str:
+def _progress(queue: RequestQueue, fleet: Fleet, action: Action) -> str:
     if action.request.host_action is not None:
         return drain_host.progress(fleet, action)
     if action.is_restart_under_way:
-        return restart.progress(desk, fleet, action)
+        return restart.progress(queue, fleet, action)
     return move.progress(fleet, action)
 
 
@@ -313,7 +315,7 @@ def _wanted(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
     return {"standbys-wanted-at": dict(sorted(places.items()))} if places else {}
 
 
-def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Tally) -> list[Mapping[str, Any]]:
+def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Counters) -> list[Mapping[str, Any]]:
     sizes, restores, recoveries = fleet.expected_bytes(), tally.restore_ms(fleet), _recovery_seconds(fleet, tally)
     not_placed = {query.task_name(p) for query in fleet.queries.values() for p in query.not_placed}
     return [
@@ -335,7 +337,7 @@ def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Tally) -> lis
     ]
 
 
-def _recovery_seconds(fleet: Fleet, tally: Tally) -> dict[str, float | None]:
+def _recovery_seconds(fleet: Fleet, tally: Counters) -> dict[str, float | None]:
     """Active task's name to how long it would take to be back were its executor lost; None where that is not known."""
     sizes, copies = fleet.expected_bytes(), _copies_of_tasks(fleet)
     return {

@@ -1,4 +1,4 @@
-"""A new job model is obeyed only after all who must know it do: the barrier of its version."""
+"""A new job model is in force only after every executor that must know it does: the barrier of its version."""
 
 from __future__ import annotations
 

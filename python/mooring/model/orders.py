@@ -71,7 +71,7 @@ class RestartExecutor(Order):
 
 
 @dataclass(frozen=True, slots=True)
-class Say(Order):
+class LogLine(Order):
     """Write a line into the driver's log."""
 
     message: str

@@ -48,7 +48,7 @@ class KeptLoan:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorsWord:
+class OperatorOverrides:
     """What holds in one application, and in one attempt at it; empty where nothing was asked.
 
     `stopped` are the processors whose standbys are stopped, `spare` those that moves have left behind. `carriers` maps
@@ -72,7 +72,7 @@ class OperatorsWord:
     @property
     def says_anything(self) -> bool:
         """Whether there is anything to keep."""
-        return self != OperatorsWord(self.application, attempt=self.attempt)
+        return self != OperatorOverrides(self.application, attempt=self.attempt)
 
     def to_json(self) -> str:
         """The JSON text."""
@@ -110,7 +110,7 @@ class OperatorsWord:
         )
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> OperatorsWord:
+    def from_json(cls, text: str | bytes) -> OperatorOverrides:
         """Read one; what an earlier version did not write is empty. ValueError when it is none."""
         try:
             form = json.loads(text)
@@ -153,14 +153,14 @@ OF_ANOTHER_ATTEMPT: Final = Verdict(
 )
 """What becomes of a request whose executors are gone with their driver."""
 
-NOTHING_SAID: Final = OperatorsWord()
+NOTHING_SAID: Final = OperatorOverrides()
 
 
 @dataclass(frozen=True, slots=True)
-class SaveWord(Order):
+class SaveOverrides(Order):
     """Keep what operators have said."""
 
-    word: OperatorsWord
+    word: OperatorOverrides
 
 
 def _text(value: Any) -> str:

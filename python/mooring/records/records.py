@@ -19,7 +19,7 @@ from mooring.errors import InvalidJobModelError
 from mooring.metadata import MetadataStore, NamespacedMetadataStore
 from mooring.model import JobModel, job_model_from_json, job_model_to_json
 from mooring.placement import ContainerPlacementMetadataStore, ContainerPlacementResponseMessage, StoredMessages
-from mooring.records.operator_overrides import NOTHING_SAID, OperatorsWord
+from mooring.records.operator_overrides import NOTHING_SAID, OperatorOverrides
 
 OPERATORS_WORD = "operators-word"
 JOB_MODELS, BARRIERS, STATUS = "job-models", "barriers", "status"
@@ -33,7 +33,7 @@ class Remembered:
     model: JobModel | None = None
     task_locality: Mapping[str, str] = field(default_factory=dict)
     state_bytes: Mapping[str, int] = field(default_factory=dict)
-    word: OperatorsWord = NOTHING_SAID
+    word: OperatorOverrides = NOTHING_SAID
 
 
 class ReadRecords(ABC):
@@ -85,13 +85,13 @@ class ReadRecords(ABC):
             self._say(f"the status of the last run is ignored, and with it how large the tasks were: {damage!r}")
             return {}
 
-    def _word(self) -> OperatorsWord:
+    def _word(self) -> OperatorOverrides:
         store = self.store()
         text = None if store is None else store.get(OPERATORS_WORD)
         if text is None:
             return NOTHING_SAID
         try:
-            return OperatorsWord.from_json(text)
+            return OperatorOverrides.from_json(text)
         except ValueError as damage:
             self._say(
                 "what operators have asked is not known, so all standbys are started, all hosts are open and moves may"
@@ -172,7 +172,7 @@ class Records(ReadRecords):
         queries = [{**query, "state": "ended"} for query in status.get("queries", [])]
         self.write_status({**status, "at": at_ms, "ended": at_ms, "queries": queries})
 
-    def write_word(self, word: OperatorsWord) -> None:
+    def write_word(self, word: OperatorOverrides) -> None:
         """Keep what operators have said."""
         self._store.put(OPERATORS_WORD, word.to_json().encode())
 

@@ -143,7 +143,7 @@ class Load:
         """How many tasks each processor has."""
         return sorted(len(processor["tasks"]) for processor in self.status().get("processors", []))
 
-    def is_obeyed(self) -> bool:
+    def is_in_force(self) -> bool:
         """Whether the plan that the status shows is in force."""
         return bool(self.status()["barrier"]["state"] == "DONE")
 

@@ -66,7 +66,7 @@ class Operator:
 
     def is_switched(self, processor: str, host: str) -> bool:
         """Whether it is there by a plan that is obeyed: before that a batch that begins runs where it was."""
-        return self.location_of(processor) == host and self.load.is_obeyed()
+        return self.location_of(processor) == host and self.load.is_in_force()
 
     def executor_of(self, processor: str) -> str:
         return str(next(one["executor"] for one in self.load.status()["processors"] if one["id"] == processor))

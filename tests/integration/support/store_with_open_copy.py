@@ -283,7 +283,7 @@ class Store:
         return shelf.names()
 
     def _new_copy(self) -> Any:
-        one_at_a_time, none = self._jvm.java.util.concurrent.Semaphore(1), self._state.shims.Patience(0)
+        one_at_a_time, none = self._jvm.java.util.concurrent.Semaphore(1), self._state.shims.IdleWaitBudget(0)
         args = self.path, self._partition, self._access, one_at_a_time, none, self._jvm.io.mooring.standby.Commits()
         return self._jvm.io.mooring.standby.InstanceOfCopy(*args)
 

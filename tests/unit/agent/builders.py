@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mooring.agent.core import Mind, decide
+from mooring.agent.core import AgentState, decide
 from mooring.agent.state.fleet import Fleet, Timing
 from mooring.model import events
 from mooring.model.orders import OfferPlan, Order, PublishPlan, SaveBarrier, SaveJobModel
@@ -16,17 +16,17 @@ TIMING = Timing(debounce_ms=3_000, rebind_timeout_ms=60_000, first_plan_wait_ms=
 class Story:
     """Feeds events to the core, one after the other, by a clock that the test moves."""
 
-    mind: Mind = field(default_factory=lambda: Mind(fleet=Fleet(timing=TIMING)))
+    state: AgentState = field(default_factory=lambda: AgentState(fleet=Fleet(timing=TIMING)))
     now_ms: int = 0
     orders: list[Order] = field(default_factory=list)
     silent: set[str] = field(default_factory=set)
     """Executors that live and do not take up new versions; the others do at once."""
 
     def take(self, event: events.Event) -> list[Order]:
-        self.mind, wanted = decide(self.mind, event)
+        self.state, wanted = decide(self.state, event)
         self.orders += wanted
         for offer in [order for order in wanted if isinstance(order, OfferPlan)]:
-            for executor in sorted(self.mind.fleet.executors.keys() - self.silent):
+            for executor in sorted(self.state.fleet.executors.keys() - self.silent):
                 wanted = [*wanted, *self.take(events.PlanPickedUp(self.now_ms, executor, offer.version))]
         return wanted
 
@@ -106,7 +106,7 @@ def running(
     query: str = "q", partitions: int = 6, executors: tuple[str, ...] = ("1@a", "2@b", "3@c"), factor: int = 1
 ) -> Story:
     """An application whose query has its plan."""
-    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=factor)))
+    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=factor)))
     story.joins(*executors)
     story.after(TIMING.debounce_ms)
     story.plans(query, partitions)

@@ -47,7 +47,7 @@ def test_an_agent_whose_driver_was_killed_still_writes_what_is_to_be_kept(monkey
     monkeypatch.setattr(agent, "_end_with_the_driver", end_with_the_driver)
     monkeypatch.setattr(agent, "JvmBridge", lambda: None)
     monkeypatch.setattr(
-        agent, "Outside", lambda bridge: type("Out", (), dict.fromkeys(("open_memory", "take_helm", "hear")))
+        agent, "AgentResources", lambda bridge: type("Out", (), dict.fromkeys(("open_memory", "join_election", "hear")))
     )
     monkeypatch.setattr(agent, "Agent", Ends)
     monkeypatch.setattr(sys, "stderr", Closed())

@@ -71,7 +71,7 @@ def test_a_processor_is_given_up_after_the_rebind_timeout_and_nothing_else_moves
     after = story.first_choice("q")
     assert story.sizes("q") == [5, 4]
     assert all(after[p] == before[p] for p in before if before[p] != "2")
-    assert len(story.mind.fleet.processors) == 2
+    assert len(story.state.fleet.processors) == 2
 
 
 def test_an_executor_on_another_host_does_not_take_a_processor_over() -> None:
@@ -89,7 +89,7 @@ def test_a_restart_waits_for_the_executors_of_the_last_run() -> None:
     last = running(partitions=6)
     story = Story()
     story.joins("11@a", "12@b")
-    story.mind = _remembering(story, last)
+    story.state = _remembering(story, last)
     story.plans("q", 6)
     assert story.rows == {}, "host c has not come back yet"
     story.joins("13@c")
@@ -102,9 +102,9 @@ def test_a_restart_waits_for_the_executors_of_the_last_run() -> None:
 def test_a_restart_does_not_wait_for_ever() -> None:
     story = Story()
     story.joins("11@a", "12@b")
-    story.mind = _remembering(story, running(partitions=6))
+    story.state = _remembering(story, running(partitions=6))
     story.plans("q", 6)
-    assert next_deadline_ms(story.mind) < TIMING.first_plan_wait_ms
+    assert next_deadline_ms(story.state) < TIMING.first_plan_wait_ms
     story.after(int(0.8 * TIMING.first_plan_wait_ms))
     assert story.sizes("q") == [3, 3]
 
@@ -114,8 +114,8 @@ def test_a_restart_finds_its_places_by_location_when_the_processors_are_forgotte
     where = {f"q/Partition {p}": {"1": "a", "2": "b", "3": "c"}[x] for p, x in last.first_choice("q").items()}
     story = Story()
     story.joins("23@c", "22@b", "21@a")
-    fleet = binding.remember(story.mind.fleet, None, where, 0)
-    story.mind = type(story.mind)(fleet=fleet)
+    fleet = binding.remember(story.state.fleet, None, where, 0)
+    story.state = type(story.state)(fleet=fleet)
     story.after(TIMING.debounce_ms)
     story.plans("q", 6)
     hosts = {"21": "a", "22": "b", "23": "c"}
@@ -130,7 +130,7 @@ def test_a_new_agent_gives_each_executor_the_tasks_that_the_jvm_already_sends_it
     story.take(events.PlanInForce(0, 7, wanted))
     story.joins("2@a", "1@a")
     story.plans("q", 6)
-    story.mind = _remembering(story, last)
+    story.state = _remembering(story, last)
     story.after(1)
     assert story.first_choice("q") == last.first_choice("q")
 
@@ -165,20 +165,20 @@ def test_the_end_of_an_old_run_does_not_end_the_new_one() -> None:
     story = running("q")
     story.take(events.QueryPlanned(0, "q", "second run", "q", "file:/ck/q", 5, {0: 6}))
     story.ends("q")
-    assert "q" in story.mind.fleet.queries
+    assert "q" in story.state.fleet.queries
 
 
 def test_two_queries_of_one_name_have_tasks_of_their_own() -> None:
     story = running("11111111-q")
     story.plans("22222222-q", 6, name="11111111-q")
-    labels = {query.label for query in story.mind.fleet.queries.values()}
+    labels = {query.label for query in story.state.fleet.queries.values()}
     assert len(labels) == 2
 
 
 def test_a_query_without_a_name_is_called_by_its_id() -> None:
     story = running(executors=("1@a",))
     story.plans("0123456789", name="")
-    assert story.mind.fleet.queries["0123456789"].label == "01234567"
+    assert story.state.fleet.queries["0123456789"].label == "01234567"
 
 
 def test_where_tasks_ran_is_kept_when_it_changed_and_only_then() -> None:
@@ -199,4 +199,4 @@ def test_nothing_is_ordered_while_nothing_happens() -> None:
 
 def _remembering(story: Story, last: Story):  # type: ignore[no-untyped-def]
     model = last.saved[-1].model
-    return type(story.mind)(fleet=binding.remember(story.mind.fleet, model, {}, 0), saved_version=model.version)
+    return type(story.state)(fleet=binding.remember(story.state.fleet, model, {}, 0), saved_version=model.version)

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from mooring.agent.loop import Agent
-from mooring.agent.memory import Memory
+from mooring.agent.records_writer import RecordsWriter
 from mooring.drain import RunningQuery
 from mooring.errors import AgentError
 from mooring.metadata import MemoryMetadataStore
@@ -81,7 +81,7 @@ class Bridge:
 def run(bridge: Bridge, name: str | None = None) -> str:
     """Until the driver is gone; each look at the clock finds it four seconds later. Answers with the store's name."""
     name = name or uuid.uuid4().hex
-    memory = Memory(partial(Records, MemoryMetadataStore(name)), bridge.said.append)
+    memory = RecordsWriter(partial(Records, MemoryMetadataStore(name)), bridge.said.append)
     ticks = iter(range(0, 10**9, 4_000))
     with pytest.raises(AgentError, match="gone"):
         Agent(bridge, lambda *_: memory, now_ms=lambda: next(ticks)).run()

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from mooring.agent.status import Tally, status_of
+from mooring.agent.status import Counters, status_of
 from mooring.grouping import plan_moves
 from mooring.model import events
 from tests.unit.agent.builders import TIMING, running
@@ -33,7 +33,7 @@ class Simulation:
 
     @property
     def hosts(self) -> dict[str, str]:
-        return {id: executor.location for id, executor in self.story.mind.fleet.executors.items()}
+        return {id: executor.location for id, executor in self.story.state.fleet.executors.items()}
 
     def run_batch(self) -> None:
         """Each task on the first executor of its row that lives, as the JVM places it."""
@@ -55,7 +55,7 @@ class Simulation:
 
     def processors(self) -> dict[int, str]:
         """Partition to processor, as the job model in force has it."""
-        owner = self.story.mind.fleet.processor_of_task()
+        owner = self.story.state.fleet.processor_of_task()
         return {p: owner[f"q/Partition {p}"] for p in self.story.rows["q"]}
 
     def places(self) -> dict[int, str]:
@@ -127,7 +127,7 @@ def test_scaling_from_two_to_five_to_three_moves_what_evenness_demands() -> None
 
 def test_with_more_processors_than_tasks_the_idle_ones_stay_up_and_listed() -> None:
     sim = Simulation(ONE_EACH, 3, "more processors than tasks")
-    rows = status_of(sim.story.mind.fleet, Tally(), 0)["processors"]
+    rows = status_of(sim.story.state.fleet, Counters(), 0)["processors"]
     assert [len(row["tasks"]) for row in rows] == [1, 1, 1, 0, 0]
     assert {row["state"] for row in rows} == {"bound"} and len(sim.start.containers) == 5
     holder = sim.chance.choice(sorted(set(sim.story.first_choice("q").values())))
@@ -137,8 +137,8 @@ def test_with_more_processors_than_tasks_the_idle_ones_stay_up_and_listed() -> N
     after = sim.processors()
     assert {p: id for p, id in after.items() if before[p] != gone} == {p: i for p, i in before.items() if i != gone}
     assert len(set(after.values())) == 3, "an idle processor takes the task, none holds two"
-    assert len(status_of(sim.story.mind.fleet, Tally(), 0)["processors"]) == 4
+    assert len(status_of(sim.story.state.fleet, Counters(), 0)["processors"]) == 4
 
 
 def _processor_on(sim: Simulation, executor: str) -> str:
-    return next(p.id for p in sim.story.mind.fleet.processors.values() if p.executor == executor)
+    return next(p.id for p in sim.story.state.fleet.processors.values() if p.executor == executor)

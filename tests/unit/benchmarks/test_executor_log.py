@@ -62,7 +62,7 @@ def test_the_second_opening_of_a_store_in_a_batch_is_not_counted():
 
 
 def test_a_copy_counts_from_when_a_task_has_taken_it_over():
-    copy = "org.apache.spark.sql.execution.streaming.state.shims.RocksDBDoor standby of slow:/ck/state/0/3"
+    copy = "org.apache.spark.sql.execution.streaming.state.shims.RocksDBShim standby of slow:/ck/state/0/3"
     words = "Loading 9 with stateStoreCkptId: a3f9", "Loaded 9 with uniqueId Some(a3f9)"
     made = [line(ms, text, logger=copy, thread="mooring-standby-copy") for ms, text in enumerate(words)]
     taken = [line(ms, text, logger=copy + "/left-keys") for ms, text in zip((1000, 1004), words, strict=True)]

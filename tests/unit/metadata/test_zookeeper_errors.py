@@ -8,7 +8,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from mooring.errors import MetadataStoreError, MetadataStoreUnavailable
 from mooring.metadata.zookeeper import ZkConnection, settings_from
-from mooring.metadata.zookeeper.connection import Lost, Patience
+from mooring.metadata.zookeeper.connection import Lost, RetryDeadline
 
 ANSWERS = {
     "NoNodeError",
@@ -46,7 +46,7 @@ def connection():
 
 def outcome_of(connection, outcome):
     try:
-        return connection._answer(Sent(outcome), Patience(1.0))
+        return connection._answer(Sent(outcome), RetryDeadline(1.0))
     except (Lost, MetadataStoreError) as error:
         assert "hunter2" not in str(error)
         return error
@@ -74,7 +74,7 @@ def test_a_transaction_without_permission_is_refused_as_a_whole(connection):
 
 def test_patience_begins_anew_with_every_answer():
     now = [0.0]
-    patience = Patience(10.0, now=lambda: now[0])
+    patience = RetryDeadline(10.0, now=lambda: now[0])
     now[0] = 9.0
     assert patience.left == 1.0
     patience.renew()

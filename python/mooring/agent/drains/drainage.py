@@ -11,7 +11,7 @@ from uuid import UUID
 from mooring.drain import DrainNotification, RunningQuery, StopMode, drain_order, places
 from mooring.model import natural_order
 from mooring.model.events import DrainOwed, DrainProgressed, Event, TerminationAsked
-from mooring.model.orders import Order, Say
+from mooring.model.orders import LogLine, Order
 
 PHASES: Final = ("frozen", "caught-up", "flushed", "drained", "stopped")
 OVER: Final = ("drained", "stopped")
@@ -242,7 +242,7 @@ def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> t
     free = (first | (meant.keys() - orderly.keys())) - blocked
     due = {id: (query.run, wish) for id, (query, wish) in meant.items() if id in free}
     due = {id: word for id, word in due.items() if drainage.told.get(id) != word}
-    said += [Say(f"{_in_words(due[id][1])}: {drainage.label_of(id)}") for id in due]
+    said += [LogLine(f"{_in_words(due[id][1])}: {drainage.label_of(id)}") for id in due]
     since = {**{id: now_ms for id in due}, **drainage.since}
     owed = {} if is_settling else _owed(drainage, groups, meant)
     noted = drainage.noted | {meant[id][0].run for id in owed}
@@ -293,7 +293,7 @@ def _blocked(drainage: Drainage, meant: Mapping[str, tuple[RunningQuery, str]]) 
 def _with_blocked(
     drainage: Drainage, blocked: frozenset[str], lost: frozenset[str], now_ms: int
 ) -> tuple[Drainage, list[Order]]:
-    """Say of those just lost, and of those that are not told for it. What was started for its drain only ends."""
+    """LogLine of those just lost, and of those that are not told for it. What was started for its drain only ends."""
     news = {id for id in blocked - drainage.told.keys() if not _is_known_as_not_told(drainage, id)}
     if not news and not lost:
         return drainage, []
@@ -315,7 +315,7 @@ def _with_blocked(
         told={**drainage.told, **{id: (drainage.known[id].run, how) for id in only_for_it}},
     )
     return drainage, [
-        Say(f"{to_drain}: {'; '.join(said)}. It goes on when they are started again; or ask again"),
+        LogLine(f"{to_drain}: {'; '.join(said)}. It goes on when they are started again; or ask again"),
         *(EndQuery(id, how, zero_input=True) for id in sorted(only_for_it)),
     ]
 
@@ -445,7 +445,7 @@ def _misses(drainage: Drainage) -> list[Order]:
     asked = [one.query for one in drainage.asked if one.uuid != _IN_NO_STORE]
     missed = sorted(query for query in asked if query is not None and query not in known)
     running = ", ".join(sorted(labels, key=natural_order)) or "none"
-    return [Say(f"drain: there is no query {name}; expected one of: {running}") for name in missed]
+    return [LogLine(f"drain: there is no query {name}; expected one of: {running}") for name in missed]
 
 
 def _by_id(order: Sequence[Sequence[str]], running: Mapping[str, RunningQuery]) -> list[list[str]]:

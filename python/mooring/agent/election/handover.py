@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Legacy:
+class ElectionHandover:
     """A secret: who has it can take this candidate's place. It is kept in the driver's memory."""
 
     token: str = field(default_factory=lambda: os.urandom(16).hex())
@@ -24,10 +24,12 @@ class Legacy:
         return json.dumps({"token": self.token, "epoch": self.epoch, "session": session})
 
 
-def inherited(text: str) -> Legacy:
+def inherited(text: str) -> ElectionHandover:
     """What an agent before this one left; a new candidate when `text` is empty."""
     if not text:
-        return Legacy()
+        return ElectionHandover()
     found = json.loads(text)
     session = found["session"]
-    return Legacy(found["token"], found["epoch"], (session[0], bytes.fromhex(session[1])) if session else None)
+    return ElectionHandover(
+        found["token"], found["epoch"], (session[0], bytes.fromhex(session[1])) if session else None
+    )

@@ -49,7 +49,7 @@ class Listener(Protocol):
         """Put a line into the driver's log."""
 
 
-class Helm:
+class LeadershipReporter:
     """Tells the standing of one candidate until `close`, or until the driver has lost or does not answer.
 
     Two daemon threads: one tells, the other sees to it that a driver that hears nothing any more (its JVM hangs) does

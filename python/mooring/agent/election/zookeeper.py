@@ -16,7 +16,7 @@ from mooring.errors import LeadershipLost, MetadataStoreError
 from mooring.metadata.store import Report
 from mooring.metadata.zookeeper import ZkMetadataStore
 from mooring.metadata.zookeeper.commit import Guard
-from mooring.metadata.zookeeper.connection import Patience, ZkConnection
+from mooring.metadata.zookeeper.connection import RetryDeadline, ZkConnection
 from mooring.metadata.zookeeper.options import settings_from
 from mooring.model.standing import LEADING, UNKNOWN, Standing
 from mooring.records.zookeeper import ZkRecords
@@ -56,7 +56,7 @@ class ZkElection:
         if not self._connection.is_connected:
             return Standing(UNKNOWN)
         try:
-            return Standing.behind(self._lock.leader(Patience(_ANSWER_SECONDS)), self._name)
+            return Standing.behind(self._lock.leader(RetryDeadline(_ANSWER_SECONDS)), self._name)
         except MetadataStoreError:  # the connection broke in this moment
             return Standing(UNKNOWN)
 

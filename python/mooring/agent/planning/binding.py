@@ -13,7 +13,7 @@ from typing import Final
 
 from mooring.agent.state.fleet import Executor, Fleet, Processor
 from mooring.model import JobModel, natural_order
-from mooring.records.operator_overrides import NOTHING_SAID, OperatorsWord
+from mooring.records.operator_overrides import NOTHING_SAID, OperatorOverrides
 
 _LAST_RUN: Final = "last run's "
 
@@ -94,7 +94,7 @@ def remember(
     model: JobModel | None,
     task_locality: Mapping[str, str],
     now_ms: int,
-    word: OperatorsWord = NOTHING_SAID,
+    word: OperatorOverrides = NOTHING_SAID,
     together: Mapping[str, str] = MappingProxyType({}),
 ) -> Fleet:
     """Start from what the last run, or an agent before this one, left in the metadata store.

@@ -33,19 +33,21 @@ def controlled(fleet: Fleet, action: Action, now_ms: int) -> Fleet:
     return fleet if drained == fleet.drained else ask_for_regrouping(replace(fleet, drained=drained), now_ms)
 
 
-def outcome(action: Action, fleet: Fleet, obeyed: int, rows: Rows, copies: Copies, is_late: bool) -> Outcome | None:
+def outcome(
+    action: Action, fleet: Fleet, version_in_force: int, rows: Rows, copies: Copies, is_late: bool
+) -> Outcome | None:
     """What has come of it; None while something is left.
 
-    `obeyed` is the version of the job model that the JVM has, `rows` and `copies` what it was told. When it `is_late`,
-    copies elsewhere that have not caught up are not waited for any more.
+    `version_in_force` is the version of the job model that the JVM has, `rows` and `copies` what it was told. When it
+    `is_late`, copies elsewhere that have not caught up are not waited for any more.
     """
     host = action.request.destination_host
     if action.request.host_action is HostAction.OPEN:
         return Happening.IN_FORCE, f"host {host} is open: tasks and copies come when the next plan gives it some"
     if host not in fleet.drained:
         return Happening.NOT_POSSIBLE_ANY_MORE, f"host {host} was opened again"
-    is_obeyed = not fleet.queries or obeyed >= fleet.model.version
-    if any(left_on(fleet, host)) or not is_obeyed or fleet.settled_by_ms is not None:
+    is_in_force = not fleet.queries or version_in_force >= fleet.model.version
+    if any(left_on(fleet, host)) or not is_in_force or fleet.settled_by_ms is not None:
         return None
     if is_held_up(fleet, action.since_ms):
         return None

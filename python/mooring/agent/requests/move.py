@@ -17,7 +17,7 @@ from mooring.agent.planning.copies import MOST_LAG_VERSIONS, bringing_ms, is_war
 from mooring.agent.planning.next_job_model import bound_anew
 from mooring.agent.planning.rows import loads_of
 from mooring.agent.planning.staged_moves import IDLE_MS
-from mooring.agent.requests.queue import Action, Desk
+from mooring.agent.requests.queue import Action, RequestQueue
 from mooring.agent.requests.validation import places_of_copies, refusal
 from mooring.agent.state.fleet import Executor, Fleet, Move, Processor
 from mooring.model import natural_order
@@ -35,7 +35,7 @@ Seen = tuple[Happening, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RequestTimeouts:
     """For how long what is waited for, in milliseconds; the larger copies are, the more time is added for them."""
 
     reserve_ms: int = 60_000
@@ -44,11 +44,11 @@ class Patience:
     restart_ms: int = 120_000
 
 
-PATIENCE: Final = Patience()
+REQUEST_TIMEOUTS: Final = RequestTimeouts()
 
 
 def reserved(
-    fleet: Fleet, action: Action, patience: Patience, now_ms: int, find: Callable[[], Executor | None]
+    fleet: Fleet, action: Action, timeouts: RequestTimeouts, now_ms: int, find: Callable[[], Executor | None]
 ) -> Seen | None:
     """What has come of looking for an executor, which `find` does."""
     refused = None if action.begun else refusal(fleet, action.request)
@@ -59,7 +59,7 @@ def reserved(
     if found is not None:
         return Happening.EXECUTOR_FOUND, f"executor {found.id} at {found.location} warms up", found.id
     wait = action.request.request_expiry_ms
-    wait = patience.reserve_ms if wait is None else wait
+    wait = timeouts.reserve_ms if wait is None else wait
     if now_ms >= action.since_ms + wait:
         where = action.request.destination_host
         what_helps = "have the cluster manager start one there, and ask again with a longer expiry: Mooring starts none"
@@ -71,7 +71,7 @@ def reserved(
     return None
 
 
-def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
+def warmed_up(fleet: Fleet, action: Action, timeouts: RequestTimeouts, now_ms: int) -> Seen | None:
     """What has come of warming up at the destination."""
     id, destination = action.request.processor_id, fleet.executors.get(action.executor)
     if destination is None:
@@ -88,12 +88,18 @@ def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
     cold = cold_tasks(fleet, id, destination, MOST_LAG_VERSIONS if may_lag else 0)
     if not cold:
         return Happening.WARM, f"the tasks run on executor {destination.id} at {destination.location} now", ""
-    outcome = never_warm(fleet, action, id, destination, cold, patience, now_ms)
+    outcome = never_warm(fleet, action, id, destination, cold, timeouts, now_ms)
     return outcome and (outcome[0], f"{outcome[1]}: the source was not touched", "")
 
 
 def never_warm(
-    fleet: Fleet, action: Action, id: str, destination: Executor, cold: list[str], patience: Patience, now_ms: int
+    fleet: Fleet,
+    action: Action,
+    id: str,
+    destination: Executor,
+    cold: list[str],
+    timeouts: RequestTimeouts,
+    now_ms: int,
 ) -> tuple[Happening, str] | None:
     """Why these copies of processor `id` are waited for no longer; None while they are."""
     here, waited_ms = _executors_at(fleet, destination), now_ms - action.since_ms
@@ -101,16 +107,16 @@ def never_warm(
         trouble = trouble_at(fleet, query, partition, here, TROUBLE_MS) if name in cold else ""
         if trouble and waited_ms >= TROUBLE_MS:  # else it may be that of an earlier request
             return Happening.CAN_NOT_WARM_UP, f"no copy of {name} can be made at {destination.location} ({trouble})"
-    if waited_ms >= patience.warm_up_ms:
-        wait_ms = warming_up_ms(fleet, id, destination, patience)
+    if waited_ms >= timeouts.warm_up_ms:
+        wait_ms = warming_up_ms(fleet, id, destination, timeouts)
         if waited_ms >= wait_ms:
             return Happening.EXPIRED, f"{len(cold)} copies were not there after {wait_ms} ms, as that of {cold[0]}"
     return None
 
 
-def warming_up_ms(fleet: Fleet, id: str, destination: Executor, patience: Patience) -> int:
+def warming_up_ms(fleet: Fleet, id: str, destination: Executor, timeouts: RequestTimeouts) -> int:
     """For how long the state of the processor's tasks is waited for there: the more of it, the longer."""
-    return patience.warm_up_ms + bringing_ms(fleet, [(name, destination.id) for name, *_ in tasks_of(fleet, id)])
+    return timeouts.warm_up_ms + bringing_ms(fleet, [(name, destination.id) for name, *_ in tasks_of(fleet, id)])
 
 
 def progress(fleet: Fleet, action: Action) -> str:
@@ -124,7 +130,9 @@ def progress(fleet: Fleet, action: Action) -> str:
     return f"{action.phase.label}: {all_of_them - cold} of {all_of_them} tasks' state is on executor {destination.id}"
 
 
-def switched(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_ms: int) -> Seen | None:
+def switched(
+    fleet: Fleet, action: Action, timeouts: RequestTimeouts, version_in_force: int, now_ms: int
+) -> Seen | None:
     """What has come of the switch."""
     id = action.request.processor_id
     processor = fleet.processors[id]
@@ -132,16 +140,16 @@ def switched(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_
         has_left = f"processor {id} has left executor {action.executor}"
         is_lost = action.executor not in fleet.executors
         return Happening.DESTINATION_LOST, f"executor {action.executor} was lost" if is_lost else has_left, ""
-    late = now_ms >= action.since_ms + patience.switch_ms
-    if fleet.queries and obeyed < action.version:
-        return (Happening.EXPIRED, f"the plan was not in force after {patience.switch_ms} ms", "") if late else None
+    late = now_ms >= action.since_ms + timeouts.switch_ms
+    if fleet.queries and version_in_force < action.version:
+        return (Happening.EXPIRED, f"the plan was not in force after {timeouts.switch_ms} ms", "") if late else None
     waits = [query for query, there in _has_run_there(fleet, action, now_ms).items() if not there]
     if not waits:
         where = f"processor {id} is on executor {processor.executor} at {processor.location}"
         return Happening.RAN_THERE, f"{where}{_how_it_opened(fleet, action)}", ""
     disobeys = [query for query in waits if _began_under_the_plan(fleet, action, query)]
     if late and disobeys:
-        label, after = fleet.queries[disobeys[0]].label, patience.switch_ms
+        label, after = fleet.queries[disobeys[0]].label, timeouts.switch_ms
         return Happening.EXPIRED, f"a batch of {label} ran elsewhere still, {after} ms after the switch", ""
     return None
 
@@ -219,7 +227,7 @@ def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[
     return bound_anew(fleet.without_wishes_of_the_gone())
 
 
-def executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
+def executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor | None:
     """An executor at the destination, the one with the fewest tasks, now and with what is on its way there."""
     id, destination = action.request.processor_id, action.request.destination_host
     copies = places_of_copies(fleet, id)
@@ -231,11 +239,11 @@ def executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
         open = {executor.location for executor in fleet.executors.values()} - copies.keys()
     else:
         open = {destination}
-    ending = {*desk.being_restarted, *fleet.restarts.values()}
+    ending = {*queue.being_restarted, *fleet.restarts.values()}
     closed = ending | {fleet.processors[id].executor} | fleet.withheld.keys()
     open -= fleet.drained
     able = [e for e in fleet.executors.values() if e.location in open and e.id not in closed]
-    loads = _loads(desk, fleet)
+    loads = _loads(queue, fleet)
     here = fleet.processors[id].location
     return min(
         able,
@@ -244,10 +252,10 @@ def executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
     )
 
 
-def _loads(desk: Desk, fleet: Fleet) -> dict[str, int]:
+def _loads(queue: RequestQueue, fleet: Fleet) -> dict[str, int]:
     """Executor to its tasks, and those that are on their way to it."""
     loads = loads_of(fleet)
-    for action in desk.actions:
+    for action in queue.actions:
         if action.phase is Phase.WARMING_UP and action.executor in loads:
             container = fleet.model.containers.get(action.request.processor_id)
             loads[action.executor] += len(container.actives) if container else 0

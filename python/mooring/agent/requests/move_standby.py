@@ -14,8 +14,8 @@ from typing import Final
 from mooring.agent.planning.copies import MOST_LAG_VERSIONS, bringing_ms, copies_of, standbys_of, without_gone_copies
 from mooring.agent.planning.next_job_model import with_copies_renewed
 from mooring.agent.requests import move
-from mooring.agent.requests.move import CATCH_UP_MS, Patience, Seen, cold_tasks, never_warm
-from mooring.agent.requests.queue import Action, Desk
+from mooring.agent.requests.move import CATCH_UP_MS, RequestTimeouts, Seen, cold_tasks, never_warm
+from mooring.agent.requests.queue import Action, RequestQueue
 from mooring.agent.requests.validation import places_of_replicas, refusal
 from mooring.agent.state.fleet import Executor, Fleet
 from mooring.model import natural_order
@@ -38,7 +38,7 @@ def turn(fleet: Fleet, action: Action) -> Seen:
     return Happening.TURN_TO_MOVE, f"looking for an executor for {destination}", ""
 
 
-def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
+def warmed_up(fleet: Fleet, action: Action, timeouts: RequestTimeouts, now_ms: int) -> Seen | None:
     """What has come of making copies at the destination."""
     standby, destination = action.request.processor_id, fleet.executors.get(action.executor)
     if destination is None:
@@ -50,7 +50,7 @@ def warmed_up(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
     cold = cold_tasks(fleet, fleet.base_of(standby), destination, MOST_LAG_VERSIONS if may_lag else 0)
     if not cold:
         return Happening.COPIES_WARM, f"standby {standby} is at {destination.location} now", ""
-    outcome = never_warm(fleet, action, fleet.base_of(standby), destination, cold, patience, now_ms)
+    outcome = never_warm(fleet, action, fleet.base_of(standby), destination, cold, timeouts, now_ms)
     return outcome and (outcome[0], f"{outcome[1]}: no copy has moved", "")
 
 
@@ -93,9 +93,9 @@ def arrived(fleet: Fleet, action: Action) -> Fleet:
     return replace(move.arrived(fleet, action), let_go=fleet.let_go - {standby})
 
 
-def outcome(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_ms: int) -> Seen | None:
+def outcome(fleet: Fleet, action: Action, timeouts: RequestTimeouts, version_in_force: int, now_ms: int) -> Seen | None:
     """What has come of the plan that has the copies where they are wanted."""
-    if fleet.queries and obeyed < action.version:
+    if fleet.queries and version_in_force < action.version:
         return None
     standby = action.request.processor_id
     held = copies_of(fleet, standby)
@@ -115,7 +115,7 @@ def outcome(fleet: Fleet, action: Action, patience: Patience, obeyed: int, now_m
         where = ", ".join(sorted({fleet.places[id] for id in held.values()}, key=natural_order)) or "nowhere"
         return Happening.IN_FORCE, f"the {len(held)} copies of standby {standby} are at {where}", ""
     holders = [(name, fleet.processors[id].executor) for name, id in held.items()]
-    if now_ms >= action.since_ms + patience.warm_up_ms + bringing_ms(fleet, holders):
+    if now_ms >= action.since_ms + timeouts.warm_up_ms + bringing_ms(fleet, holders):
         return Happening.EXPIRED, f"{len(cold)} of {len(held)} copies have not caught up, as that of {cold[0]}", ""
     return None
 
@@ -134,10 +134,10 @@ def _cold_copies(fleet: Fleet, held: Mapping[str, str], most_lag: int) -> list[s
     return [task for task, holder in held.items() if is_cold(task, holder)]
 
 
-def executor_for(desk: Desk, fleet: Fleet, action: Action) -> Executor | None:
+def executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor | None:
     """An executor at the destination that may hold copies, the one with the fewest."""
     standby, destination = action.request.processor_id, action.request.destination_host
-    ending = {*desk.being_restarted, *fleet.restarts.values()}
+    ending = {*queue.being_restarted, *fleet.restarts.values()}
     able = {id: fleet.executor_of[id] for id in fleet.may_hold_copies if fleet.executor_of[id] not in ending}
     closed = {fleet.places[fleet.base_of(standby)], *places_of_replicas(fleet, standby, others=True)}
     here = places_of_replicas(fleet, standby).keys()

@@ -15,7 +15,7 @@ from uuid import UUID
 from mooring.agent.requests.validation import lasting_refusal, refusal
 from mooring.agent.state.fleet import Fleet
 from mooring.model import events
-from mooring.model.orders import Order, Say
+from mooring.model.orders import LogLine, Order
 from mooring.placement import (
     ContainerPlacementRequestMessage,
     ContainerPlacementResponseMessage,
@@ -126,20 +126,21 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class RequestQueue:
     """The requests that are not done yet, in the order in which they are served, and the newest ones ever seen.
 
     `history` are the answers to the last that are done, the newest last; `failed` counts those that did not succeed.
-    `begun` is how far an agent before this one had come with requests, `done_with` what became of those that are done
-    and still in the store: their answers may not be. `read_ms` is when the last reading of the store began.
+    `resumed` is how far an agent before this one had come with requests. `answered_requests` says what became of
+    those that are done and still in the store: their answers may not be there. `read_ms` is when the last reading of
+    the store began.
     """
 
     actions: tuple[Action, ...] = ()
     seen: Mapping[UUID, None] = field(default_factory=dict)
-    begun: Mapping[str, Begun] = field(default_factory=dict)
+    resumed: Mapping[str, Begun] = field(default_factory=dict)
     history: Answers = ()
     failed: int = 0
-    done_with: Mapping[str, Verdict] = field(default_factory=dict)
+    answered_requests: Mapping[str, Verdict] = field(default_factory=dict)
     read_ms: int = 0
 
     def waits_for_reading(self, as_of_ms: int) -> bool:
@@ -147,7 +148,7 @@ class Desk:
         waiting = [action for action in self.actions if not action.is_under_way]
         return any(self.read_ms < action.arrived_by_ms <= as_of_ms for action in waiting)
 
-    def with_news(self, accepted: list[Action], seen: dict[UUID, None]) -> Desk:
+    def with_news(self, accepted: list[Action], seen: dict[UUID, None]) -> RequestQueue:
         """With more actions, and the newest of these, in the order in which they came, remembered; `seen` is kept."""
         for uuid in list(islice(seen, max(0, len(seen) - REMEMBERED_REQUESTS))):
             del seen[uuid]
@@ -158,7 +159,7 @@ class Desk:
         """What a request has come to; None when it is over, or was never accepted."""
         return next((action for action in self.actions if action.request.uuid == uuid), None)
 
-    def with_action(self, action: Action) -> Desk:
+    def with_action(self, action: Action) -> RequestQueue:
         """With an action as it is now."""
         uuid = action.request.uuid
         return replace(self, actions=tuple(action if a.request.uuid == uuid else a for a in self.actions))
@@ -168,57 +169,62 @@ class Desk:
         """The executors that will end, or have ended, for a request that is not over."""
         return frozenset(a.source for a in self.actions if a.is_restart_under_way and a.source)
 
-    def with_restart_given_up(self, request: str) -> Desk:
+    def with_restart_given_up(self, request: str) -> RequestQueue:
         """With what the JVM says of a request: that it could not end the executor."""
         given_up = (replace(a, is_given_up=a.is_given_up or str(a.request.uuid) == request) for a in self.actions)
         return replace(self, actions=tuple(given_up))
 
-    def done(self, action: Action, message: str, now_ms: int) -> tuple[Desk, list[Order]]:
+    def done(self, action: Action, message: str, now_ms: int) -> tuple[RequestQueue, list[Order]]:
         """Without an action that is over, and its last word, in the log as well: then the request goes."""
         request, status = action.request, action.phase.status
         response = request.answered(status, message, now_ms)
-        said = Say(f"request {request.uuid} ({action.in_words}) {status.value}: {message}")
+        said = LogLine(f"request {request.uuid} ({action.in_words}) {status.value}: {message}")
         left = tuple(a for a in self.actions if a.request.uuid != request.uuid)
-        desk = replace(
+        queue = replace(
             self,
             actions=left,
             history=_with_last(self.history, response),
             failed=self.failed + (status is StatusCode.FAILED),
-            done_with={**self.done_with, str(request.uuid): Verdict(status.value, response.response_message)},
+            answered_requests={
+                **self.answered_requests,
+                str(request.uuid): Verdict(status.value, response.response_message),
+            },
         )
-        return desk, [Answer(response), RemoveMessages(request.uuid), said]
+        return queue, [Answer(response), RemoveMessages(request.uuid), said]
 
 
-def heard(desk: Desk, fleet: Fleet, event: events.Event) -> tuple[Desk, list[Order]]:
-    """The desk after an event, most of which say nothing to it, and the answers to requests that are new."""
+def heard(queue: RequestQueue, fleet: Fleet, event: events.Event) -> tuple[RequestQueue, list[Order]]:
+    """The queue after an event, most of which do not concern it, and the answers to requests that are new."""
     match event:
         case RequestsRead():
-            desk = replace(desk, read_ms=event.as_of_ms)
-            return (desk, []) if event.messages is None else taken_in(desk, fleet, event.messages, event.at_ms)
+            queue = replace(queue, read_ms=event.as_of_ms)
+            return (queue, []) if event.messages is None else taken_in(queue, fleet, event.messages, event.at_ms)
         case events.RestartGivenUp():
-            return desk.with_restart_given_up(event.request), []
+            return queue.with_restart_given_up(event.request), []
         case _:
-            return desk, []
+            return queue, []
 
 
-def taken_in(desk: Desk, fleet: Fleet, messages: StoredMessages, now_ms: int) -> tuple[Desk, list[Order]]:
+def taken_in(
+    queue: RequestQueue, fleet: Fleet, messages: StoredMessages, now_ms: int
+) -> tuple[RequestQueue, list[Order]]:
     """Judge the requests that are new, each once, and clear away what is done with."""
     orders: list[Order] = []
     accepted: list[Action] = []
-    seen = dict(desk.seen)
-    under_way = {action.request.uuid for action in desk.actions}
+    seen = dict(queue.seen)
+    under_way = {action.request.uuid for action in queue.actions}
     stored = {str(uuid) for uuid in (*messages.requests, *messages.malformed)}
-    desk = replace(
-        desk,
-        done_with={uuid: said for uuid, said in desk.done_with.items() if uuid in stored},
-        begun={uuid: begun for uuid, begun in desk.begun.items() if uuid in stored},
-        history=desk.history or _last_words(fleet, messages, now_ms),
+    queue = replace(
+        queue,
+        answered_requests={uuid: said for uuid, said in queue.answered_requests.items() if uuid in stored},
+        resumed={uuid: begun for uuid, begun in queue.resumed.items() if uuid in stored},
+        history=queue.history or _last_words(fleet, messages, now_ms),
     )
     for request, refused in _judged(fleet, messages):
         response = messages.responses.get(request.uuid)
         if request.deployment_id not in ("", fleet.application):
             orders.append(RemoveMessages(request.uuid, response_too=True))
-            orders.append(Say(f"request {request.uuid} is removed: it is for deployment {request.deployment_id}"))
+            orders.append(LogLine(f"request {request.uuid} is removed: it is for deployment {request.deployment_id}"))
         elif request.uuid in under_way:
             pass
         elif response is not None and response.status_code.is_final:
@@ -226,32 +232,32 @@ def taken_in(desk: Desk, fleet: Fleet, messages: StoredMessages, now_ms: int) ->
             seen[request.uuid] = None
         elif request.uuid in seen:
             orders.append(RemoveMessages(request.uuid))
-        elif str(request.uuid) in desk.done_with:
-            said = desk.done_with[str(request.uuid)]
+        elif str(request.uuid) in queue.answered_requests:
+            said = queue.answered_requests[str(request.uuid)]
             orders += _left_out(Action(request), response, StatusCode(said.status), now_ms)
             response = request.answered(StatusCode(said.status), said.message, now_ms)
-            desk = replace(desk, history=_with_last(desk.history, response))
+            queue = replace(queue, history=_with_last(queue.history, response))
             orders.append(Answer(response))
             orders.append(RemoveMessages(request.uuid))
             seen[request.uuid] = None
         else:
-            action = _taken_up(request, desk.begun.get(str(request.uuid)), now_ms)
+            action = _taken_up(request, queue.resumed.get(str(request.uuid)), now_ms)
             seen[request.uuid] = None
-            earlier = [one.request for one in (*desk.actions, *accepted)]
+            earlier = [one.request for one in (*queue.actions, *accepted)]
             may_change = lasting_refusal(fleet, request) is None and any(
                 _may_change(fleet, before, request) for before in earlier
             )
             if refused is not None and action.begun is None and not may_change:
                 phase = Phase.REFUSED if response is None else Phase.FAILED  # it had been accepted
-                desk, answers = desk.done(replace(action, phase=phase), refused, now_ms)
+                queue, answers = queue.done(replace(action, phase=phase), refused, now_ms)
                 was_waiting = response is not None and response.status_code is StatusCode.ACCEPTED
                 orders += [*([in_progress(action, now_ms)] if was_waiting else []), *answers]
                 continue
             accepted.append(action)
             if response is None:  # else an agent before this one had accepted it
                 orders.append(action.answered(f"accepted: {action.in_words}", now_ms))
-                orders.append(Say(f"request {request.uuid} ({action.in_words}) is accepted"))
-    return desk.with_news(accepted, seen), [*orders, *_old_responses(fleet, messages, now_ms)]
+                orders.append(LogLine(f"request {request.uuid} ({action.in_words}) is accepted"))
+    return queue.with_news(accepted, seen), [*orders, *_old_responses(fleet, messages, now_ms)]
 
 
 def _taken_up(request: ContainerPlacementRequestMessage, begun: Begun | None, now_ms: int) -> Action:

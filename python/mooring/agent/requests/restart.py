@@ -11,8 +11,8 @@ from functools import partial
 from typing import Final
 
 from mooring.agent.planning.copies import MOST_LAG_VERSIONS, all_copies, bringing_ms, is_warm_at, trouble_at
-from mooring.agent.requests.move import TROUBLE_MS, Patience, Seen, tasks_of
-from mooring.agent.requests.queue import Action, Desk
+from mooring.agent.requests.move import TROUBLE_MS, RequestTimeouts, Seen, tasks_of
+from mooring.agent.requests.queue import Action, RequestQueue
 from mooring.agent.requests.validation import refusal
 from mooring.agent.state.fleet import Fleet, Processor
 from mooring.model import natural_order
@@ -40,18 +40,18 @@ def had_ended_nothing(begun: Begun | None) -> bool:
     return begun is not None and begun.phase == Phase.AWAITING_COPIES.label
 
 
-def turn(desk: Desk, fleet: Fleet, processor: Processor, source: str, has_begun: bool) -> Seen:
+def turn(queue: RequestQueue, fleet: Fleet, processor: Processor, source: str, has_begun: bool) -> Seen:
     """What begins when the source may be ended: that, unless it `has_begun`, or waiting for copies."""
     if source not in fleet.executors:
         return Happening.TURN_TO_RESTART, _gone(processor), source
-    cold = uncovered_tasks(desk, fleet, source)
+    cold = uncovered_tasks(queue, fleet, source)
     if cold and not has_begun and fleet.timing.rebind_timeout_ms:
         what = f"executor {source} ends when its tasks have warm copies: {len(cold)} have none, as {cold[0]}"
         return Happening.TURN_TO_AWAIT_COPIES, what, source
     return Happening.TURN_TO_RESTART, f"executor {source} ends when no task runs on it", source
 
 
-def covered(desk: Desk, fleet: Fleet, action: Action, now_ms: int) -> Seen | None:
+def covered(queue: RequestQueue, fleet: Fleet, action: Action, now_ms: int) -> Seen | None:
     """What has come of waiting for copies: for no longer than if all of them came to one executor."""
     id, source = action.request.processor_id, action.source
     if fleet.processors[id].executor != source:
@@ -59,7 +59,7 @@ def covered(desk: Desk, fleet: Fleet, action: Action, now_ms: int) -> Seen | Non
     refused = refusal(fleet, action.request)
     if refused is not None:
         return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
-    cold = uncovered_tasks(desk, fleet, source)
+    cold = uncovered_tasks(queue, fleet, source)
     if not cold and all(query.is_released for query in fleet.queries.values()):
         return Happening.COVERED, f"executor {source} ends when no task runs on it", source
     coming = [(task, source) for task in {*_tasks_on(fleet, source), *cold}]
@@ -74,7 +74,7 @@ def _gone(processor: Processor) -> str:
     return f"its executor is gone: another one is waited for at {processor.location}"
 
 
-def uncovered_tasks(desk: Desk, fleet: Fleet, source: str) -> list[str]:
+def uncovered_tasks(queue: RequestQueue, fleet: Fleet, source: str) -> list[str]:
     """The tasks that would run where no warm copy of them is if that executor ended as well, in natural order.
 
     Those on it, but for those that have no copy and will get none, or whose copies can not be made; and those on the
@@ -82,7 +82,7 @@ def uncovered_tasks(desk: Desk, fleet: Fleet, source: str) -> list[str]:
     """
     if fleet.replication_factor == 1:
         return []
-    ends = {action.source for action in desk.actions if action.phase is Phase.RESTARTING}
+    ends = {action.source for action in queue.actions if action.phase is Phase.RESTARTING}
     ends = {*ends, *fleet.restarts.values()} - {source}
     holders: dict[str, list[str]] = {}
     for task, holder in all_copies(fleet):
@@ -119,11 +119,11 @@ def _is_last(fleet: Fleet, ends: set[str], source: str, query: str, partition: i
     return is_here and not is_warm_at(fleet, query, partition, stay, MOST_LAG_VERSIONS)
 
 
-def progress(desk: Desk, fleet: Fleet, action: Action) -> str:
+def progress(queue: RequestQueue, fleet: Fleet, action: Action) -> str:
     """How far an action is, in words."""
     if action.phase is not Phase.AWAITING_COPIES:
         return action.phase.label
-    cold = set(uncovered_tasks(desk, fleet, action.source))
+    cold = set(uncovered_tasks(queue, fleet, action.source))
     all_of_them = cold | _tasks_on(fleet, action.source)
     return f"{action.phase.label}: {len(all_of_them - cold)} of {len(all_of_them)} tasks have a warm one"
 
@@ -138,12 +138,12 @@ def most_idle_wait_ms(action: Action) -> int:
     return MOST_WAIT_FOR_IDLE_MS if expiry_ms is None else min(MOST_WAIT_FOR_IDLE_MS, expiry_ms)
 
 
-def restarted(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> Seen | None:
+def restarted(fleet: Fleet, action: Action, timeouts: RequestTimeouts, now_ms: int) -> Seen | None:
     """What has come of the restart: an executor that comes too late is of no use to who wanted it in time."""
     id = action.request.processor_id
     now = fleet.processors[id].executor
     wait = action.request.request_expiry_ms
-    wait = patience.restart_ms if wait is None else wait
+    wait = timeouts.restart_ms if wait is None else wait
     if now is not None and now != action.source:
         where = f"processor {id} is on executor {now} at {fleet.processors[id].location}"
         if now_ms > action.since_ms + wait:
@@ -159,13 +159,13 @@ def restarted(fleet: Fleet, action: Action, patience: Patience, now_ms: int) -> 
     return Happening.EXPIRED, f"no executor has come for processor {id} within {wait} ms; its tasks run elsewhere", ""
 
 
-def without_ended_restarts(fleet: Fleet, desk: Desk, over: Action) -> Fleet:
-    """With no executor that ended for a request that is over: the desk has those that are not.
+def without_ended_restarts(fleet: Fleet, queue: RequestQueue, over: Action) -> Fleet:
+    """With no executor that ended for a request that is over: the queue has those that are not.
 
     One that did not end works on. But where its successor came first it is to end still, until Spark has ended it or
     the JVM has given that up.
     """
-    under_way = {str(action.request.uuid) for action in desk.actions}
+    under_way = {str(action.request.uuid) for action in queue.actions}
     failed = str(over.request.uuid) if over.phase is Phase.FAILED else None
 
     def is_to_end(request: str, executor: str) -> bool:
@@ -174,10 +174,12 @@ def without_ended_restarts(fleet: Fleet, desk: Desk, over: Action) -> Fleet:
     return replace(fleet, restarts={request: one for request, one in fleet.restarts.items() if is_to_end(request, one)})
 
 
-def waited_for(desk: Desk) -> frozenset[str]:
+def waited_for(queue: RequestQueue) -> frozenset[str]:
     """The processors of executors that end, or have ended, for a request that is not over: they are not given up."""
-    acting = [action.beside for action in desk.actions if action.phase is Phase.RESTARTING]
+    acting = [action.beside for action in queue.actions if action.phase is Phase.RESTARTING]
     begun = [  # by an agent before this one
-        begun.beside for uuid, begun in desk.begun.items() if begun.phase in LABELS and uuid not in desk.done_with
+        begun.beside
+        for uuid, begun in queue.resumed.items()
+        if begun.phase in LABELS and uuid not in queue.answered_requests
     ]
     return frozenset[str]().union(*acting, *begun)

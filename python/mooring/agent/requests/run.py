@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from mooring.agent.planning.copies import all_copies, bringing_ms
 from mooring.agent.requests import drain_host, move, move_standby, restart, toggle_standby
-from mooring.agent.requests.move import PATIENCE, Patience, Seen
-from mooring.agent.requests.queue import Action, Desk, in_progress
+from mooring.agent.requests.move import REQUEST_TIMEOUTS, RequestTimeouts, Seen
+from mooring.agent.requests.queue import Action, RequestQueue, in_progress
 from mooring.agent.requests.turns import Turns
 from mooring.agent.requests.validation import refusal
 from mooring.agent.state.fleet import Fleet
 from mooring.errors import InvalidGroupingError
-from mooring.model.orders import Copies, Order, RestartExecutor, Rows, Say
+from mooring.model.orders import Copies, LogLine, Order, RestartExecutor, Rows
 from mooring.placement.lifecycle import Happening, Phase, step
 
 _OVER = (Phase.DONE, Phase.FAILED)
@@ -29,81 +29,83 @@ class View:
     """What besides the fleet is to be seen: the time, the version, the copies and the rows that the JVM has."""
 
     now_ms: int
-    obeyed: int = -1
+    version_in_force: int = -1
     copies: Copies = field(default_factory=dict)
     rows: Rows = field(default_factory=dict)
-    patience: Patience = PATIENCE
+    timeouts: RequestTimeouts = REQUEST_TIMEOUTS
 
 
-def advanced(desk: Desk, fleet: Fleet, view: View, may_plan: bool = True) -> tuple[Desk, Fleet, list[Order]]:
+def advanced(
+    queue: RequestQueue, fleet: Fleet, view: View, may_plan: bool = True
+) -> tuple[RequestQueue, Fleet, list[Order]]:
     """Bring every action as far as it comes now; but make one plan at most, as the agent is to hear of events."""
     orders: list[Order] = []
     is_over = False
     while not is_over:
         is_over = True
         passed: list[Action] = []
-        turns = Turns(fleet, desk.actions)
-        for action in desk.actions:
+        turns = Turns(fleet, queue.actions)
+        for action in queue.actions:
             now: Action | None = action
             while now is not None:
                 if not turns.is_about(fleet):
-                    turns = Turns(fleet, desk.actions)
+                    turns = Turns(fleet, queue.actions)
                     for one in passed:
                         turns.add(one)
-                seen = _seen(desk, fleet, now, turns, view)
+                seen = _seen(queue, fleet, now, turns, view)
                 if seen is None or (_needs_a_plan(now, seen) and not may_plan):
                     break
                 is_over, may_plan = False, may_plan and not _needs_a_plan(now, seen)
                 now = now if now.is_under_way else turns.begun(now)
-                desk, fleet, more = _stepped(desk, fleet, now, seen, view.now_ms)
+                queue, fleet, more = _stepped(queue, fleet, now, seen, view.now_ms)
                 orders += more
-                now = desk.action(action.request.uuid)
+                now = queue.action(action.request.uuid)
             if now is not None:
                 passed.append(now)
                 turns.add(now)
-    return desk, fleet, orders
+    return queue, fleet, orders
 
 
-def may_advance(desk: Desk, fleet: Fleet, view: View) -> bool:
+def may_advance(queue: RequestQueue, fleet: Fleet, view: View) -> bool:
     """Whether `advanced` would change anything."""
-    turns = Turns(fleet, desk.actions)
-    for action in desk.actions:
-        if _seen(desk, fleet, action, turns, view) is not None:
+    turns = Turns(fleet, queue.actions)
+    for action in queue.actions:
+        if _seen(queue, fleet, action, turns, view) is not None:
             return True
         turns.add(action)
     return False
 
 
-def _seen(desk: Desk, fleet: Fleet, action: Action, turns: Turns, view: View) -> Seen | None:
+def _seen(queue: RequestQueue, fleet: Fleet, action: Action, turns: Turns, view: View) -> Seen | None:
     """What has happened to an action, None while it has to wait, as for those that `turns` has before it."""
     id = action.request.processor_id
     if action.request.host_action is None and fleet.base_of(id) not in fleet.processors:
         return Happening.NOT_POSSIBLE_ANY_MORE, f"processor {id} is gone: its host did not come back", ""
     if action.is_under_way and _is_of_a_standby(fleet, action):
-        return _seen_of_a_standby(desk, fleet, action, view)
+        return _seen_of_a_standby(queue, fleet, action, view)
     match action.phase:
         case Phase.WAITING:
-            return _turn_of(desk, fleet, action, turns)
+            return _turn_of(queue, fleet, action, turns)
         case Phase.RESERVING:
             return move.reserved(
-                fleet, action, view.patience, view.now_ms, lambda: move.executor_for(desk, fleet, action)
+                fleet, action, view.timeouts, view.now_ms, lambda: move.executor_for(queue, fleet, action)
             )
         case Phase.WARMING_UP:
-            return move.warmed_up(fleet, action, view.patience, view.now_ms)
+            return move.warmed_up(fleet, action, view.timeouts, view.now_ms)
         case Phase.SWITCHING:
-            return move.switched(fleet, action, view.patience, view.obeyed, view.now_ms)
+            return move.switched(fleet, action, view.timeouts, view.version_in_force, view.now_ms)
         case Phase.AWAITING_COPIES:
-            return restart.covered(desk, fleet, action, view.now_ms)
+            return restart.covered(queue, fleet, action, view.now_ms)
         case Phase.RESTARTING:
-            return restart.restarted(fleet, action, view.patience, view.now_ms)
+            return restart.restarted(fleet, action, view.timeouts, view.now_ms)
         case Phase.EMPTYING | Phase.OPENING:
-            warm_by_ms = action.since_ms + view.patience.warm_up_ms + bringing_ms(fleet, all_copies(fleet))
+            warm_by_ms = action.since_ms + view.timeouts.warm_up_ms + bringing_ms(fleet, all_copies(fleet))
             found = drain_host.outcome(
-                action, fleet, view.obeyed, view.rows, view.copies, is_late=view.now_ms >= warm_by_ms
+                action, fleet, view.version_in_force, view.rows, view.copies, is_late=view.now_ms >= warm_by_ms
             )
             return None if found is None else (*found, "")
         case _:
-            found = toggle_standby.outcome(action, fleet, view.obeyed, view.copies)
+            found = toggle_standby.outcome(action, fleet, view.version_in_force, view.copies)
             return None if found is None else (*found, "")
 
 
@@ -113,24 +115,24 @@ def _is_of_a_standby(fleet: Fleet, action: Action) -> bool:
     return fleet.base_of(id) != id and action.request.standby is None
 
 
-def _seen_of_a_standby(desk: Desk, fleet: Fleet, action: Action, view: View) -> Seen | None:
+def _seen_of_a_standby(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Seen | None:
     match action.phase:
         case Phase.RESERVING:
             return move.reserved(
-                fleet, action, view.patience, view.now_ms, lambda: move_standby.executor_for(desk, fleet, action)
+                fleet, action, view.timeouts, view.now_ms, lambda: move_standby.executor_for(queue, fleet, action)
             )
         case Phase.WARMING_UP:
-            return move_standby.warmed_up(fleet, action, view.patience, view.now_ms)
+            return move_standby.warmed_up(fleet, action, view.timeouts, view.now_ms)
         case Phase.LETTING_GO:
             return move_standby.are_let_go(action, view.now_ms)
         case _:
-            return move_standby.outcome(fleet, action, view.patience, view.obeyed, view.now_ms)
+            return move_standby.outcome(fleet, action, view.timeouts, view.version_in_force, view.now_ms)
 
 
-def _turn_of(desk: Desk, fleet: Fleet, action: Action, turns: Turns) -> Seen | None:
+def _turn_of(queue: RequestQueue, fleet: Fleet, action: Action, turns: Turns) -> Seen | None:
     if not all(query.is_released for query in fleet.queries.values()):
         return None
-    if desk.read_ms < action.arrived_by_ms:
+    if queue.read_ms < action.arrived_by_ms:
         return None
     if turns.has_to_wait(action):
         return None
@@ -155,7 +157,7 @@ def _turn_of(desk: Desk, fleet: Fleet, action: Action, turns: Turns) -> Seen | N
         source = processor.last_executor if ended is None else ended
         if source in fleet.executors and turns.is_busy(source):
             return None
-        return restart.turn(desk, fleet, processor, source, has_begun=ended is not None)
+        return restart.turn(queue, fleet, processor, source, has_begun=ended is not None)
     if begun is not None and begun.phase == Phase.SWITCHING.label and now != begun.source:
         return Happening.WAS_SWITCHED, "an agent before this one had switched it", ""
     source = begun.source if begun else now  # it may be switched anew: that plan was not kept
@@ -175,7 +177,9 @@ def _needs_a_plan(action: Action, seen: Seen) -> bool:
     return after in _PLANS or (action.phase is Phase.SWITCHING and after is Phase.FAILED)
 
 
-def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) -> tuple[Desk, Fleet, list[Order]]:
+def _stepped(
+    queue: RequestQueue, fleet: Fleet, action: Action, seen: Seen, now_ms: int
+) -> tuple[RequestQueue, Fleet, list[Order]]:
     """One row of the table: the action in its next phase, and what is done on the way."""
     happening, message, executor = seen
     before = action.phase
@@ -223,12 +227,12 @@ def _stepped(desk: Desk, fleet: Fleet, action: Action, seen: Seen, now_ms: int) 
         # No plan that breaks a promise is put in force: all stays as it is, and the next regrouping looks again.
         fleet = move_standby.arrived(fleet, action)
         action, message = replace(action, phase=Phase.FAILED), f"no plan for it: {refused}"
-    says: list[Order] = [Say(text) for text in told]
+    says: list[Order] = [LogLine(text) for text in told]
     if action.phase in _OVER:
         begins = [] if before is not Phase.WAITING else [in_progress(action, now_ms)]
-        desk, answers = desk.done(action, message, now_ms)
-        fleet = restart.without_ended_restarts(fleet, desk, action)
-        return desk, fleet, [*begins, *answers, *says]
-    says.append(Say(f"request {action.request.uuid} ({action.in_words}): {message}"))
+        queue, answers = queue.done(action, message, now_ms)
+        fleet = restart.without_ended_restarts(fleet, queue, action)
+        return queue, fleet, [*begins, *answers, *says]
+    says.append(LogLine(f"request {action.request.uuid} ({action.in_words}): {message}"))
     changed = [] if action.phase.status is before.status else [action.answered(message, now_ms)]
-    return desk.with_action(action), fleet, [*changed, *orders, *says]
+    return queue.with_action(action), fleet, [*changed, *orders, *says]

@@ -25,12 +25,12 @@ def controlled(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
     return with_copies_renewed(replace(fleet, stopped_standbys=stopped))
 
 
-def outcome(action: Action, fleet: Fleet, obeyed: int, copies: Copies) -> Outcome | None:
+def outcome(action: Action, fleet: Fleet, version_in_force: int, copies: Copies) -> Outcome | None:
     """What has come of it; None while its plan is not in force. The processor is there.
 
-    `obeyed` is the version of the job model that the JVM has, `copies` those it was told of.
+    `version_in_force` is the version of the job model that the JVM has, `copies` those it was told of.
     """
-    if fleet.queries and obeyed < action.version:
+    if fleet.queries and version_in_force < action.version:
         return None
     return (_of_stop if _stops(action) else _of_start)(action.request.processor_id, fleet, copies)
 

@@ -1,4 +1,4 @@
-"""A new version of the job model is obeyed only after all living executors know it, or were given up.
+"""A new version of the job model is in force only after all living executors know it, or were given up.
 
 Pure. The agent offers a version to the JVM; executors ask for the newest one and say that they know it. Who does not in
 time is given up until it speaks again, and the version is replaced by the next one, which waits for the others only.
@@ -30,7 +30,7 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class PlanBarrier:
     """The newest barrier, and what is known of the executors."""
 
     barrier: Barrier | None = None
@@ -42,7 +42,7 @@ class Gate:
         """Whether a version waits."""
         return self.barrier is not None and self.barrier.state is BarrierState.NEW
 
-    def opened(self, version: int, living: Collection[str], now_ms: int) -> Gate:
+    def opened(self, version: int, living: Collection[str], now_ms: int) -> PlanBarrier:
         """With a barrier for a new version, in the place of the one before; who keeps both waiting gains no time."""
         before = self.barrier if self.is_new else None
         late = before.awaits(self.known, living) if before else frozenset()
@@ -53,16 +53,16 @@ class Gate:
         }
         return replace(self, barrier=Barrier(version, since))
 
-    def picked_up(self, executor: str, version: int) -> Gate:
+    def picked_up(self, executor: str, version: int) -> PlanBarrier:
         """An executor knows a version: it is there, after all."""
         return replace(self, known={**self.known, executor: version}, given_up=self.given_up - {executor})
 
-    def without(self, executor: str) -> Gate:
+    def without(self, executor: str) -> PlanBarrier:
         """An executor is gone."""
         known = {id: version for id, version in self.known.items() if id != executor}
         return replace(self, known=known, given_up=self.given_up - {executor})
 
-    def judged(self, living: Collection[str], now_ms: int, timeout_ms: int) -> Gate:
+    def judged(self, living: Collection[str], now_ms: int, timeout_ms: int) -> PlanBarrier:
         """The barrier as it stands now; who keeps it waiting for too long is given up."""
         if self.barrier is None or not self.is_new:
             return self

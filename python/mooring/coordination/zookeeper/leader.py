@@ -19,7 +19,7 @@ from mooring.coordination.campaign import RENEWAL, TERM, Campaign, clock
 from mooring.coordination.leadership import Leadership
 from mooring.coordination.zookeeper.term import GENERATION, ZkTerm, confirm, unchanged
 from mooring.metadata.store import Report, report_to_log
-from mooring.metadata.zookeeper.connection import Lost, Patience, ZkConnection
+from mooring.metadata.zookeeper.connection import Lost, RetryDeadline, ZkConnection
 
 _PREFIX = "candidate-"
 
@@ -64,7 +64,7 @@ class ZkLeaderLock(Campaign[ZkTerm]):
         """Asked of the servers. See `LeaderLock.confirm`."""
         confirm(self._connection, leadership)
 
-    def leader(self, patience: Patience | None = None) -> str | None:
+    def leader(self, patience: RetryDeadline | None = None) -> str | None:
         """The name of the first candidate; `patience`, when another than the connection's is wanted."""
         for candidate in self._candidates(patience):
             (found,) = self._connection.ask([partial(_get, path=f"{self._directory}/{candidate}")], patience)
@@ -164,7 +164,7 @@ class ZkLeaderLock(Campaign[ZkTerm]):
                 path = f"{self._directory}/{candidate}"
                 self._connection.ask([partial(_delete, path=path)])
 
-    def _candidates(self, patience: Patience | None = None) -> list[str]:
+    def _candidates(self, patience: RetryDeadline | None = None) -> list[str]:
         """All candidates, the one that leads first."""
         asked: list[Callable[[Any], Any]] = [
             lambda client: client.sync_async(self._directory),

@@ -18,7 +18,7 @@ from typing import Any
 from kazoo.exceptions import ZookeeperError
 
 from mooring.errors import MetadataStoreError
-from mooring.metadata.zookeeper.connection import Patience, ZkConnection
+from mooring.metadata.zookeeper.connection import RetryDeadline, ZkConnection
 from mooring.metadata.zookeeper.nodes import CHANGES
 
 KEPT = 500
@@ -51,12 +51,12 @@ class ChangeLog:
         data = json.dumps(sorted(keys), ensure_ascii=False).encode("utf-8")
         transaction.create(f"{self.directory}/{token}-", data, sequence=True)
 
-    def writes_so_far(self, patience: Patience) -> int:
+    def writes_so_far(self, patience: RetryDeadline) -> int:
         """A number that grows with every write: for `was_done`."""
         (stat,) = self._connection.ask([lambda client: client.exists_async(self.directory)], patience)
         return 0 if stat is None else int(stat.cversion)
 
-    def was_done(self, token: str, writes_before: int, patience: Patience) -> bool | None:
+    def was_done(self, token: str, writes_before: int, patience: RetryDeadline) -> bool | None:
         """Whether the write of a token, sent after `writes_so_far` said so much, was done; None: too long ago."""
         requests = [
             lambda client: client.sync_async(self.directory),
@@ -79,7 +79,7 @@ class ChangeLog:
                 old = in_order(() if isinstance(names, ZookeeperError) else names)[:-KEPT]
                 self._connection.ask([partial(_delete, path=f"{self.directory}/{one.name}") for one in old], patience)
 
-    def keys_of(self, writes: Sequence[Write], patience: Patience) -> frozenset[str] | None:
+    def keys_of(self, writes: Sequence[Write], patience: RetryDeadline) -> frozenset[str] | None:
         """The keys that were written; None when one of the notes is gone by now."""
         asked = [partial(_get, path=f"{self.directory}/{one.name}") for one in writes]
         keys: set[str] = set()

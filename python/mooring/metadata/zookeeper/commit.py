@@ -12,7 +12,7 @@ from kazoo.exceptions import NoNodeError, RolledBackError, RuntimeInconsistency,
 from mooring.errors import MetadataStoreError, OutcomeUnknown
 from mooring.metadata.envelope import DamagedRecord
 from mooring.metadata.zookeeper.changes import ChangeLog
-from mooring.metadata.zookeeper.connection import Lost, Patience, ZkConnection
+from mooring.metadata.zookeeper.connection import Lost, RetryDeadline, ZkConnection
 from mooring.metadata.zookeeper.nodes import Split, pack_parts, pack_whole, unpack
 
 
@@ -69,7 +69,9 @@ class StagedPartsLost(Exception):
 class Commit:
     """The transaction of one batch."""
 
-    def __init__(self, connection: ZkConnection, base: str, log: ChangeLog, batch: Batch, patience: Patience) -> None:
+    def __init__(
+        self, connection: ZkConnection, base: str, log: ChangeLog, batch: Batch, patience: RetryDeadline
+    ) -> None:
         self._connection, self._base, self._log, self._batch, self._patience = connection, base, log, batch, patience
         self._token = log.new_token()
         self._writes_before = 0

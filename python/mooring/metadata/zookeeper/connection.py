@@ -68,7 +68,7 @@ class Lost(Exception):
     """The connection broke, or no answer came: what was sent may have been done. Never leaves this package."""
 
 
-class Patience:
+class RetryDeadline:
     """How long to go on trying. It begins anew with every answer: a long list of requests may take its time."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
@@ -102,9 +102,9 @@ class ZkConnection:
         self._listeners: list[SessionListener] = []
         self._session_seconds = settings.session_timeout_seconds
 
-    def patience(self) -> Patience:
+    def patience(self) -> RetryDeadline:
         """A new span of `retry.deadline`."""
-        return Patience(self.settings.deadline_seconds)
+        return RetryDeadline(self.settings.deadline_seconds)
 
     def listen(self, listener: SessionListener) -> Callable[[], None]:
         """Tell `listener` when the connection is there and when it is not; returns how to end that."""
@@ -140,7 +140,7 @@ class ZkConnection:
         """Whether there is a live connection, as far as is known."""
         return self._connected
 
-    def attempt(self, requests: Sequence[Request], patience: Patience, window: int = _WINDOW) -> list[Any]:
+    def attempt(self, requests: Sequence[Request], patience: RetryDeadline, window: int = _WINDOW) -> list[Any]:
         """Send once, `window` at a time, and wait for all.
 
         An answer that a node is there, is not there or has another version is in its place, as kazoo's error. Any other
@@ -154,7 +154,9 @@ class ZkConnection:
             answers += [self._answer(one, patience) for one in sent]
         return answers
 
-    def ask(self, requests: Sequence[Request], patience: Patience | None = None, window: int = _WINDOW) -> list[Any]:
+    def ask(
+        self, requests: Sequence[Request], patience: RetryDeadline | None = None, window: int = _WINDOW
+    ) -> list[Any]:
         """`attempt`, again and again: for requests that may be repeated. MetadataStoreUnavailable in the end."""
         patience = patience or self.patience()
         while True:
@@ -163,7 +165,7 @@ class ZkConnection:
             except Lost as lost:
                 self.pause(patience, lost)
 
-    def pause(self, patience: Patience, lost: Lost) -> None:
+    def pause(self, patience: RetryDeadline, lost: Lost) -> None:
         """Wait a moment before another try; MetadataStoreUnavailable when patience is at its end."""
         if self._closed or not patience.left:
             raise self.unavailable(str(lost)) from lost
@@ -176,7 +178,7 @@ class ZkConnection:
         tls = bool(self.settings.tls.get("use_ssl"))
         return MetadataStoreUnavailable(f"{self.place}: {what}; {why_unreachable(self.settings.hosts, tls)}")
 
-    def make_sure_of(self, paths: Sequence[str], patience: Patience) -> None:
+    def make_sure_of(self, paths: Sequence[str], patience: RetryDeadline) -> None:
         """Make nodes that are missing, each after its parents; what is there may be under anybody's control."""
         above = {at for path in paths for at in _and_its_parents(path)}
         wanted = sorted(above)  # a parent sorts before what is below it
@@ -196,7 +198,7 @@ class ZkConnection:
         if client is not None:
             end_client(client, wait_seconds=2.0)
 
-    def _answer(self, sent: Any, patience: Patience) -> Any:
+    def _answer(self, sent: Any, patience: RetryDeadline) -> Any:
         try:
             answer = sent.get(timeout=max(patience.left, 0.001))
         except KazooTimeoutError:
@@ -233,7 +235,7 @@ class ZkConnection:
             f"{self.place}: authentication failed: check spark.mooring.metadata.auth or spark.mooring.metadata.sasl.*"
         )
 
-    def _wait_until_connected(self, patience: Patience) -> KazooClient:
+    def _wait_until_connected(self, patience: RetryDeadline) -> KazooClient:
         client = self._running_client()
         with self._news:
             self._news.wait_for(lambda: self._connected or self._refused or self._closed, patience.left)

@@ -20,7 +20,7 @@ from kazoo.exceptions import NoNodeError, ZookeeperError
 
 from mooring.errors import MetadataStoreError
 from mooring.metadata.envelope import DamagedRecord
-from mooring.metadata.zookeeper.connection import Lost, Patience, ZkConnection
+from mooring.metadata.zookeeper.connection import Lost, RetryDeadline, ZkConnection
 from mooring.metadata.zookeeper.nodes import GENERATIONS, Split, unpack
 
 # Far below a server's limit of 1 MB: it keeps the last 500 writes in memory, twice, besides the values themselves. Seen
@@ -45,7 +45,7 @@ class Generations:
         """The node that is there as long as the generation is being written: to be removed with the switch."""
         return f"{self._directory}/{generation}/{_WRITER}"
 
-    def stage(self, relative: str, value: bytes, patience: Patience) -> Split:
+    def stage(self, relative: str, value: bytes, patience: RetryDeadline) -> Split:
         """Write all parts of a value for the node `relative`. Nobody sees them before the switch."""
         pieces = [value[start : start + self._part_bytes] for start in range(0, len(value), self._part_bytes)]
         while True:
@@ -57,12 +57,12 @@ class Generations:
                 self._connection.pause(patience, lost)
             self.remove([generation])
 
-    def is_being_written(self, generation: str, patience: Patience) -> bool:
+    def is_being_written(self, generation: str, patience: RetryDeadline) -> bool:
         """Whether its writer's session lives."""
         writer = self.writer_of(generation)
         return self._connection.ask([lambda client: client.exists_async(writer)], patience)[0] is not None
 
-    def read(self, split: Split, patience: Patience) -> bytes | None:
+    def read(self, split: Split, patience: RetryDeadline) -> bytes | None:
         """The value; None when a part is gone: the node points elsewhere by now. DamagedRecord when it is wrong."""
         at = f"{self._directory}/{split.generation}"
         asked = [partial(_get, path=f"{at}/{number}") for number in range(split.count)]
@@ -90,7 +90,7 @@ class Generations:
             if not isinstance(names, ZookeeperError):
                 self.remove([name for name in names if self._is_garbage(name, patience)])
 
-    def _write(self, generation: str, relative: str, pieces: list[bytes], patience: Patience) -> bool:
+    def _write(self, generation: str, relative: str, pieces: list[bytes], patience: RetryDeadline) -> bool:
         """Whether all parts are there; not when the directory was missing, or the session ended meanwhile."""
         at = f"{self._directory}/{generation}"
 
@@ -108,7 +108,7 @@ class Generations:
         written = self._connection.attempt(writes, patience, _WRITE_WINDOW)
         return not any(isinstance(answer, ZookeeperError) for answer in written)
 
-    def _is_garbage(self, generation: str, patience: Patience) -> bool:
+    def _is_garbage(self, generation: str, patience: RetryDeadline) -> bool:
         # In this order: a writer that is gone has switched already, or never will.
         if self.is_being_written(generation, patience):
             return False

@@ -13,7 +13,7 @@ from mooring.metadata.envelope import DamagedRecord
 from mooring.metadata.store import Report
 from mooring.metadata.zookeeper.changes import ChangeLog
 from mooring.metadata.zookeeper.commit import AlreadyThere, Batch, Change, Commit, Guard, GuardFailed, StagedPartsLost
-from mooring.metadata.zookeeper.connection import Patience, ZkConnection
+from mooring.metadata.zookeeper.connection import RetryDeadline, ZkConnection
 from mooring.metadata.zookeeper.nodes import Head, Split, unpack
 from mooring.metadata.zookeeper.parts import PART_BYTES, Generations
 
@@ -94,14 +94,14 @@ class ZkValues:
                     self._generations.sweep()
                 return
 
-    def _stage(self, changes: Iterable[Change], patience: Patience) -> dict[str, Split]:
+    def _stage(self, changes: Iterable[Change], patience: RetryDeadline) -> dict[str, Split]:
         return {
             change.path: self._generations.stage(change.path, change.value, patience)
             for change in changes
             if change.value is not None and len(change.value) > self._part_bytes
         }
 
-    def _heads(self, paths: Sequence[str], patience: Patience) -> dict[str, tuple[Head, int]]:
+    def _heads(self, paths: Sequence[str], patience: RetryDeadline) -> dict[str, tuple[Head, int]]:
         """What each node says, and the number of the transaction that wrote it."""
         asked: list[Any] = [lambda client: client.sync_async(self._base)]
         asked += [partial(_get, path=f"{self._base}/{path}") for path in paths]
@@ -115,7 +115,7 @@ class ZkValues:
                 self._report_once(path, str(damage))
         return found
 
-    def _value(self, path: str, head: Head, patience: Patience) -> bytes | None:
+    def _value(self, path: str, head: Head, patience: RetryDeadline) -> bytes | None:
         """The value; None when its parts are gone or wrong."""
         if isinstance(head.content, bytes):
             return head.content

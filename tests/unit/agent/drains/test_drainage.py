@@ -19,7 +19,7 @@ from mooring.agent.drains.drainage import (
 )
 from mooring.drain import DrainNotification, RunningQuery, StopMode
 from mooring.model.events import DrainOwed, DrainProgressed, TerminationAsked
-from mooring.model.orders import Order, Say
+from mooring.model.orders import LogLine, Order
 
 BIDS = RunningQuery("id-1", "run-1", "bids", frozenset({"/in"}), frozenset({"/bids"}))
 SUMS = RunningQuery("id-2", "run-2", "sums", frozenset({"/bids"}), frozenset({"/sums"}))
@@ -68,7 +68,7 @@ def test_one_that_ends_before_it_is_drained_lets_nothing_downstream_be_told() ->
     assert orders == [], "its last word may be on its way"
     drainage, orders = seen(drainage, SUMS)
     assert orders[:2] == OVER and told(orders) == [] and not drainage.is_under_way
-    (said,) = [order for order in orders if isinstance(order, Say)]
+    (said,) = [order for order in orders if isinstance(order, LogLine)]
     assert "bids ended before it was drained" in said.message and "sums" in said.message
     assert told(seen(asked(drainage), BIDS, SUMS)[1]) == ["id-1"], "asked again, it begins anew"
 
@@ -88,7 +88,7 @@ def test_when_one_fails_the_others_go_on_and_it_is_over_with_the_last_of_them() 
     drainage, _ = advanced(drainage, DrainProgressed(0, "id-1", "run-1", "frozen", batch=7, rows=400))
     drainage, orders = seen(failed(drainage, BIDS), SUMS, APART)
     (said,) = orders
-    assert isinstance(said, Say) and drainage.is_under_way
+    assert isinstance(said, LogLine) and drainage.is_under_way
     assert "bids ended before it was drained: it failed: no such file" in said.message
     assert "told to drain and not over: apart" in said.message
     assert "not told to drain, as they are fed by bids: sums" in said.message
@@ -103,7 +103,7 @@ def test_when_one_fails_the_others_go_on_and_it_is_over_with_the_last_of_them() 
 def test_who_waits_for_one_that_drains_is_told_although_another_failed() -> None:
     drainage, _ = seen(asked(Drainage()), BIDS, SUMS, APART)
     drainage, orders = seen(failed(drainage, APART), BIDS, SUMS)
-    (said,) = [order for order in orders if isinstance(order, Say)]
+    (said,) = [order for order in orders if isinstance(order, LogLine)]
     assert "told to drain and not over: bids" in said.message and said.message.count("sums") == 0
     assert told(seen(drained(drainage, BIDS), SUMS)[1]) == ["id-2"]
 
@@ -135,7 +135,7 @@ def test_one_that_ends_before_it_is_its_turn_is_known_as_not_drained() -> None:
     drainage, _ = seen(asked(Drainage()), BIDS, SUMS)
     drainage, _ = seen(drainage, BIDS)
     drainage, orders = seen(drainage, BIDS)
-    assert any(isinstance(order, Say) and "sums ended before it was drained" in order.message for order in orders)
+    assert any(isinstance(order, LogLine) and "sums ended before it was drained" in order.message for order in orders)
     drainage, orders = seen(drained(drainage, BIDS))
     assert orders == OVER and phases(drainage) == {"bids": "drained", "sums": "failed"}
 
@@ -159,7 +159,7 @@ def test_of_a_stop_too_it_is_said_who_ended_before(mode: StopMode) -> None:
     drainage, _ = seen(asked(Drainage(), stop=mode), BIDS, APART)
     drainage, orders = seen(failed(drainage, BIDS), APART)
     (said,) = orders
-    assert isinstance(said, Say) and "bids ended before it was stopped" in said.message
+    assert isinstance(said, LogLine) and "bids ended before it was stopped" in said.message
     drainage, _ = advanced(drainage, DrainProgressed(0, "id-3", "run-3", "stopped"))
     assert seen(drainage)[1] == OVER
 
@@ -178,7 +178,7 @@ def test_one_query_is_meant_by_its_name_or_its_id() -> None:
 
 def test_a_name_that_is_not_there_is_said() -> None:
     _, orders = seen(asked(Drainage(), "bdis"), BIDS, SUMS)
-    assert orders == [*OVER, Say("drain: there is no query bdis; expected one of: bids, sums")]
+    assert orders == [*OVER, LogLine("drain: there is no query bdis; expected one of: bids, sums")]
 
 
 def test_one_that_can_not_be_drained_holds_up_nobody() -> None:
@@ -383,7 +383,7 @@ def test_a_query_that_is_started_again_amid_its_drain_is_not_lost() -> None:
     again = replace(BIDS, run="run-9")
     for _ in range(3):
         drainage, orders = seen(owes(drainage, BIDS), again, SUMS)
-        assert not any(isinstance(order, (RemoveNotifications, Say)) and "lost" in str(order) for order in orders)
+        assert not any(isinstance(order, (RemoveNotifications, LogLine)) and "lost" in str(order) for order in orders)
     assert drainage.is_under_way and drainage.told["id-1"][0] == "run-9"
 
 

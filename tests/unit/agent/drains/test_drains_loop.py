@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from mooring.agent.loop import Agent
-from mooring.agent.memory import Memory
+from mooring.agent.records_writer import RecordsWriter
 from mooring.drain import DrainNotification, RunningQuery, read_drain_notifications, write_drain_notification
 from mooring.errors import AgentError
 from mooring.metadata import MemoryMetadataStore
@@ -39,7 +39,7 @@ class Running:
     def __init__(self, store: MemoryMetadataStore, *news: list[events.Event]) -> None:
         self.bridge = LivingBridge(*news)
         self.bridge.running = (RUNNING,)
-        self._memory = Memory(partial(Records, store), self.bridge.said.append)
+        self._memory = RecordsWriter(partial(Records, store), self.bridge.said.append)
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mooring.agent.election.leadership import Helm
+from mooring.agent.election.leadership import LeadershipReporter
 from mooring.errors import AgentError
 from mooring.model.standing import LEADING, UNKNOWN, WAITING, Standing
 from mooring.testing.probes import wait_until
@@ -79,63 +79,69 @@ def jvm() -> Jvm:
 
 
 @pytest.fixture
-def helm(polls: Polls, jvm: Jvm) -> Iterator[Helm]:
-    helm = Helm(polls, jvm, every_seconds=0.01)
-    yield helm
-    helm.close()
+def reporter(polls: Polls, jvm: Jvm) -> Iterator[LeadershipReporter]:
+    reporter = LeadershipReporter(polls, jvm, every_seconds=0.01)
+    yield reporter
+    reporter.close()
 
 
 def hears(jvm: Jvm, standing: Standing, times: int = 1) -> None:
     wait_until(lambda: jvm.heard.count(standing) >= times, f"the JVM to hear {standing}", 5, interval=0.005)
 
 
-def test_the_standing_is_told_again_and_again(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+def test_the_standing_is_told_again_and_again(reporter: LeadershipReporter, polls: Polls, jvm: Jvm) -> None:
     polls.now = ANOTHER_LEADS
     hears(jvm, ANOTHER_LEADS, times=3)
-    assert not helm.may_write()
+    assert not reporter.may_write()
     polls.now = I_LEAD
     hears(jvm, I_LEAD)
-    assert helm.may_write()
+    assert reporter.may_write()
 
 
-def test_who_has_waited_for_another_driver_knows_it(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+def test_who_has_waited_for_another_driver_knows_it(reporter: LeadershipReporter, polls: Polls, jvm: Jvm) -> None:
     hears(jvm, Standing(UNKNOWN))
-    assert not helm.has_waited
+    assert not reporter.has_waited
     polls.now = ANOTHER_LEADS
     hears(jvm, ANOTHER_LEADS)
     polls.now = I_LEAD
     hears(jvm, I_LEAD)
-    assert helm.has_waited
+    assert reporter.has_waited
 
 
-def test_without_a_connection_nothing_is_written_and_nothing_is_lost(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+def test_without_a_connection_nothing_is_written_and_nothing_is_lost(
+    reporter: LeadershipReporter, polls: Polls, jvm: Jvm
+) -> None:
     for standing in (I_LEAD, Standing(UNKNOWN), I_LEAD):
         polls.now = standing
         jvm.heard.clear()
         hears(jvm, standing)
-        assert helm.may_write() == (standing.state == LEADING)
+        assert reporter.may_write() == (standing.state == LEADING)
 
 
-def test_who_has_lost_stands_down_for_good(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+def test_who_has_lost_stands_down_for_good(reporter: LeadershipReporter, polls: Polls, jvm: Jvm) -> None:
     polls.now = I_LEAD
     hears(jvm, I_LEAD)
     polls.now = ANOTHER_LEADS
     wait_until(lambda: polls.is_closed, "the candidate to stand down", 5, interval=0.005)
     polls.now = I_LEAD
-    assert not helm.may_write() and jvm.heard[-1] == ANOTHER_LEADS
+    assert not reporter.may_write() and jvm.heard[-1] == ANOTHER_LEADS
 
 
-def test_a_driver_that_hangs_makes_room_for_one_that_waits(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+def test_a_driver_that_hangs_makes_room_for_one_that_waits(
+    reporter: LeadershipReporter, polls: Polls, jvm: Jvm
+) -> None:
     polls.now = Standing(LEADING, "me", 60, contested=True, epoch="mine")
     hears(jvm, polls.now)
     jvm.hangs.set()
     wait_until(lambda: polls.is_closed, "the candidate to stand down", 5, interval=0.005)
-    assert not helm.may_write()
+    assert not reporter.may_write()
     jvm.goes_on.set()
     wait_until(lambda: jvm.heard[-1].state == WAITING, "the driver to hear that it has lost", 5, interval=0.005)
 
 
-def test_a_driver_that_hangs_makes_room_for_one_that_comes_later(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+def test_a_driver_that_hangs_makes_room_for_one_that_comes_later(
+    reporter: LeadershipReporter, polls: Polls, jvm: Jvm
+) -> None:
     polls.now = I_LEAD
     hears(jvm, I_LEAD)
     jvm.hangs.set()
@@ -145,7 +151,9 @@ def test_a_driver_that_hangs_makes_room_for_one_that_comes_later(helm: Helm, pol
     jvm.goes_on.set()
 
 
-def test_a_driver_that_hangs_keeps_the_lead_while_nobody_waits(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+def test_a_driver_that_hangs_keeps_the_lead_while_nobody_waits(
+    reporter: LeadershipReporter, polls: Polls, jvm: Jvm
+) -> None:
     polls.now = I_LEAD
     hears(jvm, I_LEAD)
     jvm.hangs.set()
@@ -154,7 +162,7 @@ def test_a_driver_that_hangs_keeps_the_lead_while_nobody_waits(helm: Helm, polls
     jvm.goes_on.set()
 
 
-def test_an_election_that_fails_is_told_and_said_once(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+def test_an_election_that_fails_is_told_and_said_once(reporter: LeadershipReporter, polls: Polls, jvm: Jvm) -> None:
     polls.failure = RuntimeError("can't start new thread")
     hears(jvm, Standing(UNKNOWN), times=5)
     polls.now, polls.failure = I_LEAD, None
@@ -162,7 +170,7 @@ def test_an_election_that_fails_is_told_and_said_once(helm: Helm, polls: Polls, 
     assert len(jvm.log) == 1 and "can't start new thread" in jvm.log[0]
 
 
-def test_the_legacy_is_left_once_for_each_change(helm: Helm, polls: Polls, jvm: Jvm) -> None:
+def test_the_legacy_is_left_once_for_each_change(reporter: LeadershipReporter, polls: Polls, jvm: Jvm) -> None:
     hears(jvm, Standing(UNKNOWN), times=3)
     polls.left = "another token"
     wait_until(lambda: jvm.kept == ["token", "another token"], "the JVM to hear of it", 5, interval=0.005)
@@ -170,6 +178,6 @@ def test_the_legacy_is_left_once_for_each_change(helm: Helm, polls: Polls, jvm: 
 
 def test_it_ends_with_the_driver_and_stands_down_when_closed(polls: Polls, jvm: Jvm) -> None:
     jvm.is_gone = True
-    helm = Helm(polls, jvm, every_seconds=0.01)
-    helm.close()
+    reporter = LeadershipReporter(polls, jvm, every_seconds=0.01)
+    reporter.close()
     assert polls.is_closed and not jvm.heard

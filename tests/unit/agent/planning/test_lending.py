@@ -12,11 +12,11 @@ import pytest
 from mooring.agent.planning.lending import FIRST_TRIAL_MS, FORGIVEN_AFTER_MS, LAST_TRIAL_MS
 from mooring.agent.planning.rows import plan_rows
 from mooring.agent.planning.staged_moves import is_settled
-from mooring.agent.status import Tally, status_of
+from mooring.agent.status import Counters, status_of
 from mooring.model import events
 from mooring.model.event_json import read_event
-from mooring.model.orders import Say
-from mooring.records.operator_overrides import KeptLoan, OperatorsWord
+from mooring.model.orders import LogLine
+from mooring.records.operator_overrides import KeptLoan, OperatorOverrides
 from tests.unit.agent.builders import Story, running
 from tests.unit.agent.moving import a_new_agent, kept_word
 
@@ -50,7 +50,7 @@ class Batches:
             self.story.now_ms += 5_000
             wanted = self.plan
             leave = {*refuse, *outrun, *fail}
-            other = next(id for id in self.story.mind.fleet.executors if id not in leave)
+            other = next(id for id in self.story.state.fleet.executors if id not in leave)
             placements = {
                 p: other if executor in leave or p in outvoted else executor for p, executor in wanted.items()
             }
@@ -82,10 +82,10 @@ class Batches:
             )
 
     def loans(self) -> dict[str, str]:
-        return {executor: loan.reason for (_, executor), loan in self.story.mind.fleet.lending.loans.items()}
+        return {executor: loan.reason for (_, executor), loan in self.story.state.fleet.lending.loans.items()}
 
     def said(self) -> list[str]:
-        return [order.message for order in self.story.orders if isinstance(order, Say)]
+        return [order.message for order in self.story.orders if isinstance(order, LogLine)]
 
 
 @pytest.fixture
@@ -118,10 +118,10 @@ def test_an_executor_that_is_slow_for_good_lends_its_tasks(batches: Batches) -> 
     assert {p: batches.plan[p] for p in before if p not in own} == {p: before[p] for p in before if p not in own}
     (line,) = batches.said()
     assert "tasks of q run elsewhere than on executor 1 on a" in line and "tries it again in 60 s" in line
-    status = status_of(batches.story.mind.fleet, Tally(), 0)
+    status = status_of(batches.story.state.fleet, Counters(), 0)
     assert [one["executor"] for one in status["processors"] if "lent-because" in one] == ["1"]
     batches.run()
-    assert is_settled(batches.story.mind.fleet), "they run where they are to run"
+    assert is_settled(batches.story.state.fleet), "they run where they are to run"
 
 
 def test_what_is_slow_everywhere_is_nobodys_fault(batches: Batches) -> None:
@@ -231,8 +231,8 @@ def test_an_executor_that_takes_none_lends_its_tasks(batches: Batches) -> None:
 
 
 def test_where_no_task_waits_none_is_refused(batches: Batches) -> None:
-    mind = batches.story.mind
-    batches.story.mind = replace(mind, fleet=replace(mind.fleet, locality_wait_ms=0))
+    state = batches.story.state
+    batches.story.state = replace(state, fleet=replace(state.fleet, locality_wait_ms=0))
     batches.run(12, refuse="1")
     assert not batches.loans()
 
@@ -283,10 +283,10 @@ def test_tasks_that_are_as_slow_elsewhere_return(batches: Batches) -> None:
 
 def test_a_loan_ends_when_the_plan_has_its_tasks_elsewhere(batches: Batches) -> None:
     batches.run(2, refuse="1")
-    fleet = batches.story.mind.fleet
+    fleet = batches.story.state.fleet
     (processor,) = (one for one in fleet.processors.values() if one.executor == "1")
     away = replace(processor, executor="2")
-    batches.story.mind = replace(batches.story.mind, fleet=fleet.with_processor(away))
+    batches.story.state = replace(batches.story.state, fleet=fleet.with_processor(away))
     batches.run()
     assert not batches.loans()
 
@@ -298,14 +298,14 @@ def test_a_loan_ends_with_its_executor_and_with_its_query(batches: Batches) -> N
     batches.run(2, refuse="2")
     assert batches.loans()
     batches.story.ends("q")
-    assert not batches.loans() and not batches.story.mind.fleet.lending.runs
+    assert not batches.loans() and not batches.story.state.fleet.lending.runs
 
 
 def test_another_task_tries_the_executor_when_the_trial_has_got_another_processor(batches: Batches) -> None:
     batches.run(2, refuse="1")
     batches.story.now_ms += FIRST_TRIAL_MS
     batches.run()
-    fleet = batches.story.mind.fleet
+    fleet = batches.story.state.fleet
     trial = fleet.lending.loans["q", "1"].trial
     owner = fleet.processor_of_task()
     name = fleet.queries["q"].task_name(trial)
@@ -317,9 +317,9 @@ def test_another_task_tries_the_executor_when_the_trial_has_got_another_processo
         for id, container in fleet.model.containers.items()
     }
     regrouped = replace(fleet, model=replace(fleet.model, containers=containers))
-    batches.story.mind = replace(batches.story.mind, fleet=regrouped)
+    batches.story.state = replace(batches.story.state, fleet=regrouped)
     batches.run()
-    loan = batches.story.mind.fleet.lending.loans["q", "1"]
+    loan = batches.story.state.fleet.lending.loans["q", "1"]
     assert loan.trial not in (-1, trial) and batches.plan[loan.trial] == "1" and batches.plan[trial] == "2"
     batches.run(3)
     assert not batches.loans()
@@ -331,7 +331,7 @@ def test_all_tasks_try_the_executor_where_the_one_is_outvoted_above_a_coalesce(b
     batches.run(2, refuse="1")
     batches.story.now_ms += FIRST_TRIAL_MS
     batches.run()
-    trial = batches.story.mind.fleet.lending.loans["q", "1"].trial
+    trial = batches.story.state.fleet.lending.loans["q", "1"].trial
     batches.run(4, outvoted={trial})
     assert batches.loans(), "a plan may wait for executors that do not answer"
     batches.story.now_ms += 60_000
@@ -384,9 +384,9 @@ def test_a_lent_task_goes_on_when_its_borrower_is_lost(batches: Batches) -> None
 
 def with_a_new_agent(batches: Batches) -> Batches:
     word = kept_word(batches.story)
-    assert word is not None and OperatorsWord.from_json(word.to_json()) == word
+    assert word is not None and OperatorOverrides.from_json(word.to_json()) == word
     plan = batches.plan
-    new = Batches(a_new_agent(batches.story, OperatorsWord.from_json(word.to_json())).story)
+    new = Batches(a_new_agent(batches.story, OperatorOverrides.from_json(word.to_json())).story)
     new.batch = batches.batch
     new.story.after(10_000)
     assert new.plan == plan
@@ -414,7 +414,7 @@ def test_a_new_agent_takes_over_what_is_lent(batches: Batches) -> None:
 
 
 def test_what_a_new_agent_takes_over_of_the_gone_is_forgotten(batches: Batches) -> None:
-    word = OperatorsWord(loans={("q", "77"): KeptLoan("slow"), ("q", "1"): KeptLoan("slow", trial_at_ms=10**15)})
+    word = OperatorOverrides(loans={("q", "77"): KeptLoan("slow"), ("q", "1"): KeptLoan("slow", trial_at_ms=10**15)})
     new = Batches(a_new_agent(batches.story, word).story)
     new.story.after(10_000)
     new.run()
@@ -423,11 +423,11 @@ def test_what_a_new_agent_takes_over_of_the_gone_is_forgotten(batches: Batches) 
 
 def test_loans_are_read_from_what_other_versions_have_kept() -> None:
     newer = {"application": "a", "loans": [{"query": "q", "executor": "1", "colour": "red"}], "colour": "red"}
-    assert OperatorsWord.from_json(json.dumps(newer)).loans == {("q", "1"): KeptLoan()}
-    assert not OperatorsWord.from_json('{"application": "a"}').loans
+    assert OperatorOverrides.from_json(json.dumps(newer)).loans == {("q", "1"): KeptLoan()}
+    assert not OperatorOverrides.from_json('{"application": "a"}').loans
     for damaged in ({"query": "q"}, {"query": "q", "executor": "1", "times": "2"}):
         with pytest.raises(ValueError, match=r"expected a number|executor"):
-            OperatorsWord.from_json(json.dumps({"application": "a", "loans": [damaged]}))
+            OperatorOverrides.from_json(json.dumps({"application": "a", "loans": [damaged]}))
 
 
 def test_lent_tasks_stay_where_the_agent_before_had_them(batches: Batches) -> None:
@@ -435,7 +435,7 @@ def test_lent_tasks_stay_where_the_agent_before_had_them(batches: Batches) -> No
     batches.run(2, refuse="1")
     other = {"2": "3", "3": "2"}
     wanted = {("q", p): other[batches.plan[p]] for p in own}
-    rows = plan_rows(replace(batches.story.mind.fleet, wanted_by_jvm=wanted), {})
+    rows = plan_rows(replace(batches.story.state.fleet, wanted_by_jvm=wanted), {})
     assert {("q", p): rows["q"][p][0] for p in own} == wanted
 
 

@@ -13,7 +13,7 @@ from tests.unit.agent.moving import free_host, warm_on_four
 
 
 def change(story: Story, before: JobModel) -> tuple[Fleet, str]:
-    fleet = story.mind.fleet
+    fleet = story.state.fleet
     return fleet, moves_told(fleet, plan_moves(before, fleet.model))
 
 
@@ -23,7 +23,7 @@ def test_a_first_plan_is_no_news() -> None:
 
 def test_tasks_that_go_to_a_newcomer_are_named_with_the_reason() -> None:
     story = running(partitions=4, executors=("1@a",))
-    before = story.mind.fleet.model
+    before = story.state.fleet.model
     story.joins("2@b")
     story.after(TIMING.debounce_ms)
     story.after(TIMING.rebind_timeout_ms)
@@ -34,7 +34,7 @@ def test_tasks_that_go_to_a_newcomer_are_named_with_the_reason() -> None:
 
 def test_those_of_a_lost_executor_say_so() -> None:
     story = running(partitions=4, executors=("1@a", "2@b"))
-    before = story.mind.fleet.model
+    before = story.state.fleet.model
     story.dies("2")
     story.after(TIMING.rebind_timeout_ms)
     assert "from processor 1 at b to 0 at a (it has no executor)" in change(story, before)[1]
@@ -42,21 +42,21 @@ def test_those_of_a_lost_executor_say_so() -> None:
 
 def test_those_of_a_drained_host_say_so() -> None:
     story = running(partitions=4, executors=("1@a", "2@b"))
-    before = story.mind.fleet.model
+    before = story.state.fleet.model
     story.joins("3@c")
     story.after(TIMING.debounce_ms)
     story.after(TIMING.rebind_timeout_ms)
-    fleet = replace(story.mind.fleet, drained=frozenset({"a", "b"}))
+    fleet = replace(story.state.fleet, drained=frozenset({"a", "b"}))
     assert "(that host is drained)" in moves_told(fleet, plan_moves(before, fleet.model))
 
 
 def test_a_processor_that_an_operator_moves_goes_with_its_tasks() -> None:
-    desks = warm_on_four(factor=1)
-    before, host = desks.story.mind.fleet.model, free_host(desks)
-    desks.places("0", host)
-    desks.is_read()
-    desks.warms_up()
-    fleet, told = change(desks.story, before)
+    queues = warm_on_four(factor=1)
+    before, host = queues.story.state.fleet.model, free_host(queues)
+    queues.places("0", host)
+    queues.is_read()
+    queues.warms_up()
+    fleet, told = change(queues.story, before)
     names = ", ".join(fleet.model.containers["0"].actives)
     assert told == f"job model {fleet.model.version}: processor 0 goes from a to {host} with {names}"
 
@@ -64,7 +64,7 @@ def test_a_processor_that_an_operator_moves_goes_with_its_tasks() -> None:
 def test_a_line_is_never_too_long_to_be_read() -> None:
     hosts = MOST_WAYS + 3
     story = running(partitions=hosts * (MOST_NAMES + 2) * 2, executors=tuple(f"{n}@h{n}" for n in range(hosts)))
-    before = story.mind.fleet.model
+    before = story.state.fleet.model
     story.joins(*(f"{n}@h{n}" for n in range(hosts, 2 * hosts)))
     story.after(TIMING.debounce_ms)
     story.after(TIMING.rebind_timeout_ms)

@@ -25,7 +25,7 @@ def after_an_uneven_loss(behind: int | None = 0, copies_on: tuple[str, ...] = AL
     story = running(partitions=8, factor=2)
     if behind is not None:
         story.sees_copies(*copies_on, behind=behind)
-    story.mind = replace(story.mind, fleet=replace(story.mind.fleet, **changes))
+    story.state = replace(story.state, fleet=replace(story.state.fleet, **changes))
     story.dies("2")
     return story
 
@@ -55,7 +55,7 @@ def test_a_task_goes_where_its_copy_is_warm_and_its_old_place_is_the_copy() -> N
 
 def test_all_is_in_one_version_of_the_plan() -> None:
     before, story = running(partitions=8, factor=2), after_an_uneven_loss()
-    assert story.mind.fleet.model.version == before.mind.fleet.model.version + 1
+    assert story.state.fleet.model.version == before.state.fleet.model.version + 1
 
 
 def test_the_tasks_that_were_lost_stay_where_the_jvm_has_sent_them() -> None:
@@ -99,7 +99,7 @@ def test_nothing_moves_from_or_to_what_is_to_end(executor: str, host: str) -> No
 @pytest.mark.parametrize("partitions", [13, 14, 15])
 def test_no_task_goes_to_a_host_that_has_just_lost_an_executor(partitions: int) -> None:
     story = running(partitions=partitions, executors=("1@a", "2@a", "3@b", "4@b", "5@c", "6@c"), factor=2)
-    story.sees_copies(*story.mind.fleet.executors)
+    story.sees_copies(*story.state.fleet.executors)
     before = story.first_choice("q")
     story.dies("3")
     now = story.first_choice("q")
@@ -108,7 +108,7 @@ def test_no_task_goes_to_a_host_that_has_just_lost_an_executor(partitions: int) 
 
 
 def test_tasks_that_were_taken_over_stay() -> None:
-    fleet = uneven_and_warm().mind.fleet
+    fleet = uneven_and_warm().state.fleet
     full = fleet.model.containers["0"]
     assert sizes(relieved(fleet, list(fleet.model.containers.values()), {"another": "0"})) == {"0": 4, "1": 0, "2": 4}
     all_of_it = dict.fromkeys(full.actives, "0")
@@ -118,7 +118,7 @@ def test_tasks_that_were_taken_over_stay() -> None:
 def test_an_executor_that_has_as_much_to_do_for_other_queries_gets_no_more() -> None:
     story = uneven_and_warm()
     story.plans("r", 2)
-    fleet, containers = story.mind.fleet, dict(story.mind.fleet.model.containers)
+    fleet, containers = story.state.fleet, dict(story.state.fleet.model.containers)
     others = next(query.tasks for query in fleet.queries.values() if query.id == "r")
     containers["2"] = ContainerModel.of("2", [*containers["2"].tasks.values(), *others], containers["2"].location_id)
     assert sizes(relieved(fleet, list(containers.values()), {"another": "0"})) == {"0": 5, "1": 0, "2": 5}
@@ -139,15 +139,15 @@ def test_one_host_after_the_other_leaves_two_that_have_as_much_to_do(seed: int) 
     rng = random.Random(seed)
     story = running(partitions=8, factor=2)
     for number in range(6):
-        story.sees_copies(*story.mind.fleet.executors)
-        victim = rng.choice(sorted(story.mind.fleet.executors))
-        host = story.mind.fleet.executors[victim].location
+        story.sees_copies(*story.state.fleet.executors)
+        victim = rng.choice(sorted(story.state.fleet.executors))
+        host = story.state.fleet.executors[victim].location
         story.dies(victim)
         assert story.sizes("q") == [4, 4]
         story.after(4_000)
         story.joins(f"{10 + number}@{host}")
         for _ in range(6):
             story.after(TIMING.debounce_ms)
-            story.sees_copies(*story.mind.fleet.executors)
+            story.sees_copies(*story.state.fleet.executors)
             story.take(events.BatchEnded(story.now_ms, "q", 1, 500, story.first_choice("q"), 0, 0, 0))
         assert story.sizes("q") == [3, 3, 2]

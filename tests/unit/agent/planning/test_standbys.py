@@ -7,28 +7,28 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.agent.core import Mind, next_deadline_ms
+from mooring.agent.core import AgentState, next_deadline_ms
 from mooring.agent.planning import binding
 from mooring.agent.planning.takeover import taken_over
 from mooring.agent.state.fleet import Fleet
 from mooring.grouping import choose_grouper
 from mooring.model import events, natural_order
-from mooring.model.orders import PublishPlan, Say
+from mooring.model.orders import LogLine, PublishPlan
 from tests.unit.agent.builders import TIMING, Story, measured, running
 
 FOUR = ("1@a", "2@b", "3@c", "4@d")
 
 
 def hosts(story: Story) -> dict[str, str]:
-    return {id: executor.location for id, executor in story.mind.fleet.executors.items()}
+    return {id: executor.location for id, executor in story.state.fleet.executors.items()}
 
 
 def owner(story: Story) -> dict[str, str]:
-    return story.mind.fleet.processor_of_task()
+    return story.state.fleet.processor_of_task()
 
 
 def said(story: Story) -> list[str]:
-    return [order.message for order in story.orders if isinstance(order, Say)]
+    return [order.message for order in story.orders if isinstance(order, LogLine)]
 
 
 def jvm_choice(story: Story, *lost: str) -> dict[int, str]:
@@ -66,7 +66,7 @@ def test_a_lost_executors_tasks_become_active_where_the_jvm_has_them_already() -
     story.dies("2")
     assert story.first_choice("q") == fell_to
     assert fell_to == {p: by_copy[p] if executor == "2" else executor for p, executor in before.items()}
-    carrier = story.mind.fleet.executor_of
+    carrier = story.state.fleet.executor_of
     assert {carrier[id] for id in owner(story).values()} == {"1", "3"}, "in the job model as well"
 
 
@@ -91,7 +91,7 @@ def test_copies_are_built_elsewhere_after_the_debounce_and_no_active_moves() -> 
     story.after(TIMING.debounce_ms)
     assert story.first_choice("q") == actives
     assert len(story.copies["q"]) == 8 and "2" not in {held[0] for held in story.copies["q"].values()}
-    assert story.mind.fleet.unplaced == ()
+    assert story.state.fleet.unplaced == ()
 
 
 def test_an_executor_that_comes_back_cold_gets_copies_first_and_work_when_they_are_caught_up() -> None:
@@ -116,11 +116,11 @@ def test_copies_that_never_catch_up_hold_nothing_up_for_longer_than_the_rebind_t
     story.joins("4@d")
     story.after(TIMING.debounce_ms)
     assert "4" not in story.first_choice("q").values()
-    assert next_deadline_ms(story.mind) == story.now_ms + TIMING.rebind_timeout_ms
+    assert next_deadline_ms(story.state) == story.now_ms + TIMING.rebind_timeout_ms
     story.sees_copies("4", behind=3)
     story.after(TIMING.rebind_timeout_ms)
     assert story.sizes("q") == [3, 2, 2, 2]
-    assert next_deadline_ms(story.mind) == float("inf")
+    assert next_deadline_ms(story.state) == float("inf")
 
 
 @pytest.mark.parametrize("factor", [1, 2])
@@ -162,15 +162,15 @@ def test_a_copy_is_never_asked_for_where_the_task_runs_meanwhile() -> None:
 
 def test_copies_that_find_no_place_are_told_once_and_counted() -> None:
     story = running(partitions=4, executors=("1@a", "2@b"), factor=3)
-    assert len(story.mind.fleet.unplaced) == 4
+    assert len(story.state.fleet.unplaced) == 4
     assert len(said(story)) == 1 and "4 standbys have no place" in said(story)[0]
-    assert story.mind.fleet.standby_counts.failed_allocations == 4
+    assert story.state.fleet.standby_counts.failed_allocations == 4
     story.joins("3@b")
     story.after(TIMING.debounce_ms)
-    assert len(said(story)) == 1 and story.mind.fleet.standby_counts.failed_allocations == 4
+    assert len(said(story)) == 1 and story.state.fleet.standby_counts.failed_allocations == 4
     story.joins("4@c")
     story.after(TIMING.debounce_ms)
-    assert story.mind.fleet.unplaced == ()
+    assert story.state.fleet.unplaced == ()
 
 
 def test_zones_are_minded_also_when_they_are_learned_later() -> None:
@@ -186,13 +186,13 @@ def test_zones_are_minded_also_when_they_are_learned_later() -> None:
 def test_failovers_are_counted_by_whether_there_was_a_copy() -> None:
     story = running(partitions=9, factor=2)
     story.dies("2")
-    counts = story.mind.fleet.standby_counts
+    counts = story.state.fleet.standby_counts
     assert (counts.failovers_to_standby, counts.failovers_to_any_host) == (3, 0)
     story.dies("2")
-    assert story.mind.fleet.standby_counts == counts, "the same loss is not counted twice"
+    assert story.state.fleet.standby_counts == counts, "the same loss is not counted twice"
     cold = running(partitions=9)
     cold.dies("2")
-    counts = cold.mind.fleet.standby_counts
+    counts = cold.state.fleet.standby_counts
     assert (counts.failovers_to_standby, counts.failovers_to_any_host) == (0, 3)
 
 
@@ -214,20 +214,20 @@ def test_ten_kills_in_a_row_find_a_copy_each_time() -> None:
         assert story.sizes("q") == [4, 4, 4]
         assert sorted(Counter(held[0] for held in story.copies["q"].values()).values()) == [4, 4, 4]
         story.after(11_000)
-    counts = story.mind.fleet.standby_counts
+    counts = story.state.fleet.standby_counts
     assert (counts.failovers_to_standby, counts.failovers_to_any_host, lost) == (40, 0, 40)
 
 
 def test_copies_that_were_seen_are_forgotten_with_their_executor_and_their_query() -> None:
     story = running(partitions=6, factor=2)
     story.sees_copies("1", "2", "3")
-    assert len(story.mind.fleet.copies) == 6
+    assert len(story.state.fleet.copies) == 6
     story.dies("3")
-    assert {executor for _, _, executor in story.mind.fleet.copies} <= {"1", "2"}
+    assert {executor for _, _, executor in story.state.fleet.copies} <= {"1", "2"}
     story.take(events.CopiesSeen(story.now_ms, "q", 12, (events.CopyOfState(0, "77", 12, 0, 1, 1),)))
-    assert ("q", 0, "77") not in story.mind.fleet.copies
+    assert ("q", 0, "77") not in story.state.fleet.copies
     story.ends("q")
-    assert story.mind.fleet.copies == {}
+    assert story.state.fleet.copies == {}
 
 
 def test_what_is_seen_of_copies_is_no_reason_for_a_plan() -> None:
@@ -235,16 +235,16 @@ def test_what_is_seen_of_copies_is_no_reason_for_a_plan() -> None:
     orders = len(story.orders)
     story.sees_copies("1", "2", "3", behind=2)
     assert len(story.orders) == orders
-    assert {copy.lag_versions for copy in story.mind.fleet.copies.values()} == {2}
+    assert {copy.lag_versions for copy in story.state.fleet.copies.values()} == {2}
 
 
 @pytest.mark.parametrize(("before", "now"), [(1, 2), (2, 1), (2, 4), (4, 2), (3, 3)])
 def test_the_factor_may_be_another_than_in_the_last_run(before: int, now: int) -> None:
     last = running(partitions=8, executors=FOUR, factor=before)
-    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=now)))
+    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=now)))
     story.joins("11@a", "12@b", "13@c", "14@d")
     model = last.saved[-1].model
-    story.mind = Mind(fleet=binding.remember(story.mind.fleet, model, {}, 0), saved_version=model.version)
+    story.state = AgentState(fleet=binding.remember(story.state.fleet, model, {}, 0), saved_version=model.version)
     story.plans("q", 8)
     back = {f"1{id}": id for id in "1234"}
     assert {p: back[executor] for p, executor in story.first_choice("q").items()} == last.first_choice("q")
@@ -253,10 +253,10 @@ def test_the_factor_may_be_another_than_in_the_last_run(before: int, now: int) -
 
 def test_a_restart_without_a_host_runs_its_tasks_where_their_copies_were() -> None:
     last = running(partitions=9, factor=2)
-    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=2)))
+    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=2)))
     story.joins("11@a", "13@c")
     model = last.saved[-1].model
-    story.mind = Mind(fleet=binding.remember(story.mind.fleet, model, {}, 0), saved_version=model.version)
+    story.state = AgentState(fleet=binding.remember(story.state.fleet, model, {}, 0), saved_version=model.version)
     story.plans("q", 9)
     story.after(int(0.8 * TIMING.first_plan_wait_ms))
     assert story.first_choice("q") == {p: f"1{executor}" for p, executor in jvm_choice(last, "2").items()}
@@ -275,12 +275,12 @@ def test_a_new_query_finds_places_while_an_executor_is_missing() -> None:
 def new_agent(last: Story, *executors: str) -> Story:
     """Another agent of the same driver, which knows what the one before it had saved and what the JVM holds."""
     in_force = {("q", p): executor for p, executor in last.first_choice("q").items()}
-    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=2)), now_ms=100_000)
-    story.take(events.PlanInForce(0, last.mind.obeyed_version, in_force))
+    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=2)), now_ms=100_000)
+    story.take(events.PlanInForce(0, last.state.version_in_force, in_force))
     story.joins(*executors)
     model = last.saved[-1].model
-    fleet = binding.remember(story.mind.fleet, model, {}, story.now_ms)
-    story.mind = replace(story.mind, fleet=taken_over(fleet, {}, story.now_ms), saved_version=model.version)
+    fleet = binding.remember(story.state.fleet, model, {}, story.now_ms)
+    story.state = replace(story.state, fleet=taken_over(fleet, {}, story.now_ms), saved_version=model.version)
     story.take(events.QueryPlanned(1_000, "q", "run of q", "q", "file:/ck/q", 5, {0: 9}))
     story.after(TIMING.debounce_ms)
     return story
@@ -313,7 +313,7 @@ def test_a_new_agent_keeps_what_an_agent_before_it_had_taken_over() -> None:
 def test_the_chosen_grouper_groups_the_actives_and_copies_are_renewed_whatever_it_says(
     grouper: str, sizes: list[int]
 ) -> None:
-    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, replication_factor=2, grouping=choose_grouper(grouper))))
+    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=2, grouping=choose_grouper(grouper))))
     story.joins("1@a", "2@b", "3@c")
     story.after(TIMING.debounce_ms)
     story.plans("q", 6)
@@ -331,7 +331,7 @@ def test_the_chosen_grouper_groups_the_actives_and_copies_are_renewed_whatever_i
 def test_a_plan_that_differs_in_its_copies_only_is_published() -> None:
     story = running(partitions=6, factor=2)
     wanted = story.copies
-    story.mind = replace(story.mind, published_copies={})
+    story.state = replace(story.state, published_copies={})
     assert [order.copies for order in story.after(1) if isinstance(order, PublishPlan)] == [wanted]
 
 

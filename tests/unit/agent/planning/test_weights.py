@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.agent.core import Mind
+from mooring.agent.core import AgentState
 from mooring.agent.state.fleet import Fleet
-from mooring.agent.status import Tally, status_of
+from mooring.agent.status import Counters, status_of
 from mooring.grouping import choose_grouper
 from mooring.model import events
 from tests.unit.agent.builders import TIMING, Story
@@ -20,7 +20,7 @@ def measured(partition: int, state_bytes: int, place: str = "0/{}", query: str =
 
 
 def weighing(*executors: str, partitions: int = 6) -> Story:
-    story = Story(mind=Mind(fleet=Fleet(timing=TIMING, grouping=choose_grouper("host-aware", "bytes"))))
+    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, grouping=choose_grouper("host-aware", "bytes"))))
     story.joins(*executors)
     story.after(TIMING.debounce_ms)
     story.plans("q", partitions)
@@ -55,7 +55,7 @@ def test_all_stores_of_a_partition_count_each_with_its_last_measure() -> None:
         measured(3, 1, query="another"),
     ):
         story.take(event)
-    assert story.mind.fleet.state_bytes() == {"q/Partition 3": 1_110}
+    assert story.state.fleet.state_bytes() == {"q/Partition 3": 1_110}
 
 
 @pytest.mark.parametrize(
@@ -64,23 +64,23 @@ def test_all_stores_of_a_partition_count_each_with_its_last_measure() -> None:
 def test_what_is_no_store_is_passed_over(store: str) -> None:
     story = weighing("1@a")
     story.take(events.StateMeasured(0, "1", store, 5))
-    assert story.mind.fleet.state_bytes() == {}
+    assert story.state.fleet.state_bytes() == {}
 
 
 def test_measures_outlive_the_run_of_a_query() -> None:
     story = weighing("1@a")
     story.take(measured(0, 5))
     story.ends("q")
-    assert story.mind.fleet.state_bytes() == {}
+    assert story.state.fleet.state_bytes() == {}
     story.plans("q")
-    assert story.mind.fleet.state_bytes() == {"q/Partition 0": 5}
+    assert story.state.fleet.state_bytes() == {"q/Partition 0": 5}
 
 
 def test_the_status_shows_measured_bytes_and_shares_the_rest_of_what_is_known() -> None:
     story = weighing("1@a", partitions=4)
     story.take(events.BatchEnded(1, "q", 0, 10, {}, 0, 0, 400))
     story.take(measured(2, 70))
-    tasks = status_of(story.mind.fleet, Tally(), 0)["tasks"]
+    tasks = status_of(story.state.fleet, Counters(), 0)["tasks"]
     assert [task["local-bytes"] for task in tasks] == [100, 100, 70, 100]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mooring.agent.planning.staged_moves import is_settled
-from mooring.agent.status import Tally, status_of
+from mooring.agent.status import Counters, status_of
 from mooring.cli.status import as_text
 from mooring.model import events
 from mooring.model.event_json import read_event
@@ -20,7 +20,7 @@ def withholds(story: Story, *executors: str) -> None:
 
 def runs_on(story: Story) -> dict[int, str]:
     """The executor that the JVM chooses: the first of the row that lives and gets tasks."""
-    fleet = story.mind.fleet
+    fleet = story.state.fleet
     return {
         partition: next(id for id in row if id in fleet.executors and id not in fleet.withheld)
         for partition, row in story.rows["q"].items()
@@ -67,15 +67,15 @@ def test_a_step_does_not_wait_for_tasks_that_run_elsewhere() -> None:
     withholds(story, "1")
     story.take(events.BatchBegan(story.now_ms, "q", 0))
     story.take(events.BatchEnded(story.now_ms, "q", 0, 100, runs_on(story), 3, 3))
-    assert is_settled(story.mind.fleet)
+    assert is_settled(story.state.fleet)
     withholds(story)
-    assert not is_settled(story.mind.fleet), "from now on they are to return"
+    assert not is_settled(story.state.fleet), "from now on they are to return"
 
 
 def test_the_status_says_why() -> None:
     story = running()
     withholds(story, "1")
-    status = status_of(story.mind.fleet, Tally(), 0)
+    status = status_of(story.state.fleet, Counters(), 0)
     said = {one["executor"]: one.get("lent-because") for one in status["processors"]}
     assert said == {"1": WHY, "2": None, "3": None}
     assert f"tasks lent: {WHY}" in as_text(status, 0)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.unit.agent.queues import Queues
 
-from mooring.agent.core import Mind, absorb
+from mooring.agent.core import AgentState, absorb
 from mooring.agent.planning import binding
-from mooring.agent.requests.move import PATIENCE
+from mooring.agent.requests.move import REQUEST_TIMEOUTS
 from mooring.agent.requests.restart import RESTART_MARGIN_MS
 from mooring.agent.state.fleet import Fleet
 from mooring.model import events
 from mooring.model.orders import RestartExecutor
 from mooring.placement import ANY_HOST, LAST_SEEN
-from mooring.records.operator_overrides import OperatorsWord
+from mooring.records.operator_overrides import OperatorOverrides
 from tests.unit.agent.builders import TIMING, Story, running
-from tests.unit.agent.desks import Desks
 from tests.unit.agent.moving import (
     DONE,
     FOUR,
@@ -30,10 +30,10 @@ from tests.unit.agent.moving import (
 
 @pytest.mark.parametrize("when", ["warming up", "switched"])
 def test_a_new_agent_goes_on_with_a_move(when: str) -> None:
-    old = Desks(running(partitions=4, executors=FOUR))
+    old = Queues(running(partitions=4, executors=FOUR))
     asked = old.places("0", ANY_HOST)
     old.is_read()
-    to = old.story.mind.fleet.moves["0"].executor
+    to = old.story.state.fleet.moves["0"].executor
     if when == "switched":
         old.warms_up()
     new = a_new_agent(old.story)
@@ -48,7 +48,7 @@ def test_a_new_agent_goes_on_with_a_move(when: str) -> None:
 
 @pytest.mark.parametrize("is_back", [False, True])
 def test_a_new_agent_does_not_end_another_executor_for_a_restart(is_back: bool) -> None:
-    old = Desks(running(partitions=4, executors=FOUR))
+    old = Queues(running(partitions=4, executors=FOUR))
     asked = old.places("0", LAST_SEEN)
     old.is_read()
     old.story.dies("1")
@@ -65,7 +65,7 @@ def test_a_new_agent_does_not_end_another_executor_for_a_restart(is_back: bool) 
 
 
 def test_what_an_agent_had_begun_comes_before_what_was_asked_earlier() -> None:
-    old = Desks(running(partitions=4, executors=FOUR))
+    old = Queues(running(partitions=4, executors=FOUR))
     asked = old.places("0", "b", at_ms=20)
     old.is_read()
     old.warms_up()
@@ -88,10 +88,10 @@ def test_a_switch_whose_plan_was_not_kept_is_made_again() -> None:
     old = has_moved(FOUR)  # from a to b, where processor 1 is too
     asked = old.places("1", "a")
     old.is_read()
-    mind, orders = old.story.mind, list(old.story.orders)
+    state, orders = old.story.state, list(old.story.orders)
     old.warms_up()
     word = kept_word(old.story)
-    old.story.mind, old.story.orders = mind, orders  # it dies between the two
+    old.story.state, old.story.orders = state, orders  # it dies between the two
     new = a_new_agent(old.story, word)
     new.requests, new.responses = dict(old.requests), dict(old.responses)
     new.is_read()
@@ -104,14 +104,14 @@ def test_a_switch_whose_plan_was_not_kept_is_made_again() -> None:
 
 
 def test_a_restart_that_the_jvm_gave_up_is_no_move_for_the_next_agent() -> None:
-    old = Desks(running(partitions=4, executors=("1@a", "9@a", "2@b", "3@c")))
+    old = Queues(running(partitions=4, executors=("1@a", "9@a", "2@b", "3@c")))
     asked = old.places("0", LAST_SEEN)
     old.is_read()
     old.story.orders = [order for order in old.story.orders if not isinstance(order, RestartExecutor)]
     new = a_new_agent(old.story, kept_word(old.story))
     new.requests, new.responses = dict(old.requests), dict(old.responses)
     new.is_read()
-    new.after(PATIENCE.restart_ms + RESTART_MARGIN_MS + 1_000)
+    new.after(REQUEST_TIMEOUTS.restart_ms + RESTART_MARGIN_MS + 1_000)
     assert new.changes(asked)[-1] == "FAILED" and "did not end" in new.message(asked)
     assert where(new, "0") == {"1"}
 
@@ -119,14 +119,14 @@ def test_a_restart_that_the_jvm_gave_up_is_no_move_for_the_next_agent() -> None:
 def test_a_new_agent_leaves_processors_where_a_move_has_brought_them() -> None:
     old = has_moved(FOUR)
     new = a_new_agent(old.story)
-    assert new.story.mind.fleet.executor_of == old.story.mind.fleet.executor_of
+    assert new.story.state.fleet.executor_of == old.story.state.fleet.executor_of
     new.after(TIMING.rebind_timeout_ms)
-    assert new.story.mind.fleet.processor_of_task() == old.story.mind.fleet.processor_of_task()
-    assert new.story.mind.fleet.executor_of == old.story.mind.fleet.executor_of
+    assert new.story.state.fleet.processor_of_task() == old.story.state.fleet.processor_of_task()
+    assert new.story.state.fleet.executor_of == old.story.state.fleet.executor_of
 
 
 def test_a_request_is_done_once_though_two_agents_die_over_it() -> None:
-    old = Desks(running(partitions=4, executors=FOUR))
+    old = Queues(running(partitions=4, executors=FOUR))
     asked = old.places("0", "b")
     old.is_read()
     old.warms_up()
@@ -142,15 +142,15 @@ def test_a_request_is_done_once_though_two_agents_die_over_it() -> None:
 
 
 def test_when_agent_and_destination_die_after_the_switch_the_processor_goes_back() -> None:
-    old = Desks(running(partitions=4, executors=FOUR))
+    old = Queues(running(partitions=4, executors=FOUR))
     asked = old.places("0", "b")
     old.is_read()
     old.warms_up()
-    old.story.mind = replace(
-        old.story.mind,
+    old.story.state = replace(
+        old.story.state,
         fleet=replace(
-            old.story.mind.fleet,
-            executors={id: e for id, e in old.story.mind.fleet.executors.items() if id != "2"},
+            old.story.state.fleet,
+            executors={id: e for id, e in old.story.state.fleet.executors.items() if id != "2"},
         ),
     )  # nobody was there to hear of it
     new = a_new_agent(old.story)
@@ -159,20 +159,20 @@ def test_when_agent_and_destination_die_after_the_switch_the_processor_goes_back
     new.after(TIMING.first_plan_wait_ms)
     new.after()
     assert new.changes(asked)[-1] == "FAILED" and "it is back on executor 1" in new.message(asked)
-    assert new.story.mind.fleet.processors["0"].executor == "1"
+    assert new.story.state.fleet.processors["0"].executor == "1"
 
 
 def test_a_restart_of_the_application_undoes_no_move() -> None:
     old = has_moved()
-    fleet, word = old.story.mind.fleet, old.story.mind.saved_word
-    mind = Mind(fleet=Fleet(timing=TIMING))
+    fleet, word = old.story.state.fleet, old.story.state.saved_overrides
+    state = AgentState(fleet=Fleet(timing=TIMING))
     for executor in ("1@a", "0@b", "2@c"):  # ids mean nothing from one application to the next
         id, host = executor.split("@")
-        mind = absorb(mind, events.ExecutorRegistered(0, id, host, 1))
-    kept = OperatorsWord(spare=word.spare)
-    start = binding.remember(mind.fleet, fleet.model, fleet.task_locality, 0, kept, word.carriers)
-    new = Story(mind=Mind(fleet=start))
+        state = absorb(state, events.ExecutorRegistered(0, id, host, 1))
+    kept = OperatorOverrides(spare=word.spare)
+    start = binding.remember(state.fleet, fleet.model, fleet.task_locality, 0, kept, word.carriers)
+    new = Story(state=AgentState(fleet=start))
     new.plans("q", 4)
-    assert new.mind.fleet.processor_of_task() == fleet.processor_of_task()
-    assert {new.mind.fleet.processors[id].executor for id in ("0", "1")} == {"0"}
+    assert new.state.fleet.processor_of_task() == fleet.processor_of_task()
+    assert {new.state.fleet.processors[id].executor for id in ("0", "1")} == {"0"}
     assert "1" not in new.first_choice("q").values()

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from mooring.agent.loop import Agent
-from mooring.agent.memory import Memory
+from mooring.agent.records_writer import RecordsWriter
 from mooring.cli.main import main
 from mooring.client import MooringClient
 from mooring.errors import AgentError
@@ -22,11 +22,11 @@ from mooring.metadata import FileMetadataStore, MetadataStore
 from mooring.model import events
 from mooring.placement import LAST_SEEN, STANDBY, ContainerPlacementRequestMessage, StandbyAction, StatusCode
 from mooring.placement.store import NAMESPACE
-from mooring.records.operator_overrides import OperatorsWord
+from mooring.records.operator_overrides import OperatorOverrides
 from mooring.records.records import OPERATORS_WORD, STATUS, Records
 from mooring.testing.probes import wait_until
 from tests.unit.agent.test_loop import Bridge, executors, planned
-from tests.unit.agent.test_memory import Unsteady
+from tests.unit.agent.test_records_writer import Unsteady
 
 
 class LivingBridge(Bridge):
@@ -79,7 +79,9 @@ class Application:
             in_force = {(query, p): row[0] for query, by in rows.items() for p, row in by.items()}
             told = [events.PlanInForce(0, 50, in_force), *told]
         self.bridge = LivingBridge([*told, *executors("a", "b", "c")], [planned(batch=batch)])
-        self.memory = Memory(partial(Records, store), self.bridge.said.append, poll_seconds=0.02, takes_over=takes_over)
+        self.memory = RecordsWriter(
+            partial(Records, store), self.bridge.said.append, poll_seconds=0.02, takes_over=takes_over
+        )
         self.failure: BaseException | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
@@ -210,7 +212,7 @@ def test_what_is_stopped_outlives_the_agent_and_ends_with_the_application(start:
     wait_until(lambda: taking_over.copied() == {"0", "2"}, "a plan without the copies", 30)
     taking_over.end()
     kept = FileMetadataStore(str(tmp_path)).get(OPERATORS_WORD)
-    assert kept is not None and OperatorsWord.from_json(kept) == OperatorsWord("app-2", frozenset({"1"}))
+    assert kept is not None and OperatorOverrides.from_json(kept) == OperatorOverrides("app-2", frozenset({"1"}))
     another = start(application="app-3")
     wait_until(lambda: another.copied() == {"0", "1", "2"}, "a plan with all copies", 30)
     another.end()

@@ -8,10 +8,10 @@ import random
 import pytest
 
 from mooring.agent.core import next_deadline_ms
-from mooring.agent.status import Tally, status_of
+from mooring.agent.status import Counters, status_of
 from mooring.cli.status import as_text
 from mooring.model import events
-from mooring.model.orders import OfferPlan, PublishPlan, Say
+from mooring.model.orders import LogLine, OfferPlan, PublishPlan
 from tests.unit.agent.builders import TIMING, Story, running
 
 SEED = int(os.environ.get("MOORING_SEED") or random.SystemRandom().randrange(1_000_000))
@@ -28,7 +28,7 @@ def scaled_out(silent: str = "1") -> Story:
 
 
 def version(story: Story) -> int:
-    return story.mind.fleet.model.version
+    return story.state.fleet.model.version
 
 
 def test_a_version_is_published_when_all_have_taken_it_up() -> None:
@@ -43,8 +43,8 @@ def test_a_version_is_published_when_all_have_taken_it_up() -> None:
 def test_until_then_the_last_version_is_obeyed() -> None:
     story = scaled_out()
     assert story.sizes("q") == [3, 3, 2]
-    assert story.mind.gate.is_new
-    assert next_deadline_ms(story.mind) <= story.now_ms + TIMEOUT
+    assert story.state.plan_barrier.is_new
+    assert next_deadline_ms(story.state) <= story.now_ms + TIMEOUT
 
 
 def test_an_executor_that_dies_holds_nobody_up() -> None:
@@ -61,7 +61,7 @@ def test_who_is_silent_is_given_up_and_the_version_replaced() -> None:
     assert story.barriers[offered] == "TIMED_OUT"
     assert story.barriers[offered + 1] == "DONE" and version(story) == offered + 1
     assert story.sizes("q") == [2, 2, 2, 2]
-    (said,) = (order for order in story.orders if isinstance(order, Say))
+    (said,) = (order for order in story.orders if isinstance(order, LogLine))
     assert f"executors 1 did not take up placement version {offered}" in said.message
 
 
@@ -80,7 +80,7 @@ def test_who_was_given_up_is_not_waited_for_until_it_speaks() -> None:
 def test_an_older_word_does_not_count() -> None:
     story = scaled_out()
     story.take(events.PlanPickedUp(story.now_ms, "1", version(story) - 1))
-    assert story.mind.gate.is_new
+    assert story.state.plan_barrier.is_new
 
 
 def test_a_version_that_a_newer_one_overtakes_is_ended() -> None:
@@ -101,7 +101,7 @@ def test_newer_versions_do_not_give_a_silent_executor_more_time() -> None:
         if story.barriers[version(story)] == "DONE":
             break
     assert story.now_ms - since <= TIMEOUT + TIMING.debounce_ms
-    assert "1" in story.mind.gate.given_up
+    assert "1" in story.state.plan_barrier.given_up
 
 
 def test_a_first_plan_that_waits_for_a_silent_executor_is_there_in_time() -> None:
@@ -135,7 +135,7 @@ def test_a_new_agent_goes_on_above_what_was_offered() -> None:
 
 def test_status_shows_who_is_waited_for_and_what_changed() -> None:
     story = scaled_out(silent="1 3")
-    record = status_of(story.mind.fleet, Tally(), 0, story.mind.gate)
+    record = status_of(story.state.fleet, Counters(), 0, story.state.plan_barrier)
     assert record["barrier"] == {"version": version(story), "state": "NEW", "waiting-for": ["1", "3"]}
     assert sum(task["changed"] for task in record["tasks"]) == 2
     shown = as_text(record, 0)
@@ -148,7 +148,7 @@ def test_whatever_happens_no_plan_is_published_before_its_barrier_is_done(salt: 
     chance = random.Random(f"{SEED} {salt}")
     story = running(partitions=chance.randrange(1, 20))
     for number in range(60):
-        living = sorted(story.mind.fleet.executors)
+        living = sorted(story.state.fleet.executors)
         match chance.randrange(5):
             case 0:
                 story.joins(f"{100 + number}@{chance.choice('abcdef')}")
@@ -169,6 +169,6 @@ def test_whatever_happens_no_plan_is_published_before_its_barrier_is_done(salt: 
     story.silent = set()
     story.after(TIMING.rebind_timeout_ms + TIMEOUT)
     story.after(TIMEOUT)
-    assert not story.mind.gate.is_new
+    assert not story.state.plan_barrier.is_new
     assert set(story.barriers.values()) <= {"DONE", "TIMED_OUT"}
-    assert story.mind.obeyed_version == version(story)
+    assert story.state.version_in_force == version(story)

@@ -7,20 +7,20 @@ import java.nio.file.Files
 import scala.util.Using
 import scala.util.control.NonFatal
 
-import io.mooring.checkpoint.{AskedOnce, CommitsOfTools, EntryStream, Format2Stream, InMemoryFile}
-import io.mooring.common.{Names, Say}
+import io.mooring.checkpoint.{StartupReadCache, CommitsOfTools, EntryStream, Format2Stream, InMemoryFile}
+import io.mooring.common.{Names, Log}
 import io.mooring.drain.Drains
 import io.mooring.driver.Driver
-import io.mooring.localstore.{HostShelf, HostStore, HostStores, KeptStream, LocalCopy, NotedStream, StoreReads, StoreWrites}
+import io.mooring.localstore.{HostStoreFiles, HostStore, HostStores, KeptStream, LocalCopy, NotedStream, StoreReads, StoreWrites}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
-import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, StreamShims}
 
 /**
- * The checkpoint's file manager that would be there without us, with three doors in it:
+ * The checkpoint's file manager that would be there without us, with three shims in it:
  *
  *  - `offsets/N` always names the stock provider, so that stock Spark reads our checkpoints; a running stream of ours
  *    reads its own provider's name there.
@@ -31,13 +31,13 @@ import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, Strea
  * Spark makes one for each log and each state store, by reflection.
  */
 final class MooringCheckpointFileManager(path: Path, conf: Configuration) extends CheckpointFileManager {
-  private val stock = new AskedOnce(CheckpointFileManager.create(path, MooringCheckpointFileManager.stockConf(conf)))
+  private val stock = new StartupReadCache(CheckpointFileManager.create(path, MooringCheckpointFileManager.stockConf(conf)))
   private val shelf = HostStores.ofThisExecutor.flatMap(_.shelf(path))
   private lazy val reads = StoreReads.of(path)
   private lazy val localFiles = FileSystem.getLocal(conf).getRaw
   @volatile private var hasFiles = false // the directory is there
   private val commits = Option.when(isLog(path, "commits") && OfflineTools.areOnThread)(new CommitsOfTools(path, stock))
-  commits.foreach(_.tellFormat(Option(conf.get(StreamDoors.FormatKey))))
+  commits.foreach(_.tellFormat(Option(conf.get(StreamShims.FormatKey))))
 
   override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
     if (!overwriteIfPossible && isLogEntry(file)) Driver.checkLeads(file.toString)
@@ -92,14 +92,14 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
   private def isLog(dir: Path, name: String) = dir.getName == name && dir.getParent != null
 
   /** Of a running stream for itself. Its thread may also run a tool, as in `foreachBatch`. */
-  private def isOfStream = StreamDoors.onStreamThread && !OfflineTools.areOnThread
+  private def isOfStream = StreamShims.onStreamThread && !OfflineTools.areOnThread
 
   private def isOffsets(file: Path) = file.getParent != null && file.getParent.getName == "offsets"
 
   private def keptOnHost(file: Path) = shelf.filter(_ => HostStore.isUniqueName(file.getName))
 
   /** These files are small or read once through, so their checksum is always proved first. */
-  private def openLocally(shelf: HostShelf, file: Path): Option[FSDataInputStream] =
+  private def openLocally(shelf: HostStoreFiles, file: Path): Option[FSDataInputStream] =
     shelf.sound(file.getName, readIt = true).flatMap { local =>
       try {
         val stream = localFiles.open(new Path(local.toUri))
@@ -109,13 +109,13 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
         Some(stream)
       } catch {
         case NonFatal(e) =>
-          Say.failed("local-store-open", e)(s"a file of the local store could not be opened ($e): it is fetched from the checkpoint")
+          Log.failed("local-store-open", e)(s"a file of the local store could not be opened ($e): it is fetched from the checkpoint")
           None
       }
     }
 
   /** An opening store reads each of its changelogs up to three times; here the first time brings it to the host. */
-  private def keptFirst(shelf: HostShelf, file: Path): Option[FSDataInputStream] =
+  private def keptFirst(shelf: HostStoreFiles, file: Path): Option[FSDataInputStream] =
     if (!MooringCheckpointFileManager.isOfChangelog(file.getName)) None
     else {
       val remote = reads.counted(file.getName, stock.open(file)) // that it is not there is Spark's to hear
@@ -126,7 +126,7 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
   /** With our provider's name, and with another watermark where that of a drain is to be forgotten. */
   private def asThisStreamReads(file: Path): FSDataInputStream = Using.resource(stock.open(file)) { stream =>
     val read = stream.readAllBytes()
-    val named = if (isOffsets(file)) MooringCheckpointFileManager.replace(read, StreamDoors.StockRocksDB, Names.Provider) else read
+    val named = if (isOffsets(file)) MooringCheckpointFileManager.replace(read, StreamShims.StockRocksDB, Names.Provider) else read
     val instead = Drains.watermarkInstead(file.getParent.getParent.toString, file.getName)
     new FSDataInputStream(new InMemoryFile(instead.fold(named)(MooringCheckpointFileManager.withWatermark(named, _))))
   }
@@ -141,8 +141,8 @@ object MooringCheckpointFileManager {
   private def stockConf(conf: Configuration): Configuration = {
     val copy = new Configuration(conf)
     Option(SparkEnv.get).flatMap(_.conf.getOption(Names.UsersFileManager)) match {
-      case Some(users) => copy.set(StreamDoors.FileManagerKey, users)
-      case None => copy.unset(StreamDoors.FileManagerKey)
+      case Some(users) => copy.set(StreamShims.FileManagerKey, users)
+      case None => copy.unset(StreamShims.FileManagerKey)
     }
     copy
   }
@@ -159,5 +159,5 @@ object MooringCheckpointFileManager {
 /** An entry of the offset log, with the stock provider's name. */
 private final class StockNameStream(out: CancellableFSDataOutputStream) extends EntryStream(out, new ByteArrayOutputStream) {
   override protected def asWritten(entry: Array[Byte]): Array[Byte] =
-    MooringCheckpointFileManager.replace(entry, Names.Provider, StreamDoors.StockRocksDB)
+    MooringCheckpointFileManager.replace(entry, Names.Provider, StreamShims.StockRocksDB)
 }

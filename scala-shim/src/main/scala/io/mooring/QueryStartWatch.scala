@@ -1,24 +1,24 @@
 package io.mooring
 
-import io.mooring.checkpoint.AskedOnce
-import io.mooring.common.Aside
+import io.mooring.checkpoint.StartupReadCache
+import io.mooring.common.FailOpen
 import io.mooring.drain.Drains
-import io.mooring.driver.{Driver, QueryWatch, TakeOver}
-import org.apache.spark.sql.execution.streaming.state.shims.StreamDoors
+import io.mooring.driver.{Driver, QueryWatch, ConfOverrides}
+import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 
 /** Registered by name in every session; Spark calls `onQueryStarted` in the stream's thread, before its first batch. */
 final class QueryStartWatch extends StreamingQueryListener {
   override def onQueryStarted(event: QueryStartedEvent): Unit =
-    for (driver <- Driver.current; query <- StreamDoors.query(event.id.toString)) {
-      AskedOnce.begin(query.checkpoint)
-      val look = Aside.otherwise[Option[QueryWatch.Look]]("look ahead", None)(driver.queries.lookAhead(query))
+    for (driver <- Driver.current; query <- StreamShims.query(event.id.toString)) {
+      StartupReadCache.begin(query.checkpoint)
+      val look = FailOpen.otherwise[Option[QueryWatch.Look]]("look ahead", None)(driver.queries.lookAhead(query))
       driver.bridge.tell(Map("event" -> "CheckpointTaken", "run" -> query.runId, "checkpoint" -> query.checkpoint),
         about = Some(QueryStartWatch.about(query.runId)))
-      Aside.otherwise("look at an earlier drain", ())(driver.drains.atStart(query))
+      FailOpen.otherwise("look at an earlier drain", ())(driver.drains.atStart(query))
       if (Drains.whyNotToStart(query.checkpoint).isEmpty) {
-        TakeOver.atStart(query)
+        ConfOverrides.atStart(query)
         for (until <- driver.drains.undoneUntil(query.checkpoint)) driver.queries.comesAgain(query, until)
         look.foreach(driver.queries.starts(query, _))
       }

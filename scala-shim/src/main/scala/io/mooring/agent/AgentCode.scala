@@ -6,7 +6,7 @@ import java.nio.file.{Files, Path}
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
-import io.mooring.common.Say
+import io.mooring.common.Log
 
 /** Mooring's Python code, which the jar carries: a zip for the PYTHONPATH of a child process. */
 object AgentCode {
@@ -28,6 +28,6 @@ object AgentCode {
       Files.deleteIfExists(zip.getParent)
       ()
     } catch {
-      case e: IOException => Say.info(s"a temporary directory stays behind ($e)") // nothing depends on it
+      case e: IOException => Log.info(s"a temporary directory stays behind ($e)") // nothing depends on it
     }
 }

@@ -7,9 +7,9 @@ import java.util.concurrent.{ConcurrentLinkedDeque, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
-import io.mooring.common.{Daemon, Say}
+import io.mooring.common.{Daemon, Log}
 import org.apache.spark.SparkConf
-import org.apache.spark.sql.execution.streaming.state.shims.GatewayDoor
+import org.apache.spark.sql.execution.streaming.state.shims.GatewayShim
 
 /**
  * The agent beside the driver: started, watched, started again with back-off, stopped with the application.
@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.streaming.state.shims.GatewayDoor
  * One daemon thread does all of it. Queries do not notice: they go on with the last plan.
  */
 final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String], silenceSeconds: Long) {
-  private val gateway = new GatewayDoor(conf)
+  private val gateway = new GatewayShim(conf)
   private val code: Path = AgentCode.unpack()
   private val lastWords = new ConcurrentLinkedDeque[String]()
   @volatile private var stopping = false
@@ -68,7 +68,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
   private def giveUp(why: String): Unit = {
     hopeless = true
     isGivenUp = true
-    Say.troubleOnce("no-agent", s"no agent could be started ($why): tasks run where Spark puts them; the hosts still keep " +
+    Log.troubleOnce("no-agent", s"no agent could be started ($why): tasks run where Spark puts them; the hosts still keep " +
       "state files. Put a Python 3.10 or later that finds pyspark and py4j (SPARK_HOME, or pip install pyspark) on the driver's " +
       "host, or name it in spark.mooring.agent.python")
   }
@@ -76,9 +76,9 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
   /** Says it with the agent's last words, but not for ever: an agent that can not live is not news each time. */
   private def report(message: String, failures: Int): Unit = {
     val words = if (lastWords.isEmpty) "" else lastWords.asScala.mkString("; its last words:\n  ", "\n  ", "")
-    if (failures < AgentProcess.FailuresTold) Say.trouble(message + words)
+    if (failures < AgentProcess.FailuresTold) Log.trouble(message + words)
     else if (failures == AgentProcess.FailuresTold)
-      Say.trouble(s"$message, and so on; that is not said again until one has lived for ${AgentProcess.StableSeconds} s$words")
+      Log.trouble(s"$message, and so on; that is not said again until one has lived for ${AgentProcess.StableSeconds} s$words")
   }
 
   /** Runs one agent to its end and tells how it ended. IOException where there is no such interpreter at all. */
@@ -108,7 +108,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     val builder = new ProcessBuilder(interpreter, "-m", "mooring.agent").redirectErrorStream(true)
     builder.directory(code.getParent.toFile) // `-m` looks into the working directory first: this one holds only our code
     val env = builder.environment()
-    val paths = Seq(code.toString, GatewayDoor.sparkPythonPath) ++ usersFiles ++ Option(env.get("PYTHONPATH"))
+    val paths = Seq(code.toString, GatewayShim.sparkPythonPath) ++ usersFiles ++ Option(env.get("PYTHONPATH"))
     env.put("PYTHONPATH", paths.filter(_.nonEmpty).mkString(File.pathSeparator))
     env.put("PYTHONUNBUFFERED", "YES")
     env.put("PYSPARK_GATEWAY_PORT", gateway.port.toString)

@@ -5,10 +5,10 @@ import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
 
-import io.mooring.common.{Aside, Daemon, Json, Metrics, Names, Say}
+import io.mooring.common.{FailOpen, Daemon, Json, Metrics, Names, Log}
 import io.mooring.election.{Leadership, Word}
 import io.mooring.placement.{PlacementTable, Plan}
-import org.apache.spark.sql.execution.streaming.state.shims.{Ending, StreamDoor, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.shims.{Ending, StreamShim, StreamShims}
 
 /** What the agent may have done to the application, besides placing its tasks. */
 trait Operations {
@@ -147,7 +147,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     Json.read(json).properties().asScala.map(e => e.getKey -> e.getValue.asScala.map(_.asText).toSeq).toMap)
 
   /** The user's queries that run. */
-  private[mooring] def running: Seq[StreamDoor] = StreamDoors.running.filterNot(_.reads(Names.StandbySource))
+  private[mooring] def running: Seq[StreamShim] = StreamShims.running.filterNot(_.reads(Names.StandbySource))
 
   /** The same as a JSON array, with what their sources and sinks say of themselves. */
   def queries(): String = Json.write(running.map(query => Map("query" -> query.id, "run" -> query.runId, "name" -> query.name,
@@ -164,9 +164,9 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
 
   /** Each beside the others: one that does not end must not keep the next from being stopped. */
   private def stopQueries(leader: String): Unit = {
-    Say.warn(s"another driver of this job, $leader, leads since: this one stops its queries before they commit")
-    StreamDoors.running.foreach { query =>
-      Daemon.start("mooring-leadership-lost")(Aside.otherwise("stopping of queries", ())(query.stop()))
+    Log.warn(s"another driver of this job, $leader, leads since: this one stops its queries before they commit")
+    StreamShims.running.foreach { query =>
+      Daemon.start("mooring-leadership-lost")(FailOpen.otherwise("stopping of queries", ())(query.stop()))
     }
   }
 
@@ -177,13 +177,13 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   def inherit(): String = legacy
 
   /** A line of the agent's for the driver's log. */
-  def say(message: String): Unit = Say.warn(message)
+  def say(message: String): Unit = Log.warn(message)
 
   /** The same of what goes wrong around it, as with a store: no news while the application ends. */
-  def sayOfTrouble(message: String): Unit = Say.trouble(message)
+  def sayOfTrouble(message: String): Unit = Log.trouble(message)
 
   /** A line for those who want to see that it works. */
-  def inform(message: String): Unit = Say.info(message)
+  def inform(message: String): Unit = Log.info(message)
 
   /** Puts the agent's gauges into Spark's metrics, all that it has; `json` is one object of name to number. */
   def metrics(json: String): Unit =

@@ -6,7 +6,7 @@ import io.mooring.common.Json
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileAlreadyExistsException, Path}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-import org.apache.spark.sql.execution.streaming.state.shims.StreamDoors
+import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
 
 /**
  * One flat directory on whatever can hold a checkpoint, for the agent's metadata: with the application's credentials,
@@ -18,7 +18,7 @@ final class DriverFiles(directory: String, hadoopConf: Configuration) {
   private val path = new Path(directory)
   private val conf = {
     val copy = new Configuration(hadoopConf)
-    copy.unset(StreamDoors.FileManagerKey)
+    copy.unset(StreamShims.FileManagerKey)
     copy
   }
   private val fileSystem = path.getFileSystem(conf)

@@ -4,7 +4,7 @@ import java.util.concurrent.LinkedBlockingQueue
 
 import scala.jdk.CollectionConverters._
 
-import io.mooring.common.Say
+import io.mooring.common.Log
 
 /**
  * What executors have told of committed state, for the catalogue: kept until the agent takes it, apart from the news, which
@@ -15,7 +15,7 @@ final class Facts {
   private val taken = new java.util.ArrayDeque[String]() // the last ones, as an agent may die over them
 
   def add(report: String): Unit =
-    if (!told.offer(report)) Say.once("facts-lost", s"more than ${Facts.MostKept} facts of committed state wait for the agent: " +
+    if (!told.offer(report)) Log.once("facts-lost", s"more than ${Facts.MostKept} facts of committed state wait for the agent: " +
       "the catalogue will lack checksums of some versions")
 
   /** At most so many, as a JSON array. */

@@ -5,11 +5,11 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import scala.util.Using
 
-import io.mooring.common.{Aside, Say}
+import io.mooring.common.{FailOpen, Log}
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
-import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, StreamShims}
 
 /**
  * The log of commits that one of Spark's own tools has opened. The repartition, told to skip a batch that was begun and not
@@ -31,17 +31,17 @@ private[mooring] final class CommitsOfTools(commits: Path, stock: CheckpointFile
   private def newestOf(found: Seq[Long]): LazyList[Long] = found.reverse.to(LazyList).take(CommitsOfTools.MostSkipped + 1)
 
   /** To the session's settings, as this thread sees them. `chosen` is what the session says. */
-  def tellFormat(chosen: Option[String]): Unit = Aside.otherwise("look at a checkpoint's format", ()) {
+  def tellFormat(chosen: Option[String]): Unit = FailOpen.otherwise("look at a checkpoint's format", ()) {
     OfflineTools.forget() // the same tool may have read another checkpoint before
     try for (known <- format) {
-      OfflineTools.open(known)(Aside.otherwise("look at a session's settings", ())(_))
+      OfflineTools.open(known)(FailOpen.otherwise("look at a session's settings", ())(_))
       for (other <- chosen if other != known.toString)
-        Say.once(s"format-$commits", s"${commits.getParent} has state of format $known: Spark's tools read and write that, " +
-          s"though ${StreamDoors.FormatKey} is $other")
+        Log.once(s"format-$commits", s"${commits.getParent} has state of format $known: Spark's tools read and write that, " +
+          s"though ${StreamShims.FormatKey} is $other")
     } catch { case _: FileNotFoundException => } // no checkpoint yet: the tool says so
   }
 
-  def isOfFormat2: Boolean = Aside.otherwise("look at a checkpoint's format", false)(format.exists(_ >= 2))
+  def isOfFormat2: Boolean = FailOpen.otherwise("look at a checkpoint's format", false)(format.exists(_ >= 2))
 
   /**
    * Without the newest commits that name no state, where a repartition that has skipped their batches is unfinished: its
@@ -49,7 +49,7 @@ private[mooring] final class CommitsOfTools(commits: Path, stock: CheckpointFile
    */
   def withoutSkipped(found: Array[FileStatus]): Array[FileStatus] =
     if (!OfflineTools.isRepartition || !isOfFormat2) found
-    else Aside.otherwise("look for skipped batches", found) {
+    else FailOpen.otherwise("look for skipped batches", found) {
       val (skipped, others) = newestOf(batches(found)).span(batch => !namesState(entry(commits, batch)))
       val isUnfinished = others.headOption.exists(base => skipped.nonEmpty && isFrom(base, after = skipped.head))
       if (isUnfinished) found.filterNot(file => skipped.exists(_.toString == file.getPath.getName)) else found

@@ -7,7 +7,7 @@ import scala.util.Using
 
 /** What the jar says of itself. */
 object Build {
-  private lazy val attributes: Map[String, String] = Aside.otherwise("look at its jar", Map.empty[String, String]) {
+  private lazy val attributes: Map[String, String] = FailOpen.otherwise("look at its jar", Map.empty[String, String]) {
     val manifests = getClass.getClassLoader.getResources("META-INF/MANIFEST.MF").asScala
     manifests.map(url => Using.resource(url.openStream())(new Manifest(_)).getMainAttributes)
       .find(_.getValue("Implementation-Title") == "Mooring")

@@ -37,7 +37,7 @@ final class Location(
   private def answered(key: String, parts: Seq[Either[String, String]], otherwise: String): String =
     parts.collectFirst { case Left(reason) => reason } match {
       case Some(reason) =>
-        Say.once(key, s"$key: $reason; $otherwise")
+        Log.once(key, s"$key: $reason; $otherwise")
         ""
       case None => parts.flatMap(_.toOption).mkString("/")
     }

@@ -4,7 +4,7 @@ import java.util.concurrent.TimeUnit.SECONDS
 import java.util.concurrent.atomic.AtomicBoolean
 
 import io.mooring.agent.Bridge
-import io.mooring.common.{Daemon, Say}
+import io.mooring.common.{Daemon, Log}
 import org.apache.spark.sql.execution.streaming.state.shims.Signals
 
 /**
@@ -22,7 +22,7 @@ final class DrainOnTerm(bridge: Bridge, mayBeTold: () => Boolean, running: () =>
   Signals.onTerm(() => !isAsked.getAndSet(true) && running() > 0 && begins())
 
   private def begins(): Boolean = mayBeTold() && {
-    Say.warn("SIGTERM: the queries are drained first (spark.mooring.drain.on.sigterm); another SIGTERM ends the driver at once")
+    Log.warn("SIGTERM: the queries are drained first (spark.mooring.drain.on.sigterm); another SIGTERM ends the driver at once")
     val before = timesOver()
     bridge.tell(Map("event" -> "TerminationAsked"), about = Some("termination"))
     Daemon.start("mooring-drain-on-term")(endsWhenDrained(before))
@@ -34,8 +34,8 @@ final class DrainOnTerm(bridge: Bridge, mayBeTold: () => Boolean, running: () =>
     def isOver = timesOver() > before
     while (running() > 0 && mayBeTold() && !isOver) Thread.sleep(LookEveryMs)
     if (running() == 0) SECONDS.sleep(GraceSeconds)
-    else if (isOver) Say.warn("not all queries could be drained: the driver ends, and the others keep their state")
-    else Say.trouble("there is no agent any more to drain the queries: the driver ends with their state kept")
+    else if (isOver) Log.warn("not all queries could be drained: the driver ends, and the others keep their state")
+    else Log.trouble("there is no agent any more to drain the queries: the driver ends with their state kept")
     System.exit(ExitOfTerm)
   }
 }

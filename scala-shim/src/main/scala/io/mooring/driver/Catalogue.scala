@@ -1,7 +1,7 @@
 package io.mooring.driver
 
-import io.mooring.common.{Say, SettingsTable}
-import org.apache.spark.sql.execution.streaming.state.shims.StreamDoors
+import io.mooring.common.{Log, SettingsTable}
+import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
 
 /** Whether committed state is listed in Delta tables: that is the agent's, which needs Delta in the application. */
 private object Catalogue {
@@ -10,11 +10,11 @@ private object Catalogue {
 
   def isOn(settings: SettingsTable): Boolean = {
     val wanted = settings.text(Key).map(_.toBoolean)
-    val isThere = wanted.getOrElse(true) && StreamDoors.isLoadable(DeltaTables)
+    val isThere = wanted.getOrElse(true) && StreamShims.isLoadable(DeltaTables)
     if (!isThere && wanted.forall(identity)) {
       val told = "no Delta among the application's jars: committed state is not catalogued; add " +
         "--packages io.delta:delta-spark_4.2_2.13:4.4.0"
-      if (wanted.isDefined) Say.once("no-delta", told) else Say.info(told)
+      if (wanted.isDefined) Log.once("no-delta", told) else Log.info(told)
     }
     isThere
   }

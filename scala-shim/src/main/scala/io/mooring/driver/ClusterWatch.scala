@@ -5,10 +5,10 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 import java.util.concurrent.atomic.AtomicLong
 
 import io.mooring.agent.Bridge
-import io.mooring.common.{Aside, Daemon, Metrics}
+import io.mooring.common.{FailOpen, Daemon, Metrics}
 import io.mooring.placement.{PlacedStages, PlacedState, PlacementTable}
 import io.mooring.standby.Standbys
-import io.mooring.warmup.Rehearsals
+import io.mooring.warmup.WarmupProfiles
 import org.apache.spark.{ExceptionFailure, SparkContext}
 import org.apache.spark.scheduler._
 import org.apache.spark.scheduler.shims.{LossWatch, PendingTasks}
@@ -19,7 +19,7 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
  */
 final class ClusterWatch(
     context: SparkContext, bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys],
-    takesOver: Boolean, census: Census, reports: ReportDesk, rehearsals: Rehearsals, withheld: Option[WithheldOffers])
+    takesOver: Boolean, census: ExecutorRegistry, reports: ExecutorReportHandler, rehearsals: WarmupProfiles, withheld: Option[WithheldOffers])
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0
@@ -61,7 +61,7 @@ final class ClusterWatch(
    * What is redirected before Spark has taken note that shuffle files are lost would wait for them at the lost executor.
    * That takes Spark milliseconds; where the files are not lost with their executor nothing comes of the wait.
    */
-  private def awaitNoteOf(lost: String): Unit = Aside.otherwise("redirection of tasks", ()) {
+  private def awaitNoteOf(lost: String): Unit = FailOpen.otherwise("redirection of tasks", ()) {
     val end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ClusterWatch.NoteMs)
     while (PendingTasks.areSentTo(context, lost) && System.nanoTime() - end < 0) TimeUnit.MILLISECONDS.sleep(2)
   }
@@ -70,7 +70,7 @@ final class ClusterWatch(
    * The tasks that wait in running stages for executors that are gone, or that may not have them, go where the plan wants
    * them now. Without copies those of a lost executor wait as on stock: it may come back to its host.
    */
-  def redirect(): Unit = Aside.otherwise("redirection of tasks", ()) {
+  def redirect(): Unit = FailOpen.otherwise("redirection of tasks", ()) {
     if (takesOver) PendingTasks.askAnew(context)
     redirect(PendingTasks.Anew)
   }
@@ -89,15 +89,15 @@ final class ClusterWatch(
    * From now on Spark starts none of them elsewhere before that: where nothing would hold one back it goes there at once.
    * With the scheduler's lock.
    */
-  def watchLosses(): Unit = Aside.otherwise("redirection of tasks", ())(LossWatch.begin(context, isLost, leaves))
+  def watchLosses(): Unit = FailOpen.otherwise("redirection of tasks", ())(LossWatch.begin(context, isLost, leaves))
 
-  private def isLost(executor: String): Unit = if (takesOver) Aside.otherwise("redirection of tasks", ()) {
+  private def isLost(executor: String): Unit = if (takesOver) FailOpen.otherwise("redirection of tasks", ()) {
     table.executorLost(executor)
     redirect(PendingTasks.HeldBack)
   }
 
   private def leaves(): Unit = { // by another thread, which gets the lock when Spark has noted it
-    Daemon.start("mooring-decommission")(Aside.otherwise("redirection of tasks", ())(lookAtOffers()))
+    Daemon.start("mooring-decommission")(FailOpen.otherwise("redirection of tasks", ())(lookAtOffers()))
     ()
   }
 

@@ -1,15 +1,15 @@
 package io.mooring.driver
 
-import io.mooring.agent.{AgentProcess, Bridge, DriverFiles, Operations, Patience}
-import io.mooring.common.{Aside, Build, Daemon, Names, OrdinaryEnd, Say, SettingsTable}
+import io.mooring.agent.{AgentProcess, Bridge, DriverFiles, Operations, StartWaitBudget}
+import io.mooring.common.{FailOpen, Build, Daemon, Names, OrdinaryEnd, Log, SettingsTable}
 import io.mooring.drain.{DrainOnTerm, Drains}
 import io.mooring.election.Leadership
 import io.mooring.placement.PlacementTable
 import io.mooring.restore.Prefetches
 import io.mooring.standby.{Departures, Liveness, Standbys, StuckTasks}
-import io.mooring.warmup.Rehearsals
+import io.mooring.warmup.WarmupProfiles
 import org.apache.spark.{SparkConf, SparkContext}
-import org.apache.spark.sql.execution.streaming.state.shims.{Ending, ExecutorDoor, ListenerDoor}
+import org.apache.spark.sql.execution.streaming.state.shims.{Ending, ExecutorShim, ListenerShim}
 
 /** What runs in the driver while the application runs. */
 final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkContext) {
@@ -21,21 +21,21 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
   val table = new PlacementTable
   val bridge = new Bridge(table, leadership, operations)
-  private val census = new Census(bridge)
+  private val census = new ExecutorRegistry(bridge)
   private val withheld = Option.when(placing)(new WithheldOffers(context, table, bridge))
-  private val rehearsals = new Rehearsals
+  private val rehearsals = new WarmupProfiles
 
   /** Where every task is kept once, copies are made of those that are to move. */
   val standbys: Option[Standbys] = Option.when(placing)(new Standbys(table, bridge))
   private val takesOver = placing && settings.copies > 0
   private val stuckTasks = Option.when(takesOver)(new StuckTasks(context))
   private val liveness = Option.when(takesOver)(new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
-  val reports = new ReportDesk(context, bridge, table, standbys, liveness, census, rehearsals, () => mayBeTold)
+  val reports = new ExecutorReportHandler(context, bridge, table, standbys, liveness, census, rehearsals, () => mayBeTold)
 
   /** Whether committed state is listed in Delta tables. */
   val isCatalogued: Boolean = placing && Catalogue.isOn(settings)
 
-  private val patience = new Patience(settings.milliseconds("spark.mooring.host.affinity.wait"), () => mayBeTold)
+  private val patience = new StartWaitBudget(settings.milliseconds("spark.mooring.host.affinity.wait"), () => mayBeTold)
   private val prefetches = Option.when(placing && settings.count("spark.mooring.restore.streams") > 0)(new Prefetches(context, table))
   // In local mode all tasks run in this JVM: no plan can place them elsewhere.
   val queries = new QueryWatch(bridge, table, standbys, prefetches, patience, waitsForPlan = placing && !context.isLocal)
@@ -45,8 +45,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
   private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, takesOver, census, reports, rehearsals, withheld)
   OrdinaryEnd.begins(() => context.isStopped)
-  ListenerDoor.add(context, cluster)
-  stuckTasks.foreach(ListenerDoor.add(context, _))
+  ListenerShim.add(context, cluster)
+  stuckTasks.foreach(ListenerShim.add(context, _))
   Bridge.current = bridge
   private val agent = new AgentProcess(conf, bridge,
     settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000)
@@ -89,20 +89,20 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
     override def restart(executor: String, waitMs: Long, gaveUp: () => Unit): Unit = {
       Daemon.start(s"mooring-restart-$executor") {
-        Aside.otherwise("restart of an executor", ())(ExecutorDoor.restartWhenIdle(context, executor, waitMs))
-        Aside.otherwise("end of a restart", ()) {
-          if (!context.isStopped && !ExecutorDoor.isLeaving(context, executor)) gaveUp() // the next attempt begins it anew
+        FailOpen.otherwise("restart of an executor", ())(ExecutorShim.restartWhenIdle(context, executor, waitMs))
+        FailOpen.otherwise("end of a restart", ()) {
+          if (!context.isStopped && !ExecutorShim.isLeaving(context, executor)) gaveUp() // the next attempt begins it anew
         }
       }
       ()
     }
 
     override def end(query: String, how: Ending, zeroInput: Boolean): Unit =
-      Aside.otherwise(s"drain of $query", ())(drains.begin(query, how, zeroInput))
+      FailOpen.otherwise(s"drain of $query", ())(drains.begin(query, how, zeroInput))
 
     override def drainsAreAsked(of: Seq[Option[String]]): Unit = drains.asked(of)
 
-    override def owe(after: Map[String, Seq[String]]): Unit = Aside.otherwise("note what is to be drained", ())(drains.owe(after))
+    override def owe(after: Map[String, Seq[String]]): Unit = FailOpen.otherwise("note what is to be drained", ())(drains.owe(after))
 
     override def agentIsNew(): Unit = {
       standbys.foreach(_.tellAgain())
@@ -115,7 +115,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
   /** The tasks of an executor that goes, or is gone, run where their copies are. */
   private object departures extends Departures {
-    override def isLeaving(executor: String): Boolean = ExecutorDoor.isLeaving(context, executor)
+    override def isLeaving(executor: String): Boolean = ExecutorShim.isLeaving(context, executor)
 
     override def leaves(executor: String): Unit = if (table.isAlive(executor)) {
       table.executorLeaves(executor)
@@ -126,11 +126,11 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     override def haveLeft(): Unit = cluster.redirectWhatCameLate()
 
     override def isSilent(executor: String, forMs: Long): Unit = {
-      Say.warn(s"executor $executor has been silent for $forMs ms: it counts as lost")
+      Log.warn(s"executor $executor has been silent for $forMs ms: it counts as lost")
       table.executorLost(executor)
       cluster.redirect() // before Spark knows: it would start what waits wherever a slot is free
       stuckTasks.foreach(_.isSilent(executor, forMs))
-      ExecutorDoor.giveUp(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
+      ExecutorShim.giveUp(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
     }
   }
 

@@ -4,7 +4,7 @@ import java.util.{Collections, Map => JMap}
 
 import scala.jdk.CollectionConverters._
 
-import io.mooring.common.{Aside, Build, Metrics, Names, Say, SettingsTable}
+import io.mooring.common.{FailOpen, Build, Metrics, Names, Log, SettingsTable}
 import io.mooring.localstore.HostStores
 import org.apache.spark.SparkContext
 import org.apache.spark.api.plugin.{DriverPlugin, PluginContext}
@@ -15,12 +15,12 @@ private[mooring] final class MooringDriverPlugin extends DriverPlugin {
     val conf = pluginContext.conf() // the very conf of the context, not a copy
     val settings = SettingsTable.read(conf.getAll.toMap)
     settings.check()
-    val refusal = if (!settings.isOn("spark.mooring.enabled")) None else Aside.otherwise[Option[String]]("driver part", None) {
+    val refusal = if (!settings.isOn("spark.mooring.enabled")) None else FailOpen.otherwise[Option[String]]("driver part", None) {
       val driver = new Driver(conf, settings, context)
       Driver.set(Some(driver))
-      TakeOver.amend(conf)
-      TakeOver.retain(conf, settings.count("spark.mooring.checkpoint.retain.batches"))
-      if (settings.copies > 0) TakeOver.askSooner(conf)
+      ConfOverrides.amend(conf)
+      ConfOverrides.retain(conf, settings.count("spark.mooring.checkpoint.retain.batches"))
+      if (settings.copies > 0) ConfOverrides.askSooner(conf)
       sayWhatRuns(settings, context)
       Metrics.register(pluginContext.metricRegistry())
       try driver.awaitTurn()
@@ -39,7 +39,7 @@ private[mooring] final class MooringDriverPlugin extends DriverPlugin {
 
   private def sayWhatRuns(settings: SettingsTable, context: SparkContext): Unit = {
     val store = HostStores.directory(settings.text("spark.mooring.local.store.dir"), System.getenv().asScala.get)
-    Say.info(s"version ${Build.version} for Spark ${Build.spark} runs in Spark ${context.version}; each host keeps state in $store, or where " +
+    Log.info(s"version ${Build.version} for Spark ${Build.spark} runs in Spark ${context.version}; each host keeps state in $store, or where " +
       s"its ${Names.LocalStoreVariable} says; where the records are is said when the first query with state starts")
   }
 
@@ -47,9 +47,9 @@ private[mooring] final class MooringDriverPlugin extends DriverPlugin {
     Driver.current.foreach(_.applicationStarted(applicationId))
 
   override def receive(message: Object): Object = message match {
-    case report: String => Aside.otherwise[Object]("report desk", null)(Driver.current.map(_.reports.receive(report)).orNull)
+    case report: String => FailOpen.otherwise[Object]("report desk", null)(Driver.current.map(_.reports.receive(report)).orNull)
     case other =>
-      Say.once("unknown-message", s"an executor sent ${other.getClass.getName}, which is not ours: ignored")
+      Log.once("unknown-message", s"an executor sent ${other.getClass.getName}, which is not ours: ignored")
       null
   }
 

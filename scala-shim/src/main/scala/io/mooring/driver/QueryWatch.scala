@@ -2,16 +2,16 @@ package io.mooring.driver
 
 import java.util.concurrent.{ConcurrentHashMap, FutureTask}
 
-import io.mooring.agent.{Bridge, Patience}
-import io.mooring.common.{Aside, Daemon, Say}
+import io.mooring.agent.{Bridge, StartWaitBudget}
+import io.mooring.common.{FailOpen, Daemon, Log}
 import io.mooring.placement.{PlacedStages, PlacementTable}
 import io.mooring.restore.Prefetches
 import io.mooring.standby.Standbys
-import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, StreamDoor, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, StreamShim, StreamShims}
 
 /** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch if there is any. */
 final class QueryWatch(
-    bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], patience: Patience,
+    bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], patience: StartWaitBudget,
     waitsForPlan: Boolean) {
   private val runs = new ConcurrentHashMap[String, String]() // query id -> the newest run's; written with the lock
   private val planned = ConcurrentHashMap.newKeySet[String]() // run ids
@@ -26,17 +26,17 @@ final class QueryWatch(
   def isRepeated(operator: OperatorFacts): Boolean = repeated.getOrDefault(operator.runId, -1) == operator.batch
 
   /** Up to this batch the run does again what its sink may remember, and leave out: its state is to be there none the less. */
-  def comesAgain(query: StreamDoor, until: Long): Unit =
+  def comesAgain(query: StreamShim, until: Long): Unit =
     query.completeBatches(until)(computed.getOrDefault(query.id, -1) == _)
 
   /** The batch's first task with state is about to be sent. */
   def computes(query: String, batch: Long): Unit = { computed.put(query, batch); () }
 
   /** What the checkpoint of a run that is about to start says of its operators, by a thread of its own; None without state. */
-  def lookAhead(query: StreamDoor): Option[QueryWatch.Look] = Option.when(query.isStateful) {
+  def lookAhead(query: StreamShim): Option[QueryWatch.Look] = Option.when(query.isStateful) {
     val look = new FutureTask(() => {
-      val door = query.another
-      door -> door.operatorsInCheckpoint
+      val shim = query.another
+      shim -> shim.operatorsInCheckpoint
     })
     Daemon.start(s"mooring-look-${query.id}")(look.run())
     look
@@ -46,27 +46,27 @@ final class QueryWatch(
    * A run starts; in the stream's thread, which does not wait. The agent hears what it is to run long before its first batch
    * is planned, as a rule: so the plan is there by then, and the state is under way.
    */
-  def starts(query: StreamDoor, look: QueryWatch.Look): Unit = {
+  def starts(query: StreamShim, look: QueryWatch.Look): Unit = {
     val run = query.runId
     synchronized(runs.put(query.id, run))
-    Daemon.start(s"mooring-start-${query.id}")(Aside.forAWhile("look at a query that starts", (), !query.isActive) {
-      val (door, operators) = look.get()
-      if (operators.nonEmpty && tellOnce(query.id, run, Some(door), operators)) {
+    Daemon.start(s"mooring-start-${query.id}")(FailOpen.forAWhile("look at a query that starts", (), !query.isActive) {
+      val (shim, operators) = look.get()
+      if (operators.nonEmpty && tellOnce(query.id, run, Some(shim), operators)) {
         synchronized(if (runs.get(query.id) == run) standbys.foreach(_.starts(query.id, run, operators)))
         val hasPlan = !waitsForPlan || table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful && runs.get(query.id) == run)
-        if (hasPlan && runs.get(query.id) == run) prefetches.foreach(_.begin(door, operators))
+        if (hasPlan && runs.get(query.id) == run) prefetches.foreach(_.begin(shim, operators))
       }
     })
     ()
   }
 
   /** Whether the agent was told just now: not of a run that has ended, nor again of what it knows. */
-  private def tellOnce(query: String, run: String, door: Option[StreamDoor], operators: Seq[OperatorFacts]): Boolean = synchronized {
+  private def tellOnce(query: String, run: String, shim: Option[StreamShim], operators: Seq[OperatorFacts]): Boolean = synchronized {
     val shape = QueryWatch.shapeOf(operators)
     val isNews = runs.get(query) == run && told.put(run, shape) != shape
     if (isNews) bridge.tell(Map("event" -> "QueryPlanned", "query" -> query, "run" -> run,
-      "name" -> door.map(_.name).getOrElse(""), "checkpoint" -> operators.head.stateDir.stripSuffix("/state"),
-      "batch" -> operators.head.batch, "provider" -> door.flatMap(_.setting(StreamDoors.ProviderKey)).getOrElse(""),
+      "name" -> shim.map(_.name).getOrElse(""), "checkpoint" -> operators.head.stateDir.stripSuffix("/state"),
+      "batch" -> operators.head.batch, "provider" -> shim.flatMap(_.setting(StreamShims.ProviderKey)).getOrElse(""),
       "operators" -> operators.map(o => Map("id" -> o.id, "partitions" -> o.partitions))), about = Some(QueryWatch.about(query)))
     isNews
   }
@@ -75,13 +75,13 @@ final class QueryWatch(
   def planned(query: String, operators: Seq[OperatorFacts]): Unit = {
     val run = operators.head.runId
     if (planned.add(run)) {
-      val door = StreamDoors.query(query)
+      val shim = StreamShims.query(query)
       synchronized(runs.put(query, run))
-      tellOnce(query, run, door, operators)
+      tellOnce(query, run, shim, operators)
       standbys.foreach(_.planned(query, run, operators))
       val hasPlan = !waitsForPlan || !patience.isHopeful || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isHopeful))
-      for (running <- door) prefetches.foreach(_.begin(running, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
-      if (!hasPlan) Say.trouble(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
+      for (running <- shim) prefetches.foreach(_.begin(running, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
+      if (!hasPlan) Log.trouble(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
     }
     begins(query, run, operators.head.batch)
   }
@@ -138,7 +138,7 @@ final class QueryWatch(
 }
 
 object QueryWatch {
-  type Look = FutureTask[(StreamDoor, Seq[OperatorFacts])]
+  type Look = FutureTask[(StreamShim, Seq[OperatorFacts])]
   private type Shape = (Long, Set[(Long, Int)]) // first batch; operators, and partitions of each
 
   private def shapeOf(operators: Seq[OperatorFacts]): Shape = (operators.head.batch, operators.map(one => one.id -> one.partitions).toSet)

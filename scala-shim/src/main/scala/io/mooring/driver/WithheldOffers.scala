@@ -1,7 +1,7 @@
 package io.mooring.driver
 
 import io.mooring.agent.Bridge
-import io.mooring.common.{Aside, Say}
+import io.mooring.common.{FailOpen, Log}
 import io.mooring.placement.PlacementTable
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.shims.Offers
@@ -16,13 +16,13 @@ final class WithheldOffers(context: SparkContext, table: PlacementTable, bridge:
   /** Asks Spark; whether the answer is another than the last one. */
   def look(): Boolean = synchronized {
     val living = table.alive
-    val now = Aside.otherwise("look at excluded executors", Map.empty[String, String])(Offers.withheld(context, living))
+    val now = FailOpen.otherwise("look at excluded executors", Map.empty[String, String])(Offers.withheld(context, living))
     val isNews = now != known
     if (isNews) {
       table.withhold(now)
       val lines = WithheldOffers.lines(known, now, living)
-      lines.ordinary.foreach(Say.info(_))
-      lines.warnings.foreach(Say.warn)
+      lines.ordinary.foreach(Log.info(_))
+      lines.warnings.foreach(Log.warn)
       bridge.tell(Map("event" -> "OffersWithheld", "executors" -> now), about = Some("withheld offers"))
       known = now
     }

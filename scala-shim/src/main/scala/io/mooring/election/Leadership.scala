@@ -3,7 +3,7 @@ package io.mooring.election
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.locks.ReentrantLock
 
-import io.mooring.common.{Json, Say}
+import io.mooring.common.{Json, Log}
 
 /** Another driver of this job has taken over; what this one would write now must not be written. */
 final class LeadershipLostException(message: String) extends IllegalStateException(message)
@@ -96,14 +96,14 @@ final class Leadership(firstWordMs: Long, renewedWordMs: Long, contestedMs: Long
     while (!isDecided && (isNews || waits)) {
       if (isNews) {
         saidWho = word.leader
-        Say.info(s"this driver is a standby: $saidWho leads. It waits, without executors, and takes over when that one ends")
+        Log.info(s"this driver is a standby: $saidWho leads. It waits, without executors, and takes over when that one ends")
       }
       changed.await(500, TimeUnit.MILLISECONDS)
     }
     underWay = true
     if (word.state == Refused) return word.leader
-    if (word.state == Leading) { if (saidWho.nonEmpty) Say.info("this driver takes over: it leads now") }
-    else Say.once("leadership", "it is not known whether another driver of this job leads: this one goes on; only Spark's " +
+    if (word.state == Leading) { if (saidWho.nonEmpty) Log.info("this driver takes over: it leads now") }
+    else Log.once("leadership", "it is not known whether another driver of this job leads: this one goes on; only Spark's " +
       "own log of commits keeps two from writing the same batch")
     null
   }
@@ -118,7 +118,7 @@ final class Leadership(firstWordMs: Long, renewedWordMs: Long, contestedMs: Long
       while (!holds && !lost && mayBeTold && System.nanoTime() < deadline) changed.await(500, TimeUnit.MILLISECONDS)
       if (!holds && !lost) {
         waitedInVain = true
-        Say.troubleOnce("leadership-unheard", s"nothing was heard of the election before $what was written: this driver goes on; " +
+        Log.troubleOnce("leadership-unheard", s"nothing was heard of the election before $what was written: this driver goes on; " +
           "only Spark's own log of commits keeps two from writing the same batch")
       }
     }

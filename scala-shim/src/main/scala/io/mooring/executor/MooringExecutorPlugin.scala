@@ -5,35 +5,35 @@ import java.util.{Map => JMap}
 import scala.jdk.CollectionConverters._
 
 import io.mooring.agent.UsersPython
-import io.mooring.common.{Aside, Daemon, Location, Metrics, Names, OrdinaryEnd, Say, SettingsTable}
+import io.mooring.common.{FailOpen, Daemon, Location, Metrics, Names, OrdinaryEnd, Log, SettingsTable}
 import io.mooring.localstore.{HostStore, HostStores, HostStoreSweep, KeepingTime, StoreWrites}
 import io.mooring.reports.ExecutorReports
 import io.mooring.restore.Prefetch
 import io.mooring.standby.Copies
-import io.mooring.warmup.FirstReads
+import io.mooring.warmup.ShuffleWarmup
 import org.apache.spark.SparkConf
 import org.apache.spark.api.plugin.{ExecutorPlugin, PluginContext}
-import org.apache.spark.sql.execution.streaming.state.shims.{ExecutorDoor, OpenStores, Rehearsal, StreamDoors, Undo, WarmUp}
+import org.apache.spark.sql.execution.streaming.state.shims.{ExecutorShim, OpenStores, WarmupProfile, StreamShims, Undo, WarmUp}
 
 private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
   private var sweep: Option[HostStoreSweep] = None
   private var versions: Option[VersionWatch] = None
-  private var firstReads: Option[FirstReads] = None
+  private var firstReads: Option[ShuffleWarmup] = None
   @volatile private var isOver = false
 
-  override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = Aside.otherwise("executor part", ()) {
+  override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = FailOpen.otherwise("executor part", ()) {
     val settings = SettingsTable.read(context.conf().getAll.toMap)
     if (settings.isOn("spark.mooring.enabled")) {
-      val isInDriver = ExecutorDoor.isInDriver(context.executorID())
+      val isInDriver = ExecutorShim.isInDriver(context.executorID())
       if (!isInDriver) OrdinaryEnd.begins(() => isOver)
       val mostOpen = settings.count("spark.mooring.standby.open.stores")
       ExecutorReports.through(Some(context), withOpenCopies = mostOpen > 0)
       val directory = HostStores.directory(settings.text("spark.mooring.local.store.dir"), System.getenv().asScala.get)
       val store = HostStore.open(directory)
       HostStores.use(store)
-      Aside.otherwise("look at the local store", ())(store.foreach(_.sayWhatIsWrong(ExecutorDoor.localDirectory(context.conf()))))
+      FailOpen.otherwise("look at the local store", ())(store.foreach(_.sayWhatIsWrong(ExecutorShim.localDirectory(context.conf()))))
       val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()))
-      Aside.otherwise("warm-up", ())(warmUp(context.conf()))
+      FailOpen.otherwise("warm-up", ())(warmUp(context.conf()))
       // From now on the plan counts on this executor.
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
@@ -60,26 +60,26 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
    * On threads of their own, which end by themselves. Where the application begins the executor is ready for tasks
    * meanwhile; where queries run already Spark gives it none before this returns, and others have them.
    */
-  private def warmUp(conf: SparkConf): Unit = if (conf.get(StreamDoors.ProviderKey, "") == Names.Provider) {
+  private def warmUp(conf: SparkConf): Unit = if (conf.get(StreamShims.ProviderKey, "") == Names.Provider) {
     val began = System.nanoTime()
-    val store = Daemon.start("mooring-warm-up")(Aside.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)))
-    @volatile var rehearsed = Rehearsal.Nothing
+    val store = Daemon.start("mooring-warm-up")(FailOpen.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)))
+    @volatile var rehearsed = WarmupProfile.Nothing
     @volatile var codeIsRead = false
-    val rehearsal = Daemon.start("mooring-rehearsal")(Aside.otherwise("rehearsal", ()) {
+    val rehearsal = Daemon.start("mooring-rehearsal")(FailOpen.otherwise("rehearsal", ()) {
       try {
         rehearsed = ExecutorReports.rehearsal()
-        if (rehearsed != Rehearsal.Nothing) Rehearsal.asFarAsPossible { codeIsRead = FirstReads.code() }
+        if (rehearsed != WarmupProfile.Nothing) WarmupProfile.asFarAsPossible { codeIsRead = ShuffleWarmup.code() }
         rehearsed.attend(conf)
       } catch { case _: InterruptedException => } // it takes too long: what is missing comes with the first task
     })
     rehearsal.join(MooringExecutorPlugin.LongestWarmUpMs)
     val all = if (rehearsal.isAlive) "Not all of " else ""
     rehearsal.interrupt()
-    if (rehearsed != Rehearsal.Nothing) {
+    if (rehearsed != WarmupProfile.Nothing) {
       store.join(MooringExecutorPlugin.LongestWarmUpMs)
-      Say.info(s"$all${rehearsed.classes.size} classes are loaded, ${rehearsed.sources.size} pieces of code compiled${if (codeIsRead) ", a task's code read" else ""}, " +
+      Log.info(s"$all${rehearsed.classes.size} classes are loaded, ${rehearsed.sources.size} pieces of code compiled${if (codeIsRead) ", a task's code read" else ""}, " +
         s"as the queries that run use them, after ${(System.nanoTime() - began) / 1000000} ms")
-      firstReads = Some(FirstReads.begin())
+      firstReads = Some(ShuffleWarmup.begin())
     }
   }
 

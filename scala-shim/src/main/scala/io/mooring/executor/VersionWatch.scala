@@ -1,9 +1,9 @@
 package io.mooring.executor
 
-import io.mooring.common.{Aside, Daemon}
+import io.mooring.common.{FailOpen, Daemon}
 import io.mooring.reports.ExecutorReports
 import io.mooring.standby.Copies
-import org.apache.spark.sql.execution.streaming.state.shims.Rehearsal
+import org.apache.spark.sql.execution.streaming.state.shims.WarmupProfile
 
 /**
  * Takes up each new version of the job model in an executor, and ends copies for which nobody asks any more, by asking the
@@ -26,13 +26,13 @@ final class VersionWatch {
 
   /** Asks, and tells at once of what is new; answers how long to wait. */
   private def ask(): Long =
-    Aside.otherwise("watch of placement versions", VersionWatch.PauseMs)(ExecutorReports.version(taken).fold(VersionWatch.PauseMs) { word =>
+    FailOpen.otherwise("watch of placement versions", VersionWatch.PauseMs)(ExecutorReports.version(taken).fold(VersionWatch.PauseMs) { word =>
       val isNews = word.version > taken
       taken = math.max(word.version, taken)
       ExecutorReports.areCopied(word.copiedAnywhere)
-      Aside.otherwise("letting go of copies", ())(Copies.ofThisExecutor.foreach(_.keepOnly(word.copied)))
+      FailOpen.otherwise("letting go of copies", ())(Copies.ofThisExecutor.foreach(_.keepOnly(word.copied)))
       if (word.rehearsalIsAsked) Daemon.start("mooring-rehearsal")(
-        Aside.otherwise("rehearsal", ())(ExecutorReports.rehearsal(Rehearsal.ofThisExecutor())))
+        FailOpen.otherwise("rehearsal", ())(ExecutorReports.rehearsal(WarmupProfile.ofThisExecutor())))
       if (isNews) 0 else word.againInMs
     })
 }

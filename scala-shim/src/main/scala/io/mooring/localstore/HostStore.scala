@@ -12,7 +12,7 @@ import java.util.zip.CRC32C
 import scala.util.{Failure, Success, Using}
 import scala.util.control.NonFatal
 
-import io.mooring.common.{Daemon, Say}
+import io.mooring.common.{Daemon, Log}
 import org.apache.hadoop.fs.{Path => RemotePath}
 import org.rocksdb.{Options, RocksDB, RocksDBException, SstFileReader, Status}
 
@@ -38,7 +38,7 @@ final class HostStore(val root: Path) {
   def lackOfRoom(): Long = math.max(0, floor - root.toFile.getUsableSpace)
 
   private[localstore] def sayFull(): Unit =
-    Say.once("local-store-full", s"the disk of the local store $root has less than ${floor >> 20} " +
+    Log.once("local-store-full", s"the disk of the local store $root has less than ${floor >> 20} " +
       "MiB free: nothing more is kept until there is room; state that is not kept is fetched from the checkpoint")
 
   /** At the start of an executor: what would be said sooner or later. `open` is where its state stores are open. */
@@ -48,7 +48,7 @@ final class HostStore(val root: Path) {
     if (kept != used) sayCopied(s"$kept and $used")
   }
 
-  private val shelves = new ConcurrentHashMap[Path, HostShelf]()
+  private val shelves = new ConcurrentHashMap[Path, HostStoreFiles]()
 
   // What is removed may be large, which takes time; nobody's commit is to wait for that.
   private val tidying = new ThreadPoolExecutor(1, 1, 10, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
@@ -64,11 +64,11 @@ final class HostStore(val root: Path) {
   def close(): Unit = { tidying.shutdownNow(); () }
 
   /** The place of one state store's files, one object for each in a JVM, or None where `storeDir` is not one that Spark lays out. */
-  def shelf(storeDir: RemotePath): Option[HostShelf] = storeDir.toUri.toString match {
+  def shelf(storeDir: RemotePath): Option[HostStoreFiles] = storeDir.toUri.toString match {
     case StoreDir(checkpoint, operator, partition, store) =>
       val owner = root.resolve(keyOf(checkpoint))
       val dir = owner.resolve(s"$operator/$partition/${Option(store).getOrElse("default")}")
-      Some(shelves.computeIfAbsent(dir, _ => new HostShelf(this, checkpoint, owner, dir)))
+      Some(shelves.computeIfAbsent(dir, _ => new HostStoreFiles(this, checkpoint, owner, dir)))
     case _ => None
   }
 }
@@ -130,7 +130,7 @@ object HostStore {
       Some(new HostStore(root))
     } catch {
       case NonFatal(e) =>
-        Say.failed("local-store-closed", e)(
+        Log.failed("local-store-closed", e)(
           s"the local store $root can not be used ($e): state is fetched from the checkpoint as in stock Spark")
         None
     }
@@ -192,7 +192,7 @@ object HostStore {
     case _ => e.isInstanceOf[UnsupportedOperationException] || e.isInstanceOf[FileSystemException]
   }
 
-  private[localstore] def sayCopied(why: String): Unit = Say.once("local-store-copies",
+  private[localstore] def sayCopied(why: String): Unit = Log.once("local-store-copies",
     s"the local store and Spark's local directories lie on different file systems ($why): files are copied instead of " +
       "linked, which costs time and room; put both on one, by spark.mooring.local.store.dir or spark.local.dir")
 
@@ -205,7 +205,7 @@ object HostStore {
       case e: ClosedByInterruptException => throw e // the task was killed; nothing is wrong here
       case _: FileNotFoundException | _: NoSuchFileException => otherwise // another executor was faster
       case NonFatal(e) =>
-        Say.failed("local-store-" + e.getClass.getName, e)(s"the local store could not $what ($e): " +
+        Log.failed("local-store-" + e.getClass.getName, e)(s"the local store could not $what ($e): " +
           "state that is not kept here is fetched from the checkpoint when it is needed")
         otherwise
     }

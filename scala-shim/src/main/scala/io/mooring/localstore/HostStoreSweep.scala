@@ -10,7 +10,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.Using
 import scala.util.control.NonFatal
 
-import io.mooring.common.{Daemon, Say}
+import io.mooring.common.{Daemon, Log}
 
 /**
  * Keeps a host's store within `limit` bytes, its disk above the store's floor of free space, and both clean of what a
@@ -46,7 +46,7 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
     catch {
       case e: InterruptedException => throw e
       case _: ClosedByInterruptException => throw new InterruptedException
-      case NonFatal(e) => Say.failed("local-store-sweep", e)(s"the local store could not be swept ($e): it may outgrow its limit")
+      case NonFatal(e) => Log.failed("local-store-sweep", e)(s"the local store could not be swept ($e): it may outgrow its limit")
     }
 
   private def isDue = limit < Long.MaxValue || store.lackOfRoom() > 0 || System.nanoTime() - tidyFrom >= 0

@@ -3,7 +3,7 @@ package io.mooring.localstore
 import java.util.concurrent.TimeUnit.{NANOSECONDS, SECONDS}
 import java.util.concurrent.atomic.{AtomicLong, LongAdder}
 
-import io.mooring.common.Say
+import io.mooring.common.Log
 
 /**
  * How long writing state files took more in this JVM because the host keeps them: by the clock, of all threads together.
@@ -29,7 +29,7 @@ object KeepingTime {
       val before = toldAt.get
       val now = System.nanoTime()
       if (now - before > KeepingTime.PauseNanos && toldAt.compareAndSet(before, now))
-        Say.info(s"keeping ${files.sum()} files has taken $milliseconds ms of writing state until now")
+        Log.info(s"keeping ${files.sum()} files has taken $milliseconds ms of writing state until now")
     }
 
   /** Counts from zero: an executor begins. */

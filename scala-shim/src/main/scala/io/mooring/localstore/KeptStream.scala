@@ -7,7 +7,7 @@ import java.util.zip.{CheckedOutputStream, CRC32C}
 
 import scala.util.control.NonFatal
 
-import io.mooring.common.Say
+import io.mooring.common.Log
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 
 /** Writes a state file to the checkpoint and beside it for the host, which keeps it once its version is complete. */
@@ -37,7 +37,7 @@ private[mooring] final class KeptStream(out: CancellableFSDataOutputStream, copy
  * The host's copy while it is written: in memory, from some length on in a file. A failure here must not reach the
  * writer: nothing is kept then.
  */
-private[mooring] final class LocalCopy(shelf: HostShelf, name: String) {
+private[mooring] final class LocalCopy(shelf: HostStoreFiles, name: String) {
   private var broken = false
   private var inMemory = Option(new ByteArrayOutputStream)
   private var out: OutputStream = OutputStream.nullOutputStream() // a large one's
@@ -82,7 +82,7 @@ private[mooring] final class LocalCopy(shelf: HostShelf, name: String) {
       case _: ClosedByInterruptException => broken = true // the task was killed
       case NonFatal(e) =>
         broken = true
-        Say.failed("local-store-write", e)(s"the local store can not be written ($e): state that is not kept here is " +
+        Log.failed("local-store-write", e)(s"the local store can not be written ($e): state that is not kept here is " +
           "fetched from the checkpoint when it is needed")
     }
   }

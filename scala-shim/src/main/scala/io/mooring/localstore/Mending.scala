@@ -6,7 +6,7 @@ import java.util.UUID
 
 import scala.util.Using
 
-import io.mooring.common.Say
+import io.mooring.common.Log
 import org.apache.hadoop.fs.{FileSystem, Path}
 
 import org.apache.spark.sql.execution.streaming.state.shims.StateFiles
@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.streaming.state.shims.StateFiles
  * Gives back to the checkpoint what it has lost of a snapshot that this host has whole: files that are missing there, or
  * have another length. What is given back is proved by its checksum first.
  */
-private final class Mending(storeDir: Path, shelf: HostShelf, checkpoint: FileSystem) {
+private final class Mending(storeDir: Path, shelf: HostStoreFiles, checkpoint: FileSystem) {
 
   /** Looks at each file of the snapshot once; names without a place in the checkpoint. */
   def look(names: Set[String]): Unit = {
@@ -35,7 +35,7 @@ private final class Mending(storeDir: Path, shelf: HostShelf, checkpoint: FileSy
     try {
       Using.resource(checkpoint.create(whole, false))(out => Files.copy(local, out))
       checkpoint.delete(file, false)
-      if (checkpoint.rename(whole, file)) Say.warn(s"$file was missing or cut short in the checkpoint: it is mended by this host's copy")
+      if (checkpoint.rename(whole, file)) Log.warn(s"$file was missing or cut short in the checkpoint: it is mended by this host's copy")
     } finally checkpoint.delete(whole, false)
   }
 }

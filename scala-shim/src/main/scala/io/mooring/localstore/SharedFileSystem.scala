@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.{FileSystem, FilterFileSystem, FSDataInputStream, Pa
  * @param doubts how often in a row the store failed after it was loaded: from 1 on a local copy must be
  *               proved, from 2 on it is dropped, as it may have been kept damaged
  */
-final class SharedFileSystem(stock: FileSystem, shelf: HostShelf, reads: StoreReads, doubts: () => Int)
+final class SharedFileSystem(stock: FileSystem, shelf: HostStoreFiles, reads: StoreReads, doubts: () => Int)
   extends FilterFileSystem(stock) {
 
   override def copyFromLocalFile(source: Path, target: Path): Unit = {

@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import scala.reflect.ClassTag
 import scala.util.control.NonFatal
 
-import io.mooring.common.{Aside, Location, Names, Say}
+import io.mooring.common.{FailOpen, Location, Names, Log}
 import io.mooring.driver.Driver
 import org.apache.spark.{Partition, SparkContext, TaskContext}
 import org.apache.spark.rdd.RDD
@@ -19,7 +19,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{CoalesceExec, SparkPlan, UnaryExecNode, UnionExec}
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.streaming.state.shims.{DrainMetric, EarlierAttempt, OperatorFacts, RestoreMetrics, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.shims.{DrainMetric, EarlierAttempt, OperatorFacts, RestoreMetrics, StreamShims}
 
 /**
  * Spark runs this on every micro-batch's physical plan, on the driver, in the stream's thread, before the batch. It
@@ -28,21 +28,21 @@ import org.apache.spark.sql.execution.streaming.state.shims.{DrainMetric, Earlie
  */
 private[mooring] object PlacementRule extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = {
-    val operators = plan.collect(Function.unlift(StreamDoors.statefulOperator))
-    if (operators.isEmpty || !StreamDoors.onStreamThread) plan
+    val operators = plan.collect(Function.unlift(StreamShims.statefulOperator))
+    if (operators.isEmpty || !StreamShims.onStreamThread) plan
     else Driver.current.fold(plan) { driver =>
       val query = plan.session.sparkContext.getLocalProperty(Names.QueryIdProperty)
       try driver.queries.planned(query, operators)
       catch {
         case NonFatal(e) => // an interruption is not: the query is being stopped
-          Say.failed("placement-rule", e)(s"a query could not be told to the agent ($e): it runs where Spark puts it")
+          Log.failed("placement-rule", e)(s"a query could not be told to the agent ($e): it runs where Spark puts it")
       }
       place(plan, query, operators.exists(driver.queries.isRepeated), stageHasOne = false)
     }
   }
 
   private def place(plan: SparkPlan, query: String, isRepeated: Boolean, stageHasOne: Boolean): SparkPlan =
-    StreamDoors.statefulOperator(plan) match {
+    StreamShims.statefulOperator(plan) match {
       case Some(operator) if !stageHasOne =>
         PlacedExec(below(plan, query, isRepeated, stageHasOne = true), query, operator, isRepeated)
       case _ =>
@@ -79,7 +79,7 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
     try Option.when(isRepeated)(EarlierAttempt.offer(operatorsOfStage(child)))
     catch {
       case NonFatal(e) =>
-        Say.failed("earlier-attempt", e)(s"what the last run has left of batch ${operator.batch} could not be looked at ($e)")
+        Log.failed("earlier-attempt", e)(s"what the last run has left of batch ${operator.batch} could not be looked at ($e)")
         None
     }
 
@@ -90,7 +90,7 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    StreamDoors.allowProvider(child, Names.Provider)
+    StreamShims.allowProvider(child, Names.Provider)
     val operators = operatorsOfStage(child)
     Driver.current.foreach(driver => DrainMetric.set(operators, driver.drains.stateOf(operator.runId, operator.batch)))
     val restoreMetrics = RestoreMetrics.of(operators)
@@ -120,7 +120,7 @@ final class PlacedRDD[T: ClassTag](
   /** On the driver, before the first task: what the tasks report counts, and nothing else. */
   private def writeObject(out: ObjectOutputStream): Unit = {
     Driver.current.foreach(_.queries.computes(query, batch))
-    Aside.otherwise("record of the state in each task", ())(PlacedStages.sent(this))
+    FailOpen.otherwise("record of the state in each task", ())(PlacedStages.sent(this))
     if (earlierAttempt != null) earlierAttempt.foreach(_.forget())
     out.defaultWriteObject()
   }

@@ -6,11 +6,11 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
-import io.mooring.common.{Json, Say}
+import io.mooring.common.{Json, Log}
 import io.mooring.localstore.{ReadCounts, WrittenFile}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.api.plugin.PluginContext
-import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, Rehearsal, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, WarmupProfile, StreamShims}
 
 /**
  * The newest version of the job model, when to ask again, the queries of which this executor is to keep copies, those of
@@ -43,7 +43,7 @@ object ExecutorReports {
     send(Map("report" -> "state-measured", "store" -> storeDir.toString, "bytes" -> bytes))
 
   def storeOpened(storeDir: Path, version: Long, milliseconds: Long, aheadMs: Long, counts: ReadCounts): Unit = {
-    Say.info(s"opened $storeDir at version $version in $milliseconds ms: $counts")
+    Log.info(s"opened $storeDir at version $version in $milliseconds ms: $counts")
     send(Map("report" -> "store-opened", "store" -> storeDir.toUri.toString, "version" -> version,
       "milliseconds" -> milliseconds, "ahead-milliseconds" -> aheadMs, "local-files" -> counts.localFiles, "local-bytes" -> counts.localBytes,
       "remote-files" -> counts.remoteFiles, "remote-bytes" -> counts.remoteBytes,
@@ -70,7 +70,7 @@ object ExecutorReports {
 
   /** By a task of a query that has just committed a store: who has an open copy need not count then. */
   def keysCounted(version: Long, id: String, counts: KeyCounts): Unit =
-    if (areCopiesOpen) for (query <- StreamDoors.queryOfTask if copied(query))
+    if (areCopiesOpen) for (query <- StreamShims.queryOfTask if copied(query))
       send(Map("report" -> "keys-counted", "query" -> query, "version" -> version, "id" -> id, "keys" -> counts.keys,
         "internal-keys" -> counts.internal))
 
@@ -94,8 +94,8 @@ object ExecutorReports {
   }
 
   /** What the queries that run now have the executors load and compile. */
-  def rehearsal(): Rehearsal = ask(Map("report" -> "joins"))
-    .fold(Rehearsal.Nothing)(said => Rehearsal(texts(said, "classes"), texts(said, "sources")))
+  def rehearsal(): WarmupProfile = ask(Map("report" -> "joins"))
+    .fold(WarmupProfile.Nothing)(said => WarmupProfile(texts(said, "classes"), texts(said, "sources")))
 
   /** Of tasks that read shuffles and run now, as broadcasts; None when there will be none before this executor works. */
   def codeOfReaders(): Option[Seq[Long]] = ask(Map("report" -> "readers"))
@@ -116,12 +116,12 @@ object ExecutorReports {
     } catch {
       case NonFatal(e) =>
         if (unanswered.failed(System.nanoTime()))
-          Say.failed("driver-silent", e)(s"the driver has not answered for ${SilentForMs / 1000} s ($e): it is asked again")
+          Log.failed("driver-silent", e)(s"the driver has not answered for ${SilentForMs / 1000} s ($e): it is asked again")
         None
     }
   }
 
-  def rehearsal(mine: Rehearsal): Unit =
+  def rehearsal(mine: WarmupProfile): Unit =
     send(Map("report" -> "rehearsal", "classes" -> mine.classes, "sources" -> mine.sources))
 
   private[mooring] def texts(said: JsonNode, name: String): Seq[String] = said.path(name).elements().asScala.map(_.asText()).toSeq
@@ -129,7 +129,7 @@ object ExecutorReports {
   private def send(report: Map[String, Any]): Unit = context.foreach { ctx =>
     try ctx.send(Json.write(report + ("executor" -> ctx.executorID())))
     catch {
-      case e: Exception => Say.failed("executor-report", e)(s"a report to the driver was lost ($e): counters will miss it")
+      case e: Exception => Log.failed("executor-report", e)(s"a report to the driver was lost ($e): counters will miss it")
     }
   }
 }

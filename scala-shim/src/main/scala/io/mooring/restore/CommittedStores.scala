@@ -1,9 +1,9 @@
 package io.mooring.restore
 
-import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, OperatorFacts, StreamDoor}
+import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, OperatorFacts, StreamShim}
 
 /** The stores of a query as a committed batch has left them, by the checkpoint's commit log. Not for several threads. */
-private[mooring] final class CommittedStores(query: StreamDoor, operators: Seq[OperatorFacts], val version: Long) {
+private[mooring] final class CommittedStores(query: StreamShim, operators: Seq[OperatorFacts], val version: Long) {
   private val ids = if (query.hasUniqueIds) query.stateIds(version - 1) else Map.empty[Long, Array[Array[String]]]
 
   /** Whether the commit log tells the versions. */

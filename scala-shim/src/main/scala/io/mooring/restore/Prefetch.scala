@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import io.mooring.common.{Daemon, Say}
+import io.mooring.common.{Daemon, Log}
 import io.mooring.localstore.{Coming, HostStore}
 import io.mooring.reports.ExecutorReports
 import org.apache.hadoop.fs.Path
@@ -91,7 +91,7 @@ private final class Progress(query: String, of: Int) {
     catch {
       case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the store's opening tells what is wrong, if it still is
         failed.incrementAndGet()
-        Say.failed(s"prefetch-${e.getClass.getName}", e)(
+        Log.failed(s"prefetch-${e.getClass.getName}", e)(
           s"the files of $directory could not be fetched ahead ($e): they are fetched when the store is opened")
     } finally told()
 
@@ -100,6 +100,6 @@ private final class Progress(query: String, of: Int) {
     val milliseconds = (System.nanoTime() - began) / 1000000
     ExecutorReports.storesFetched(query, now, of, bytes.get, milliseconds)
     if (now == of && bytes.get > 0)
-      Say.info(s"${of - failed.get} of $of stores of query $query are here: ${bytes.get >> 20} MiB were fetched in $milliseconds ms")
+      Log.info(s"${of - failed.get} of $of stores of query $query are here: ${bytes.get >> 20} MiB were fetched in $milliseconds ms")
   }
 }

@@ -2,10 +2,10 @@ package io.mooring.restore
 
 import java.util.concurrent.ConcurrentHashMap
 
-import io.mooring.common.{Aside, Daemon, Location, Names}
+import io.mooring.common.{FailOpen, Daemon, Location, Names}
 import io.mooring.placement.PlacementTable
 import org.apache.spark.{SparkContext, SparkEnv}
-import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, StreamDoor, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, StreamShim, StreamShims}
 
 /**
  * When a run of a query starts from state that there is already, every executor is told at once which stores its tasks will
@@ -20,12 +20,12 @@ final class Prefetches(context: SparkContext, table: PlacementTable) {
    * Its executors are told, without waiting: those of the plan for the run; in local mode the only one, which needs no plan.
    * They are told once, and again when it is another plan.
    */
-  def begin(query: StreamDoor, operators: Seq[OperatorFacts]): Unit = {
+  def begin(query: StreamShim, operators: Seq[OperatorFacts]): Unit = {
     val version = operators.headOption.fold(0L)(_.batch)
-    if (version > 0 && query.setting(StreamDoors.ProviderKey).contains(Names.Provider)) {
+    if (version > 0 && query.setting(StreamShims.ProviderKey).contains(Names.Provider)) {
       val placed = (0 until operators.map(_.partitions).max).flatMap(partition => placeOf(query.id, partition).map(partition -> _))
       if (begun.put(query.runId, placed) != placed)
-        Daemon.start(s"mooring-prefetch-${query.id}")(Aside.forAWhile("fetching state ahead", (), !query.isActive)(send(query, operators, version, placed)))
+        Daemon.start(s"mooring-prefetch-${query.id}")(FailOpen.forAWhile("fetching state ahead", (), !query.isActive)(send(query, operators, version, placed)))
     }
   }
 
@@ -34,7 +34,7 @@ final class Prefetches(context: SparkContext, table: PlacementTable) {
   private def placeOf(query: String, partition: Int): Option[(String, String)] =
     if (context.isLocal) Some(SparkEnv.get.executorId -> "") else table.preferred(query, partition)
 
-  private def send(query: StreamDoor, operators: Seq[OperatorFacts], version: Long, placed: Placed): Unit = {
+  private def send(query: StreamShim, operators: Seq[OperatorFacts], version: Long, placed: Placed): Unit = {
     val stores = new CommittedStores(query, operators, version)
     val wanted = for ((partition, executor) <- placed; store <- stores.of(partition).getOrElse(Nil)) yield executor -> store
     val orders = wanted.groupMap(_._1)(_._2).toSeq.map { case ((executor, host), stores) =>

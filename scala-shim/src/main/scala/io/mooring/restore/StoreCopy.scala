@@ -7,9 +7,9 @@ import scala.util.Using
 import scala.util.control.NonFatal
 
 import io.mooring.MooringCheckpointFileManager
-import io.mooring.localstore.HostShelf
+import io.mooring.localstore.HostStoreFiles
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
-import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, KeyCounts, Rests, StateFiles}
+import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, KeyCounts, CpuThrottle, StateFiles}
 
 /**
  * A version of one state store that was committed; its unique id, where the checkpoint's format has one; how many keys it
@@ -28,8 +28,8 @@ final case class StoreVersion(directory: String, version: Long, id: Option[Strin
  * @param rests and waits between files, until it has a version for the first time
  */
 private[mooring] final class StoreCopy(
-    directory: Path, shelf: HostShelf, access: CheckpointAccess, pace: Pace, open: OpenCopy, streams: Streams = OneStream,
-    isAhead: Boolean = false, rests: Option[Rests] = None) {
+    directory: Path, shelf: HostStoreFiles, access: CheckpointAccess, pace: Pace, open: OpenCopy, streams: Streams = OneStream,
+    isAhead: Boolean = false, rests: Option[CpuThrottle] = None) {
   private val files: FileSystem = directory.getFileSystem(access.hadoopConf)
   private lazy val checkpoint = new MooringCheckpointFileManager(directory, access.hadoopConf)
 

@@ -6,12 +6,12 @@ import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue, Semaphore, 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import io.mooring.common.{Aside, Daemon, Say}
+import io.mooring.common.{FailOpen, Daemon, Log}
 import io.mooring.localstore.HostStore
 import io.mooring.reports.ExecutorReports
 import io.mooring.restore.{Pace, StoreCopy, StoreVersion}
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, Patience, Rests}
+import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, IdleWaitBudget, CpuThrottle}
 
 /**
  * The version to which the copy of one task is to be brought: all stores of one state partition. `isOfArrival` where the
@@ -33,7 +33,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
   private val pace = new Pace(bytesPerSecond)
   private val turn = new Semaphore(1) // of those that are made anew and not in a hurry
   private val room = new Semaphore(mostOpen)
-  private val patience = new Patience(unhurriedForMs / 2) // before a copy is opened
+  private val patience = new IdleWaitBudget(unhurriedForMs / 2) // before a copy is opened
   private val held = new ConcurrentHashMap[(String, Int), TaskCopy]()
   private val leaving = new ConcurrentHashMap[TaskCopy, Long]() // their tasks may come, or nobody wants them -> since when, by System.nanoTime
 
@@ -74,7 +74,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     }
     leaving.asScala.foreach { case (copy, since) =>
       if (now - since > Copies.TakeOverNanos && leaving.remove(copy, since))
-        threads.execute(() => Aside.otherwise("closing a copy", ())(copy.close()))
+        threads.execute(() => FailOpen.otherwise("closing a copy", ())(copy.close()))
     }
   }
 
@@ -87,7 +87,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
   private final class TaskCopy(query: String, partition: Int) {
     @volatile private var isOver = false
     private val wantedSince = System.nanoTime()
-    private var rests = Option.empty[Rests] // from its turn on
+    private var rests = Option.empty[CpuThrottle] // from its turn on
     @volatile private var stores = Map.empty[String, StoreCopy]
     private var accessId = -1L // of the access that the stores were made with
     private var done = Option.empty[CopyOrder]
@@ -162,7 +162,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
         case _: FileNotFoundException => // the owner has gone on and cleaned up: the next order is for a newer version
         case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
         case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
-          Say.failed(s"copy-$query-${e.getClass.getName}", e)(
+          Log.failed(s"copy-$query-${e.getClass.getName}", e)(
             s"a copy of partition $partition could not be brought to version ${order.version} ($e): tried again soon")
           ExecutorReports.copyFailed(query, partition, Copies.inShort(e))
           if (store.lackOfRoom() > 0) beginAnew() // an open copy holds on to files that are to go
@@ -176,7 +176,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
         catch {
           case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
           case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the task reads it itself
-            Say.failed(s"arrival-$query-${e.getClass.getName}", e)(s"what was committed last is not at ${wanted.directory} before its task ($e)")
+            Log.failed(s"arrival-$query-${e.getClass.getName}", e)(s"what was committed last is not at ${wanted.directory} before its task ($e)")
         }
 
     private def bring(order: CopyOrder, access: CheckpointAccess): Unit = {
@@ -191,7 +191,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     private def copyOf(wanted: StoreVersion, access: CheckpointAccess): StoreCopy = stores.getOrElse(wanted.directory, {
       val directory = new Path(wanted.directory)
       val shelf = store.shelf(directory).getOrElse(throw new IllegalArgumentException(s"$directory is not where Spark keeps state"))
-      rests = rests.orElse(Some(new Rests(math.min(unhurriedForMs, hurriesInMs))))
+      rests = rests.orElse(Some(new CpuThrottle(math.min(unhurriedForMs, hurriesInMs))))
       val instance = new InstanceOfCopy(directory, partition, access, room, patience, commits)
       val made = new StoreCopy(directory, shelf, access, pace, instance, rests = rests)
       stores += wanted.directory -> made

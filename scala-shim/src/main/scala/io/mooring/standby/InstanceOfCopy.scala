@@ -5,10 +5,10 @@ import java.util.concurrent.{Semaphore, TimeUnit}
 
 import scala.util.control.NonFatal
 
-import io.mooring.common.Say
+import io.mooring.common.Log
 import io.mooring.restore.OpenCopy
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, OpenStore, OpenStores, Patience}
+import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, OpenStore, OpenStores, IdleWaitBudget}
 
 /** What the query of a copy commits, by the orders for that copy: they come soon after a commit, the first one at any time. */
 private[mooring] final class Commits {
@@ -37,7 +37,7 @@ private object Commits {
  * @param patience of all copies before they are opened: that takes a processor for a second, where code is cold
  */
 private final class InstanceOfCopy(
-    directory: Path, partition: Int, access: CheckpointAccess, room: Semaphore, patience: Patience, commits: Commits)
+    directory: Path, partition: Int, access: CheckpointAccess, room: Semaphore, patience: IdleWaitBudget, commits: Commits)
   extends OpenCopy {
   private val isPossible = OpenStores.areOf(access)
   @volatile private var isOver = false
@@ -99,7 +99,7 @@ private final class InstanceOfCopy(
           throw e
         case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
           notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos
-          Say.failed(s"open-copy-${e.getClass.getName}", e)(s"the copy of $directory could not be kept open ($e): its files are " +
+          Log.failed(s"open-copy-${e.getClass.getName}", e)(s"the copy of $directory could not be kept open ($e): its files are " +
             "kept, and it is opened again in a minute")
           drop()
           val isFirst = !hasFailed
@@ -135,7 +135,7 @@ private final class InstanceOfCopy(
       case e: ClosedByInterruptException => throw e
       case NonFatal(e) if open.nonEmpty =>
         notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos
-        Say.failed(s"open-copy-anew-${e.getClass.getName}", e)(s"the copy of $directory could not be opened anew ($e): it goes on " +
+        Log.failed(s"open-copy-anew-${e.getClass.getName}", e)(s"the copy of $directory could not be opened anew ($e): it goes on " +
           "from the version that it has, and that is tried again in a minute")
     }
 

@@ -4,7 +4,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import scala.jdk.CollectionConverters._
 
-import io.mooring.common.{Aside, Daemon}
+import io.mooring.common.{FailOpen, Daemon}
 
 /** What is done about an executor that is not to have any more tasks. */
 trait Departures {
@@ -70,11 +70,11 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
   private[standby] def tick(passedMs: Long): Unit = {
     // When all are silent at once, what does not hear is more likely here.
     if (dueAt.size < 2 || awake - heardAt < Liveness.NobodyMs) awake += math.min(passedMs, 2 * Liveness.LookMs)
-    for ((executor, due) <- dueAt.asScala if !left.contains(executor)) Aside.otherwise("liveness watch", ()) {
+    for ((executor, due) <- dueAt.asScala if !left.contains(executor)) FailOpen.otherwise("liveness watch", ()) {
       if (awake - due > timeoutMs) { if (dueAt.remove(executor, due)) departures.isSilent(executor, awake - due) }
       else if (departures.isLeaving(executor) && left.add(executor)) departures.leaves(executor)
     }
-    if (!left.isEmpty || !gone.isEmpty) Aside.otherwise("liveness watch", ())(departures.haveLeft())
+    if (!left.isEmpty || !gone.isEmpty) FailOpen.otherwise("liveness watch", ())(departures.haveLeft())
   }
 }
 

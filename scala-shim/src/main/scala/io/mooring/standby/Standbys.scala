@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import io.mooring.agent.Bridge
-import io.mooring.common.{Aside, Daemon, Names, Say}
+import io.mooring.common.{FailOpen, Daemon, Names, Log}
 import io.mooring.placement.PlacementTable
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, KeyCounts, OperatorFacts, Replica, ReplicaSession}
 
@@ -124,7 +124,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     }
     for (ending <- tending) {
       ending.shutdownNow()
-      Daemon.start("mooring-standbys-stop")(Aside.otherwise("end of the replica queries", ())(replicas.values.foreach(_.stop())))
+      Daemon.start("mooring-standbys-stop")(FailOpen.otherwise("end of the replica queries", ())(replicas.values.foreach(_.stop())))
         .join(Standbys.StopMs)
     }
   }
@@ -132,7 +132,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   private def find(query: String): Watched =
     Option(watched.get(query)).getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
 
-  private def tend(): Unit = watched.asScala.foreach { case (query, of) => Aside.forAWhile(s"standby of query $query", (), of.isOver) {
+  private def tend(): Unit = watched.asScala.foreach { case (query, of) => FailOpen.forAWhile(s"standby of query $query", (), of.isOver) {
     val isOver = of.isOver // once: what is started now is stopped at the next look
     if (table.wantsStandbys(query)) unwantedSince.remove(query)
     val since = Option.unless(table.wantsStandbys(query))(unwantedSince.getOrElseUpdate(query, System.nanoTime()))
@@ -148,7 +148,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   private def startReplica(query: String, of: Watched): Unit = {
     for (ended <- replicas.get(query) if !ended.isActive) {
-      for (why <- ended.failure) Say.failed(s"replica-$query-${why.getClass.getName}", why, of.isOver)(
+      for (why <- ended.failure) Log.failed(s"replica-$query-${why.getClass.getName}", why, of.isOver)(
         s"the copies of query $query are not brought up to date now ($why): tried again in 10 s")
       stopReplica(query)
     }
@@ -161,7 +161,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   private def stopReplica(query: String): Unit = for (ending <- replicas.remove(query))
     try ending.stop()
-    catch { case NonFatal(e) => Say.failed(s"replica-stop-$query", e)(s"the replica query of $query did not stop ($e)") }
+    catch { case NonFatal(e) => Log.failed(s"replica-stop-$query", e)(s"the replica query of $query did not stop ($e)") }
 }
 
 object Standbys {

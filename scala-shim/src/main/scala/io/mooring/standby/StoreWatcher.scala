@@ -2,8 +2,8 @@ package io.mooring.standby
 
 import java.util.concurrent.atomic.AtomicBoolean
 
-import io.mooring.common.Say
-import io.mooring.localstore.{CountingFileSystem, HostShelf, HostStore, HostStores, NewestSnapshots, ReadCounts, SharedFileSystem, StoreReads, StoreWrites}
+import io.mooring.common.Log
+import io.mooring.localstore.{CountingFileSystem, HostStoreFiles, HostStore, HostStores, NewestSnapshots, ReadCounts, SharedFileSystem, StoreReads, StoreWrites}
 import io.mooring.reports.ExecutorReports
 import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, RestoreMetrics, SnapshotLoadWatcher}
@@ -40,7 +40,7 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
 
   override def distrusting(): Unit = shelf.foreach(files => files.forget(namesIn(files).filter(HostStore.isOfVersion)))
 
-  private def namesIn(files: HostShelf) = HostStore.attemptOr("list its files", Set.empty[String])(files.names)
+  private def namesIn(files: HostStoreFiles) = HostStore.attemptOr("list its files", Set.empty[String])(files.names)
 
   override def closing(): Unit = shelf.foreach(_.opened())
 
@@ -89,7 +89,7 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
   override def takenOver(): Unit = {
     wasCopy = true
     isCopy = false
-    Say.info(s"the open copy of $storeDir is taken over")
+    Log.info(s"the open copy of $storeDir is taken over")
   }
 
   override def committed(bytes: Long): Unit =

@@ -4,7 +4,7 @@ import java.util.concurrent.{ConcurrentHashMap, Executors, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
-import io.mooring.common.{Aside, Daemon, Names, Say}
+import io.mooring.common.{FailOpen, Daemon, Names, Log}
 import io.mooring.placement.PlacedStages
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler._
@@ -69,7 +69,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
   private def lossOf(executor: String, atMs: Long): Loss = Loss(executor, atMs, Option(silence.get(executor)))
 
   private def after(pauseMs: Long)(free: => Unit): Unit = if (!later.isShutdown) { // else the application ends
-    val freeing: Runnable = () => Aside.otherwise("freeing of stuck tasks", ())(free)
+    val freeing: Runnable = () => FailOpen.otherwise("freeing of stuck tasks", ())(free)
     later.schedule(freeing, pauseMs, TimeUnit.MILLISECONDS)
     ()
   }
@@ -99,7 +99,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
 
   private def kill(loss: Loss, stuck: Iterable[Long]): Unit = {
     val why = s"may wait for executor ${loss.executor}, which is gone"
-    if (stuck.nonEmpty) Say.info(s"tasks ${stuck.mkString(", ")} $why: they are run again")
+    if (stuck.nonEmpty) Log.info(s"tasks ${stuck.mkString(", ")} $why: they are run again")
     stuck.foreach(context.killTaskAttempt(_, interruptThread = true, why))
   }
 }

@@ -4,14 +4,14 @@ import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicLong
 
 import io.mooring.restore.CommittedStores
-import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, KeyCounts, OpenStores, OperatorFacts, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, KeyCounts, OpenStores, OperatorFacts, StreamShims}
 
 /** One run of a query that has standbys: which versions it has committed, and how the copies of them stand. */
 private final class Watched(val query: String, val run: String, private val operators: Seq[OperatorFacts]) {
   type Executor = (String, String) // id, host
   type Place = (Int, Executor) // of a copy: whose it is, and who holds it
 
-  private val door = StreamDoors.query(query)
+  private val shim = StreamShims.query(query)
   @volatile private var began = System.nanoTime()
   @volatile var isOver = false
   @volatile private var version: Long = operators.headOption.fold(-1L)(_.batch).max(0)
@@ -46,7 +46,7 @@ private final class Watched(val query: String, val run: String, private val oper
   /** Whether they are of one run, and of the same operators. */
   def isLike(other: Watched): Boolean = run == other.run && operators.toSet == other.operators.toSet
 
-  def name: String = door.map(_.name).filter(_.nonEmpty).getOrElse(query.take(8))
+  def name: String = shim.map(_.name).filter(_.nonEmpty).getOrElse(query.take(8))
 
   /** The first batch of a run has the executors to itself, unless none comes. */
   def isDue: Boolean = version > 0 && (hasCommitted || System.nanoTime() - began > Watched.PatienceNanos)
@@ -196,7 +196,7 @@ private final class Watched(val query: String, val run: String, private val oper
   private def lagMs(copy: CopyState, now: Long): Long =
     Option(commits.higherEntry(copy.version)).fold(0L)(first => math.max(0, now - first.getValue))
 
-  private def running = door.getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
+  private def running = shim.getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
 }
 
 /** Why a copy was not made at its last attempt; by System.nanoTime when that failed first, and last. */

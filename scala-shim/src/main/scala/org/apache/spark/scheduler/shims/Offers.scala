@@ -2,7 +2,7 @@ package org.apache.spark.scheduler.shims
 
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{HealthTracker, TaskSchedulerImpl, TaskSetManager}
-import org.apache.spark.sql.execution.streaming.state.shims.ExecutorDoor
+import org.apache.spark.sql.execution.streaming.state.shims.ExecutorShim
 
 /** To which living executors Spark offers no tasks. */
 object Offers {
@@ -16,7 +16,7 @@ object Offers {
       }
       case _ => Nil // somebody else's scheduler, or none yet
     }
-    val leaving = ExecutorDoor.leaving(context).filter(living.contains).map(_ -> ToBeRemoved)
+    val leaving = ExecutorShim.leaving(context).filter(living.contains).map(_ -> ToBeRemoved)
     leaving.toMap ++ excluded
   }
 

@@ -231,7 +231,7 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
   private def progressOfLast(context: StreamExecutionContext): Seq[StateOperatorProgress] =
     context.executionPlan.executedPlan.collect { case writer: StateStoreWriter => writer.getProgress() }
 
-  private lazy val hasState = new StreamDoor(execution).isStateful
+  private lazy val hasState = new StreamShim(execution).isStateful
 
   private def usesProcessingTime = execution.analyzedPlan.exists {
     case groups: FlatMapGroupsWithState => groups.timeout == ProcessingTimeTimeout
@@ -265,13 +265,13 @@ object DrainValve {
   private val LookAgainMs = 200L
 
   /** Before a query's triggers are made, on its own thread: a drain will not have to wait for the next one. */
-  def prepare(query: StreamDoor): Unit = query.execution match {
+  def prepare(query: StreamShim): Unit = query.execution match {
     case micro: MicroBatchExecution if micro.triggerClock.getClass == classOf[SystemClock] => SparkInternals.queryTriggerClock.set(micro, new WakingClock)
     case _ => // a test's clock, or no batches
   }
 
   /** Ends a query that runs; returns at once. Left says why it can not be ended so, if it can not. */
-  def begin(query: StreamDoor, ending: Ending, log: DrainLog): Either[String, DrainValve] =
+  def begin(query: StreamShim, ending: Ending, log: DrainLog): Either[String, DrainValve] =
     for (execution <- endable(query, ending)) yield {
       val valve = new DrainValve(execution, Intake.All, log, ending)
       if (ending == Ending.Now) valve.stopNow() else holdAndInstall(valve)
@@ -284,7 +284,7 @@ object DrainValve {
    *
    * @param intake besides what a batch that was begun before is to read
    */
-  def beginAtStart(query: StreamDoor, ending: Ending, intake: Intake, log: DrainLog): Either[String, DrainValve] =
+  def beginAtStart(query: StreamShim, ending: Ending, intake: Intake, log: DrainLog): Either[String, DrainValve] =
     for (execution <- endable(query, ending)) yield {
       val valve = new DrainValve(execution, intake, log, ending)
       holdAndInstall(valve).acquireUninterruptibly()
@@ -310,7 +310,7 @@ object DrainValve {
       execution.isActive
     } catch { case _: StreamingQueryException => false }
 
-  private def endable(query: StreamDoor, ending: Ending): Either[String, MicroBatchExecution] = query.execution match {
+  private def endable(query: StreamShim, ending: Ending): Either[String, MicroBatchExecution] = query.execution match {
     case micro: MicroBatchExecution => refused(micro.trigger, ending).toLeft(micro)
     case _ => Left("it runs in continuous mode: only queries that run in batches can be ended so; it can be stopped (now)")
   }

@@ -67,10 +67,10 @@ object OfflineTools {
 /** A session's settings, in which a tool's thread finds the format of its checkpoint. */
 private final class SettingsOfTools(settings: JMap[String, String]) extends AbstractMap[String, String] {
   override def get(key: Object): String =
-    if (key == StreamDoors.FormatKey) OfflineTools.format.getOrElse(settings.get(key)) else settings.get(key)
+    if (key == StreamShims.FormatKey) OfflineTools.format.getOrElse(settings.get(key)) else settings.get(key)
 
   override def containsKey(key: Object): Boolean =
-    settings.containsKey(key) || key == StreamDoors.FormatKey && OfflineTools.format.isDefined
+    settings.containsKey(key) || key == StreamShims.FormatKey && OfflineTools.format.isDefined
 
   override def put(key: String, value: String): String = settings.put(key, value)
   override def remove(key: Object): String = settings.remove(key)
@@ -79,7 +79,7 @@ private final class SettingsOfTools(settings: JMap[String, String]) extends Abst
   /** A copy: Spark only reads it, and others may write meanwhile. */
   override def entrySet(): JSet[JMap.Entry[String, String]] = settings.synchronized {
     val all = new HashMap[String, String](settings)
-    OfflineTools.format.foreach(all.put(StreamDoors.FormatKey, _))
+    OfflineTools.format.foreach(all.put(StreamShims.FormatKey, _))
     Collections.unmodifiableMap(all).entrySet()
   }
 }

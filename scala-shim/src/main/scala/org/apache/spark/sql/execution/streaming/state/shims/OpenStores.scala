@@ -42,8 +42,8 @@ object OpenStores {
     val name = s"standby of $directory"
     val local = Utils.createExecutorLocalTempDir(SparkEnv.get.conf, s"mooring-standby-$partition")
     val reports = new ReportsOnceTaken(partition)
-    val door =
-      try new RocksDBDoor(watcher, directory.toString, RocksDBConf(access.stores), local, access.hadoopConf, name,
+    val shim =
+      try new RocksDBShim(watcher, directory.toString, RocksDBConf(access.stores), local, access.hadoopConf, name,
         copied.hasColumnFamilies, enableStateStoreCheckpointIds = true, partition, Some(reports), None)
       catch {
         case e: Throwable =>
@@ -52,32 +52,32 @@ object OpenStores {
       }
     try {
       // Up to the snapshot first: what came after it need not be counted.
-      val (version, id) = door.newestSnapshotHere(copied.versions).getOrElse(copied.versions.last)
-      val rests = new Rests(RestsForMs)
-      rests.around(door.load(version, Some(id), readOnly = true, loadEmpty = false))
-      if (!goOnUnhurriedly(door, version, copied, rests))
+      val (version, id) = shim.newestSnapshotHere(copied.versions).getOrElse(copied.versions.last)
+      val rests = new CpuThrottle(RestsForMs)
+      rests.around(shim.load(version, Some(id), readOnly = true, loadEmpty = false))
+      if (!goOnUnhurriedly(shim, version, copied, rests))
         throw new IllegalStateException(s"from version $version the changelogs do not lead to ${copied.versions.last._1}")
     } catch {
       case e: Throwable =>
-        door.close()
+        shim.close()
         throw e
     }
-    val opened = new OpenStore(directory.toString, door, reports, partition, copied.hasColumnFamilies, () => ended)
+    val opened = new OpenStore(directory.toString, shim, reports, partition, copied.hasColumnFamilies, () => ended)
     Option(held.put(opened.directory, opened)).foreach(_.drop())
     opened
   }
 
   /** One version after the other from that which is loaded, with waits and rests between them. */
-  private def goOnUnhurriedly(door: RocksDBDoor, loaded: Long, copied: CopiedVersion, rests: Rests): Boolean = {
+  private def goOnUnhurriedly(shim: RocksDBShim, loaded: Long, copied: CopiedVersion, rests: CpuThrottle): Boolean = {
     val ends = copied.versions.indices.filter(copied.versions(_)._1 > loaded).map(_ + 1)
-    ends.dropRight(1).forall(end => rests.around(door.goOn(copied.versions.take(end), copied.counts))) &&
-      door.goOn(copied.versions, copied.counts)
+    ends.dropRight(1).forall(end => rests.around(shim.goOn(copied.versions.take(end), copied.counts))) &&
+      shim.goOn(copied.versions, copied.counts)
   }
 
   /** The copy of this directory's store, for a provider that would make an instance with these arguments. */
   private[shims] def take(
       directory: String, conf: RocksDBConf, hasColumnFamilies: Boolean, hasIds: Boolean, partition: Int,
-      forwarder: Option[RocksDBEventForwarder]): Option[RocksDBDoor] = Option(held.get(directory)).flatMap { copy =>
+      forwarder: Option[RocksDBEventForwarder]): Option[RocksDBShim] = Option(held.get(directory)).flatMap { copy =>
     if (hasIds && copy.isLike(conf, partition, hasColumnFamilies)) copy.take(forwarder)
     else {
       copy.giveUp() // closing it takes time, and Spark lets no other store be asked for meanwhile
@@ -93,7 +93,7 @@ object OpenStores {
  * instance has a lock of its own, so a provider that takes it over while it goes on loads after that.
  */
 final class OpenStore private[shims] (
-    private[shims] val directory: String, door: RocksDBDoor, reports: ReportsOnceTaken, partition: Int,
+    private[shims] val directory: String, shim: RocksDBShim, reports: ReportsOnceTaken, partition: Int,
     hasColumnFamilies: Boolean, ended: () => Unit) {
   import OpenStore._
 
@@ -107,13 +107,13 @@ final class OpenStore private[shims] (
    * What is thrown leaves it fit only to be dropped.
    */
   def goOn(copied: CopiedVersion): Boolean =
-    try door.exclusively {
+    try shim.exclusively {
       state.get == Held && copied.hasColumnFamilies == hasColumnFamilies &&
-        door.goOn(copied.versions, copied.counts, copied.before)
+        shim.goOn(copied.versions, copied.counts, copied.before)
     } finally closeIfDropped()
 
   /** Whether one that is opened now would begin with a newer snapshot, and should, although this one can still go on. */
-  def isDated(copied: CopiedVersion): Boolean = door.isDated(copied.versions)
+  def isDated(copied: CopiedVersion): Boolean = shim.isDated(copied.versions)
 
   /** Closes it, or has it closed by the thread that is at it. */
   def drop(): Unit = {
@@ -128,20 +128,20 @@ final class OpenStore private[shims] (
   }
 
   private[shims] def isLike(conf: RocksDBConf, ofPartition: Int, withColumnFamilies: Boolean): Boolean =
-    conf.copy(stateStoreConf = door.conf.stateStoreConf) == door.conf && ofPartition == partition &&
+    conf.copy(stateStoreConf = shim.conf.stateStoreConf) == shim.conf && ofPartition == partition &&
       withColumnFamilies == hasColumnFamilies
 
   /** The instance, which is the caller's from now on: to be loaded, and closed. */
-  private[shims] def take(forwarder: Option[RocksDBEventForwarder]): Option[RocksDBDoor] =
+  private[shims] def take(forwarder: Option[RocksDBEventForwarder]): Option[RocksDBShim] =
     Option.when(state.compareAndSet(Held, Taken)) {
       OpenStores.forget(this)
       ended()
       reports.to = forwarder
-      door.takenOver()
-      door
+      shim.takenOver()
+      shim
     }
 
-  private def closeIfDropped(): Unit = if (state.get == Dropped) door.closeIfFree()
+  private def closeIfDropped(): Unit = if (state.get == Dropped) shim.closeIfFree()
 }
 
 private object OpenStore {

@@ -2,7 +2,7 @@ package org.apache.spark.sql.execution.streaming.state.shims
 
 import org.apache.hadoop.fs.FileSystem
 
-/** What the door tells, and asks, about one store. Called by the one thread that holds the store. */
+/** What the shim tells, and asks, about one store. Called by the one thread that holds the store. */
 trait SnapshotLoadWatcher {
 
   /** The file system for SST and log files: `stock`, or something in front of it. */

@@ -65,7 +65,7 @@ object TaskReads {
   def shuffles(code: Any, asked: Long): Int = code match {
     case (rdd: RDD[_], _) if Option(SparkEnv.get.shuffleManager).exists(_.getClass == classOf[SortShuffleManager]) =>
       inputs(rdd).filter(_.serializer.getClass == classOf[UnsafeRowSerializer])
-        .count(input => System.nanoTime() - asked < FreshNs && Rehearsal.asFarAsPossible(read(input)))
+        .count(input => System.nanoTime() - asked < FreshNs && WarmupProfile.asFarAsPossible(read(input)))
     case _ => 0
   }
 

@@ -13,7 +13,7 @@ object WarmUp {
     val scratch = Utils.createTempDir(namePrefix = "mooring-warm-up")
     try {
       val hadoopConf = SparkHadoopUtil.get.newConfiguration(conf)
-      hadoopConf.set(StreamDoors.FileManagerKey, fileManager)
+      hadoopConf.set(StreamShims.FileManagerKey, fileManager)
       def store(name: String): RocksDB = new RocksDB(new File(scratch, "checkpoint").toURI.toString, RocksDBConf(),
         new File(scratch, name), hadoopConf, "mooring-warm-up", useColumnFamilies = false,
         enableStateStoreCheckpointIds = true)

@@ -2,22 +2,22 @@ package io.mooring.driver
 
 import scala.util.control.NonFatal
 
-import io.mooring.common.{Names, Say}
+import io.mooring.common.{Names, Log}
 import org.apache.spark.SparkConf
-import org.apache.spark.sql.execution.streaming.state.shims.{StreamDoor, StreamDoors}
+import org.apache.spark.sql.execution.streaming.state.shims.{StreamShim, StreamShims}
 import org.apache.spark.sql.internal.SQLConf
 
 /** Puts our classes where the user chose stock RocksDB or nothing; leaves every other choice alone and says so. */
-object TakeOver {
+object ConfOverrides {
 
   /** Before the first session exists: what the application's sessions start from. */
   def amend(conf: SparkConf): Unit = {
     append(conf, "spark.sql.extensions", Names.Extensions)
     append(conf, "spark.sql.streaming.streamingQueryListeners", Names.QueryListener)
-    conf.getOption(StreamDoors.FileManagerKey).filter(_ != Names.FileManager).foreach(conf.set(Names.UsersFileManager, _))
-    conf.set(StreamDoors.FileManagerKey, Names.FileManager)
-    conf.getOption(StreamDoors.ProviderKey) match {
-      case None | Some(StreamDoors.StockRocksDB) => conf.set(StreamDoors.ProviderKey, Names.Provider)
+    conf.getOption(StreamShims.FileManagerKey).filter(_ != Names.FileManager).foreach(conf.set(Names.UsersFileManager, _))
+    conf.set(StreamShims.FileManagerKey, Names.FileManager)
+    conf.getOption(StreamShims.ProviderKey) match {
+      case None | Some(StreamShims.StockRocksDB) => conf.set(StreamShims.ProviderKey, Names.Provider)
       case Some(other) => leaveAlone(other)
     }
   }
@@ -42,33 +42,33 @@ object TakeOver {
   private val Service = "spark.shuffle.service.enabled"
 
   /** In the stream's own thread before its first batch: the job may have chosen in its session, or long ago. */
-  def atStart(query: StreamDoor): Unit =
+  def atStart(query: StreamShim): Unit =
     try {
-      val fileManager = query.setting(StreamDoors.FileManagerKey)
+      val fileManager = query.setting(StreamShims.FileManagerKey)
       if (!fileManager.contains(Names.FileManager)) {
-        // The query's logs are written without our door already, so they must not learn our provider's name.
-        if (query.setting(StreamDoors.ProviderKey).contains(Names.Provider))
-          query.set(StreamDoors.ProviderKey, StreamDoors.StockRocksDB)
+        // The query's logs are written without our shim already, so they must not learn our provider's name.
+        if (query.setting(StreamShims.ProviderKey).contains(Names.Provider))
+          query.set(StreamShims.ProviderKey, StreamShims.StockRocksDB)
         leaveAlone(s"checkpoint file manager ${fileManager.getOrElse("none")}")
       } else if (query.isStateful) takeOverProvider(query)
     } catch {
       case NonFatal(e) =>
-        Say.failed("take-over", e)(s"the state store of a query could not be looked at ($e): it runs as it is set")
+        Log.failed("take-over", e)(s"the state store of a query could not be looked at ($e): it runs as it is set")
     }
 
-  private def takeOverProvider(query: StreamDoor): Unit =
-    query.providerInCheckpoint.orElse(query.setting(StreamDoors.ProviderKey)) match {
-      case Some(StreamDoors.StockRocksDB | Names.Provider) =>
-        query.set(StreamDoors.ProviderKey, Names.Provider)
+  private def takeOverProvider(query: StreamShim): Unit =
+    query.providerInCheckpoint.orElse(query.setting(StreamShims.ProviderKey)) match {
+      case Some(StreamShims.StockRocksDB | Names.Provider) =>
+        query.set(StreamShims.ProviderKey, Names.Provider)
         for (driver <- Driver.current; batch <- query.unfinishedBatch) driver.queries.repeats(query.runId, batch)
         query.formatInCheckpoint match {
           case Some(format) => query.setFormat(format)
-          case None => if (!query.isSet(StreamDoors.FormatKey)) query.setFormat(if (query.beganInFormat1) 1 else 2)
+          case None => if (!query.isSet(StreamShims.FormatKey)) query.setFormat(if (query.beganInFormat1) 1 else 2)
         }
       case other => leaveAlone(other.getOrElse("none"))
     }
 
-  private def leaveAlone(chosen: String): Unit = Say.once(s"left-alone-$chosen",
+  private def leaveAlone(chosen: String): Unit = Log.once(s"left-alone-$chosen",
     s"$chosen is left as it was chosen: its state is placed, but the hosts keep no copies of it")
 
   private def append(conf: SparkConf, key: String, className: String): Unit = {

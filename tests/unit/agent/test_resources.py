@@ -6,7 +6,7 @@ import json
 import uuid
 from typing import Any
 
-from mooring.agent.outside import Outside
+from mooring.agent.resources import AgentResources
 from mooring.metadata import MemoryMetadataStore
 from mooring.model import events
 from mooring.records.records import STATUS
@@ -30,7 +30,7 @@ class Bridge:
 
 def test_when_the_driver_is_gone_the_status_says_that_the_application_has_ended() -> None:
     place = f"memory://{uuid.uuid4().hex}"
-    outside = Outside(Bridge())  # type: ignore[arg-type]  # the part of a bridge that this needs
+    outside = AgentResources(Bridge())  # type: ignore[arg-type]  # the part of a bridge that this needs
     outside.hear(events.ApplicationStarted(1, "app-1", "clicks", {}, ""))
     memory = outside.open_memory(Settings.from_conf({}), place, "clicks", "/ckpt/clicks")
     assert memory.recall(5) is not None

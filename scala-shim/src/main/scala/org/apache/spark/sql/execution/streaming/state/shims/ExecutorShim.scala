@@ -9,7 +9,7 @@ import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 import org.apache.spark.util.Utils
 
 /** What Spark does when an executor's heartbeats stay away, done earlier. */
-object ExecutorDoor {
+object ExecutorShim {
   private val KillMs = 2000L
   private val LookMs = 10L
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mooring.agent import outside as module
-from mooring.agent.outside import Outside
+from mooring.agent import resources as module
+from mooring.agent.resources import AgentResources
 from mooring.metadata import FileMetadataStore, LocalFileTree
 from mooring.metadata.owned_tree import OwnedTree
 from mooring.metadata.owners import Owner, OwnerNotes
@@ -50,7 +50,7 @@ def bridge(monkeypatch: pytest.MonkeyPatch) -> Bridge:
 
 def start(bridge: Bridge, place: Path) -> None:
     settings = {"spark.mooring.metadata": str(place)}
-    Outside(bridge).hear(events.ApplicationStarted(1, "app-1", "clicks", settings, ""))  # type: ignore[arg-type]
+    AgentResources(bridge).hear(events.ApplicationStarted(1, "app-1", "clicks", settings, ""))  # type: ignore[arg-type]
 
 
 def test_one_that_is_no_directory_is_named_with_what_to_do(bridge: Bridge, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_records_of_an_application_that_lost_its_directory_are_complete_in_a
 ) -> None:
     monkeypatch.setattr(module, "OwnedTree", partial(OwnedTree, every_seconds=0.02))
     place = tmp_path / "records"
-    outside = Outside(bridge)  # type: ignore[arg-type]
+    outside = AgentResources(bridge)  # type: ignore[arg-type]
     outside.hear(events.ApplicationStarted(1, "app-1", "clicks", {}, ""))
     settings = Settings.from_conf({"spark.mooring.placement.poll.interval": "100ms"})
     memory = outside.open_memory(settings, str(place), "app-1", "/ckpt/clicks")

@@ -24,11 +24,11 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.{SerializableConfiguration, Utils}
 
 /** A query as far as Mooring has to know it; its logs as they are at the first look. */
-final class StreamDoor private[shims] (private[shims] val execution: StreamExecution) {
+final class StreamShim private[shims] (private[shims] val execution: StreamExecution) {
   private val session = execution.sparkSessionForStream // protected[sql]
 
   /** The same query, whose logs are looked at anew. */
-  def another: StreamDoor = new StreamDoor(execution)
+  def another: StreamShim = new StreamShim(execution)
 
   def id: String = execution.id.toString
   def runId: String = execution.runId.toString
@@ -83,8 +83,8 @@ final class StreamDoor private[shims] (private[shims] val execution: StreamExecu
 
   /** The same of its sink, but with a whole path, or with the topic, by which a source is told to read it. */
   def sinkAsDescribed: String = execution.sink.toString match {
-    case described @ StreamDoors.SinkOfFiles(kind, path) => try s"$kind[${qualified(new Path(path))}]" catch { case NonFatal(_) => described } // out of reach
-    case other => StreamDoors.topicOf(execution).fold(other)(topic => s"KafkaSink[Subscribe[$topic]]")
+    case described @ StreamShims.SinkOfFiles(kind, path) => try s"$kind[${qualified(new Path(path))}]" catch { case NonFatal(_) => described } // out of reach
+    case other => StreamShims.topicOf(execution).fold(other)(topic => s"KafkaSink[Subscribe[$topic]]")
   }
 
   /**
@@ -167,12 +167,12 @@ final class StreamDoor private[shims] (private[shims] val execution: StreamExecu
    * listener is called, with the version of that moment in it; so the log is told as well.
    */
   def setFormat(version: Int): Unit = {
-    set(StreamDoors.FormatKey, version.toString)
+    set(StreamShims.FormatKey, version.toString)
     SparkInternals.commitLogVersion.setInt(execution.commitLog, version)
   }
 }
 
-object StreamDoors {
+object StreamShims {
   private[shims] val SinkOfFiles = """((?:File|Delta)Sink)\[(.*)\]""".r
 
   /** The topic that a query's writer names in its options. */
@@ -188,17 +188,17 @@ object StreamDoors {
   val HdfsBacked: String = SQLConf.STATE_STORE_PROVIDER_CLASS.defaultValueString
 
   /** The running query with this id, in whatever session of the application it was started. */
-  def query(id: String): Option[StreamDoor] =
+  def query(id: String): Option[StreamShim] =
     SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession)
       .flatMap(s => Option(s.sharedState.activeStreamingQueries.get(UUID.fromString(id))))
-      .map(new StreamDoor(_))
+      .map(new StreamShim(_))
 
   /** The id of the query that this thread runs a task of, if any. */
   def queryOfTask: Option[String] = Option(TaskContext.get()).flatMap(task => Option(task.getLocalProperty(StreamExecution.QUERY_ID_KEY)))
 
   /** Every query of the application that runs. */
-  def running: Seq[StreamDoor] = SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession).toSeq
-    .flatMap(_.sharedState.activeStreamingQueries.values().asScala.map(new StreamDoor(_)))
+  def running: Seq[StreamShim] = SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession).toSeq
+    .flatMap(_.sharedState.activeStreamingQueries.values().asScala.map(new StreamShim(_)))
 
   /** Whether a class is among the application's own jars. */
   def isLoadable(className: String): Boolean = Utils.classIsLoadable(className)
@@ -207,11 +207,11 @@ object StreamDoors {
   def onStreamThread: Boolean = Thread.currentThread().isInstanceOf[QueryExecutionThread]
 
   /** The query on whose thread the caller runs, as in `foreachBatch`. */
-  def ofThisThread: Option[StreamDoor] = for {
+  def ofThisThread: Option[StreamShim] = for {
     session <- SparkSession.getActiveSession
     id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
-    door <- query(id)
-  } yield door
+    shim <- query(id)
+  } yield shim
 
   /** The stateful operators below `plan` as (operator id, state store names, partitions, checkpoint/state, run, batch). */
   def statefulOperator(plan: SparkPlan): Option[OperatorFacts] = plan match {

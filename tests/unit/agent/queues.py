@@ -25,7 +25,7 @@ APP = "app-1"
 Request = ContainerPlacementRequestMessage
 
 
-class Desks:
+class Queues:
     """A running application, and what is in the store for it."""
 
     def __init__(self, story: Story) -> None:
@@ -58,7 +58,7 @@ class Desks:
 
     def runs_a_batch(self, query: str = "q") -> None:
         """Each task on the first executor of its row that lives, as the JVM places it."""
-        living = self.story.mind.fleet.executors
+        living = self.story.state.fleet.executors
         ran = {p: next(id for id in row if id in living) for p, row in self.story.rows[query].items()}
         self.batch += 1
         self.story.now_ms += 1
@@ -71,7 +71,7 @@ class Desks:
 
     def warms_up(self, behind: int = 0, trouble: tuple[str, int] = ("", 0)) -> None:
         """A round of the replica queries, and the tick that follows it."""
-        executors = self.story.mind.fleet.executors
+        executors = self.story.state.fleet.executors
         self.carry_out(lambda: self.story.sees_copies(*executors, behind=behind, trouble=trouble))
         self.after()
 
@@ -114,12 +114,12 @@ class Desks:
 
     def copied(self) -> set[str]:
         """The processors whose actives have copies."""
-        fleet = self.story.mind.fleet
+        fleet = self.story.state.fleet
         owner = fleet.processor_of_task()
         return {owner[t.standby_of] for held in standbys_of(fleet, fleet.model).values() for t in held if t.standby_of}
 
     def check(self) -> None:
-        fleet = self.story.mind.fleet
+        fleet = self.story.state.fleet
         tasks = [task for query in fleet.queries.values() for task in query.tasks]
         pinned: dict[str, dict[int, str]] = {}
         for standby, name, replica in replicas(fleet, fleet.model, fleet.pinned_standbys):

@@ -44,7 +44,7 @@ final class ReplicaSession(stopMs: Long) {
       .getOrElse(throw new IllegalStateException("there is no session yet")).newSession()
     own.sessionState.conf.setConf(SQLConf.STREAMING_STOP_TIMEOUT, stopMs)
     // Their logs are on the driver's own disk, where Spark's usual file manager begins some forty processes a batch, this one a few.
-    own.sessionState.conf.setConfString(StreamDoors.FileManagerKey, classOf[FileSystemBasedCheckpointFileManager].getName)
+    own.sessionState.conf.setConfString(StreamShims.FileManagerKey, classOf[FileSystemBasedCheckpointFileManager].getName)
     // A scan and no more: what plans and compiles it anew in every batch takes longer than running it.
     own.sessionState.conf.setConf(SQLConf.ADAPTIVE_EXECUTION_ENABLED, false)
     own.sessionState.conf.setConf(SQLConf.WHOLESTAGE_CODEGEN_ENABLED, false)

@@ -7,7 +7,7 @@ import io.mooring.common.Location
  * Tells the agent of executors and their locations, each when both Spark and the executor itself have spoken, in whichever
  * order: one that is still warming up is not there yet.
  */
-final class Census(bridge: Bridge) {
+final class ExecutorRegistry(bridge: Bridge) {
   private val added = scala.collection.mutable.Map[String, (String, Int)]()
   private val located = scala.collection.mutable.Map[String, (String, String)]() // executor -> location, zone
 

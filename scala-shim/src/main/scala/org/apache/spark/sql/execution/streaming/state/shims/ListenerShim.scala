@@ -3,7 +3,7 @@ package org.apache.spark.sql.execution.streaming.state.shims
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.SparkListener
 
-object ListenerDoor {
+object ListenerShim {
 
   /** Gives the listener a queue of its own (private[spark]), so that no slow listener delays the news of a loss. */
   def add(context: SparkContext, listener: SparkListener): Unit = context.listenerBus.addToQueue(listener, "mooring")

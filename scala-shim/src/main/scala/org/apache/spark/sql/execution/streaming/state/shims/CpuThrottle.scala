@@ -9,17 +9,17 @@ import java.util.concurrent.TimeUnit.{MILLISECONDS, NANOSECONDS}
  * copies, a second and more of processor time from one batch. For so long from the making of this: then the copy is in a
  * hurry, as its task may need it.
  */
-final class Rests(forMs: Long) {
+final class CpuThrottle(forMs: Long) {
   private val hurriesAt = System.nanoTime() + MILLISECONDS.toNanos(forMs)
 
   def areOver: Boolean = leftNanos <= 0
 
   /** Some of the work, which is not cut off, with the wait before it and the rest after it. */
   def around[T](work: => T): T = {
-    if (!areOver) QuietMoments.await()
-    val before = Rests.processorNanos()
+    if (!areOver) IdleDetector.await()
+    val before = CpuThrottle.processorNanos()
     val result = work
-    val pause = math.min(Rests.For * (Rests.processorNanos() - before), leftNanos)
+    val pause = math.min(CpuThrottle.For * (CpuThrottle.processorNanos() - before), leftNanos)
     if (pause > 0) NANOSECONDS.sleep(pause)
     result
   }
@@ -27,7 +27,7 @@ final class Rests(forMs: Long) {
   private def leftNanos: Long = hurriesAt - System.nanoTime()
 }
 
-object Rests {
+object CpuThrottle {
   private val For = 3L
   private val threads = ManagementFactory.getThreadMXBean
 

@@ -7,20 +7,20 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 import io.mooring.agent.Bridge
-import io.mooring.common.{Json, Metrics, Say}
+import io.mooring.common.{Json, Metrics, Log}
 import io.mooring.placement.PlacementTable
 import io.mooring.reports.ExecutorReports
 import io.mooring.standby.{CopyState, Liveness, Standbys}
-import io.mooring.warmup.Rehearsals
+import io.mooring.warmup.WarmupProfiles
 
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.shims.PendingTasks
-import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, Rehearsal}
+import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, WarmupProfile}
 
 /** What executors report, added up for metrics and passed on to the agent. */
-final class ReportDesk(
-    context: SparkContext, bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], liveness: Option[Liveness], census: Census,
-    rehearsals: Rehearsals, agentIsComing: () => Boolean) {
+final class ExecutorReportHandler(
+    context: SparkContext, bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], liveness: Option[Liveness], census: ExecutorRegistry,
+    rehearsals: WarmupProfiles, agentIsComing: () => Boolean) {
   private val localBytes, remoteBytes = new AtomicLong
   private val versions = new ConcurrentHashMap[String, Long]() // executor -> version that was told to the agent
 
@@ -53,10 +53,10 @@ final class ReportDesk(
   }
 
   private def askAgainInMs(known: Long): Int =
-    if (bridge.newest < 0 && !agentIsComing()) ReportDesk.AskSeldomMs
+    if (bridge.newest < 0 && !agentIsComing()) ExecutorReportHandler.AskSeldomMs
     else {
-      val least = if (known < 0) ReportDesk.AskFirstMs else ReportDesk.AskEveryMs // a first batch waits for a first plan
-      math.min(math.max(least, table.aliveCount), ReportDesk.AskAtLeastEveryMs)
+      val least = if (known < 0) ExecutorReportHandler.AskFirstMs else ExecutorReportHandler.AskEveryMs // a first batch waits for a first plan
+      math.min(math.max(least, table.aliveCount), ExecutorReportHandler.AskAtLeastEveryMs)
     }
 
   def removed(executor: String): Unit = {
@@ -69,7 +69,7 @@ final class ReportDesk(
       case "hello" =>
         census.located(report.get("executor").asText(), report.get("location").asText(), report.get("zone").asText())
       case "rehearsal" => rehearsals.told(report.get("executor").asText(),
-        Rehearsal(ExecutorReports.texts(report, "classes"), ExecutorReports.texts(report, "sources")))
+        WarmupProfile(ExecutorReports.texts(report, "classes"), ExecutorReports.texts(report, "sources")))
       case "store-opened" => storeOpened(report)
       case "state-measured" => pass(report, "StateMeasured")
       case "stores-fetched" => pass(report, "StoresFetched")
@@ -81,7 +81,7 @@ final class ReportDesk(
       case "version-committed" | "snapshot-saved" => bridge.facts.add(report.toString)
       case "keys-counted" => standbys.foreach(_.keysCounted(report.get("query").asText(), report.get("version").asLong(),
         report.get("id").asText(), KeyCounts(report.get("keys").asLong(), report.get("internal-keys").asLong())))
-      case other => Say.once(s"report-$other", s"an executor sent a report of an unknown kind, $other: ignored")
+      case other => Log.once(s"report-$other", s"an executor sent a report of an unknown kind, $other: ignored")
     }
   }
 
@@ -99,7 +99,7 @@ final class ReportDesk(
   }
 }
 
-object ReportDesk {
+object ExecutorReportHandler {
   private val AskFirstMs = 50
   private val AskEveryMs = 500
   private val AskAtLeastEveryMs = 1000

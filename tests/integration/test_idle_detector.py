@@ -52,4 +52,4 @@ def test_a_snapshot_is_uploaded_when_a_task_of_some_seconds_has_ended(jvm: Any, 
 
 
 def _await_one(jvm: Any) -> None:
-    getattr(scala_object(jvm, f"{DOORS}.QuietMoments"), "await")()  # a word of Python's
+    getattr(scala_object(jvm, f"{DOORS}.IdleDetector"), "await")()  # a word of Python's

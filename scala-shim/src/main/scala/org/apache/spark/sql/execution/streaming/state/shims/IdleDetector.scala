@@ -11,13 +11,13 @@ import org.apache.spark.{SparkEnv, TaskContext}
  * of a batch would have begun: for work in the background that takes the processors from batches else. It is looked only
  * while somebody waits.
  */
-private object QuietMoments {
+private object IdleDetector {
   private val SinceNanos = MILLISECONDS.toNanos(50) // between two stages there are some ten milliseconds
   private val LongSinceNanos = MILLISECONDS.toNanos(2000) // then no batch is under way, most likely
   private val LookNanos = MILLISECONDS.toNanos(5)
   private val NotTold = -1L
 
-  private val usual = new Patience(longestMs = 1000)
+  private val usual = new IdleWaitBudget(longestMs = 1000)
 
   private var endedTasks = NotTold
   private var quietSince = System.nanoTime()
@@ -56,7 +56,7 @@ private object QuietMoments {
  * Of all who wait for quiet moments with it: each time for no longer than `longestMs`. Where tasks run all the time they do
  * so for three times as long, and for a twentieth of the time from then on: more would bring nothing.
  */
-final class Patience(longestMs: Long) {
+final class IdleWaitBudget(longestMs: Long) {
   private val longest = MILLISECONDS.toNanos(longestMs)
   private val most = longest * 3
   private var left = most
@@ -72,12 +72,12 @@ final class Patience(longestMs: Long) {
     val atMost = taken(began)
     def waited = System.nanoTime() - began
     def anyWillDo = hasCommitted || atMost < longest || waited >= longest / 5 * 4
-    try QuietMoments.awaitUnless(waited >= atMost || !isWanted, anyWillDo)
+    try IdleDetector.awaitUnless(waited >= atMost || !isWanted, anyWillDo)
     finally givenBack(atMost - waited)
   }
 
   private def taken(now: Long): Long = synchronized {
-    left = math.min(most, left + (now - leftAt) / Patience.WaitsAreOneOf)
+    left = math.min(most, left + (now - leftAt) / IdleWaitBudget.WaitsAreOneOf)
     leftAt = now
     val some = math.max(0, math.min(left, longest))
     left -= some
@@ -88,6 +88,6 @@ final class Patience(longestMs: Long) {
   private def givenBack(nanos: Long): Unit = synchronized(left += math.max(nanos, -longest))
 }
 
-private object Patience {
+private object IdleWaitBudget {
   private val WaitsAreOneOf = 20L
 }

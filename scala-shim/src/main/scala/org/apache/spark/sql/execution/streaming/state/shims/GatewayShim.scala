@@ -6,7 +6,7 @@ import org.apache.spark.SparkConf
 import org.apache.spark.api.python.{Py4JServer, PythonUtils}
 
 /** The gateway through which Spark's own PythonRunner lets a Python process in (private[spark]). */
-final class GatewayDoor(conf: SparkConf) {
+final class GatewayShim(conf: SparkConf) {
   // Py4J starts to listen when it is made, and its threads are daemons only when a daemon makes it; others would keep a
   // driver alive whose job has ended without stopping its session.
   private val server: Py4JServer = {
@@ -26,6 +26,6 @@ final class GatewayDoor(conf: SparkConf) {
   def close(): Unit = server.shutdown()
 }
 
-object GatewayDoor {
+object GatewayShim {
   def sparkPythonPath: String = PythonUtils.sparkPythonPath
 }

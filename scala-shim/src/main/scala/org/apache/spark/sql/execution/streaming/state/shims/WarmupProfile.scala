@@ -17,24 +17,24 @@ import org.apache.spark.util.Utils
  * generated code. One that joins loads and compiles the same before its first task, so that no batch waits for a cold
  * JVM. Nothing is run, not even the initializer of a class.
  */
-final case class Rehearsal(classes: Seq[String], sources: Seq[String]) {
+final case class WarmupProfile(classes: Seq[String], sources: Seq[String]) {
 
   /** With the class loader of the tasks as the thread's own, until it is done or interrupted. What can not be had now comes with the first task. */
-  def attend(conf: SparkConf): Unit = SQLConf.withExistingConf(Rehearsal.sqlConf(conf)) {
+  def attend(conf: SparkConf): Unit = SQLConf.withExistingConf(WarmupProfile.sqlConf(conf)) {
     val loader = Utils.getContextOrSparkClassLoader
-    for (source <- sources if goesOn) Rehearsal.asFarAsPossible(CodeGenerator.compile(new CodeAndComment(source, Map.empty)))
+    for (source <- sources if goesOn) WarmupProfile.asFarAsPossible(CodeGenerator.compile(new CodeAndComment(source, Map.empty)))
     // To ask for constructors links a class, which takes as long as to load it.
-    for (name <- classes if goesOn) Rehearsal.asFarAsPossible(Class.forName(name, false, loader).getDeclaredConstructors)
+    for (name <- classes if goesOn) WarmupProfile.asFarAsPossible(Class.forName(name, false, loader).getDeclaredConstructors)
   }
 
   private def goesOn: Boolean = !Thread.currentThread.isInterrupted
 }
 
-object Rehearsal {
-  val Nothing: Rehearsal = Rehearsal(Nil, Nil)
+object WarmupProfile {
+  val Nothing: WarmupProfile = WarmupProfile(Nil, Nil)
 
   /** Of the executor that this is. The JVM stops for some ten milliseconds to list its classes. */
-  def ofThisExecutor(): Rehearsal = Rehearsal(loaded, compiled)
+  def ofThisExecutor(): WarmupProfile = WarmupProfile(loaded, compiled)
 
   /** Those of the JDK come from its own archive, and are not worth a word; hidden ones have no name to ask for. */
   private def loaded: Seq[String] = {

@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import org.slf4j.LoggerFactory
 
 /** Mooring's voice in the log: one logger, and a memory of what was said already. */
-object Say {
+object Log {
   private val log = LoggerFactory.getLogger("io.mooring.Mooring")
   private val said = ConcurrentHashMap.newKeySet[String]()
 

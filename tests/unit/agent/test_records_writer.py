@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from mooring.agent.memory import Memory
+from mooring.agent.records_writer import RecordsWriter
 from mooring.coordination import KEPT_VERSIONS
 from mooring.errors import MetadataStoreUnavailable, OutcomeUnknown, WriterReplaced
 from mooring.metadata import MemoryMetadataStore, NamespacedMetadataStore
@@ -21,7 +21,7 @@ from mooring.placement import (
     ContainerPlacementRequestMessage,
     StatusCode,
 )
-from mooring.records.operator_overrides import OperatorsWord
+from mooring.records.operator_overrides import OperatorOverrides
 from mooring.records.records import BARRIERS, JOB_MODELS, STATUS, TASK_LOCALITY, Records
 from mooring.testing.probes import wait_until
 
@@ -65,11 +65,11 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def remember(store: Unsteady, said: list[str]) -> Iterator[Callable[[], Memory]]:
-    opened: list[Memory] = []
+def remember(store: Unsteady, said: list[str]) -> Iterator[Callable[[], RecordsWriter]]:
+    opened: list[RecordsWriter] = []
 
-    def open_memory() -> Memory:
-        opened.append(Memory(partial(Records, store), said.append))
+    def open_memory() -> RecordsWriter:
+        opened.append(RecordsWriter(partial(Records, store), said.append))
         return opened[-1]
 
     yield open_memory
@@ -81,7 +81,7 @@ def model(version: int, place: str = "h1") -> JobModel:
     return JobModel.of([ContainerModel.of("0", [], LocationId(place))], version)
 
 
-def test_what_is_kept_is_recalled_by_the_next(remember: Callable[[], Memory]) -> None:
+def test_what_is_kept_is_recalled_by_the_next(remember: Callable[[], RecordsWriter]) -> None:
     first = remember()
     assert first.recall(5) is not None
     first.save_job_model(model(7))
@@ -93,7 +93,9 @@ def test_what_is_kept_is_recalled_by_the_next(remember: Callable[[], Memory]) ->
     assert found.task_locality == {"q/Partition 0": "h1"} and found.state_bytes == {"q/Partition 0": 12}
 
 
-def test_nothing_is_written_before_the_last_run_was_recalled(store: Unsteady, remember: Callable[[], Memory]) -> None:
+def test_nothing_is_written_before_the_last_run_was_recalled(
+    store: Unsteady, remember: Callable[[], RecordsWriter]
+) -> None:
     memory = remember()
     memory.save_status({"tasks": []})
     assert not memory.drain(0.3) and store.get(STATUS) is None
@@ -102,7 +104,7 @@ def test_nothing_is_written_before_the_last_run_was_recalled(store: Unsteady, re
 
 
 def test_a_store_that_is_away_at_the_start_is_recalled_late(
-    store: Unsteady, remember: Callable[[], Memory], said: list[str]
+    store: Unsteady, remember: Callable[[], RecordsWriter], said: list[str]
 ) -> None:
     store.is_away = True
     memory = remember()
@@ -116,7 +118,9 @@ def test_a_store_that_is_away_at_the_start_is_recalled_late(
     assert len(said) == 2 and "queries are not affected" in said[0] and said[1] == "the metadata store answers again"
 
 
-def test_the_newest_notes_wait_for_a_store_that_goes_away(store: Unsteady, remember: Callable[[], Memory]) -> None:
+def test_the_newest_notes_wait_for_a_store_that_goes_away(
+    store: Unsteady, remember: Callable[[], RecordsWriter]
+) -> None:
     memory = remember()
     memory.recall(5)
     store.is_away = True
@@ -131,7 +135,7 @@ def test_the_newest_notes_wait_for_a_store_that_goes_away(store: Unsteady, remem
 
 
 def test_a_trouble_is_said_once_each_time_it_comes(
-    store: Unsteady, remember: Callable[[], Memory], said: list[str]
+    store: Unsteady, remember: Callable[[], RecordsWriter], said: list[str]
 ) -> None:
     memory = remember()
     memory.recall(5)
@@ -150,7 +154,7 @@ def test_a_request_that_can_not_be_removed_holds_up_no_answer(
     store: Unsteady, said: list[str], kind: type[Exception]
 ) -> None:
     store.refuses_to_delete = kind("it is not yours")
-    memory = Memory(partial(Records, store), said.append, poll_seconds=0.02)
+    memory = RecordsWriter(partial(Records, store), said.append, poll_seconds=0.02)
     try:
         memory.recall(5)
         first, second = (ContainerPlacementRequestMessage(uuid.uuid4(), "app", "0", STANDBY, 1) for _ in range(2))
@@ -168,7 +172,7 @@ def test_a_request_that_can_not_be_removed_holds_up_no_answer(
 
 
 def test_answers_are_handed_over_again_so_that_old_ones_can_go(store: Unsteady, said: list[str]) -> None:
-    memory = Memory(partial(Records, store), said.append, poll_seconds=0.02, again_seconds=0.2)
+    memory = RecordsWriter(partial(Records, store), said.append, poll_seconds=0.02, again_seconds=0.2)
     try:
         memory.recall(5)
         request = ContainerPlacementRequestMessage(uuid.uuid4(), "app", "0", STANDBY, 1)
@@ -180,7 +184,7 @@ def test_answers_are_handed_over_again_so_that_old_ones_can_go(store: Unsteady, 
         memory.close()
 
 
-def test_only_the_newest_job_models_stay(store: Unsteady, remember: Callable[[], Memory]) -> None:
+def test_only_the_newest_job_models_stay(store: Unsteady, remember: Callable[[], RecordsWriter]) -> None:
     memory = remember()
     memory.recall(5)
     for version in range(1, 15):
@@ -190,7 +194,7 @@ def test_only_the_newest_job_models_stay(store: Unsteady, remember: Callable[[],
 
 
 def test_damaged_records_count_as_none_and_are_said(
-    store: Unsteady, remember: Callable[[], Memory], said: list[str]
+    store: Unsteady, remember: Callable[[], RecordsWriter], said: list[str]
 ) -> None:
     store.put_all({f"{JOB_MODELS}/3": b"{", STATUS: b"[]"})
     found = remember().recall(5)
@@ -199,7 +203,7 @@ def test_damaged_records_count_as_none_and_are_said(
 
 
 def test_who_was_replaced_says_so_and_writes_no_more(
-    store: Unsteady, remember: Callable[[], Memory], said: list[str], monkeypatch: pytest.MonkeyPatch
+    store: Unsteady, remember: Callable[[], RecordsWriter], said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = remember()
     assert memory.recall(5) is not None
@@ -215,7 +219,7 @@ def test_who_was_replaced_says_so_and_writes_no_more(
     assert memory.drain(5) and len(said) == 1
 
 
-def test_the_end_of_the_application_is_noted_and_stays(store: Unsteady, remember: Callable[[], Memory]) -> None:
+def test_the_end_of_the_application_is_noted_and_stays(store: Unsteady, remember: Callable[[], RecordsWriter]) -> None:
     memory = remember()
     memory.recall(5)
     memory.save_status({"application": "app-1", "at": 5, "queries": [{"name": "q", "state": "running"}]})
@@ -228,7 +232,7 @@ def test_the_end_of_the_application_is_noted_and_stays(store: Unsteady, remember
 
 @pytest.mark.parametrize("there", [b'{"application": "app-2", "at": 5}', b"{", b"[]", None])
 def test_the_end_is_noted_in_the_status_of_the_application_alone(
-    there: bytes | None, store: Unsteady, remember: Callable[[], Memory]
+    there: bytes | None, store: Unsteady, remember: Callable[[], RecordsWriter]
 ) -> None:
     memory = remember()
     memory.recall(5)
@@ -261,12 +265,12 @@ def test_where_the_records_get_another_place_all_that_is_known_is_written_there(
     before = Records(store, said.append)
     before.write_job_model(model(7))
     before.write_task_locality({"t0": "h1"})
-    before.write_word(OperatorsWord("app-1", drained=frozenset({"h9"})))
+    before.write_word(OperatorOverrides("app-1", drained=frozenset({"h9"})))
     strangers = Records(other, said.append)
     strangers.write_job_model(model(80, "h8"))
     strangers.write_barriers({80: "open"})
     strangers.write_task_locality({"strangers": "h8"})
-    memory = Memory(partial(Records, store), said.append, moves=lambda: int(store.other is not None))
+    memory = RecordsWriter(partial(Records, store), said.append, moves=lambda: int(store.other is not None))
     recalled = memory.recall(5)
     memory.save_barrier(7, "open")
     memory.save_task_locality({"t1": "h2"})

@@ -9,12 +9,12 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 
 /**
- * Stock RocksDB's provider with the three doors that Spark 4.2 leaves open (`createRocksDB`,
+ * Stock RocksDB's provider with the three shims that Spark 4.2 leaves open (`createRocksDB`,
  * `RocksDB.createFileManager`, `RocksDBFileManager.getFileSystem`) turned into plain methods.
  *
  * It lives in this package because `createRocksDB` names `RocksDBEventForwarder`, which is private to `state`.
  */
-abstract class RocksDBProviderDoor extends RocksDBStateStoreProvider {
+abstract class RocksDBProviderShim extends RocksDBStateStoreProvider {
 
   /** Makes the watcher of one store; `storeDir` is where the checkpoint keeps the store's files. */
   protected def watch(storeDir: Path): SnapshotLoadWatcher
@@ -22,7 +22,7 @@ abstract class RocksDBProviderDoor extends RocksDBStateStoreProvider {
   override def supportedCustomMetrics: Seq[StateStoreCustomMetric] =
     super.supportedCustomMetrics ++ RestoreMetrics.supported ++ DrainMetric.supported
 
-  private var taken = Option.empty[RocksDBDoor]
+  private var taken = Option.empty[RocksDBShim]
 
   /** A provider that could not be made, as when its task is killed just then, is never closed: an open copy would stay for ever. */
   override def init(
@@ -63,7 +63,7 @@ abstract class RocksDBProviderDoor extends RocksDBStateStoreProvider {
         taken = Some(open)
         localRootDir.delete() // it has one of its own
         open
-      case None => new RocksDBDoor(watch(new Path(dfsRootDir)), dfsRootDir, conf, localRootDir, hadoopConf, loggingId,
+      case None => new RocksDBShim(watch(new Path(dfsRootDir)), dfsRootDir, conf, localRootDir, hadoopConf, loggingId,
         useColumnFamilies, enableStateStoreCheckpointIds, partitionId, eventForwarder, uniqueId)
     }
 }

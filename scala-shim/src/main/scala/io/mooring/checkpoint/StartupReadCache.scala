@@ -8,7 +8,7 @@ import scala.util.Using
 import org.apache.hadoop.fs.{FileStatus, FSDataInputStream, Path, PathFilter}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
-import org.apache.spark.sql.execution.streaming.state.shims.StreamDoors
+import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
 
 /**
  * Between its start and its first commit a stream's thread asks its checkpoint for the same few entries up to six times, and
@@ -17,8 +17,8 @@ import org.apache.spark.sql.execution.streaming.state.shims.StreamDoors
  * themselves. Which entries there are holds for a moment only, as an earlier driver may just be at its last. That something
  * is not there is asked again each time. Other threads, and other checkpoints, are passed on.
  */
-private[mooring] final class AskedOnce(stock: CheckpointFileManager) extends CheckpointFileManager {
-  import AskedOnce._
+private[mooring] final class StartupReadCache(stock: CheckpointFileManager) extends CheckpointFileManager {
+  import StartupReadCache._
 
   override def open(file: Path): FSDataInputStream = heard(file).filter(_ => isEntry(file)).fold(stock.open(file)) { known =>
     val content = known.contents.getOrElseUpdate(key(file), Using.resource(stock.open(file))(_.readAllBytes()))
@@ -58,7 +58,7 @@ private[mooring] final class AskedOnce(stock: CheckpointFileManager) extends Che
   override def close(): Unit = stock.close()
 }
 
-private[mooring] object AskedOnce {
+private[mooring] object StartupReadCache {
   private final class Heard(val checkpoint: String) {
     private val began = System.nanoTime()
     private val lists = mutable.Map.empty[String, (Long, Array[FileStatus])] // when, and what was there
@@ -89,7 +89,7 @@ private[mooring] object AskedOnce {
   private val ofThread = new ThreadLocal[Option[Heard]] // of a run's thread, with which it ends; null on others
 
   /** The run of this thread starts from this checkpoint. */
-  def begin(checkpoint: String): Unit = if (StreamDoors.onStreamThread) ofThread.set(Some(new Heard(checkpoint)))
+  def begin(checkpoint: String): Unit = if (StreamShims.onStreamThread) ofThread.set(Some(new Heard(checkpoint)))
 
   /** None on other threads, of other checkpoints, and when the start is over. */
   private def heard(path: Path): Option[Heard] = Option(ofThread.get).flatten.filter { known =>

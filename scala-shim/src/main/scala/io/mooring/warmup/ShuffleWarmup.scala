@@ -2,15 +2,15 @@ package io.mooring.warmup
 
 import scala.util.control.NonFatal
 
-import io.mooring.common.{Daemon, Say}
+import io.mooring.common.{Daemon, Log}
 import io.mooring.reports.ExecutorReports
-import org.apache.spark.sql.execution.streaming.state.shims.{Rehearsal, TaskReads}
+import org.apache.spark.sql.execution.streaming.state.shims.{WarmupProfile, TaskReads}
 
 /**
  * An executor that joins running queries reads what their tasks read: the code of one before its first task, shuffles
  * when the first tasks are done and those with state have not come yet, as their stores are on their way.
  */
-object FirstReads {
+object ShuffleWarmup {
   private val MostTries = 10
   private val PauseMs = 100L // between two batches there is nothing to read
   private val Rounds = 5
@@ -32,22 +32,22 @@ object FirstReads {
   }
 
   /** Whether a task's code was there and could be read; waits for one for a second at most, and not when none will come. */
-  def code(): Boolean = readers().code.exists(broadcast => Rehearsal.asFarAsPossible(TaskReads.code(broadcast)))
+  def code(): Boolean = readers().code.exists(broadcast => WarmupProfile.asFarAsPossible(TaskReads.code(broadcast)))
 
   /** On a thread of its own, which ends by itself, within some twenty seconds as a rule. */
-  def begin(): FirstReads = new FirstReads
+  def begin(): ShuffleWarmup = new ShuffleWarmup
 }
 
-final class FirstReads {
-  import FirstReads._
+final class ShuffleWarmup {
+  import ShuffleWarmup._
 
   @volatile private var isOver = false // what Spark waits with may swallow an interrupt
 
   private val thread = Daemon.start("mooring-first-reads") {
-    try Say.info(s"${shuffles()} shuffles are read as the queries that run do")
+    try Log.info(s"${shuffles()} shuffles are read as the queries that run do")
     catch {
       case _: InterruptedException => // the executor ends
-      case NonFatal(e) => Say.info(s"shuffles are not read before the first task that does ($e)")
+      case NonFatal(e) => Log.info(s"shuffles are not read before the first task that does ($e)")
     }
   }
 
@@ -58,12 +58,12 @@ final class FirstReads {
 
   private def shuffles(): Int = {
     Thread.sleep(FirstPauseMs)
-    Rehearsal.asFarAsPossible(TaskReads.askCoordinator())
+    WarmupProfile.asFarAsPossible(TaskReads.askCoordinator())
     (1 to Rounds).filterNot(_ => isOver).map { _ =>
       Thread.sleep(RoundPauseMs)
       val now = readers()
       var count = 0
-      for (broadcast <- now.code) Rehearsal.asFarAsPossible { count += TaskReads.shuffles(TaskReads.code(broadcast), now.asked) }
+      for (broadcast <- now.code) WarmupProfile.asFarAsPossible { count += TaskReads.shuffles(TaskReads.code(broadcast), now.asked) }
       count
     }.sum
   }

@@ -1,17 +1,17 @@
 package io.mooring.warmup
 
-import org.apache.spark.sql.execution.streaming.state.shims.Rehearsal
+import org.apache.spark.sql.execution.streaming.state.shims.WarmupProfile
 
 /**
  * What executors that join the running queries are to load and compile before their first task: what one has told that
  * works there. An executor is asked once for each run of a query, after some batches. Driver only.
  */
-final class Rehearsals {
+final class WarmupProfiles {
   private final class Run(val id: String) {
     var batches = 0
     var executors = Set.empty[String] // of its last batch
     var asked = Option.empty[String]
-    var told = Rehearsal.Nothing
+    var told = WarmupProfile.Nothing
   }
   private val runs = scala.collection.mutable.Map[String, Run]() // by query
 
@@ -27,22 +27,22 @@ final class Rehearsals {
   /** Whether this executor is asked now. One that is gone before it answers is not waited for. */
   def isAsked(executor: String): Boolean = synchronized {
     val lacking = runs.values.filter { run =>
-      run.batches >= Rehearsals.Batches && run.executors(executor) && !run.asked.exists(run.executors)
+      run.batches >= WarmupProfiles.Batches && run.executors(executor) && !run.asked.exists(run.executors)
     }
     lacking.foreach(_.asked = Some(executor))
     lacking.nonEmpty
   }
 
-  def told(executor: String, rehearsal: Rehearsal): Unit =
+  def told(executor: String, rehearsal: WarmupProfile): Unit =
     synchronized(runs.values.filter(_.asked.contains(executor)).foreach(_.told = rehearsal))
 
   /** For an executor that joins now. */
-  def now: Rehearsal = synchronized {
+  def now: WarmupProfile = synchronized {
     val all = runs.values.map(_.told).toSeq.distinct
-    Rehearsal(all.flatMap(_.classes).distinct, all.flatMap(_.sources).distinct)
+    WarmupProfile(all.flatMap(_.classes).distinct, all.flatMap(_.sources).distinct)
   }
 }
 
-object Rehearsals {
+object WarmupProfiles {
   private val Batches = 10 // then the code for state that is there, snapshots and maintenance has run
 }

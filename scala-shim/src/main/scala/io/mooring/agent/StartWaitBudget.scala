@@ -6,7 +6,7 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
  * How long the start of a query may wait for the agent: `milliseconds` for each run in all, whatever for, and no longer
  * than there is hope. After its first batch nothing of a run waits.
  */
-final class Patience(milliseconds: Long, agentIsComing: () => Boolean) {
+final class StartWaitBudget(milliseconds: Long, agentIsComing: () => Boolean) {
   private val waited = new ConcurrentHashMap[String, Long]() // run -> nanoseconds
 
   /** Whether there is an agent to wait for. */

@@ -13,11 +13,11 @@ import java.util.zip.{CheckedOutputStream, CRC32C}
 import scala.jdk.CollectionConverters._
 import scala.util.Using
 
-import io.mooring.common.Say
+import io.mooring.common.Log
 import org.apache.hadoop.fs.{FileSystem, Path => RemotePath}
 
 /** The kept files of one state store. Safe for several executors of one host at once. */
-final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, dir: Path) {
+final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: Path, dir: Path) {
   import HostStore._
 
   /**
@@ -161,7 +161,7 @@ final class HostShelf(hostStore: HostStore, checkpoint: String, ownerDir: Path, 
       val good = Files.size(path) == kept.length &&
         ((!readIt && mtime(path) == kept.mtimeNanos) || isProved(path, kept))
       if (!good) {
-        Say.warn(s"dropped ${path.getFileName} of $checkpoint: its content is not what was kept; fetched from the checkpoint")
+        Log.warn(s"dropped ${path.getFileName} of $checkpoint: its content is not what was kept; fetched from the checkpoint")
         Files.deleteIfExists(path)
       }
       good

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from mooring.agent.checkpoints.catalog import CatalogKeeper
 from mooring.agent.checkpoints.leases import Leases
-from mooring.agent.election.leadership import Election, Helm
-from mooring.agent.memory import Memory
+from mooring.agent.election.leadership import Election, LeadershipReporter
 from mooring.agent.messages.first_lines import records_are_in, records_of_another_are_in, shown
+from mooring.agent.records_writer import RecordsWriter
 from mooring.errors import AgentError, InvalidSettingError, MetadataStoreError
 from mooring.metadata import FileMetadataStore, MemoryMetadataStore, MetadataStore, open_metadata_store
 from mooring.metadata.owned_tree import OwnedTree
@@ -38,7 +38,7 @@ class JobElection(Election, Protocol):
         """The records, written in this candidate's terms only; `say` hears of those that are ignored."""
 
 
-class Outside:
+class AgentResources:
     """Opens each once, and lets go of all of it at the end."""
 
     def __init__(self, bridge: JvmBridge) -> None:
@@ -49,13 +49,13 @@ class Outside:
             DeltaTables(bridge.jvm, self._say_trouble), bridge.take_facts, open_hadoop, self._say_trouble
         )
         self._application = ""
-        self._memory: Memory | None = None
+        self._memory: RecordsWriter | None = None
         self._owned: OwnedTree | None = None
-        self._helm: Helm | None = None
+        self._reporter: LeadershipReporter | None = None
         self._has_lost = False
         self._election: JobElection | None = None
 
-    def open_memory(self, settings: Settings, place: str, application: str, checkpoint: str) -> Memory:
+    def open_memory(self, settings: Settings, place: str, application: str, checkpoint: str) -> RecordsWriter:
         """The records in the store: with an election, written only while this driver leads.
 
         In a directory those of this application, which a query with this checkpoint tells from others.
@@ -67,9 +67,9 @@ class Outside:
         else:
             open_records = election.records
             self._inform(records_are_in(place))
-        takes_over = self._helm is not None and self._helm.has_waited
+        takes_over = self._reporter is not None and self._reporter.has_waited
         every_seconds = settings.placement_poll_interval_ms / 1000
-        self._memory = Memory(
+        self._memory = RecordsWriter(
             open_records,
             say,
             self._may_write,
@@ -89,9 +89,9 @@ class Outside:
         self._leases.take(event)
         self._catalog.take(event)
 
-    def take_helm(self, starting: events.DriverStarting) -> None:
+    def join_election(self, starting: events.DriverStarting) -> None:
         """Take part in the election, once; where that is not possible the JVM is told."""
-        if self._helm is not None or self._has_lost:
+        if self._reporter is not None or self._has_lost:
             return
         if not self._bridge.lead(Standing(UNKNOWN), time.time()):
             self._has_lost = True  # under an agent before this one
@@ -107,7 +107,7 @@ class Outside:
             self._bridge.say(f"this driver takes part in no election ({error})")
             self._bridge.lead(Standing(NONE), time.time())
             return
-        self._helm = Helm(self._election, self._bridge)
+        self._reporter = LeadershipReporter(self._election, self._bridge)
 
     def _stand(self, starting: events.DriverStarting, settings: Settings) -> JobElection:
         """A candidate in the store that the drivers of the job share."""
@@ -135,7 +135,7 @@ class Outside:
         """Whether records may be kept for all: always where there is no election."""
         if self._owned is not None and not self._owned.holds:
             return False
-        return not self._has_lost and (self._helm is None or self._helm.may_write())
+        return not self._has_lost and (self._reporter is None or self._reporter.may_write())
 
     def end(self) -> None:
         """Write what is to be kept, in a moment, and stand down. The driver is gone: its application has ended."""
@@ -147,8 +147,8 @@ class Outside:
             self._memory.drain(LAST_WRITES_SECONDS)
         if self._owned is not None:
             self._owned.end()
-        if self._helm is not None:
-            self._helm.close()
+        if self._reporter is not None:
+            self._reporter.close()
 
     def _open_store(self, settings: Settings, place: str, application: str, checkpoint: str) -> MetadataStore:
         """The store that the settings name; one that can not even be opened is replaced by none, said once."""
@@ -176,7 +176,7 @@ class Outside:
             return MemoryMetadataStore(report=say)
 
     def _look_at_records(self, place: str | None) -> None:
-        """Say at once, and not with the first query only, that the directory of the settings can not be read.
+        """LogLine at once, and not with the first query only, that the directory of the settings can not be read.
 
         A thread of its own asks: storage that is away may take long to say so.
         """

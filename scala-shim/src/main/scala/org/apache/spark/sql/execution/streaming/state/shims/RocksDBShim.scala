@@ -11,7 +11,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.TaskContext
 import org.apache.spark.sql.execution.streaming.state._
 
-private class RocksDBDoor(
+private class RocksDBShim(
     watcher: SnapshotLoadWatcher,
     dfsRootDir: String,
     conf: RocksDBConf,
@@ -33,10 +33,10 @@ private class RocksDBDoor(
       codecName: String,
       loggingId: String,
       storeConf: StateStoreConf): RocksDBFileManager =
-    new FileManagerDoor(watcher, dfsRootDir, localTempDir, hadoopConf, codecName, loggingId, storeConf,
+    new FileManagerShim(watcher, dfsRootDir, localTempDir, hadoopConf, codecName, loggingId, storeConf,
       conf.fileChecksumEnabled, fileChecksumThreadPoolSize)
 
-  private def files: FileManagerDoor = fileManager.asInstanceOf[FileManagerDoor]
+  private def files: FileManagerShim = fileManager.asInstanceOf[FileManagerShim]
   private def doubts: LoadDoubts = files.doubts
 
   private val turns = conf.minDeltasForSnapshot.toLong.max(1)
@@ -83,7 +83,7 @@ private class RocksDBDoor(
         case e: Throwable =>
           // One that was cut off tells nothing of the files.
           // Nor does one that has brought the version, and could not begin to write the next.
-          if (RocksDBDoor.taskIsKilled) doubts.backTo(before) else if (loadedVersion < 0) doubts.loadFailed()
+          if (RocksDBShim.taskIsKilled) doubts.backTo(before) else if (loadedVersion < 0) doubts.loadFailed()
           throw e
       } finally watcher.closing()
     doubts.loadSucceeded()
@@ -133,7 +133,7 @@ private class RocksDBDoor(
   /** The next version that is the partition's turn to make a snapshot at. */
   private def nextTurn: Long = {
     val next = loadedVersion + 1
-    next + Math.floorMod(RocksDBDoor.turnOf(partitionId, turns) - next, turns)
+    next + Math.floorMod(RocksDBShim.turnOf(partitionId, turns) - next, turns)
   }
 
   /** A copy that has missed the last commits goes on by their changelogs, where it may. */
@@ -144,7 +144,7 @@ private class RocksDBDoor(
       def before = lineage.headOption.filter(_._1 > loadedVersion).toSeq.flatMap { case (first, itsId) => lineageOf(first, itsId).init }
       !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && goOn(lineage, None, before)
     } catch {
-      case NonFatal(_) if !RocksDBDoor.taskIsKilled => false // its files are read in another way, which tells what is wrong
+      case NonFatal(_) if !RocksDBShim.taskIsKilled => false // its files are read in another way, which tells what is wrong
     }
   }
 
@@ -364,7 +364,7 @@ private class RocksDBDoor(
   /** Of all stores of an executor it comes at once, mostly in the middle of a batch: it waits for that to end, for a while. */
   override def doMaintenance(): Unit =
     try {
-      RocksDBDoor.patience.await()
+      RocksDBShim.patience.await()
       super.doMaintenance()
     } catch {
       case _: InterruptedException => Thread.currentThread().interrupt() // its threads are ended: Spark looks for that
@@ -384,9 +384,9 @@ private class RocksDBDoor(
 /** What an instance has in it: RocksDB numbers all changes, so one that is still there has the same content. */
 private final case class Position(version: Long, id: Option[String], changes: Long, families: Map[Short, String])
 
-private object RocksDBDoor {
+private object RocksDBShim {
   /** Of the maintenance of all stores: what it uploads takes a good part of a second, from a batch of a few seconds. */
-  val patience = new Patience(longestMs = 5000)
+  val patience = new IdleWaitBudget(longestMs = 5000)
 
   def taskIsKilled: Boolean = Option(TaskContext.get()).exists(_.isInterrupted())
 

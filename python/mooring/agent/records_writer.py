@@ -23,7 +23,7 @@ from mooring.errors import LeadershipLost, MetadataStoreUnavailable, OutcomeUnkn
 from mooring.metadata import MetadataStore
 from mooring.model import JobModel
 from mooring.placement import ContainerPlacementResponseMessage, StoredMessages
-from mooring.records.operator_overrides import OperatorsWord
+from mooring.records.operator_overrides import OperatorOverrides
 from mooring.records.records import Records, Remembered
 
 FIRST_PAUSE_SECONDS = 0.5
@@ -41,7 +41,7 @@ class _Notes:
     task_locality: Mapping[str, str] = field(default_factory=dict)
     status: Mapping[str, Any] | None = None
     barriers: Mapping[int, str] = field(default_factory=dict)
-    word: OperatorsWord | None = None
+    word: OperatorOverrides | None = None
 
     def then(self, newer: _Notes) -> _Notes:
         return _Notes(
@@ -60,7 +60,7 @@ class NotLeading(Exception):
     """What is noted has to wait; never leaves this module."""
 
 
-class Memory:
+class RecordsWriter:
     """The agent's records in one metadata store, read and written by one daemon thread, from the start to `close`.
 
     `say` hears once of each trouble, and when it is over.
@@ -144,7 +144,7 @@ class Memory:
             self._has_ended = True
         self._send(lambda: self._records.write_end(application, at_ms))
 
-    def save_word(self, word: OperatorsWord) -> None:
+    def save_word(self, word: OperatorOverrides) -> None:
         """Keep what operators have said; it is kept before what is answered later."""
         self._note(_Notes(word=word))
 

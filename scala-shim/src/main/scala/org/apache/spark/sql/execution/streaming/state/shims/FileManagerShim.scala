@@ -37,7 +37,7 @@ private object LoadDoubts {
   }
 }
 
-private class FileManagerDoor(
+private class FileManagerShim(
     watcher: SnapshotLoadWatcher,
     dfsRootDir: String,
     localTempDir: File,
@@ -157,7 +157,7 @@ private class FileManagerDoor(
   }
 
   /** Stock takes any ordinary exception for a damaged snapshot and replays every changelog instead. */
-  private def refuseToCountACancelledLoadAsDamage(): Unit = if (RocksDBDoor.taskIsKilled) throw cancelled(null)
+  private def refuseToCountACancelledLoadAsDamage(): Unit = if (RocksDBShim.taskIsKilled) throw cancelled(null)
 
   private def cancelled(cause: Throwable): Throwable =
     new InterruptedException("the task was killed while its state was loading").initCause(cause)
