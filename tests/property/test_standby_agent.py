@@ -124,10 +124,10 @@ class Run:
             self.story.after(TIMING.debounce_ms)
             self.story.sees_copies(*self.story.state.fleet.executors)
             self.run_batch()
-            restarts = [one for one in self.story.state.queue.actions if one.is_restart_under_way]
-            assert all(
-                self.story.now_ms - one.since_ms <= REQUEST_TIMEOUTS.restart_ms + RESTART_MARGIN_MS for one in restarts
-            )
+            actions = self.story.state.queue.actions
+            restarts = [one for one in actions if one.is_restart_under_way]
+            longest_ms = REQUEST_TIMEOUTS.restart_ms + RESTART_MARGIN_MS
+            assert all(self.story.now_ms - one.since_ms <= longest_ms for one in restarts)
             left = 30 if restarts and self.story.state.fleet.is_incomplete else left - 1
         fleet = self.story.state.fleet
         assert not fleet.let_go, "copies that were let go of are made again"
