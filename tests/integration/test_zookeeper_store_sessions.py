@@ -20,7 +20,7 @@ import mooring
 from mooring.errors import MetadataStoreUnavailable, OutcomeUnknown
 from mooring.metadata import ZkMetadataStore, open_metadata_store
 from mooring.metadata.zookeeper import commit, settings_from
-from mooring.metadata.zookeeper.connection import Lost
+from mooring.metadata.zookeeper.connection import NoAnswer
 from mooring.testing.probes import wait_until
 from mooring.testing.zookeeper import ZooKeeperEnsemble
 from tests.integration.support.zookeeper_sessions import expire
@@ -172,16 +172,16 @@ def lose_once(store, monkeypatch, before=False, then=lambda: None):
     """The next transaction is done and its answer lost; or, `before`, it is lost on its way."""
     attempt = store._connection.attempt
 
-    def losing(requests, patience, *window):
+    def losing(requests, deadline, *window):
         monkeypatch.setattr(store._connection, "attempt", attempt)
         if not before:
-            attempt(requests, patience, *window)
+            attempt(requests, deadline, *window)
         then()
-        raise Lost("the answer was lost")
+        raise NoAnswer("the answer was lost")
 
-    def until_the_transaction(requests, patience, *window):
+    def until_the_transaction(requests, deadline, *window):
         is_transaction = getattr(requests[0], "func", None) is commit._commit
-        return (losing if is_transaction else attempt)(requests, patience, *window)
+        return (losing if is_transaction else attempt)(requests, deadline, *window)
 
     monkeypatch.setattr(store._connection, "attempt", until_the_transaction)
 
@@ -254,12 +254,12 @@ def test_a_small_value_and_a_deletion_remove_the_parts(place, direct):
 def test_parts_that_a_live_writer_is_writing_are_not_removed(place, direct):
     with open_metadata_store(place) as slow, open_metadata_store(place) as other:
         slow.put("key", b"1")
-        patience = slow._connection.patience()
-        split = slow._values._generations.stage("=none/key", bytes(LARGE), patience)
+        deadline = slow._connection.new_deadline()
+        split = slow._values._generations.stage("=none/key", bytes(LARGE), deadline)
         other.put("key", bytes(LARGE))
         other._values._generations.sweep()
         assert split.generation in generations(direct, place)
-        assert slow._values._generations.read(split, patience) == bytes(LARGE)
+        assert slow._values._generations.read(split, deadline) == bytes(LARGE)
 
 
 def test_a_writer_that_slept_past_its_session_writes_its_parts_again(place, direct):

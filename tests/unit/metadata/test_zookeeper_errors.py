@@ -8,7 +8,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from mooring.errors import MetadataStoreError, MetadataStoreUnavailable
 from mooring.metadata.zookeeper import ZkConnection, settings_from
-from mooring.metadata.zookeeper.connection import Lost, RetryDeadline
+from mooring.metadata.zookeeper.connection import NoAnswer, RetryDeadline
 
 ANSWERS = {
     "NoNodeError",
@@ -47,7 +47,7 @@ def connection():
 def outcome_of(connection, outcome):
     try:
         return connection._answer(Sent(outcome), RetryDeadline(1.0))
-    except (Lost, MetadataStoreError) as error:
+    except (NoAnswer, MetadataStoreError) as error:
         assert "hunter2" not in str(error)
         return error
 
@@ -58,13 +58,13 @@ def test_every_error_of_kazoo_is_translated(connection, error):
     if error.__name__ in ANSWERS:
         assert isinstance(outcome, error)
     else:
-        assert isinstance(outcome, (Lost, MetadataStoreUnavailable))
+        assert isinstance(outcome, (NoAnswer, MetadataStoreUnavailable))
         assert isinstance(outcome.__cause__, error)
 
 
 @pytest.mark.parametrize("error", [KazooTimeoutError, RuntimeError, ValueError])
 def test_an_answer_that_did_not_come_or_was_not_understood_is_lost(connection, error):
-    assert isinstance(outcome_of(connection, error()), Lost)
+    assert isinstance(outcome_of(connection, error()), NoAnswer)
 
 
 def test_a_transaction_without_permission_is_refused_as_a_whole(connection):
@@ -74,10 +74,10 @@ def test_a_transaction_without_permission_is_refused_as_a_whole(connection):
 
 def test_patience_begins_anew_with_every_answer():
     now = [0.0]
-    patience = RetryDeadline(10.0, now=lambda: now[0])
+    deadline = RetryDeadline(10.0, now=lambda: now[0])
     now[0] = 9.0
-    assert patience.left == 1.0
-    patience.renew()
-    assert patience.left == 10.0
+    assert deadline.seconds_left == 1.0
+    deadline.renew()
+    assert deadline.seconds_left == 10.0
     now[0] = 30.0
-    assert patience.left == 0.0
+    assert deadline.seconds_left == 0.0

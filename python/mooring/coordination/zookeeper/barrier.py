@@ -16,7 +16,7 @@ from mooring.coordination.zookeeper.watching import NodeWatch
 from mooring.errors import MetadataStoreError
 from mooring.metadata.store import Cancel, Report, report_to_log
 from mooring.metadata.zookeeper.commit import Guard
-from mooring.metadata.zookeeper.connection import Lost, ZkConnection
+from mooring.metadata.zookeeper.connection import NoAnswer, ZkConnection
 from mooring.metadata.zookeeper.nodes import node_name, text_of
 
 _NEVER_CHANGED = 0
@@ -33,7 +33,7 @@ class ZkBarriers(Barriers):
 
     def open(self, version: int, leadership: Leadership) -> None:
         """Make the node, and remove what is beyond the newest ten."""
-        self._connection.make_sure_of([self._directory], self._connection.patience())
+        self._connection.create_missing([self._directory], self._connection.new_deadline())
         make = partial(_make, path=self._path(version), data=BarrierState.NEW.value.encode())
         refused = self._guarded(guards_of(leadership), make, leadership)
         if isinstance(refused, NodeExistsError):
@@ -98,15 +98,15 @@ class ZkBarriers(Barriers):
 
         A node that is there after the request had to be sent again is the one it made: only this leader makes it.
         """
-        patience, request = self._connection.patience(), partial(_transaction, guards=guards, add=change)
+        deadline, request = self._connection.new_deadline(), partial(_transaction, guards=guards, add=change)
         sent_before = False
         while True:
             try:
-                (answers,) = self._connection.attempt([request], patience)
+                (answers,) = self._connection.attempt([request], deadline)
                 break
-            except Lost as interruption:
+            except NoAnswer as interruption:
                 sent_before = True
-                self._connection.pause(patience, interruption)
+                self._connection.pause(deadline, interruption)
         if any(isinstance(answer, (NoNodeError, BadVersionError)) for answer in answers[: len(guards)]):
             raise lost(leadership)
         refused = answers[-1] if isinstance(answers[-1], ZookeeperError) else None

@@ -19,7 +19,7 @@ from mooring.coordination.campaign import RENEWAL, TERM, Campaign, clock
 from mooring.coordination.leadership import Leadership
 from mooring.coordination.zookeeper.term import GENERATION, ZkTerm, confirm, unchanged
 from mooring.metadata.store import Report, report_to_log
-from mooring.metadata.zookeeper.connection import Lost, RetryDeadline, ZkConnection
+from mooring.metadata.zookeeper.connection import NoAnswer, RetryDeadline, ZkConnection
 
 _PREFIX = "candidate-"
 
@@ -64,10 +64,10 @@ class ZkLeaderLock(Campaign[ZkTerm]):
         """Asked of the servers. See `LeaderLock.confirm`."""
         confirm(self._connection, leadership)
 
-    def leader(self, patience: RetryDeadline | None = None) -> str | None:
-        """The name of the first candidate; `patience`, when another than the connection's is wanted."""
-        for candidate in self._candidates(patience):
-            (found,) = self._connection.ask([partial(_get, path=f"{self._directory}/{candidate}")], patience)
+    def leader(self, deadline: RetryDeadline | None = None) -> str | None:
+        """The name of the first candidate; `deadline`, when another than the connection's is wanted."""
+        for candidate in self._candidates(deadline):
+            (found,) = self._connection.ask([partial(_get, path=f"{self._directory}/{candidate}")], deadline)
             if not isinstance(found, ZookeeperError):
                 return str(found[0].decode("utf-8", "replace"))
         return None
@@ -100,10 +100,10 @@ class ZkLeaderLock(Campaign[ZkTerm]):
 
     def _stand(self) -> None:
         """Make the candidate's node. After an interruption `_step` finds it, or makes another."""
-        patience = self._connection.patience()
-        self._connection.make_sure_of([f"{self._directory}/{GENERATION}"], patience)
+        deadline = self._connection.new_deadline()
+        self._connection.create_missing([f"{self._directory}/{GENERATION}"], deadline)
         request = partial(_stand, path=f"{self._directory}/{_PREFIX}{self._token}-", name=self._name.encode("utf-8"))
-        self._connection.attempt([request], patience)
+        self._connection.attempt([request], deadline)
 
     def _is_mine(self, candidate: str) -> bool:
         """Whether it is this client's, of the session it has now; what an earlier session left is removed."""
@@ -113,7 +113,7 @@ class ZkLeaderLock(Campaign[ZkTerm]):
         (stat,) = self._connection.ask([lambda client: client.exists_async(path)])
         session = self._connection.session
         if session is None:
-            raise Lost("the connection was lost")
+            raise NoAnswer("the connection was lost")
         if stat is not None and stat.ephemeralOwner == session:
             return True
         self._connection.ask([lambda client: client.delete_async(path)])
@@ -131,21 +131,21 @@ class ZkLeaderLock(Campaign[ZkTerm]):
 
     def _renewed(self, term: ZkTerm) -> ZkTerm | None:
         """The same term; None when it is over."""
-        (answers,) = self._connection.attempt([unchanged(term)], self._connection.patience())
+        (answers,) = self._connection.attempt([unchanged(term)], self._connection.new_deadline())
         return None if any(isinstance(answer, ZookeeperError) for answer in answers) else term
 
     def _new_term(self, candidate: str) -> ZkTerm | None:
         """Write the generation; None when somebody was faster, or our node is gone."""
         at, generation = f"{self._directory}/{candidate}", f"{self._directory}/{GENERATION}"
-        patience = self._connection.patience()
-        (found,) = self._connection.ask([partial(_get, path=generation)], patience)
+        deadline = self._connection.new_deadline()
+        (found,) = self._connection.ask([partial(_get, path=generation)], deadline)
         if isinstance(found, ZookeeperError):
             return None
         before, stat = found[0].decode("utf-8", "replace"), found[1]
         epoch = self._epoch_after(before)
         data = f"{epoch} {self._name}".encode()
         request = partial(_begin, candidate=at, generation=generation, version=stat.version, data=data)
-        (answers,) = self._connection.attempt([request], patience)
+        (answers,) = self._connection.attempt([request], deadline)
         if any(isinstance(answer, ZookeeperError) for answer in answers):
             return None
         self._epoch = epoch
@@ -164,13 +164,13 @@ class ZkLeaderLock(Campaign[ZkTerm]):
                 path = f"{self._directory}/{candidate}"
                 self._connection.ask([partial(_delete, path=path)])
 
-    def _candidates(self, patience: RetryDeadline | None = None) -> list[str]:
+    def _candidates(self, deadline: RetryDeadline | None = None) -> list[str]:
         """All candidates, the one that leads first."""
         asked: list[Callable[[Any], Any]] = [
             lambda client: client.sync_async(self._directory),
             lambda client: client.get_children_async(self._directory),
         ]
-        names = self._connection.ask(asked, patience)[1]
+        names = self._connection.ask(asked, deadline)[1]
         found = [] if isinstance(names, ZookeeperError) else [name for name in names if name.startswith(_PREFIX)]
         return sorted(found, key=lambda name: name.rpartition("-")[2])
 

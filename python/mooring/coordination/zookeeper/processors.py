@@ -71,7 +71,7 @@ class ZkProcessors(Processors):
 
     def watch(self, watcher: Callable[[], None]) -> Cancel:
         """One watch on the directory, however many processors there are."""
-        self._connection.make_sure_of([self._directory], self._connection.patience())
+        self._connection.create_missing([self._directory], self._connection.new_deadline())
         watch = NodeWatch(self._connection, self._directory, watcher, self._report)
         self._watches.append(watch)
         return watch.stop
@@ -109,20 +109,20 @@ class ZkProcessors(Processors):
 
     def _is_kept(self, processor_id: str, location_id: str) -> bool:
         """Make the entry if it is missing or of an earlier session of ours; False when it is somebody else's."""
-        patience = self._connection.patience()
+        deadline = self._connection.new_deadline()
         make = partial(_make, path=self._path(processor_id), location=location_id.encode("utf-8"))
-        (made,) = self._connection.ask([make], patience)
+        (made,) = self._connection.ask([make], deadline)
         session = self._connection.session
         if session is not None:
             self._sessions.add(session)
         if not isinstance(made, ZookeeperError):
             return True
         if not isinstance(made, NodeExistsError):
-            self._connection.make_sure_of([self._directory], patience)
+            self._connection.create_missing([self._directory], deadline)
             return False
         owner = self._owner(processor_id)
         if owner in self._sessions and owner != session:
-            self._connection.ask([partial(_delete, path=self._path(processor_id))], patience)
+            self._connection.ask([partial(_delete, path=self._path(processor_id))], deadline)
             return False
         return owner == session
 

@@ -51,18 +51,18 @@ class ChangeLog:
         data = json.dumps(sorted(keys), ensure_ascii=False).encode("utf-8")
         transaction.create(f"{self.directory}/{token}-", data, sequence=True)
 
-    def writes_so_far(self, patience: RetryDeadline) -> int:
+    def writes_so_far(self, deadline: RetryDeadline) -> int:
         """A number that grows with every write: for `was_done`."""
-        (stat,) = self._connection.ask([lambda client: client.exists_async(self.directory)], patience)
+        (stat,) = self._connection.ask([lambda client: client.exists_async(self.directory)], deadline)
         return 0 if stat is None else int(stat.cversion)
 
-    def was_done(self, token: str, writes_before: int, patience: RetryDeadline) -> bool | None:
+    def was_done(self, token: str, writes_before: int, deadline: RetryDeadline) -> bool | None:
         """Whether the write of a token, sent after `writes_so_far` said so much, was done; None: too long ago."""
         requests = [
             lambda client: client.sync_async(self.directory),
             lambda client: client.get_children_async(self.directory, include_data=True),
         ]
-        answer = self._connection.ask(requests, patience)[1]
+        answer = self._connection.ask(requests, deadline)[1]
         if isinstance(answer, ZookeeperError):
             return False
         names, stat = answer
@@ -74,16 +74,16 @@ class ChangeLog:
         """Every now and then, remove what is older than the newest few hundred; `created` is what a write has made."""
         if parse(created.rpartition("/")[2]).number % _PRUNED_EVERY == 0:
             with suppress(MetadataStoreError):  # a courtesy, left to a later writer
-                patience = self._connection.patience()
-                (names,) = self._connection.ask([lambda client: client.get_children_async(self.directory)], patience)
+                deadline = self._connection.new_deadline()
+                (names,) = self._connection.ask([lambda client: client.get_children_async(self.directory)], deadline)
                 old = in_order(() if isinstance(names, ZookeeperError) else names)[:-KEPT]
-                self._connection.ask([partial(_delete, path=f"{self.directory}/{one.name}") for one in old], patience)
+                self._connection.ask([partial(_delete, path=f"{self.directory}/{one.name}") for one in old], deadline)
 
-    def keys_of(self, writes: Sequence[Write], patience: RetryDeadline) -> frozenset[str] | None:
+    def keys_of(self, writes: Sequence[Write], deadline: RetryDeadline) -> frozenset[str] | None:
         """The keys that were written; None when one of the notes is gone by now."""
         asked = [partial(_get, path=f"{self.directory}/{one.name}") for one in writes]
         keys: set[str] = set()
-        for answer in self._connection.ask(asked, patience):
+        for answer in self._connection.ask(asked, deadline):
             if isinstance(answer, ZookeeperError):
                 return None
             keys.update(json.loads(answer[0]))

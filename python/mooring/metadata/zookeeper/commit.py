@@ -12,7 +12,7 @@ from kazoo.exceptions import NoNodeError, RolledBackError, RuntimeInconsistency,
 from mooring.errors import MetadataStoreError, OutcomeUnknown
 from mooring.metadata.envelope import DamagedRecord
 from mooring.metadata.zookeeper.changes import ChangeLog
-from mooring.metadata.zookeeper.connection import Lost, RetryDeadline, ZkConnection
+from mooring.metadata.zookeeper.connection import NoAnswer, RetryDeadline, ZkConnection
 from mooring.metadata.zookeeper.nodes import Split, pack_parts, pack_whole, unpack
 
 
@@ -70,9 +70,9 @@ class Commit:
     """The transaction of one batch."""
 
     def __init__(
-        self, connection: ZkConnection, base: str, log: ChangeLog, batch: Batch, patience: RetryDeadline
+        self, connection: ZkConnection, base: str, log: ChangeLog, batch: Batch, deadline: RetryDeadline
     ) -> None:
-        self._connection, self._base, self._log, self._batch, self._patience = connection, base, log, batch, patience
+        self._connection, self._base, self._log, self._batch, self._deadline = connection, base, log, batch, deadline
         self._token = log.new_token()
         self._writes_before = 0
         self._before: dict[str, tuple[bytes, Any]] = {}
@@ -91,10 +91,10 @@ class Commit:
             if not self._batch.guards and not any(step.changes for step in steps):
                 return []
             try:
-                (answers,) = self._connection.attempt([partial(_commit, steps=steps)], self._patience)
-            except Lost as lost:
+                (answers,) = self._connection.attempt([partial(_commit, steps=steps)], self._deadline)
+            except NoAnswer as no_answer:
                 self._unanswered = True
-                self._pause(lost)
+                self._pause(no_answer)
                 continue
             if not any(isinstance(answer, ZookeeperError) for answer in answers):
                 self._log.prune_after(answers[-1])
@@ -103,7 +103,7 @@ class Commit:
 
     def _was_done(self) -> bool:
         try:
-            done = self._log.was_done(self._token, self._writes_before, self._patience)
+            done = self._log.was_done(self._token, self._writes_before, self._deadline)
         except MetadataStoreError as error:
             raise _unknown(error) from error
         if done is None:
@@ -111,18 +111,18 @@ class Commit:
         self._unanswered = False
         return done
 
-    def _pause(self, lost: Lost) -> None:
+    def _pause(self, no_answer: NoAnswer) -> None:
         try:
-            self._connection.pause(self._patience, lost)
+            self._connection.pause(self._deadline, no_answer)
         except MetadataStoreError as error:
             raise _unknown(error) from error
 
     def _look(self) -> None:
         """What is there now, so that the transaction holds only for that."""
-        self._writes_before = self._log.writes_so_far(self._patience)
+        self._writes_before = self._log.writes_so_far(self._deadline)
         paths = [change.path for change in self._batch.changes]
         asked = [partial(_get, path=f"{self._base}/{path}") for path in paths]
-        answers = zip(paths, self._connection.ask(asked, self._patience), strict=True)
+        answers = zip(paths, self._connection.ask(asked, self._deadline), strict=True)
         self._before = {path: answer for path, answer in answers if not isinstance(answer, ZookeeperError)}
         for change in self._batch.changes:
             if change.must_be_new and change.path in self._before:
@@ -157,7 +157,7 @@ class Commit:
                 raise step.failure
             if step.makes and isinstance(answer, NoNodeError):
                 parents = {made.makes.rpartition("/")[0] for made in steps if made.makes}
-                self._connection.make_sure_of(sorted(parents), self._patience)
+                self._connection.create_missing(sorted(parents), self._deadline)
 
     def _replaced(self) -> list[str]:
         found = []

@@ -64,7 +64,7 @@ _TO_BE_EXPECTED = (
 _WINDOW = 100
 
 
-class Lost(Exception):
+class NoAnswer(Exception):
     """The connection broke, or no answer came: what was sent may have been done. Never leaves this package."""
 
 
@@ -80,7 +80,7 @@ class RetryDeadline:
         self._end = self._now() + self._seconds
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Seconds; 0 when it is at its end."""
         return max(0.0, self._end - self._now())
 
@@ -102,7 +102,7 @@ class ZkConnection:
         self._listeners: list[SessionListener] = []
         self._session_seconds = settings.session_timeout_seconds
 
-    def patience(self) -> RetryDeadline:
+    def new_deadline(self) -> RetryDeadline:
         """A new span of `retry.deadline`."""
         return RetryDeadline(self.settings.deadline_seconds)
 
@@ -140,36 +140,36 @@ class ZkConnection:
         """Whether there is a live connection, as far as is known."""
         return self._connected
 
-    def attempt(self, requests: Sequence[Request], patience: RetryDeadline, window: int = _WINDOW) -> list[Any]:
+    def attempt(self, requests: Sequence[Request], deadline: RetryDeadline, window: int = _WINDOW) -> list[Any]:
         """Send once, `window` at a time, and wait for all.
 
         An answer that a node is there, is not there or has another version is in its place, as kazoo's error. Any other
         refusal (no permission) raises MetadataStoreUnavailable, and so does the lack of a connection: then nothing was
-        sent. `Lost` when something was sent and not answered.
+        sent. `NoAnswer` when something was sent and not answered.
         """
         answers: list[Any] = []
         for start in range(0, len(requests), window):
-            client = self._wait_until_connected(patience)
+            client = self._wait_until_connected(deadline)
             sent = [request(client) for request in requests[start : start + window]]
-            answers += [self._answer(one, patience) for one in sent]
+            answers += [self._answer(one, deadline) for one in sent]
         return answers
 
     def ask(
-        self, requests: Sequence[Request], patience: RetryDeadline | None = None, window: int = _WINDOW
+        self, requests: Sequence[Request], deadline: RetryDeadline | None = None, window: int = _WINDOW
     ) -> list[Any]:
         """`attempt`, again and again: for requests that may be repeated. MetadataStoreUnavailable in the end."""
-        patience = patience or self.patience()
+        deadline = deadline or self.new_deadline()
         while True:
             try:
-                return self.attempt(requests, patience, window)
-            except Lost as lost:
-                self.pause(patience, lost)
+                return self.attempt(requests, deadline, window)
+            except NoAnswer as no_answer:
+                self.pause(deadline, no_answer)
 
-    def pause(self, patience: RetryDeadline, lost: Lost) -> None:
-        """Wait a moment before another try; MetadataStoreUnavailable when patience is at its end."""
-        if self._closed or not patience.left:
-            raise self.unavailable(str(lost)) from lost
-        time.sleep(min(self.settings.retry_delay_seconds, patience.left))
+    def pause(self, deadline: RetryDeadline, no_answer: NoAnswer) -> None:
+        """Wait a moment before another try; MetadataStoreUnavailable when the deadline has passed."""
+        if self._closed or not deadline.seconds_left:
+            raise self.unavailable(str(no_answer)) from no_answer
+        time.sleep(min(self.settings.retry_delay_seconds, deadline.seconds_left))
 
     def unavailable(self, what: str) -> MetadataStoreError:
         """The error for a connection that is not there, with what can be found out about the servers."""
@@ -178,14 +178,14 @@ class ZkConnection:
         tls = bool(self.settings.tls.get("use_ssl"))
         return MetadataStoreUnavailable(f"{self.place}: {what}; {why_unreachable(self.settings.hosts, tls)}")
 
-    def make_sure_of(self, paths: Sequence[str], patience: RetryDeadline) -> None:
+    def create_missing(self, paths: Sequence[str], deadline: RetryDeadline) -> None:
         """Make nodes that are missing, each after its parents; what is there may be under anybody's control."""
         above = {at for path in paths for at in _and_its_parents(path)}
         wanted = sorted(above)  # a parent sorts before what is below it
-        there = self.ask([partial(_exists, path=at) for at in wanted], patience)
+        there = self.ask([partial(_exists, path=at) for at in wanted], deadline)
         for at, stat in zip(wanted, there, strict=True):
             if stat is None:
-                self.ask([partial(_create_empty, path=at)], patience)
+                self.ask([partial(_create_empty, path=at)], deadline)
 
     def close(self) -> None:
         """End the session, and with it what lives only as long: its ephemeral nodes."""
@@ -198,21 +198,21 @@ class ZkConnection:
         if client is not None:
             end_client(client, wait_seconds=2.0)
 
-    def _answer(self, sent: Any, patience: RetryDeadline) -> Any:
+    def _answer(self, sent: Any, deadline: RetryDeadline) -> Any:
         try:
-            answer = sent.get(timeout=max(patience.left, 0.001))
+            answer = sent.get(timeout=max(deadline.seconds_left, 0.001))
         except KazooTimeoutError:
-            raise Lost("no answer came in time") from None
+            raise NoAnswer("no answer came in time") from None
         except _LOST as error:
-            raise Lost(f"the connection was lost ({type(error).__name__})") from error
+            raise NoAnswer(f"the connection was lost ({type(error).__name__})") from error
         except ZookeeperError as error:
             self._raise_if_final(error)
             answer = error
         except Exception as error:  # whatever else kazoo's threads put there: an answer that they did not understand
-            raise Lost(f"the client failed ({type(error).__name__})") from error
+            raise NoAnswer(f"the client failed ({type(error).__name__})") from error
         for part in answer if isinstance(answer, list) else ():
             self._raise_if_final(part)
-        patience.renew()
+        deadline.renew()
         return answer
 
     def _raise_if_final(self, answer: Any) -> None:
@@ -235,10 +235,10 @@ class ZkConnection:
             f"{self.place}: authentication failed: check spark.mooring.metadata.auth or spark.mooring.metadata.sasl.*"
         )
 
-    def _wait_until_connected(self, patience: RetryDeadline) -> KazooClient:
+    def _wait_until_connected(self, deadline: RetryDeadline) -> KazooClient:
         client = self._running_client()
         with self._news:
-            self._news.wait_for(lambda: self._connected or self._refused or self._closed, patience.left)
+            self._news.wait_for(lambda: self._connected or self._refused or self._closed, deadline.seconds_left)
             refused, connected = self._refused, self._connected
         if refused:
             self._discard(client)

@@ -20,7 +20,7 @@ from kazoo.exceptions import NoNodeError, ZookeeperError
 
 from mooring.errors import MetadataStoreError
 from mooring.metadata.envelope import DamagedRecord
-from mooring.metadata.zookeeper.connection import Lost, RetryDeadline, ZkConnection
+from mooring.metadata.zookeeper.connection import NoAnswer, RetryDeadline, ZkConnection
 from mooring.metadata.zookeeper.nodes import GENERATIONS, Split, unpack
 
 # Far below a server's limit of 1 MB: it keeps the last 500 writes in memory, twice, besides the values themselves. Seen
@@ -45,29 +45,29 @@ class Generations:
         """The node that is there as long as the generation is being written: to be removed with the switch."""
         return f"{self._directory}/{generation}/{_WRITER}"
 
-    def stage(self, relative: str, value: bytes, patience: RetryDeadline) -> Split:
+    def stage(self, relative: str, value: bytes, deadline: RetryDeadline) -> Split:
         """Write all parts of a value for the node `relative`. Nobody sees them before the switch."""
         pieces = [value[start : start + self._part_bytes] for start in range(0, len(value), self._part_bytes)]
         while True:
             generation = uuid.uuid4().hex
             try:
-                if self._write(generation, relative, pieces, patience):
+                if self._write(generation, relative, pieces, deadline):
                     return Split(generation, len(pieces), len(value), hashlib.sha256(value).hexdigest())
-            except Lost as lost:
-                self._connection.pause(patience, lost)
+            except NoAnswer as no_answer:
+                self._connection.pause(deadline, no_answer)
             self.remove([generation])
 
-    def is_being_written(self, generation: str, patience: RetryDeadline) -> bool:
+    def is_being_written(self, generation: str, deadline: RetryDeadline) -> bool:
         """Whether its writer's session lives."""
         writer = self.writer_of(generation)
-        return self._connection.ask([lambda client: client.exists_async(writer)], patience)[0] is not None
+        return self._connection.ask([lambda client: client.exists_async(writer)], deadline)[0] is not None
 
-    def read(self, split: Split, patience: RetryDeadline) -> bytes | None:
+    def read(self, split: Split, deadline: RetryDeadline) -> bytes | None:
         """The value; None when a part is gone: the node points elsewhere by now. DamagedRecord when it is wrong."""
         at = f"{self._directory}/{split.generation}"
         asked = [partial(_get, path=f"{at}/{number}") for number in range(split.count)]
         pieces: list[bytes] = []
-        for answer in self._connection.ask(asked, patience, _READ_WINDOW):
+        for answer in self._connection.ask(asked, deadline, _READ_WINDOW):
             if isinstance(answer, ZookeeperError):
                 return None
             pieces.append(answer[0])
@@ -85,12 +85,12 @@ class Generations:
     def sweep(self) -> None:
         """Remove what writers that died have left. A generation that is being written, or in use, is not touched."""
         with suppress(MetadataStoreError):  # a courtesy; the writes themselves say what is wrong
-            patience = self._connection.patience()
-            (names,) = self._connection.ask([lambda client: client.get_children_async(self._directory)], patience)
+            deadline = self._connection.new_deadline()
+            (names,) = self._connection.ask([lambda client: client.get_children_async(self._directory)], deadline)
             if not isinstance(names, ZookeeperError):
-                self.remove([name for name in names if self._is_garbage(name, patience)])
+                self.remove([name for name in names if self._is_garbage(name, deadline)])
 
-    def _write(self, generation: str, relative: str, pieces: list[bytes], patience: RetryDeadline) -> bool:
+    def _write(self, generation: str, relative: str, pieces: list[bytes], deadline: RetryDeadline) -> bool:
         """Whether all parts are there; not when the directory was missing, or the session ended meanwhile."""
         at = f"{self._directory}/{generation}"
 
@@ -100,33 +100,33 @@ class Generations:
             transaction.create(f"{at}/{_WRITER}", ephemeral=True)
             return transaction.commit_async()
 
-        (begun,) = self._connection.attempt([begin], patience)
+        (begun,) = self._connection.attempt([begin], deadline)
         if any(isinstance(answer, ZookeeperError) for answer in begun):
-            self._connection.make_sure_of([self._directory], patience)
+            self._connection.create_missing([self._directory], deadline)
             return False
         writes = [partial(_create, path=f"{at}/{number}", data=piece) for number, piece in enumerate(pieces)]
-        written = self._connection.attempt(writes, patience, _WRITE_WINDOW)
+        written = self._connection.attempt(writes, deadline, _WRITE_WINDOW)
         return not any(isinstance(answer, ZookeeperError) for answer in written)
 
-    def _is_garbage(self, generation: str, patience: RetryDeadline) -> bool:
+    def _is_garbage(self, generation: str, deadline: RetryDeadline) -> bool:
         # In this order: a writer that is gone has switched already, or never will.
-        if self.is_being_written(generation, patience):
+        if self.is_being_written(generation, deadline):
             return False
         at = f"{self._directory}/{generation}"
-        (owner,) = self._connection.ask([partial(_get, path=at)], patience)
+        (owner,) = self._connection.ask([partial(_get, path=at)], deadline)
         if isinstance(owner, ZookeeperError):
             return False
         relative = owner[0].decode("utf-8", "replace")
-        (head,) = self._connection.ask([partial(_get, path=f"{self._base}/{relative}")], patience)
+        (head,) = self._connection.ask([partial(_get, path=f"{self._base}/{relative}")], deadline)
         return isinstance(head, NoNodeError) or (not isinstance(head, ZookeeperError) and not _points(head, generation))
 
     def _remove(self, at: str) -> None:
-        patience = self._connection.patience()
-        (names,) = self._connection.ask([lambda client: client.get_children_async(at)], patience)
+        deadline = self._connection.new_deadline()
+        (names,) = self._connection.ask([lambda client: client.get_children_async(at)], deadline)
         if not isinstance(names, ZookeeperError):
             paths = [f"{at}/{name}" for name in names]
-            self._connection.ask([partial(_delete, path=path) for path in paths], patience)
-            self._connection.ask([partial(_delete, path=at)], patience)
+            self._connection.ask([partial(_delete, path=path) for path in paths], deadline)
+            self._connection.ask([partial(_delete, path=at)], deadline)
 
 
 def _points(head: tuple[bytes, object], generation: str) -> bool:

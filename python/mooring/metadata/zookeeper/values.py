@@ -38,15 +38,15 @@ class ZkValues:
 
         It is what was there at the time of the call, or later.
         """
-        patience = self._connection.patience()
+        deadline = self._connection.new_deadline()
         found: dict[str, tuple[bytes, str | None]] = {}
         seen_without_parts: dict[str, int] = {}
         asked = list(paths)
         while asked:
-            heads = self._heads(asked, patience)
+            heads = self._heads(asked, deadline)
             asked = []
             for path, (head, written) in heads.items():
-                value = self._value(path, head, patience)
+                value = self._value(path, head, deadline)
                 if value is not None:
                     found[path] = (value, head.key)
                     self._reported.discard(path)
@@ -74,13 +74,13 @@ class ZkValues:
             self._write_batch(batch, tuple(guards))
 
     def _write_batch(self, changes: tuple[Change, ...], guards: tuple[Guard, ...]) -> None:
-        patience = self._connection.patience()
+        deadline = self._connection.new_deadline()
         while True:
-            staged = self._stage(changes, patience)
+            staged = self._stage(changes, deadline)
             writers = tuple(self._generations.writer_of(split.generation) for split in staged.values())
             batch = Batch(changes, guards, staged, writers)
             try:
-                replaced = Commit(self._connection, self._base, self.log, batch, patience).run()
+                replaced = Commit(self._connection, self._base, self.log, batch, deadline).run()
             except StagedPartsLost:
                 self._generations.remove(split.generation for split in staged.values())
             except OutcomeUnknown:  # its value may point to them
@@ -94,19 +94,19 @@ class ZkValues:
                     self._generations.sweep()
                 return
 
-    def _stage(self, changes: Iterable[Change], patience: RetryDeadline) -> dict[str, Split]:
+    def _stage(self, changes: Iterable[Change], deadline: RetryDeadline) -> dict[str, Split]:
         return {
-            change.path: self._generations.stage(change.path, change.value, patience)
+            change.path: self._generations.stage(change.path, change.value, deadline)
             for change in changes
             if change.value is not None and len(change.value) > self._part_bytes
         }
 
-    def _heads(self, paths: Sequence[str], patience: RetryDeadline) -> dict[str, tuple[Head, int]]:
+    def _heads(self, paths: Sequence[str], deadline: RetryDeadline) -> dict[str, tuple[Head, int]]:
         """What each node says, and the number of the transaction that wrote it."""
         asked: list[Any] = [lambda client: client.sync_async(self._base)]
         asked += [partial(_get, path=f"{self._base}/{path}") for path in paths]
         found = {}
-        for path, answer in zip(paths, self._connection.ask(asked, patience)[1:], strict=True):
+        for path, answer in zip(paths, self._connection.ask(asked, deadline)[1:], strict=True):
             if isinstance(answer, ZookeeperError):
                 continue
             try:
@@ -115,12 +115,12 @@ class ZkValues:
                 self._report_once(path, str(damage))
         return found
 
-    def _value(self, path: str, head: Head, patience: RetryDeadline) -> bytes | None:
+    def _value(self, path: str, head: Head, deadline: RetryDeadline) -> bytes | None:
         """The value; None when its parts are gone or wrong."""
         if isinstance(head.content, bytes):
             return head.content
         try:
-            return self._generations.read(head.content, patience)
+            return self._generations.read(head.content, deadline)
         except DamagedRecord as damage:
             self._report_once(path, str(damage))
             return None

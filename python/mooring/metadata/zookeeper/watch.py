@@ -97,7 +97,7 @@ class ChangeWatch:
             self._last == _NOTHING_YET and (not writes or writes[0].number == 0)
         )
         new = [write for write in writes if write.number > self._last]
-        changed = self._log.keys_of(new, self._connection.patience()) if reaches_back else None
+        changed = self._log.keys_of(new, self._connection.new_deadline()) if reaches_back else None
         if changed is None:
             now = self._keys()
             changed, self._known = self._known | now, now
