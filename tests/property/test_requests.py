@@ -12,7 +12,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tests.unit.agent.queues import Queues
 
 from mooring.agent.core import AgentState, absorb
 from mooring.agent.planning.copies import replicas
@@ -55,6 +54,7 @@ from tests.property.request_store import (
     turn,
 )
 from tests.unit.agent.builders import TIMING, Story, running
+from tests.unit.agent.queues import Queues
 
 SEEDS = [int(os.environ["MOORING_SEED"])] if "MOORING_SEED" in os.environ else [1, 2, 3]
 CHANGES = 500

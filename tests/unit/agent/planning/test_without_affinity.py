@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.agent.queues import Queues
 
 from mooring.agent.core import AgentState
 from mooring.agent.state.fleet import Fleet
@@ -11,6 +10,7 @@ from mooring.model import events
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, HostAction, StatusCode
 from tests.unit.agent.builders import TIMING, Story
 from tests.unit.agent.moving import DONE, a_new_agent, restarts
+from tests.unit.agent.queues import Queues
 
 REFUSED = "spark.mooring.host.affinity.enabled is false: expected a processor and ANY_HOST"
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from tests.unit.agent.queues import APP, Queues, Request
 
 from mooring.agent.planning.staged_moves import IDLE_MS
 from mooring.agent.status import Counters, status_of
@@ -15,6 +14,7 @@ from mooring.placement import ANY_HOST, ANY_PROCESSOR, LAST_SEEN, STANDBY, HostA
 from mooring.records.operator_overrides import OperatorOverrides
 from tests.unit.agent.builders import TIMING, running
 from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, kept_word
+from tests.unit.agent.queues import APP, Queues, Request
 
 
 def asks(queues: Queues, action: HostAction, host: str, at_ms: int = 1) -> Request:

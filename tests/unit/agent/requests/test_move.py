@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.agent.queues import Queues
 
 from mooring.agent.requests.move import CATCH_UP_MS, IDLE_MS, TROUBLE_MS, RequestTimeouts
 from mooring.model import events
@@ -20,6 +19,7 @@ from tests.unit.agent.moving import (
     warm_on_four,
     where,
 )
+from tests.unit.agent.queues import Queues
 
 REQUEST_TIMEOUTS = RequestTimeouts()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.agent.queues import Queues
 
 from mooring.agent.planning.copies import copies_of
 from mooring.agent.requests.move import CATCH_UP_MS, TROUBLE_MS, RequestTimeouts
@@ -16,6 +15,7 @@ from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, StatusCode
 from mooring.records.operator_overrides import Begun
 from tests.unit.agent.builders import TIMING, running
 from tests.unit.agent.moving import DONE, FAILED, a_new_agent, executor_at, kept_word, tasks_of, warm_on_four, where
+from tests.unit.agent.queues import Queues
 
 REQUEST_TIMEOUTS = RequestTimeouts()
 HOSTS = {"a", "b", "c", "d"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.agent.queues import Queues
 
 from mooring.agent.core import AgentState, absorb
 from mooring.agent.planning import binding
@@ -26,6 +25,7 @@ from tests.unit.agent.moving import (
     restarts,
     where,
 )
+from tests.unit.agent.queues import Queues
 
 
 @pytest.mark.parametrize("when", ["warming up", "switched"])

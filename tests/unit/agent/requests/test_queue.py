@@ -7,7 +7,6 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from tests.unit.agent.queues import APP, Queues, Request
 
 from mooring.agent.core import next_deadline_ms
 from mooring.agent.requests import queue as queue_module
@@ -18,6 +17,7 @@ from mooring.placement import ContainerPlacementResponseMessage, MalformedReques
 from mooring.placement.lifecycle import Phase
 from mooring.records.operator_overrides import SaveOverrides
 from tests.unit.agent.builders import TIMING, running
+from tests.unit.agent.queues import APP, Queues, Request
 
 
 @pytest.fixture

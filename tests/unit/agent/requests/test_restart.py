@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.agent.queues import Queues
 
 from mooring.model import events
 from mooring.model.orders import RestartExecutor
@@ -18,6 +17,7 @@ from tests.unit.agent.moving import (
     warm_on_four,
     where,
 )
+from tests.unit.agent.queues import Queues
 
 
 @pytest.fixture(params=[1, 2], ids=["one copy", "two copies"])

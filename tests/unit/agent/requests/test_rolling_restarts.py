@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.agent.queues import Queues, Request
 
 from mooring.agent.requests.move import TROUBLE_MS
 from mooring.agent.status import Counters, status_of
@@ -13,6 +12,7 @@ from mooring.model import events
 from mooring.placement import ANY_HOST, LAST_SEEN, HostAction
 from tests.unit.agent.builders import TIMING, measured, running
 from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, restarts, sharing, tasks_of
+from tests.unit.agent.queues import Queues, Request
 
 
 def with_cold_copies(partitions: int = 4, factor: int = 2) -> Queues:
