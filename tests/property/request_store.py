@@ -10,7 +10,7 @@ from uuid import UUID
 
 from mooring.agent.core import AgentState, absorb
 from mooring.agent.planning import binding
-from mooring.agent.planning.takeover import taken_over
+from mooring.agent.planning.failover import promote_standbys
 from mooring.agent.requests.queue import Answer, RemoveMessages
 from mooring.agent.state.fleet import Fleet
 from mooring.model import JobModel, events, job_model_from_json, job_model_to_json
@@ -250,11 +250,11 @@ def _with_what_was_kept(state: AgentState, known: Fleet, store: RequestStore, no
     word = OperatorOverrides.from_json(store.word.to_json())
     assert store.model is not None
     model = job_model_from_json(job_model_to_json(store.model))
-    start = binding.remember(known, model, store.task_locality, now_ms, word, word.carriers)
+    start = binding.restore(known, model, store.task_locality, now_ms, word, word.carriers)
     start = replace(start, stopped_standbys=word.stopped, pinned_standbys=word.pinned).without_wishes_of_the_gone()
     return replace(
         state,
-        fleet=taken_over(start, state.published, now_ms),
+        fleet=promote_standbys(start, state.published, now_ms),
         saved_version=model.version,
         saved_locality=start.task_locality,
         saved_overrides=word,

@@ -59,7 +59,7 @@ def achieved(fleet: StandbyFleet, holders: dict[str, list[str]]) -> tuple[int, i
     return sum(load * load for load in loads.values()), moves
 
 
-def best_take_over(living: dict[str, list[str]], load: dict[str, int]) -> list[int]:
+def best_failover(living: dict[str, list[str]], load: dict[str, int]) -> list[int]:
     """The loads of the survivors, heaviest first, when each task goes to one of its living copies; the most even."""
     tasks = [task for task in living if living[task]]
     found = []

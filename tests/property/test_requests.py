@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 
 from mooring.agent.core import AgentState, absorb
-from mooring.agent.planning.copies import replicas
+from mooring.agent.planning.copies import tasks_of_standbys
 from mooring.agent.requests import run
 from mooring.agent.requests.queue import (
     REMEMBERED_REQUESTS,
@@ -270,7 +270,7 @@ class Run(World):
             assert len(tasks) == sum(query.task_count for query in fleet.queries.values()) == len(found)
             factor, bound, stopped = fleet.replication_factor, fleet.may_hold_copies, fleet.stopped_standbys
             pinned: dict[str, dict[int, str]] = {}
-            for standby, name, replica in replicas(fleet, fleet.model, fleet.pinned_standbys):
+            for standby, name, replica in tasks_of_standbys(fleet, fleet.model, fleet.pinned_standbys):
                 pinned.setdefault(name, {})[replica] = fleet.pinned_standbys[standby]
             check_standbys(fleet.model, tasks, None, factor, None, bound, stopped, pinned)
 

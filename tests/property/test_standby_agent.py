@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from mooring.agent.planning.copies import replicas
+from mooring.agent.planning.copies import tasks_of_standbys
 from mooring.agent.requests.move import REQUEST_TIMEOUTS
 from mooring.agent.requests.queue import Answer, RequestsRead
 from mooring.agent.requests.restart import RESTART_MARGIN_MS
@@ -250,7 +250,7 @@ class Run:
             zones = {e.location: e.zone for e in fleet.executors.values() if e.zone} or None
             factor, bound = fleet.replication_factor, fleet.may_hold_copies
             pinned = {}
-            for standby, name, replica in replicas(fleet, fleet.model, fleet.pinned_standbys):
+            for standby, name, replica in tasks_of_standbys(fleet, fleet.model, fleet.pinned_standbys):
                 pinned.setdefault(name, {})[replica] = fleet.pinned_standbys[standby]
             check_standbys(fleet.model, tasks, zones, factor, None, bound, self.stopped, pinned)
             if was_regrouped and not fleet.is_incomplete and fleet.even_out_by_ms is None:

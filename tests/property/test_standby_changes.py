@@ -12,7 +12,7 @@ import pytest
 
 from mooring.grouping import StandbyTaskNameGrouper, check_job_model
 from mooring.model import JobModel, TaskModel, TaskName
-from mooring.standby import Standbys, take_over, take_over_order
+from mooring.standby import Standbys, failover_order, plan_failover
 from tests.property.standby_fleets import actives, holders
 
 SEEDS = [int(os.environ["MOORING_SEED"])] if "MOORING_SEED" in os.environ else [1, 2, 3]
@@ -99,15 +99,15 @@ def check_rules(fleet: Fleet, found: Standbys) -> None:
             assert len({zones[place] for place in places}) == min(len(places), len(set(zones.values())))
 
 
-def check_take_over(before: JobModel, fleet: Fleet) -> None:
+def check_failover(before: JobModel, fleet: Fleet) -> None:
     """What is lost starts where a copy is, if one is left; and the orders of preference say the same."""
     lost = before.containers.keys() - fleet.host_of.keys()
-    found, copies = take_over(before, processors=lost), holders(before)
+    found, copies = plan_failover(before, processors=lost), holders(before)
     for task, taker in found.with_copy.items():
         assert taker in set(copies[task]) - lost
     for task in found.without_copy:
         assert set(copies[task]) <= lost
-    assert all(set(row) == set(copies[task]) for task, row in take_over_order(before).items())
+    assert all(set(row) == set(copies[task]) for task, row in failover_order(before).items())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -122,7 +122,7 @@ def test_the_rules_hold_at_every_version_of_a_changing_fleet(seed):
         while len(fleet.tasks) < 10:
             fleet.add_tasks()
         if before is not None:
-            check_take_over(before, fleet)
+            check_failover(before, fleet)
         found = fleet.plan()
         check_rules(fleet, found)
         queries = {"q": fleet.task_models()}

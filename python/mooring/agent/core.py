@@ -12,13 +12,20 @@ from dataclasses import dataclass, field, replace
 
 from mooring.agent.drains.drainage import Drainage, is_about_drains
 from mooring.agent.drains.drainage import advanced as drains_advanced
-from mooring.agent.planning.binding import ask_for_regrouping, bind, drop_expired, kept_on, rebind_deadline_ms, unbind
+from mooring.agent.planning.binding import (
+    ask_for_regrouping,
+    bind,
+    drop_expired,
+    keep_executor,
+    rebind_deadline_ms,
+    unbind,
+)
 from mooring.agent.planning.copies import wanted_copies, with_seen_copies, without_gone_copies
-from mooring.agent.planning.lending import judged, loans_told
+from mooring.agent.planning.failover import promote_standbys, with_failovers_counted
+from mooring.agent.planning.lending import describe_loan_changes, lending_after
 from mooring.agent.planning.next_job_model import regrouped, without_ended_queries, without_regrouping
 from mooring.agent.planning.rows import plan_rows
-from mooring.agent.planning.staged_moves import is_held_up, is_settled
-from mooring.agent.planning.takeover import taken_over, with_failovers_counted
+from mooring.agent.planning.staged_moves import is_settled, is_waiting_for_batches
 from mooring.agent.requests.queue import Answer, RemoveMessages, RequestQueue, heard
 from mooring.agent.requests.restart import waited_for
 from mooring.agent.requests.run import View, advanced, may_advance
@@ -74,7 +81,7 @@ def decide(state: AgentState, event: events.Event) -> tuple[AgentState, list[Ord
         return state, []
     fleet = drop_expired(state.fleet, event.at_ms, waited_for(state.queue))
     fleet, orders = _regroup_when_due(fleet, event.at_ms)
-    orders = [*orders, *(LogLine(line) for line in loans_told(before, fleet))]
+    orders = [*orders, *(LogLine(line) for line in describe_loan_changes(before, fleet))]
     queue, answers = heard(state.queue, fleet, event)
     queue, fleet, steps = advanced(queue, fleet, _view(state, event.at_ms))
     state, orders = _difference(replace(state, fleet=fleet), [*orders, *answers, *steps], event.at_ms)
@@ -181,7 +188,7 @@ def _react(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
         case events.ExecutorRestarting():
             return replace(fleet, restarts={**fleet.restarts, event.request: event.executor})
         case events.RestartGivenUp():
-            return kept_on(fleet, event.request, event.executor, event.at_ms)
+            return keep_executor(fleet, event.request, event.executor, event.at_ms)
         case events.QueryPlanned():
             return fleet.with_query(_query(fleet, event))
         case events.QueryEnded():
@@ -212,7 +219,7 @@ def _executor_lost(fleet: Fleet, event: events.ExecutorLost, published: Rows) ->
     left = {id: executor for id, executor in fleet.executors.items() if id != event.executor}
     known = replace(fleet, executors=left, lending=fleet.lending.without_executor(event.executor))
     unbound = unbind(known, event.executor, event.at_ms)
-    after = taken_over(unbound, published, event.at_ms)
+    after = promote_standbys(unbound, published, event.at_ms)
     return without_gone_copies(with_failovers_counted(fleet, after, event.executor))
 
 
@@ -267,7 +274,7 @@ def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
     query = fleet.queries.get(event.query)
     if query is None:
         return fleet
-    fleet = replace(fleet, lending=judged(fleet, event))
+    fleet = replace(fleet, lending=lending_after(fleet, event))
     seen: dict[str, str] = {
         query.task_name(partition): fleet.executors[executor].location
         for partition, executor in event.placements.items()
@@ -292,7 +299,7 @@ def _batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
 
 def _is_held_up(fleet: Fleet) -> bool:
     """Whether a batch that began before the last step's time was over still runs where the tasks were."""
-    return fleet.settled_by_ms is not None and is_held_up(fleet, fleet.settled_by_ms)
+    return fleet.settled_by_ms is not None and is_waiting_for_batches(fleet, fleet.settled_by_ms)
 
 
 def _settled(fleet: Fleet, now_ms: int) -> Fleet:

@@ -24,8 +24,8 @@ from mooring.agent.drains.watch import DrainWatch
 from mooring.agent.messages.first_lines import plan_is_in_force
 from mooring.agent.messages.start_check import problems
 from mooring.agent.planning import binding
-from mooring.agent.planning.moves_told import moves_told
-from mooring.agent.planning.takeover import taken_over
+from mooring.agent.planning.failover import promote_standbys
+from mooring.agent.planning.move_messages import describe_moves
 from mooring.agent.records_writer import RecordsWriter
 from mooring.agent.requests import restart
 from mooring.agent.requests.queue import Answer, RemoveMessages, RequestsRead
@@ -174,7 +174,7 @@ class Agent:
         if after is not before:
             moved = plan_moves(before, after)
             self._tally.moves += sum(move.source_processor is not None for move in moved.moves)
-            if told := moves_told(self._mind.fleet, moved):
+            if told := describe_moves(self._mind.fleet, moved):
                 self._bridge.say(told)
         for order in wanted:
             self._carry_out(order)
@@ -240,13 +240,13 @@ class Agent:
         found, self._recalled = recalled or Remembered(), None
         known = absorb(self._mind, query)  # its name is needed to read the JVM's plan by
         word = self._word_that_holds(found)
-        start = binding.remember(
+        start = binding.restore(
             known.fleet, found.model, found.task_locality, self._now_ms(), word, found.word.carriers
         )
         start = replace(start, remembered_bytes=found.state_bytes)
         start = replace(start, stopped_standbys=word.stopped, pinned_standbys=word.pinned).without_wishes_of_the_gone()
         if start.wanted_by_jvm:  # who is not there was lost while no agent was: the JVM has its tasks at their copies
-            start = taken_over(start, self._mind.published, self._now_ms())
+            start = promote_standbys(start, self._mind.published, self._now_ms())
         saved = found.model.version if found.model else -1
         self._mind = replace(
             self._mind,

@@ -1,4 +1,4 @@
-from mooring.coordination.barrier import Barriers, BarrierState, verdict
+from mooring.coordination.barrier import Barriers, BarrierState, next_barrier_state
 from mooring.coordination.job_models import KEPT_VERSIONS, JobModels
 from mooring.coordination.leadership import LeaderListener, LeaderLock, Leadership
 from mooring.coordination.processors import Processors
@@ -12,5 +12,5 @@ __all__ = [
     "LeaderLock",
     "Leadership",
     "Processors",
-    "verdict",
+    "next_barrier_state",
 ]

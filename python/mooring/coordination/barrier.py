@@ -18,7 +18,9 @@ class BarrierState(Enum):
     TIMED_OUT = "TIMED_OUT"
 
 
-def verdict(expected: Collection[str], joined: Collection[str], waited_ms: int, timeout_ms: int) -> BarrierState:
+def next_barrier_state(
+    expected: Collection[str], joined: Collection[str], waited_ms: int, timeout_ms: int
+) -> BarrierState:
     """What the leader makes of a barrier that is NEW: DONE when all who are expected have joined, else out of time?"""
     if set(expected) <= set(joined):
         return BarrierState.DONE

@@ -83,7 +83,7 @@ def a_new_agent(story: Story, word: OperatorOverrides | None = None) -> Queues:
     for query in old.fleet.queries.values():
         state = absorb(state, planned_again(query))
     model, places = old.fleet.model, old.fleet.task_locality
-    start = binding.remember(state.fleet, model, places, story.now_ms, word, word.carriers)
+    start = binding.restore(state.fleet, model, places, story.now_ms, word, word.carriers)
     new = Story(
         state=AgentState(fleet=start, version_in_force=state.version_in_force, saved_overrides=word),
         now_ms=story.now_ms,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID, uuid4
 
-from mooring.agent.planning.copies import replicas, standbys_of
+from mooring.agent.planning.copies import standbys_of, tasks_of_standbys
 from mooring.agent.requests.queue import Answer, RemoveMessages, RequestsRead
 from mooring.grouping import check_standbys
 from mooring.model import events
@@ -122,7 +122,7 @@ class Queues:
         fleet = self.story.state.fleet
         tasks = [task for query in fleet.queries.values() for task in query.tasks]
         pinned: dict[str, dict[int, str]] = {}
-        for standby, name, replica in replicas(fleet, fleet.model, fleet.pinned_standbys):
+        for standby, name, replica in tasks_of_standbys(fleet, fleet.model, fleet.pinned_standbys):
             pinned.setdefault(name, {})[replica] = fleet.pinned_standbys[standby]
         stopped = fleet.stopped_standbys
         check_standbys(fleet.model, tasks, None, fleet.replication_factor, None, fleet.executor_of, stopped, pinned)

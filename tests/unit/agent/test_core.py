@@ -114,7 +114,7 @@ def test_a_restart_finds_its_places_by_location_when_the_processors_are_forgotte
     where = {f"q/Partition {p}": {"1": "a", "2": "b", "3": "c"}[x] for p, x in last.first_choice("q").items()}
     story = Story()
     story.joins("23@c", "22@b", "21@a")
-    fleet = binding.remember(story.state.fleet, None, where, 0)
+    fleet = binding.restore(story.state.fleet, None, where, 0)
     story.state = type(story.state)(fleet=fleet)
     story.after(TIMING.debounce_ms)
     story.plans("q", 6)
@@ -199,4 +199,4 @@ def test_nothing_is_ordered_while_nothing_happens() -> None:
 
 def _remembering(story: Story, last: Story):  # type: ignore[no-untyped-def]
     model = last.saved[-1].model
-    return type(story.state)(fleet=binding.remember(story.state.fleet, model, {}, 0), saved_version=model.version)
+    return type(story.state)(fleet=binding.restore(story.state.fleet, model, {}, 0), saved_version=model.version)

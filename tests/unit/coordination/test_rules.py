@@ -1,8 +1,8 @@
-"""What is decided without asking anybody: a barrier's verdict, and which versions go."""
+"""What is decided without asking anybody: the next state of a barrier, and which versions go."""
 
 import pytest
 
-from mooring.coordination import KEPT_VERSIONS, BarrierState, Leadership, verdict
+from mooring.coordination import KEPT_VERSIONS, BarrierState, Leadership, next_barrier_state
 from mooring.coordination.job_models import to_remove
 from mooring.coordination.zookeeper.term import ZkTerm, guards_of
 from mooring.errors import LeadershipLost
@@ -21,7 +21,7 @@ from mooring.metadata.zookeeper.commit import Guard
     ],
 )
 def test_a_barrier_is_done_when_all_have_joined_and_late_ones_count(joined, waited_ms, state):
-    assert verdict({"a", "b"}, set(joined), waited_ms, timeout_ms=100) == state
+    assert next_barrier_state({"a", "b"}, set(joined), waited_ms, timeout_ms=100) == state
 
 
 def test_the_newest_ten_stay():

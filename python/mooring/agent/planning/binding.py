@@ -33,7 +33,7 @@ def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
     return _with_newcomer(fleet, executor, now_ms)
 
 
-def kept_on(fleet: Fleet, request: str, executor_id: str, now_ms: int) -> Fleet:
+def keep_executor(fleet: Fleet, request: str, executor_id: str, now_ms: int) -> Fleet:
     """Have an executor work on that was to end for a request.
 
     With its processors; with a new one where another executor has come in its place, and has taken those over.
@@ -89,7 +89,7 @@ def ask_for_regrouping(fleet: Fleet, now_ms: int) -> Fleet:
     return replace(fleet, regroup_at_ms=now_ms + fleet.timing.debounce_ms)
 
 
-def remember(
+def restore(
     fleet: Fleet,
     model: JobModel | None,
     task_locality: Mapping[str, str],

@@ -90,7 +90,7 @@ def all_caught_up(fleet: Fleet) -> bool:
     )
 
 
-def bringing_ms(fleet: Fleet, coming: Iterable[tuple[str, str | None]]) -> int:
+def transfer_allowance_ms(fleet: Fleet, coming: Iterable[tuple[str, str | None]]) -> int:
     """For how long the state of these tasks may be on its way to these executors: twice what the limit makes of it."""
     sizes = fleet.expected_bytes()
     to_bring: Counter[str] = Counter()
@@ -131,14 +131,14 @@ def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
         for name, task in container.tasks.items()
         if task.standby_of is not None and task.standby_of in partition_of and id in executor_of
     ]
-    let_go = {standby_name(task, replica) for _, task, replica in replicas(fleet, model, fleet.let_go)}
+    let_go = {standby_name(task, replica) for _, task, replica in tasks_of_standbys(fleet, model, fleet.let_go)}
     planned = [copy for name, copy in sorted(named, key=lambda entry: natural_order(entry[0])) if name not in let_go]
     return [*planned, *_warming_up(fleet, model, planned)]
 
 
-def copies_of(fleet: Fleet, standby: str) -> dict[str, str]:
+def copies_of_standby(fleet: Fleet, standby: str) -> dict[str, str]:
     """Of a standby of a processor, as 4-0: each active task of that processor to the processor with the copy."""
-    named = {standby_name(task, replica): task for _, task, replica in replicas(fleet, fleet.model, [standby])}
+    named = {standby_name(task, replica): task for _, task, replica in tasks_of_standbys(fleet, fleet.model, [standby])}
     return {
         named[name]: id
         for id, container in fleet.model.containers.items()
@@ -148,7 +148,7 @@ def copies_of(fleet: Fleet, standby: str) -> dict[str, str]:
     }
 
 
-def replicas(fleet: Fleet, model: JobModel, standbys: Collection[str]) -> Iterator[tuple[str, str, int]]:
+def tasks_of_standbys(fleet: Fleet, model: JobModel, standbys: Collection[str]) -> Iterator[tuple[str, str, int]]:
     """Each of these standbys of processors (as 4-0) with the active tasks of that processor, and its replica."""
     known = fleet.standby_ids() if standbys else {}
     for standby in standbys:

@@ -56,7 +56,7 @@ _BATCHES_TO_FETCH: Final = 2  # in which the trial may be outrun, as it has to f
 _MS_TO_WAIT: Final = 60_000  # at least, for the same: a new plan may wait for executors
 
 
-def judged(fleet: Fleet, event: BatchEnded) -> Lending:
+def lending_after(fleet: Fleet, event: BatchEnded) -> Lending:
     """What is known, and lent, after a batch. `fleet` is as it was before."""
     query = fleet.queries.get(event.query)
     if query is None or not event.runs:
@@ -89,7 +89,7 @@ def judged(fleet: Fleet, event: BatchEnded) -> Lending:
     return lending
 
 
-def loans_told(before: Fleet, after: Fleet) -> list[str]:
+def describe_loan_changes(before: Fleet, after: Fleet) -> list[str]:
     """A line for each loan that began, and for each that ended while query and executor are there."""
     lines = []
     for (query, executor), loan in after.lending.loans.items():

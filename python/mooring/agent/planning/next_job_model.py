@@ -20,13 +20,13 @@ from typing import Final
 
 from mooring.agent.planning.copies import (
     are_caught_up,
-    bringing_ms,
     cold_arrivals,
     cold_copies,
-    replicas,
+    tasks_of_standbys,
+    transfer_allowance_ms,
     without_gone_copies,
 )
-from mooring.agent.planning.staged_moves import Step, begun, next_step
+from mooring.agent.planning.staged_moves import Stage, next_stage, with_stage_started
 from mooring.agent.state.fleet import Fleet
 from mooring.errors import InvalidGroupingError
 from mooring.grouping import (
@@ -56,7 +56,7 @@ def regrouped(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[str]]:
     queries = {query.label: query.tasks for query in fleet.queries.values() if query.task_count}
     if not queries:
         idle = [ContainerModel.of(id, [], LocationId(place)) for id, place in fleet.places.items()]
-        return in_force(without_regrouping(fleet), idle), []
+        return with_job_model(without_regrouping(fleet), idle), []
     try:
         return _planned(fleet, queries, fleet.grouping, now_ms)
     except InvalidGroupingError as refusal:
@@ -82,7 +82,7 @@ def with_copies_renewed(fleet: Fleet) -> tuple[Fleet, list[str]]:
     return replace(after, regroup_at_ms=fleet.regroup_at_ms, even_out_by_ms=fleet.even_out_by_ms), told
 
 
-def bound_anew(fleet: Fleet) -> tuple[Fleet, list[str]]:
+def replanned_after_rebind(fleet: Fleet) -> tuple[Fleet, list[str]]:
     """The plan after a processor has gone to another executor: no task leaves its processor; copies are planned anew.
 
     Also what the user must hear. InvalidGroupingError when the plan breaks a promise.
@@ -90,7 +90,7 @@ def bound_anew(fleet: Fleet) -> tuple[Fleet, list[str]]:
     if fleet.replication_factor > 1 and fleet.queries:
         return with_copies_renewed(fleet)
     queries = {query.label: query.tasks for query in fleet.queries.values()}
-    return in_force(fleet, list(_resting(fleet, queries).containers.values())), []
+    return with_job_model(fleet, list(_resting(fleet, queries).containers.values())), []
 
 
 def without_regrouping(fleet: Fleet) -> Fleet:
@@ -99,24 +99,24 @@ def without_regrouping(fleet: Fleet) -> Fleet:
 
 
 def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int) -> tuple[Fleet, list[str]]:
-    """The next step towards the evened plan in force; the resting plan, while that has to wait."""
+    """The next stage towards the evened plan in force; the resting plan, while that has to wait."""
     resting = _resting(fleet, queries)
     kept = _with_standbys(fleet, resting, choice)
     if fleet.replication_factor > 1 and fleet.is_incomplete:
         return _standing(fleet, queries, kept, choice)
     wishes = fleet.task_locality if fleet.replication_factor == 1 else _wishes(fleet, kept.model)
     target = _with_idle(fleet, _grouped(fleet, queries, fleet.open_places, wishes, choice))
-    step = next_step(fleet, resting, target)
-    arrivals = _arrivals(fleet, step.model)
+    stage = next_stage(fleet, resting, target)
+    arrivals = _arrivals(fleet, stage.model)
     by_ms = fleet.even_out_by_ms
     if by_ms is None:
-        by_ms = _warm_by_ms(fleet, arrivals, kept.model, step, now_ms)
-    if by_ms > now_ms and _must_wait(replace(fleet, arrivals=arrivals), kept.model, step):
+        by_ms = _warm_by_ms(fleet, arrivals, kept.model, stage, now_ms)
+    if by_ms > now_ms and _must_wait(replace(fleet, arrivals=arrivals), kept.model, stage):
         after, told = _standing(fleet, queries, kept, choice, arrivals)
         return replace(after, even_out_by_ms=by_ms), told
-    after, told = _standing(fleet, queries, _with_standbys(fleet, step.model, choice), choice)
-    after = begun(after, step, now_ms)
-    if step.is_last:
+    after, told = _standing(fleet, queries, _with_standbys(fleet, stage.model, choice), choice)
+    after = with_stage_started(after, stage, now_ms)
+    if stage.is_last:
         return after, told
     after, more = _planned(after, queries, choice, now_ms)  # which has to wait, and warms up what comes next
     return after, [*told, *more]
@@ -217,34 +217,34 @@ def _wishes(fleet: Fleet, model: JobModel) -> dict[str, str]:
     return {**wishes, **{name: fleet.processors[id].location for name, id in takers.items()}}
 
 
-def _must_wait(fleet: Fleet, resting: JobModel, step: Step) -> bool:
-    """Whether the step before is not over, a task is not warm where it goes, or the copies there are not caught up.
+def _must_wait(fleet: Fleet, resting: JobModel, stage: Stage) -> bool:
+    """Whether the stage before is not over, a task is not warm where it goes, or the copies there are not caught up.
 
-    `arrivals` of the fleet are those of the step.
+    `arrivals` of the fleet are those of the stage.
     """
-    if step.receivers and fleet.settled_by_ms is not None:
+    if stage.receivers and fleet.settled_by_ms is not None:
         return True
-    return bool(cold_arrivals(fleet)) or not are_caught_up(fleet, resting, _receivers(fleet, step))
+    return bool(cold_arrivals(fleet)) or not are_caught_up(fleet, resting, _receivers(fleet, stage))
 
 
-def _receivers(fleet: Fleet, step: Step) -> set[str]:
+def _receivers(fleet: Fleet, stage: Stage) -> set[str]:
     """The processors that get a task which another one has."""
     before = fleet.processor_of_task()
     return {
         id
-        for id, container in step.model.containers.items()
+        for id, container in stage.model.containers.items()
         if any(before.get(name, id) != id and before[name] in fleet.processors for name in container.tasks)
     }
 
 
-def _warm_by_ms(fleet: Fleet, arrivals: Mapping[str, str], resting: JobModel, step: Step, now_ms: int) -> int:
-    """Until when the step may wait: the rebind timeout, and the time that the state which it waits for may take."""
+def _warm_by_ms(fleet: Fleet, arrivals: Mapping[str, str], resting: JobModel, stage: Stage, now_ms: int) -> int:
+    """Until when the stage may wait: the rebind timeout, and the time that the state which it waits for may take."""
     if not fleet.timing.rebind_timeout_ms:
         return now_ms
     bound, awaited = fleet.executor_of, replace(fleet, arrivals=arrivals)
     tasks = [(name, bound.get(arrivals[name])) for name in cold_arrivals(awaited)]
-    copies = cold_copies(fleet, resting, _receivers(fleet, step))
-    return now_ms + fleet.timing.rebind_timeout_ms + bringing_ms(fleet, [*tasks, *copies])
+    copies = cold_copies(fleet, resting, _receivers(fleet, stage))
+    return now_ms + fleet.timing.rebind_timeout_ms + transfer_allowance_ms(fleet, [*tasks, *copies])
 
 
 def _with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> Standbys:
@@ -265,7 +265,7 @@ def _with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> Stan
 def _pinned(fleet: Fleet, model: JobModel) -> dict[str, dict[int, str]]:
     """Active task's name to replica to the location where an operator wants it."""
     wanted: dict[str, dict[int, str]] = {}
-    for standby, name, replica in replicas(fleet, model, fleet.pinned_standbys):
+    for standby, name, replica in tasks_of_standbys(fleet, model, fleet.pinned_standbys):
         wanted.setdefault(name, {})[replica] = fleet.pinned_standbys[standby]
     return wanted
 
@@ -282,7 +282,7 @@ def _standing(
     `arrivals` are what is to be warmed up for the plan after it.
     """
     if fleet.replication_factor == 1:
-        stands = in_force(without_regrouping(fleet), list(planned.model.containers.values()))
+        stands = with_job_model(without_regrouping(fleet), list(planned.model.containers.values()))
         return without_gone_copies(replace(stands, arrivals=arrivals)), []
     tasks = [task for tasks in queries.values() for task in tasks]
     model, factor = planned.model, fleet.replication_factor
@@ -304,7 +304,7 @@ def _standing(
     failed = sum((copy.task_name, copy.replica) not in known for copy in planned.unplaced)
     counts = replace(fleet.standby_counts, failed_allocations=fleet.standby_counts.failed_allocations + failed)
     after = replace(
-        in_force(without_regrouping(fleet), list(model.containers.values())),
+        with_job_model(without_regrouping(fleet), list(model.containers.values())),
         unplaced=planned.unplaced,
         sharing_zone=planned.sharing_zone,
         standby_counts=counts,
@@ -352,10 +352,10 @@ def without_ended_queries(fleet: Fleet) -> Fleet:
         )
         for container in fleet.model.containers.values()
     ]
-    return in_force(fleet, left) if left else fleet
+    return with_job_model(fleet, left) if left else fleet
 
 
-def in_force(fleet: Fleet, containers: list[ContainerModel]) -> Fleet:
+def with_job_model(fleet: Fleet, containers: list[ContainerModel]) -> Fleet:
     """With these containers in the job model, of the next version if they say anything new."""
     now = JobModel.of(containers, fleet.model.version, fleet.grouping.config)
     if dict(now.containers) == dict(fleet.model.containers):

@@ -28,7 +28,7 @@ class _Change(NamedTuple):
     standby: TaskModel
 
 
-def relieved(fleet: Fleet, containers: Sequence[ContainerModel], takers: Mapping[str, str]) -> list[ContainerModel]:
+def rebalanced(fleet: Fleet, containers: Sequence[ContainerModel], takers: Mapping[str, str]) -> list[ContainerModel]:
     """The containers after such changes: as many as the copies allow, those between the most uneven ones first.
 
     `takers` maps the tasks that were taken over to the processors that have them now; these tasks stay there. So does

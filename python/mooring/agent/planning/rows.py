@@ -15,7 +15,7 @@ from functools import lru_cache
 from mooring.agent.state.fleet import Fleet, Processor, Query
 from mooring.model import JobModel, TaskName, natural_order
 from mooring.model.orders import Rows
-from mooring.standby import take_over_order
+from mooring.standby import failover_order
 
 FALLBACKS = 3
 """How many executors are named behind the first and those with copies: enough for as many losses before the agent has
@@ -41,7 +41,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
         ),
     )
     open = _open(fleet, loads)
-    refuge = {task: id for task, id in where_the_jvm_fell_back_to(fleet, published).items() if id in open}
+    refuge = {task: id for task, id in fallbacks_in_use(fleet, published).items() if id in open}
     held = {**{task: id for task, id in _as_an_agent_before_had_it(fleet).items() if id in open}, **refuge}
     wanted: dict[str, tuple[str, ...]] = {}
     # Processors whose tasks do run elsewhere first: they count there.
@@ -69,7 +69,7 @@ def _rows_of_query(query: Query, wanted: Mapping[str, tuple[str, ...]]) -> dict[
     return {partition: wanted[name] for partition, name in names.items() if wanted.get(name)}
 
 
-def where_the_jvm_fell_back_to(fleet: Fleet, published: Rows) -> dict[str, str]:
+def fallbacks_in_use(fleet: Fleet, published: Rows) -> dict[str, str]:
     """Task name to the first executor of the row that the JVM holds that lives and gets tasks."""
     return {
         fleet.queries[query].task_name(partition): living[0]
@@ -96,15 +96,15 @@ def _executors_with_copies(fleet: Fleet) -> dict[str, tuple[str, ...]]:
     executor_of = fleet.executor_of
     return {
         task: living
-        for task, processors in _take_over_order(fleet.model).items()
+        for task, processors in _failover_order(fleet.model).items()
         if (living := tuple(executor_of[id] for id in processors if id in executor_of))
     }
 
 
 @lru_cache(maxsize=1)
-def _take_over_order(model: JobModel) -> Mapping[TaskName, tuple[str, ...]]:
+def _failover_order(model: JobModel) -> Mapping[TaskName, tuple[str, ...]]:
     """The order of the newest job model is asked for at each event."""
-    return take_over_order(model)
+    return failover_order(model)
 
 
 def _rows_of(

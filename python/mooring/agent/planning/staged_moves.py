@@ -1,6 +1,6 @@
 """A plan that moves tasks goes in steps: a few processors take tasks over at once, and the next when those work.
 
-Pure. Tasks without a living place, and those that have never run, are in every step: nothing is to be warmed up for
+Pure. Tasks without a living place, and those that have never run, are in every stage: nothing is to be warmed up for
 them, or nobody has them.
 """
 
@@ -17,7 +17,7 @@ IDLE_MS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Stage:
     """A job model on the way to another one; `receivers` are the processors that take tasks over with it.
 
     `is_last` says that it is that other one.
@@ -28,7 +28,7 @@ class Step:
     is_last: bool
 
 
-def next_step(fleet: Fleet, resting: JobModel, target: JobModel) -> Step:
+def next_stage(fleet: Fleet, resting: JobModel, target: JobModel) -> Stage:
     """From where tasks are, as `resting` has it, towards the target: to the first receivers in natural order.
 
     Both have the same tasks, and no standbys. Asked again when that is in force, it is about the next ones. Where there
@@ -39,7 +39,7 @@ def next_step(fleet: Fleet, resting: JobModel, target: JobModel) -> Step:
     receivers = tuple(sorted(set(taking.values()), key=natural_order))
     first = receivers[: fleet.most_receivers] if fleet.timing.rebind_timeout_ms else receivers
     if first == receivers:
-        return Step(target, receivers, is_last=True)
+        return Stage(target, receivers, is_last=True)
     later = {name for name, id in taking.items() if id not in first}
     here = _owners(resting)
     tasks_on: dict[str, list[TaskModel]] = {id: [] for id in fleet.processors}
@@ -47,12 +47,12 @@ def next_step(fleet: Fleet, resting: JobModel, target: JobModel) -> Step:
         for name, task in container.tasks.items():
             tasks_on[here[name] if name in later else goes_to[name]].append(task)
     containers = [ContainerModel.of(id, tasks, named_place(fleet.places[id])) for id, tasks in tasks_on.items()]
-    return Step(replace(target, containers=JobModel.of(containers).containers), first, is_last=False)
+    return Stage(replace(target, containers=JobModel.of(containers).containers), first, is_last=False)
 
 
-def begun(fleet: Fleet, step: Step, now_ms: int) -> Fleet:
+def with_stage_started(fleet: Fleet, stage: Stage, now_ms: int) -> Fleet:
     """With time for the receivers to take over, when there are any: until a batch has run there, or none comes."""
-    if not step.receivers:
+    if not stage.receivers:
         return fleet
     longest = max((query.batch_ms for query in fleet.queries.values()), default=0)
     return replace(fleet, settled_by_ms=now_ms + IDLE_MS + 2 * longest)
@@ -63,7 +63,7 @@ def is_settled(fleet: Fleet) -> bool:
     return not _astray(fleet) and not any(query.is_in_a_batch and not query.ran_on for query in fleet.queries.values())
 
 
-def is_held_up(fleet: Fleet, since_ms: int) -> bool:
+def is_waiting_for_batches(fleet: Fleet, since_ms: int) -> bool:
     """Whether a batch runs that began until then, and tasks of its query's last one ran elsewhere, or it had none."""
     astray = _astray(fleet)
     return any(

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from mooring.agent.planning.binding import ask_for_regrouping
 from mooring.agent.planning.copies import all_caught_up
-from mooring.agent.planning.rows import where_the_jvm_fell_back_to
-from mooring.agent.planning.staged_moves import is_held_up
+from mooring.agent.planning.rows import fallbacks_in_use
+from mooring.agent.planning.staged_moves import is_waiting_for_batches
 from mooring.agent.requests.queue import Action
 from mooring.agent.state.fleet import Fleet
 from mooring.model.orders import Copies, Rows
@@ -49,11 +49,11 @@ def outcome(
     is_in_force = not fleet.queries or version_in_force >= fleet.model.version
     if any(left_on(fleet, host)) or not is_in_force or fleet.settled_by_ms is not None:
         return None
-    if is_held_up(fleet, action.since_ms):
+    if is_waiting_for_batches(fleet, action.since_ms):
         return None
     here = {executor.id for executor in fleet.executors.values() if executor.location == host}
     held = {id for by in copies.values() for holders in by.values() for id in holders}
-    if here & (held | set(where_the_jvm_fell_back_to(fleet, rows).values())):
+    if here & (held | set(fallbacks_in_use(fleet, rows).values())):
         return None
     sources = {move.source for move in fleet.moves.values() if move.is_switched}
     if here & sources:  # a processor that has just left it would come back if its move failed

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mooring.agent.planning.binding import ask_for_regrouping, unused_id
-from mooring.agent.planning.copies import MOST_LAG_VERSIONS, bringing_ms, is_warm_at, trouble_at
-from mooring.agent.planning.next_job_model import bound_anew
+from mooring.agent.planning.copies import MOST_LAG_VERSIONS, is_warm_at, transfer_allowance_ms, trouble_at
+from mooring.agent.planning.next_job_model import replanned_after_rebind
 from mooring.agent.planning.rows import loads_of
 from mooring.agent.planning.staged_moves import IDLE_MS
 from mooring.agent.requests.queue import Action, RequestQueue
@@ -116,7 +116,9 @@ def never_warm(
 
 def warming_up_ms(fleet: Fleet, id: str, destination: Executor, timeouts: RequestTimeouts) -> int:
     """For how long the state of the processor's tasks is waited for there: the more of it, the longer."""
-    return timeouts.warm_up_ms + bringing_ms(fleet, [(name, destination.id) for name, *_ in tasks_of(fleet, id)])
+    return timeouts.warm_up_ms + transfer_allowance_ms(
+        fleet, [(name, destination.id) for name, *_ in tasks_of(fleet, id)]
+    )
 
 
 def progress(fleet: Fleet, action: Action) -> str:
@@ -224,7 +226,7 @@ def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[
     if left is not None and left.id not in fleet.executor_of.values():
         spare = spares[0].id if spares else unused_id(fleet)
         fleet = fleet.with_processor(Processor(spare, left.location, left.id, is_spare=True))
-    return bound_anew(fleet.without_wishes_of_the_gone())
+    return replanned_after_rebind(fleet.without_wishes_of_the_gone())
 
 
 def executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor | None:

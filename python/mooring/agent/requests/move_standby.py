@@ -11,7 +11,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from mooring.agent.planning.copies import MOST_LAG_VERSIONS, bringing_ms, copies_of, standbys_of, without_gone_copies
+from mooring.agent.planning.copies import (
+    MOST_LAG_VERSIONS,
+    copies_of_standby,
+    standbys_of,
+    transfer_allowance_ms,
+    without_gone_copies,
+)
 from mooring.agent.planning.next_job_model import with_copies_renewed
 from mooring.agent.requests import move
 from mooring.agent.requests.move import CATCH_UP_MS, RequestTimeouts, Seen, cold_tasks, never_warm
@@ -98,7 +104,7 @@ def outcome(fleet: Fleet, action: Action, timeouts: RequestTimeouts, version_in_
     if fleet.queries and version_in_force < action.version:
         return None
     standby = action.request.processor_id
-    held = copies_of(fleet, standby)
+    held = copies_of_standby(fleet, standby)
     if not held:
         return Happening.NO_PLAN, f"no task of processor {fleet.base_of(standby)} has a copy as standby {standby}", ""
     place = fleet.pinned_standbys.get(standby, "") if action.executor else ""
@@ -115,7 +121,7 @@ def outcome(fleet: Fleet, action: Action, timeouts: RequestTimeouts, version_in_
         where = ", ".join(sorted({fleet.places[id] for id in held.values()}, key=natural_order)) or "nowhere"
         return Happening.IN_FORCE, f"the {len(held)} copies of standby {standby} are at {where}", ""
     holders = [(name, fleet.processors[id].executor) for name, id in held.items()]
-    if now_ms >= action.since_ms + timeouts.warm_up_ms + bringing_ms(fleet, holders):
+    if now_ms >= action.since_ms + timeouts.warm_up_ms + transfer_allowance_ms(fleet, holders):
         return Happening.EXPIRED, f"{len(cold)} of {len(held)} copies have not caught up, as that of {cold[0]}", ""
     return None
 

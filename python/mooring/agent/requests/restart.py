@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from mooring.agent.planning.copies import MOST_LAG_VERSIONS, all_copies, bringing_ms, is_warm_at, trouble_at
+from mooring.agent.planning.copies import MOST_LAG_VERSIONS, all_copies, is_warm_at, transfer_allowance_ms, trouble_at
 from mooring.agent.requests.move import TROUBLE_MS, RequestTimeouts, Seen, tasks_of
 from mooring.agent.requests.queue import Action, RequestQueue
 from mooring.agent.requests.validation import refusal
@@ -63,7 +63,7 @@ def covered(queue: RequestQueue, fleet: Fleet, action: Action, now_ms: int) -> S
     if not cold and all(query.is_released for query in fleet.queries.values()):
         return Happening.COVERED, f"executor {source} ends when no task runs on it", source
     coming = [(task, source) for task in {*_tasks_on(fleet, source), *cold}]
-    wait_ms = fleet.timing.rebind_timeout_ms + bringing_ms(fleet, coming)
+    wait_ms = fleet.timing.rebind_timeout_ms + transfer_allowance_ms(fleet, coming)
     if now_ms >= action.since_ms + wait_ms:
         late = f"{len(cold)} tasks have no warm copy after {wait_ms} ms" + (f", as {cold[0]}" if cold else "")
         return Happening.EXPIRED, f"{late}: executor {source} ends when no task runs on it", source

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from mooring.agent.planning.copies import all_copies, bringing_ms
+from mooring.agent.planning.copies import all_copies, transfer_allowance_ms
 from mooring.agent.requests import drain_host, move, move_standby, restart, toggle_standby
 from mooring.agent.requests.move import REQUEST_TIMEOUTS, RequestTimeouts, Seen
 from mooring.agent.requests.queue import Action, RequestQueue, in_progress
@@ -99,7 +99,7 @@ def _seen(queue: RequestQueue, fleet: Fleet, action: Action, turns: Turns, view:
         case Phase.RESTARTING:
             return restart.restarted(fleet, action, view.timeouts, view.now_ms)
         case Phase.EMPTYING | Phase.OPENING:
-            warm_by_ms = action.since_ms + view.timeouts.warm_up_ms + bringing_ms(fleet, all_copies(fleet))
+            warm_by_ms = action.since_ms + view.timeouts.warm_up_ms + transfer_allowance_ms(fleet, all_copies(fleet))
             found = drain_host.outcome(
                 action, fleet, view.version_in_force, view.rows, view.copies, is_late=view.now_ms >= warm_by_ms
             )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from mooring.agent.messages.listing import listed
-from mooring.agent.planning.copies import copies_of
+from mooring.agent.planning.copies import copies_of_standby
 from mooring.agent.state.fleet import Fleet
 from mooring.model import natural_order
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, ContainerPlacementRequestMessage, HostAction
@@ -80,7 +80,7 @@ def places_of_replicas(fleet: Fleet, standby: str, others: bool = False) -> dict
     ids = [standby] if not others else [name for name, of in known.items() if of[0] == mine[0] and of != mine]
     found: dict[str, list[str]] = {}
     for name in ids:
-        for task, holder in copies_of(fleet, name).items():
+        for task, holder in copies_of_standby(fleet, name).items():
             found.setdefault(fleet.places[holder], []).append(task)
     return {place: sorted(tasks, key=natural_order) for place, tasks in found.items()}
 

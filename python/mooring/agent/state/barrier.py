@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from mooring.coordination.barrier import BarrierState, verdict
+from mooring.coordination.barrier import BarrierState, next_barrier_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class PlanBarrier:
             return self
         since = self.barrier.awaited_since_ms
         missing = self.barrier.awaits(self.known, living)
-        state = verdict(missing, (), max((now_ms - since[id] for id in missing), default=0), timeout_ms)
+        state = next_barrier_state(missing, (), max((now_ms - since[id] for id in missing), default=0), timeout_ms)
         late = frozenset(id for id in missing if now_ms - since[id] >= timeout_ms)
         return replace(self, barrier=replace(self.barrier, state=state), given_up=self.given_up | late)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.agent.planning.rebalance_after_failover import relieved
+from mooring.agent.planning.rebalance_after_failover import rebalanced
 from mooring.agent.state.fleet import Move
 from mooring.grouping import choose_grouper
 from mooring.model import ContainerModel, events
@@ -110,9 +110,9 @@ def test_no_task_goes_to_a_host_that_has_just_lost_an_executor(partitions: int) 
 def test_tasks_that_were_taken_over_stay() -> None:
     fleet = uneven_and_warm().state.fleet
     full = fleet.model.containers["0"]
-    assert sizes(relieved(fleet, list(fleet.model.containers.values()), {"another": "0"})) == {"0": 4, "1": 0, "2": 4}
+    assert sizes(rebalanced(fleet, list(fleet.model.containers.values()), {"another": "0"})) == {"0": 4, "1": 0, "2": 4}
     all_of_it = dict.fromkeys(full.actives, "0")
-    assert sizes(relieved(fleet, list(fleet.model.containers.values()), all_of_it)) == {"0": 5, "1": 0, "2": 3}
+    assert sizes(rebalanced(fleet, list(fleet.model.containers.values()), all_of_it)) == {"0": 5, "1": 0, "2": 3}
 
 
 def test_an_executor_that_has_as_much_to_do_for_other_queries_gets_no_more() -> None:
@@ -121,7 +121,7 @@ def test_an_executor_that_has_as_much_to_do_for_other_queries_gets_no_more() -> 
     fleet, containers = story.state.fleet, dict(story.state.fleet.model.containers)
     others = next(query.tasks for query in fleet.queries.values() if query.id == "r")
     containers["2"] = ContainerModel.of("2", [*containers["2"].tasks.values(), *others], containers["2"].location_id)
-    assert sizes(relieved(fleet, list(containers.values()), {"another": "0"})) == {"0": 5, "1": 0, "2": 5}
+    assert sizes(rebalanced(fleet, list(containers.values()), {"another": "0"})) == {"0": 5, "1": 0, "2": 5}
 
 
 def test_nothing_moves_where_all_is_even_as_can_be() -> None:

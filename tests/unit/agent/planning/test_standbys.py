@@ -9,7 +9,7 @@ import pytest
 
 from mooring.agent.core import AgentState, next_deadline_ms
 from mooring.agent.planning import binding
-from mooring.agent.planning.takeover import taken_over
+from mooring.agent.planning.failover import promote_standbys
 from mooring.agent.state.fleet import Fleet
 from mooring.grouping import choose_grouper
 from mooring.model import events, natural_order
@@ -244,7 +244,7 @@ def test_the_factor_may_be_another_than_in_the_last_run(before: int, now: int) -
     story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=now)))
     story.joins("11@a", "12@b", "13@c", "14@d")
     model = last.saved[-1].model
-    story.state = AgentState(fleet=binding.remember(story.state.fleet, model, {}, 0), saved_version=model.version)
+    story.state = AgentState(fleet=binding.restore(story.state.fleet, model, {}, 0), saved_version=model.version)
     story.plans("q", 8)
     back = {f"1{id}": id for id in "1234"}
     assert {p: back[executor] for p, executor in story.first_choice("q").items()} == last.first_choice("q")
@@ -256,7 +256,7 @@ def test_a_restart_without_a_host_runs_its_tasks_where_their_copies_were() -> No
     story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=2)))
     story.joins("11@a", "13@c")
     model = last.saved[-1].model
-    story.state = AgentState(fleet=binding.remember(story.state.fleet, model, {}, 0), saved_version=model.version)
+    story.state = AgentState(fleet=binding.restore(story.state.fleet, model, {}, 0), saved_version=model.version)
     story.plans("q", 9)
     story.after(int(0.8 * TIMING.first_plan_wait_ms))
     assert story.first_choice("q") == {p: f"1{executor}" for p, executor in jvm_choice(last, "2").items()}
@@ -279,8 +279,8 @@ def new_agent(last: Story, *executors: str) -> Story:
     story.take(events.PlanInForce(0, last.state.version_in_force, in_force))
     story.joins(*executors)
     model = last.saved[-1].model
-    fleet = binding.remember(story.state.fleet, model, {}, story.now_ms)
-    story.state = replace(story.state, fleet=taken_over(fleet, {}, story.now_ms), saved_version=model.version)
+    fleet = binding.restore(story.state.fleet, model, {}, story.now_ms)
+    story.state = replace(story.state, fleet=promote_standbys(fleet, {}, story.now_ms), saved_version=model.version)
     story.take(events.QueryPlanned(1_000, "q", "run of q", "q", "file:/ck/q", 5, {0: 9}))
     story.after(TIMING.debounce_ms)
     return story

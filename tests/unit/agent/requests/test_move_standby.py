@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.agent.planning.copies import copies_of
+from mooring.agent.planning.copies import copies_of_standby
 from mooring.agent.requests.move import CATCH_UP_MS, TROUBLE_MS, RequestTimeouts
 from mooring.agent.requests.move_standby import LET_GO_MS
 from mooring.agent.requests.queue import RequestQueue
@@ -29,7 +29,7 @@ def queues() -> Queues:
 def hosts_of(queues: Queues, standby: str = "0-0") -> set[str]:
     """Where the plan has the copies."""
     fleet = queues.story.state.fleet
-    return {fleet.processors[id].location for id in copies_of(fleet, standby).values()}
+    return {fleet.processors[id].location for id in copies_of_standby(fleet, standby).values()}
 
 
 def free_for_standby(queues: Queues, standby: str = "0-0") -> str:

@@ -170,7 +170,7 @@ def test_a_restart_of_the_application_undoes_no_move() -> None:
         id, host = executor.split("@")
         state = absorb(state, events.ExecutorRegistered(0, id, host, 1))
     kept = OperatorOverrides(spare=word.spare)
-    start = binding.remember(state.fleet, fleet.model, fleet.task_locality, 0, kept, word.carriers)
+    start = binding.restore(state.fleet, fleet.model, fleet.task_locality, 0, kept, word.carriers)
     new = Story(state=AgentState(fleet=start))
     new.plans("q", 4)
     assert new.state.fleet.processor_of_task() == fleet.processor_of_task()

@@ -16,7 +16,7 @@ MOST_WAYS: Final = 10
 """Ways that are told of one plan."""
 
 
-def moves_told(fleet: Fleet, plan: MovePlan) -> str:
+def describe_moves(fleet: Fleet, plan: MovePlan) -> str:
     """The tasks that change their processor or its place, by where they go; empty where only new tasks get a place.
 
     The fleet is the one after the change.

@@ -15,16 +15,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mooring.agent.planning.binding import ask_for_regrouping
-from mooring.agent.planning.next_job_model import in_force
-from mooring.agent.planning.rebalance_after_failover import relieved
-from mooring.agent.planning.rows import where_the_jvm_fell_back_to
+from mooring.agent.planning.next_job_model import with_job_model
+from mooring.agent.planning.rebalance_after_failover import rebalanced
+from mooring.agent.planning.rows import fallbacks_in_use
 from mooring.agent.state.fleet import Fleet
 from mooring.model import ContainerModel, TaskModel
 from mooring.model.orders import Rows
-from mooring.standby import take_over
+from mooring.standby import plan_failover
 
 
-def taken_over(fleet: Fleet, published: Rows, now_ms: int) -> Fleet:
+def promote_standbys(fleet: Fleet, published: Rows, now_ms: int) -> Fleet:
     """Make copies active for the tasks whose processor has no executor, and ask for new copies.
 
     `published` is what the JVM holds: where it fell back to an executor with a copy, that one takes the task.
@@ -32,7 +32,7 @@ def taken_over(fleet: Fleet, published: Rows, now_ms: int) -> Fleet:
     if fleet.replication_factor == 1 or not fleet.is_incomplete:
         return fleet
     takers = _takers(fleet, published)
-    return ask_for_regrouping(in_force(fleet, relieved(fleet, _with_takers(fleet, takers), takers)), now_ms)
+    return ask_for_regrouping(with_job_model(fleet, rebalanced(fleet, _with_takers(fleet, takers), takers)), now_ms)
 
 
 def with_failovers_counted(before: Fleet, after: Fleet, executor: str) -> Fleet:
@@ -57,8 +57,8 @@ def _takers(fleet: Fleet, published: Rows) -> dict[str, str]:
     """Lost task to the processor that has a copy of it and takes it."""
     returning = {id for id, move in fleet.moves.items() if move.is_switched and move.source in fleet.executors}
     lost = fleet.model.containers.keys() - fleet.executor_of.keys() - returning
-    takers: dict[str, str] = {str(task): id for task, id in take_over(fleet.model, lost).with_copy.items()}
-    refuge = where_the_jvm_fell_back_to(fleet, published)
+    takers: dict[str, str] = {str(task): id for task, id in plan_failover(fleet.model, lost).with_copy.items()}
+    refuge = fallbacks_in_use(fleet, published)
     for id, executor in fleet.executor_of.items():
         for task in fleet.model.containers[id].tasks.values() if id in fleet.model.containers else ():
             if task.standby_of in takers and refuge.get(task.standby_of) == executor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mooring.agent.planning.moves_told import MOST_NAMES, MOST_WAYS, moves_told
+from mooring.agent.planning.move_messages import MOST_NAMES, MOST_WAYS, describe_moves
 from mooring.agent.state.fleet import Fleet
 from mooring.grouping import plan_moves
 from mooring.model import JobModel
@@ -14,7 +14,7 @@ from tests.unit.agent.moving import free_host, warm_on_four
 
 def change(story: Story, before: JobModel) -> tuple[Fleet, str]:
     fleet = story.state.fleet
-    return fleet, moves_told(fleet, plan_moves(before, fleet.model))
+    return fleet, describe_moves(fleet, plan_moves(before, fleet.model))
 
 
 def test_a_first_plan_is_no_news() -> None:
@@ -47,7 +47,7 @@ def test_those_of_a_drained_host_say_so() -> None:
     story.after(TIMING.debounce_ms)
     story.after(TIMING.rebind_timeout_ms)
     fleet = replace(story.state.fleet, drained=frozenset({"a", "b"}))
-    assert "(that host is drained)" in moves_told(fleet, plan_moves(before, fleet.model))
+    assert "(that host is drained)" in describe_moves(fleet, plan_moves(before, fleet.model))
 
 
 def test_a_processor_that_an_operator_moves_goes_with_its_tasks() -> None:

@@ -17,7 +17,7 @@ from mooring.standby.queue import Queue
 
 
 @dataclass(frozen=True, slots=True)
-class TakeOver:
+class FailoverPlan:
     """What happens to the tasks of lost processors.
 
     `with_copy` maps task to the processor that has a living copy and takes it; `without_copy` maps the tasks that have
@@ -29,7 +29,7 @@ class TakeOver:
     without_copy: Mapping[TaskName, str | None]
 
 
-def take_over(model: JobModel, processors: Collection[str] = (), locations: Collection[str] = ()) -> TakeOver:
+def plan_failover(model: JobModel, processors: Collection[str] = (), locations: Collection[str] = ()) -> FailoverPlan:
     """Who takes the tasks of these lost processors, and of all processors at these lost locations.
 
     The model is that in force, with its standbys. Ids and locations that it does not know are ignored.
@@ -41,10 +41,10 @@ def take_over(model: JobModel, processors: Collection[str] = (), locations: Coll
         if id in processors or (named_place(container.location_id) or "") in locations
     }
     taker = state.takers(lost)
-    return TakeOver(taker, state.cold_starts(lost, taker))
+    return FailoverPlan(taker, state.cold_starts(lost, taker))
 
 
-def take_over_order(model: JobModel) -> dict[TaskName, tuple[str, ...]]:
+def failover_order(model: JobModel) -> dict[TaskName, tuple[str, ...]]:
     """For each active task the processors with a copy of it, in the order in which they are to take it.
 
     The first is the one that takes it when its location is lost, so the tasks of one lost location spread evenly. The
