@@ -23,7 +23,8 @@ from mooring.agent.planning.binding import (
 from mooring.agent.planning.copies import wanted_copies, with_seen_copies, without_gone_copies
 from mooring.agent.planning.failover import promote_standbys, with_failovers_counted
 from mooring.agent.planning.lending import describe_loan_changes, lending_after
-from mooring.agent.planning.next_job_model import regrouped, without_ended_queries, without_regrouping
+from mooring.agent.planning.next_job_model import regrouped
+from mooring.agent.planning.plan_in_force import without_ended_queries, without_regrouping
 from mooring.agent.planning.rows import plan_rows
 from mooring.agent.planning.staged_moves import is_settled, is_waiting_for_batches
 from mooring.agent.requests.queue import Answer, RemoveMessages, RequestQueue, heard

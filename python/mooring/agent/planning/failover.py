@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mooring.agent.planning.binding import ask_for_regrouping
-from mooring.agent.planning.next_job_model import with_job_model
+from mooring.agent.planning.plan_in_force import with_job_model
 from mooring.agent.planning.rebalance_after_failover import rebalanced
 from mooring.agent.planning.rows import fallbacks_in_use
 from mooring.agent.state.fleet import Fleet
