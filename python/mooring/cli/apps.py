@@ -7,8 +7,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from mooring.cli import options
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.local_paths import Kind, folders_in, kind_of, stores_among
 from mooring.cli.output import print_json, table
@@ -18,6 +19,9 @@ from mooring.client.client import parsed_status
 from mooring.client.liveness import Life, Liveness, ago, liveness_of, shown_time
 from mooring.errors import MetadataStoreError, MetadataStoreMissing, MetadataStoreUnavailable, RecordError
 from mooring.records.open import open_each
+
+NAME: Final = "apps"
+HELP: Final = "the applications whose records lie at a place, and whether they run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,19 @@ class Application:
     def ended(self) -> list[str]:
         """The names of those that have ended before."""
         return _names(self.status, "ended-queries")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    parser.add_argument(
+        "place",
+        metavar="PLACE",
+        nargs="?",
+        help="as --metadata of the other commands, or a directory above it, or a checkpoint (without it: the variable"
+        " MOORING_METADATA)",
+    )
+    options.add_metadata_conf(parser)
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -11,10 +11,15 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
+from mooring.cli import options
 from mooring.errors import InvalidSettingError, MooringError
 from mooring.jar import jar_path
 from mooring.settings import TABLE, Setting, describe_values
+
+NAME: Final = "conf"
+HELP: Final = "a sample configuration, with every setting"
 
 PLUGIN = "io.mooring.MooringPlugin"
 MADE_FROM = "Made from python/mooring/settings/table.py by `python -m mooring.cli.conf conf`; do not edit."
@@ -71,6 +76,14 @@ platforms' own documentation and have not been run there by us. What each needs 
           - name: NODE_ZONE
             valueFrom: {fieldRef: {fieldPath: "metadata.labels['topology.kubernetes.io/zone']"}}
 """
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    parser.add_argument(
+        "--target", default="spark-submit", help="spark-submit (default), emr, databricks or kubernetes"
+    )
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

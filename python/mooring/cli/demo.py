@@ -12,11 +12,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.output import ProgressLine
 from mooring.cli.records import Records
+
+NAME: Final = "demo"
+HELP: Final = "three hosts on this machine, a real stream, a kill, a restart"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    parser.add_argument("--json", metavar="FILE", help="write what was measured into this file")
+    store = parser.add_mutually_exclusive_group()
+    store.add_argument(
+        "--with",
+        dest="server",
+        choices=["zookeeper", "kafka"],
+        help="keep the records in a server that the demo starts (Kafka's jars are fetched once, 40 MB)",
+    )
+    store.add_argument(
+        "--metadata", metavar="PLACE", help="keep the records in a store of yours, at a place that no job uses"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -6,11 +6,14 @@ import argparse
 import os
 import time
 from collections.abc import Sequence
+from typing import Final
 
 import mooring
+from mooring.cli import options
 from mooring.cli.checkpoint_place import local_path
 from mooring.cli.exits import CommandFailed
-from mooring.cli.gc import LOCAL_STORE_VARIABLE, default_directory
+from mooring.cli.gc import default_directory
+from mooring.cli.options import LOCAL_STORE_VARIABLE
 from mooring.cli.output import print_json
 from mooring.cli.records import METADATA_VARIABLE, Records
 from mooring.client.liveness import liveness_of
@@ -26,6 +29,16 @@ from mooring.doctor import (
     spark_local_dirs,
 )
 from mooring.errors import MetadataStoreMissing, MooringError
+
+NAME: Final = "doctor"
+HELP: Final = "whether this machine has what Mooring needs, and what to do where not"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    options.add_metadata(parser)
+    options.add_local_store(parser)
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

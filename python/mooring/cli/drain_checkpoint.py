@@ -12,9 +12,9 @@ from typing import Any, Final
 from mooring.checkpoint.lease import DIRECTORY, lease_on
 from mooring.checkpoint.notes import leave_note
 from mooring.cli.checkpoint_place import checkpoint_directory
+from mooring.cli.durations import duration_ms
 from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
-from mooring.cli.placement import duration_ms
 from mooring.settings.notation import format_duration
 
 WANTED: Final = "to-drain.json"

@@ -4,14 +4,37 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Final
 
 from mooring.checkpoint import Proofs, Survey, described, state_table
 from mooring.checkpoint.state_files import Operator, operators_in
 from mooring.checkpoint.state_table import Part
+from mooring.cli import options
 from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.output import ProgressLine, counted, print_json
 from mooring.errors import CheckpointNotUnderstood
+
+NAME: Final = "export"
+HELP: Final = "the state of an operator as a Delta table, for audits or a changed query"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    options.add_checkpoint(parser)
+    parser.add_argument(
+        "--to", metavar="TABLE", required=True, help="a path, or the name of a table in Spark's catalog"
+    )
+    parser.add_argument(
+        "--operator", metavar="ID", type=int, help="which of the query's operators, when it has several"
+    )
+    parser.add_argument("--batch", metavar="N", type=int, help="as of which batch (default: the newest)")
+    parser.add_argument("--join-side", choices=["left", "right"], help="which side of a join")
+    parser.add_argument("--state-variable", metavar="NAME", help="which variable of a transformWithState")
+    parser.add_argument(
+        "--conf", metavar="KEY=VALUE", action="append", default=[], help="a setting of the Spark that writes the table"
+    )
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

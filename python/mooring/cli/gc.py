@@ -16,15 +16,19 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
+from mooring.cli import options
 from mooring.cli.checkpoint_place import local_path
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.local_paths import Kind, kind_of, user_name, why_closed, why_missing
+from mooring.cli.options import LOCAL_STORE_VARIABLE
 from mooring.cli.output import counted, print_json, size
 
-LOCAL_STORE_VARIABLE = "MOORING_LOCAL_STORE_DIR"
+NAME: Final = "gc"
+HELP: Final = "remove local state that no checkpoint owns any more"
+
 OWNER = "OWNER"
 
 _KEY = re.compile("[0-9a-f]{32}")
@@ -43,6 +47,13 @@ class Shelf:
     count: int
     verdict: Verdict
     reason: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    options.add_local_store(parser)
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

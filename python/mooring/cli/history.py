@@ -6,16 +6,32 @@ import argparse
 import time
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from mooring.checkpoint import Proofs, Survey, described, lease_on, query_id, state_table, under_way
 from mooring.checkpoint.catalogue_table import Listed, batches_listed
 from mooring.checkpoint.pins import pinned
+from mooring.cli import options
 from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_directory
 from mooring.cli.output import print_json, size, table
 
+NAME: Final = "history"
+HELP: Final = "the batches of a checkpoint, and to which of them its query can go back"
+
 _LONGEST_OFFSETS = 60
 _NOT_UNDERSTOOD = "not understood"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    options.add_checkpoint(parser)
+    parser.add_argument(
+        "--catalog",
+        action="store_true",
+        help="with what the Delta catalogue knows besides: older batches, and keys; starts a Spark on this machine",
+    )
+    options.add_catalog_table(parser)
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

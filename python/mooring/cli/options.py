@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
-from mooring.cli.gc import LOCAL_STORE_VARIABLE
+LOCAL_STORE_VARIABLE: Final = "MOORING_LOCAL_STORE_DIR"
 
 
-def add_local_store(one: argparse.ArgumentParser) -> None:
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """`--json`: the answer for programs."""
+    parser.add_argument("--json", action="store_true", help="one JSON text instead of words")
+
+
+def add_local_store(parser: argparse.ArgumentParser) -> None:
     """`--local-store`: where executors of this host keep state."""
-    one.add_argument(
+    parser.add_argument(
         "--local-store",
         metavar="DIR",
         help=f"the local store of this host; else the variable {LOCAL_STORE_VARIABLE}, else the default directory",
     )
 
 
-def add_catalog_table(one: argparse.ArgumentParser) -> None:
+def add_catalog_table(parser: argparse.ArgumentParser) -> None:
     """`--catalog-table`: where the catalogue is."""
-    one.add_argument(
+    parser.add_argument(
         "--catalog-table",
         metavar="TABLE",
         help="the catalogue, where spark.mooring.checkpoint.catalog.table has put it (default: in the checkpoint)",
@@ -69,6 +75,11 @@ def add_processor(parser: argparse.ArgumentParser, is_required: bool = True) -> 
 def add_host(parser: argparse.ArgumentParser) -> None:
     """The host that a command is about."""
     parser.add_argument("host", metavar="HOST", help="a location, as mooring status shows it")
+
+
+def add_query(parser: argparse.ArgumentParser) -> None:
+    """`--query`: one query of the application."""
+    parser.add_argument("--query", metavar="NAME", help="the name or the id of the one that is meant (default: all)")
 
 
 def add_waiting(parser: argparse.ArgumentParser, timeout: str) -> None:

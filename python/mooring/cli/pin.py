@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Final
 
 from mooring.checkpoint import Proofs, Survey, branch, described, pins, plan_branch
+from mooring.cli import options
 from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory
 from mooring.cli.exits import BadUsage
 from mooring.cli.output import ProgressLine, print_json, size
+
+NAME: Final = "pin"
+HELP: Final = "a batch that can be gone back to for good, at the cost of a copy"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    options.add_checkpoint(parser)
+    parser.add_argument("--batch", metavar="N", type=int, required=True, help="which; see mooring history")
+    parser.add_argument("--release", action="store_true", help="let go of it: the copy is removed")
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

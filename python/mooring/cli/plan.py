@@ -6,16 +6,44 @@ import argparse
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from mooring.checkpoint import query_id, state_table
 from mooring.checkpoint.catalogue_table import newest_bytes, own_table
+from mooring.cli import options
 from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_directory, local_path
 from mooring.cli.exits import BadUsage
 from mooring.cli.output import counted, print_json, size, table
 from mooring.cli.records import METADATA_VARIABLE, Place, Records
 from mooring.client.forecast import Forecast, as_json, forecast, hosts_of, queries_of
 from mooring.model import JobModel, natural_order
+
+NAME: Final = "plan"
+HELP: Final = "what would move if hosts came or went, or processors moved; changes nothing"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    options.add_metadata(parser, has_own_checkpoint=True)
+    parser.add_argument(
+        "--add-host", metavar="HOST", action="append", default=[], help="a host that comes; may be repeated"
+    )
+    parser.add_argument(
+        "--remove-host", metavar="HOST", action="append", default=[], help="a host that goes; may be repeated"
+    )
+    parser.add_argument(
+        "--move", metavar="ID=HOST", action="append", default=[], help="a processor that moves; may be repeated"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="[QUERY=]CHECKPOINT",
+        action="append",
+        default=[],
+        help="of one query: the Delta catalogue in it tells how large its tasks are where the status does not, as"
+        " before the query has run on these hosts; starts a Spark on this machine; may be repeated",
+    )
+    options.add_catalog_table(parser)
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from mooring.checkpoint import (
     Proofs,
@@ -21,9 +21,41 @@ from mooring.checkpoint import (
     sink_log,
     under_way,
 )
+from mooring.cli import options
 from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory, local_path
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.output import ProgressLine, counted, print_json, size
+
+NAME: Final = "restore"
+HELP: Final = "a query that does not run starts again as of an earlier batch"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    options.add_checkpoint(parser)
+    goal = parser.add_mutually_exclusive_group(required=True)
+    goal.add_argument("--to-batch", metavar="N", type=int, help="the last batch that is to count; see mooring history")
+    goal.add_argument(
+        "--to-newest-whole", action="store_true", help="the newest batch after which all state is there and undamaged"
+    )
+    parser.add_argument(
+        "--into",
+        metavar="NEW_CHECKPOINT",
+        help="make a checkpoint there, for a second run of the query, and leave this one as it is",
+    )
+    parser.add_argument(
+        "--new-file-sink",
+        metavar="DIRECTORY",
+        help="for a query with a file sink: make the log there that Spark wants of a sink which begins with a later"
+        " batch; the query then writes into this directory",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
+    parser.add_argument(
+        "--without-missing-input",
+        action="store_true",
+        help="also when input files of later batches are gone, which the query will not read again",
+    )
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

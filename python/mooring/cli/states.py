@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from typing import Final
 
+from mooring.cli import options
 from mooring.cli.output import print_json, table
 from mooring.placement.lifecycle import TABLE
+
+NAME: Final = "states"
+HELP: Final = "what may become of a request, as a table"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

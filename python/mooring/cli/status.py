@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
+from typing import Any, Final
 
+from mooring.cli import options
 from mooring.cli.exits import CommandFailed
 from mooring.cli.output import counted, print_json, size, table
 from mooring.cli.records import Records
 from mooring.client.liveness import Life, Liveness, liveness_of
+
+NAME: Final = "status"
+HELP: Final = "hosts, executors, processors, tasks, state"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    options.add_metadata(parser)
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

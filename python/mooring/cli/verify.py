@@ -5,12 +5,24 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import Final
 
 from mooring.checkpoint import Proofs, Survey, Verification
+from mooring.cli import options
 from mooring.cli.checkpoint_place import INSTEAD, checkpoint_directory
 from mooring.cli.exits import CommandFailed
 from mooring.cli.output import ProgressLine, counted, print_json
 from mooring.errors import CheckpointNotUnderstood
+
+NAME: Final = "verify"
+HELP: Final = "whether the state in a checkpoint is whole and undamaged"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    options.add_checkpoint(parser)
+    parser.add_argument("--all", action="store_true", help="of all batches that are left, not only of the newest one")
+    options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from mooring.cli import doctor
 from mooring.cli.exits import Exit
-from mooring.cli.main import main
+from mooring.cli.main import COMMANDS, main
 from mooring.metadata import FileMetadataStore
 from mooring.testing.probes import free_port
 from tests.unit.checkpoint.made import Made
@@ -428,12 +428,10 @@ def test_who_names_a_silent_application_may_ask_it_and_one_that_has_ended_not(co
 
 
 def test_every_command_that_reads_a_place_is_in_the_table() -> None:
-    from mooring.cli.main import _parser
-
     known = {*OF_STORES, *(command.split()[0] for command in OF_CHECKPOINTS), "gc"}
     without_a_place = {"demo", "conf", "jar", "states"}
     known.add("doctor")  # above: what is wrong with a place is what it finds
-    assert {*_parser()[1]} == known | without_a_place
+    assert {command.NAME for command in COMMANDS} == known | without_a_place
 
 
 def test_a_status_of_an_ended_application_is_shown_with_the_time(

@@ -1,4 +1,4 @@
-"""`mooring place-container`, `drain-host`, `control-standby` and the like: requests to a running application."""
+"""What the commands share that send a request to a running application: send it, and wait for the answer."""
 
 from __future__ import annotations
 
@@ -8,54 +8,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
+from mooring.cli.durations import duration_ms
 from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.records import Records
 from mooring.client import MooringClient
 from mooring.client.liveness import Life, Liveness, liveness_of
 from mooring.errors import InvalidMessageError
-from mooring.placement import ContainerPlacementResponseMessage, StandbyAction, StatusCode
-from mooring.settings.notation import format_duration, parse_typed_duration_ms
+from mooring.placement import ContainerPlacementResponseMessage, StatusCode
+from mooring.settings.notation import format_duration
 
 
-def run_control_standby(arguments: argparse.Namespace) -> None:
-    """Ask, and wait for the end when that is asked for.
-
-    CommandFailed when it ended badly, CommandTimedOut when it has not ended in time.
-    """
-    what = f"{arguments.action} the standbys of processor {arguments.processor_id}"
-    action = StandbyAction(arguments.action.upper())
-    _ask(arguments, what, lambda client, at: client.control_standby(arguments.processor_id, action, at))
-
-
-def run_place_container(arguments: argparse.Namespace) -> None:
-    """Ask, and wait for the end when that is asked for.
-
-    CommandFailed when it ended badly, CommandTimedOut when it has not ended in time.
-    """
-    id, destination = arguments.processor_id, arguments.destination_host
-    expiry = arguments.request_expiry
-    expiry_ms = None if expiry is None else duration_ms("--request-expiry", expiry, "10s")
-    _ask(
-        arguments,
-        f"place processor {id} on {destination}",
-        lambda client, at: client.place_container(id, destination, at, expiry_ms),
-    )
-
-
-def run_drain_host(arguments: argparse.Namespace) -> None:
-    """Ask, and wait for the end when that is asked for. As `run_place_container` for the rest."""
-    host = arguments.host
-    _ask(arguments, f"drain host {host}", lambda client, at: client.drain_host(host, at))
-
-
-def run_open_host(arguments: argparse.Namespace) -> None:
-    """Ask, and wait for the end when that is asked for. As `run_place_container` for the rest."""
-    host = arguments.host
-    _ask(arguments, f"open host {host}", lambda client, at: client.open_host(host, at))
-
-
-def _ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient, str], UUID]) -> None:
+def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient, str], UUID]) -> None:
     """Write a request for a deployment, and show how far it is; `what` is it in words."""
     timeout_ms = duration_ms("--timeout", arguments.timeout, "60s")
     records = Records.named_by(arguments)
@@ -84,9 +48,9 @@ def _ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClien
         """By the status, which the agent writes once a second. CommandFailed when it says that nobody will answer."""
         now = records.status_if_any()
         refuse_ended(now, arguments.deployment_id)
-        how_far = "" if arguments.json else _how_far(now, uuid)
-        if how_far:
-            progress.show(how_far)
+        text = "" if arguments.json else how_far(now, uuid)
+        if text:
+            progress.show(text)
 
     with progress:
         answer = client.wait(uuid, timeout_ms / 1000, heard, show_how_far)
@@ -95,29 +59,7 @@ def _ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClien
     _refuse_unless_done(uuid, answer, deployment, f"{format_duration(timeout_ms)}{_silence(records.status_if_any())}")
 
 
-def run_container_status(arguments: argparse.Namespace) -> None:
-    """Show how far a request is. CommandFailed when it is not there, or about another processor."""
-    uuid = _uuid(arguments.uuid)
-    records = Records.named_by(arguments)
-    status = records.status()
-    answer = records.client().container_status(uuid)
-    if answer is None:
-        raise CommandFailed(
-            f"there is no request {uuid} in {records.place}: it never was, was for another deployment, or is long done"
-        )
-    about = answer.request.processor_id
-    if arguments.processor_id is not None and about not in ("", arguments.processor_id):
-        raise CommandFailed(f"request {uuid} is about processor {about}, not {arguments.processor_id}")
-    if arguments.json:
-        print_json(answer.as_json())
-    else:
-        how_far = "" if answer.status_code.is_final else _how_far(status, uuid)
-        print(f"{answer.status_code.value}: {how_far or answer.response_message}")
-        if not answer.status_code.is_final and is_given_up(status):
-            print(f"nobody acts on it any more: {application_of(records, status)} {_liveness(status).in_words}")
-
-
-def _how_far(status: Mapping[str, Any], uuid: UUID) -> str:
+def how_far(status: Mapping[str, Any], uuid: UUID) -> str:
     """What a status, which the agent writes once a second, says of a request; empty when nothing."""
     shown = status.get("requests", [])
     return next((f"{one['message']}" for one in shown if one.get("uuid") == str(uuid) and one.get("message")), "")
@@ -148,7 +90,7 @@ def refuse_ended(status: Mapping[str, Any], asked: str | None) -> None:
     `asked` is the application that was named: one that the status is not of may be about to start, and one that is
     silent may be asked all the same.
     """
-    application, liveness = status.get("application"), _liveness(status)
+    application, liveness = status.get("application"), liveness_now(status)
     if asked not in (None, application) or not liveness.is_given_up:
         return
     if liveness.life is Life.ENDED:
@@ -162,34 +104,15 @@ def refuse_ended(status: Mapping[str, Any], asked: str | None) -> None:
 
 def is_given_up(status: Mapping[str, Any]) -> bool:
     """Whether nobody acts on requests any more, as far as the status tells."""
-    return _liveness(status).is_given_up
+    return liveness_now(status).is_given_up
 
 
-def _liveness(status: Mapping[str, Any]) -> Liveness:
+def liveness_now(status: Mapping[str, Any]) -> Liveness:
+    """Whether the application that a status is of runs, by this machine's clock."""
     return liveness_of(status, time.time_ns() // 1_000_000)
 
 
 def _silence(status: Mapping[str, Any]) -> str:
     """A hint when nobody has written the status for long."""
-    liveness = _liveness(status)
+    liveness = liveness_now(status)
     return "" if liveness.life is Life.ALIVE else f" ({liveness.in_words})"
-
-
-def duration_ms(option: str, text: str, usual: str) -> int:
-    """A duration given to an option, in milliseconds. BadUsage when it is none, or names no unit."""
-    try:
-        return parse_typed_duration_ms(text)
-    except ValueError:
-        bare = text.strip()
-        near = f"{int(bare)}s" if bare.isascii() and bare.isdigit() else usual
-        raise BadUsage(
-            f"{option} {text}: expected a duration with its unit, such as {usual}; nearest: {near}"
-        ) from None
-
-
-def _uuid(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        expected = "expected a uuid such as 88b0d30c-d518-4307-9e8e-c8529eb30f04, as place-container shows it"
-        raise BadUsage(f"--uuid {text}: {expected}") from None

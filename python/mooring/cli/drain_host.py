@@ -1,0 +1,29 @@
+"""`mooring drain-host`: everything leaves one host, and nothing comes to it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from mooring.cli import options
+from mooring.cli.requests import ask
+
+NAME: Final = "drain-host"
+HELP: Final = "move everything away from one host, and keep it empty"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    options.add_metadata(parser)
+    options.add_host(parser)
+    options.add_waiting(parser, "10m")
+    options.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Ask, and wait for the end when that is asked for.
+
+    CommandFailed when it ended badly, CommandTimedOut when it has not ended in time.
+    """
+    host = arguments.host
+    ask(arguments, f"drain host {host}", lambda client, at: client.drain_host(host, at))

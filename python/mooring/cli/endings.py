@@ -1,0 +1,142 @@
+"""What `mooring drain` and `mooring stop` share: ask an application to end its queries, and wait until it has."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from mooring.agent.drains.drainage import FAILED, NOT_TOLD, OVER, REFUSED
+from mooring.cli.durations import duration_ms
+from mooring.cli.exits import CommandFailed, CommandTimedOut
+from mooring.cli.output import ProgressLine, print_json
+from mooring.cli.records import Records
+from mooring.cli.requests import application_of, is_given_up, refuse_ended
+from mooring.client import MooringClient
+from mooring.client.liveness import liveness_of
+from mooring.settings.notation import format_duration
+
+_LOOK_EVERY_SECONDS = 0.5
+_AT_AN_END: Final = (*OVER, REFUSED, FAILED, NOT_TOLD)
+
+
+def end_queries(
+    arguments: argparse.Namespace, what: str, ask: Callable[[MooringClient, str], UUID], wanted: Sequence[str]
+) -> None:
+    """Ask, and wait for the end when that is asked for.
+
+    CommandFailed when a query can not be ended so or there is none of that name, CommandTimedOut when it takes longer.
+    """
+    timeout_ms = duration_ms("--timeout", arguments.timeout, "10m")
+    records = Records.named_by(arguments)
+    status = records.status() if arguments.deployment_id is None else records.status_if_any()
+    deployment = arguments.deployment_id or application_of(records, status)
+    if status.get("application") == deployment and _has_so_ended(wanted, arguments.query, status):
+        _report_ended(arguments, what, deployment, status)
+        return
+    refuse_ended(status, arguments.deployment_id)
+    client = records.client()
+    uuid = ask(client, deployment)
+    progress = ProgressLine(time.monotonic)
+    if not arguments.json:
+        progress.say(f"{what} {uuid}: {arguments.query or 'all queries'} of {deployment}")
+    deadline = time.monotonic() + timeout_ms / 1000
+    told: dict[str, str] = {}
+    while arguments.wait and client.is_drain_open(uuid) and not _is_over(arguments.query, status):
+        if time.monotonic() > deadline:
+            left = _under_way(arguments.query, status)
+            raise CommandTimedOut(f"{what} {uuid} is not over after {format_duration(timeout_ms)}{left}; it goes on")
+        time.sleep(_LOOK_EVERY_SECONDS)
+        status = records.status_if_any() or status
+        if is_given_up(status) and arguments.deployment_id in (None, status.get("application")):
+            break
+        for row in _rows(arguments.query, status):
+            if told.get(row["id"]) != row["phase"] and not arguments.json:
+                progress.say(_in_words(row))
+            told[row["id"]] = row["phase"]
+    status = records.status_if_any() or status
+    rows = _rows(arguments.query, status)
+    if arguments.json:
+        print_json({"uuid": str(uuid), "drains": rows})
+    if arguments.wait:
+        if not rows:
+            refuse_ended(status, arguments.deployment_id)
+        _refuse_unless(wanted, arguments.query, rows)
+        if not _has_so_ended(wanted, arguments.query, status):
+            refuse_ended(status, arguments.deployment_id)
+
+
+def _refuse_unless(wanted: Sequence[str], query: str | None, rows: Sequence[dict[str, Any]]) -> None:
+    if not rows:
+        raise CommandFailed(
+            f"nothing was {wanted[-1]}: no query{f' {query}' if query else ''} ran; the driver's log says more"
+        )
+    faults = [_fault(row, wanted[-1]) for row in rows if row["phase"] not in wanted]
+    if faults:
+        done = ", ".join(row["query"] for row in rows if row["phase"] in wanted) or "none"
+        raise CommandFailed("\n".join([*faults, f"{wanted[-1]}: {done}"]))
+
+
+def _fault(row: dict[str, Any], wanted: str) -> str:
+    """Why a query is not at the end that was asked for."""
+    query, phase, reason = row["query"], row["phase"], row.get("reason", "")
+    if phase == FAILED:
+        return f"query {query} ended before it was {wanted}: {reason}; the driver's log has all of the error"
+    if phase == NOT_TOLD:
+        return f"query {query} is not {wanted}, and was not told: {reason}"
+    if phase in _AT_AN_END:
+        return f"query {query} is not {wanted} but {phase}{': ' if reason else ''}{reason}"
+    return f"query {query} is not {wanted}: it was {phase} when it was last heard of; the driver's log says more"
+
+
+def _has_so_ended(wanted: Sequence[str], query: str | None, status: dict[str, Any]) -> bool:
+    """Whether the application has ended, and all that is asked had been done by then."""
+    rows = {row["id"]: row["phase"] for row in _rows(query, status)}
+    cut_off = [one["id"] for one in status.get("queries", []) if query in (None, one["id"], one["name"])]
+    return "ended" in status and bool(rows) and all(rows.get(id) in wanted for id in {*rows, *cut_off})
+
+
+def _report_ended(arguments: argparse.Namespace, what: str, deployment: str, status: dict[str, Any]) -> None:
+    """Show how it went, of what was done before."""
+    rows = _rows(arguments.query, status)
+    if arguments.json:
+        print_json({"uuid": None, "drains": rows})
+        return
+    print(f"{what}: nothing is left to do: {deployment} {liveness_of(status, time.time_ns() // 1_000_000).in_words}")
+    for row in rows:
+        print(_in_words(row))
+
+
+def _is_over(query: str | None, status: dict[str, Any]) -> bool:
+    """Whether all that run are at their end: the application may be gone before it has tidied up."""
+    rows = {row["id"]: row for row in _rows(query, status)}
+    running = [one["id"] for one in status.get("queries", []) if query in (None, one["id"], one["name"])]
+    return bool(running) and all(rows.get(id, {}).get("phase") in (*OVER, REFUSED) for id in running)
+
+
+def _rows(query: str | None, status: dict[str, Any]) -> list[dict[str, Any]]:
+    """How far each query is; what is known of a run of it before the one that runs now is left out."""
+    runs = {one["id"]: one.get("run-id") for one in status.get("queries", [])}
+
+    def is_current(row: dict[str, Any]) -> bool:
+        run = runs.get(row["id"])
+        return run is None or row.get("run-id", run) == run
+
+    return [row for row in status.get("drains", []) if query in (None, row["id"], row["query"]) and is_current(row)]
+
+
+def _under_way(query: str | None, status: dict[str, Any]) -> str:
+    left = [f"{row['query']} ({row['phase']})" for row in _rows(query, status) if row["phase"] not in _AT_AN_END]
+    return f"; under way: {', '.join(left)}" if left else ""
+
+
+def _in_words(row: dict[str, Any]) -> str:
+    if row["phase"] in (REFUSED, FAILED, NOT_TOLD):
+        return f"{row['query']}: {row['phase'].replace('-', ' ')}: {row['reason']}"
+    return (
+        f"{row['query']}: {row['phase']} at batch {row['batch']},"
+        f" after {row['batches']} batches with {row['rows']} rows;"
+        f" {row['state-rows-flushed']} rows of state went, {row['state-rows-left']} are left"
+    )

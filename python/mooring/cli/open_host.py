@@ -1,0 +1,29 @@
+"""`mooring open-host`: a host that was drained takes tasks and copies again."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from mooring.cli import options
+from mooring.cli.requests import ask
+
+NAME: Final = "open-host"
+HELP: Final = "let tasks and copies come to a host again that was drained"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    options.add_metadata(parser)
+    options.add_host(parser)
+    options.add_waiting(parser, "60s")
+    options.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Ask, and wait for the end when that is asked for.
+
+    CommandFailed when it ended badly, CommandTimedOut when it has not ended in time.
+    """
+    host = arguments.host
+    ask(arguments, f"open host {host}", lambda client, at: client.open_host(host, at))

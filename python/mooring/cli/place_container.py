@@ -1,0 +1,48 @@
+"""`mooring place-container`: one processor goes to another host, or is restarted."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from mooring.cli import options
+from mooring.cli.durations import duration_ms
+from mooring.cli.requests import ask
+
+NAME: Final = "place-container"
+HELP: Final = "move one processor to another host, or restart it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this command."""
+    options.add_metadata(parser)
+    options.add_processor(parser)
+    parser.add_argument(
+        "--destination-host",
+        metavar="HOST",
+        required=True,
+        help="where it is to go: a location as mooring status shows it, ANY_HOST, STANDBY (where copies of its tasks"
+        " are) or LAST_SEEN (where it is: its executor is replaced, as by its own location)",
+    )
+    parser.add_argument(
+        "--request-expiry",
+        metavar="TIME",
+        help="for how long an executor is looked for there, or waited for after a restart (default: 60s; 120s)",
+    )
+    options.add_waiting(parser, "10m")
+    options.add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Ask, and wait for the end when that is asked for.
+
+    CommandFailed when it ended badly, CommandTimedOut when it has not ended in time.
+    """
+    id, destination = arguments.processor_id, arguments.destination_host
+    expiry = arguments.request_expiry
+    expiry_ms = None if expiry is None else duration_ms("--request-expiry", expiry, "10s")
+    ask(
+        arguments,
+        f"place processor {id} on {destination}",
+        lambda client, at: client.place_container(id, destination, at, expiry_ms),
+    )
