@@ -11,10 +11,10 @@ from mooring.metadata.store import (
     MetadataStore,
     Report,
     Watcher,
+    call_watcher,
     check_key,
     check_values,
     report_to_log,
-    tell,
 )
 
 
@@ -33,7 +33,7 @@ class _Space:
             watchers = list(self.watchers.values())
         changed = frozenset(puts) | gone
         for watcher, report in watchers if changed else ():
-            tell(watcher, changed, report)
+            call_watcher(watcher, changed, report)
 
 
 _named_spaces: dict[str, _Space] = {}

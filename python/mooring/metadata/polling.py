@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from mooring.errors import MetadataStoreError
-from mooring.metadata.store import Cancel, Report, Watcher, tell
+from mooring.metadata.store import Cancel, Report, Watcher, call_watcher
 
 Snapshot = Callable[[], Mapping[str, str]]
 """Keys with a text for each that differs after the key was written again."""
@@ -62,7 +62,7 @@ class PollingWatch:
             watchers = list(self._watchers.items()) if changed else []
         for watch, watcher in watchers:
             if watch in self._watchers and not self._stopped.is_set():
-                tell(watcher, changed, self._report)
+                call_watcher(watcher, changed, self._report)
 
     def stop(self) -> None:
         """End the thread and wait for it, unless it is the one that calls."""

@@ -100,8 +100,8 @@ def check_values(values: Mapping[str, bytes]) -> dict[str, bytes]:
     return {key: bytes(value) for key, value in values.items()}
 
 
-def tell(watcher: Watcher, keys: frozenset[str], report: Report) -> None:
-    """Call a watcher; what it raises is reported and goes no further."""
+def call_watcher(watcher: Watcher, keys: frozenset[str], report: Report) -> None:
+    """Call a watcher. An exception of the watcher is reported, not raised."""
     try:
         watcher(keys)
     except Exception as error:

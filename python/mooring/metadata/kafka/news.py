@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from mooring.metadata.store import Cancel, Report, Watcher, tell
+from mooring.metadata.store import Cancel, Report, Watcher, call_watcher
 
 _STOP_SECONDS = 5.0
 
@@ -66,4 +66,4 @@ class News:
                 watchers = list(self._watchers.items())
             for watch, watcher in watchers:
                 if watch in self._watchers and not self._stopped:
-                    tell(watcher, keys, self._report)
+                    call_watcher(watcher, keys, self._report)

@@ -1,8 +1,11 @@
-"""A log of what was written, as nodes: how watchers learn what changed, and writers whether a lost write was done.
+"""A log of writes, as nodes. It has two uses.
 
-Each write makes `=writes/<its own token>-<number>` in the transaction that changes the values; the node's data are the
-keys, as a JSON array. The numbers only grow, so a watcher needs one watch on the directory, however many keys there
-are, and after any break it asks for what came after the last number that it saw. The newest few hundred are kept.
+Each write creates the node `=writes/<token>-<number>` in the same transaction that changes the values. The node's data
+are the keys, as a JSON array. ZooKeeper gives the number, which only grows. The newest 500 nodes are kept.
+
+- Watchers learn from it which keys changed. One watch on the directory is enough for any number of keys. After a lost
+  connection a watcher reads the notes that came after the last number that it saw.
+- A writer that got no answer looks here for its own token, and so learns whether its write was done.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ class ChangeLog:
 
     @staticmethod
     def new_token() -> str:
-        """What a writer finds its own write by."""
+        """A text of 32 hexadecimal digits by which a writer finds its own note."""
         return uuid.uuid4().hex
 
     def add(self, transaction: Any, token: str, keys: Iterable[str]) -> None:
@@ -52,12 +55,15 @@ class ChangeLog:
         transaction.create(f"{self.directory}/{token}-", data, sequence=True)
 
     def writes_so_far(self, deadline: RetryDeadline) -> int:
-        """A number that grows with every write: for `was_done`."""
+        """A number that grows with every write (the directory's `cversion`), 0 before the first; for `was_done`."""
         (stat,) = self._connection.ask([lambda client: client.exists_async(self.directory)], deadline)
         return 0 if stat is None else int(stat.cversion)
 
     def was_done(self, token: str, writes_before: int, deadline: RetryDeadline) -> bool | None:
-        """Whether the write of a token, sent after `writes_so_far` said so much, was done; None: too long ago."""
+        """Whether the write with this token was done. It was sent after `writes_so_far` had returned `writes_before`.
+
+        None where so many writes came since that the note may have been pruned.
+        """
         requests = [
             lambda client: client.sync_async(self.directory),
             lambda client: client.get_children_async(self.directory, include_data=True),
@@ -71,16 +77,16 @@ class ChangeLog:
         return False if int(stat.cversion) - writes_before < KEPT else None
 
     def prune_after(self, created: str) -> None:
-        """Every now and then, remove what is older than the newest few hundred; `created` is what a write has made."""
+        """After every fiftieth write, remove all notes but the newest 500; `created` is the path of the last note."""
         if parse(created.rpartition("/")[2]).number % _PRUNED_EVERY == 0:
-            with suppress(MetadataStoreError):  # a courtesy, left to a later writer
+            with suppress(MetadataStoreError):  # a later write prunes then
                 deadline = self._connection.new_deadline()
                 (names,) = self._connection.ask([lambda client: client.get_children_async(self.directory)], deadline)
                 old = in_order(() if isinstance(names, ZookeeperError) else names)[:-KEPT]
                 self._connection.ask([partial(_delete, path=f"{self.directory}/{one.name}") for one in old], deadline)
 
     def keys_of(self, writes: Sequence[Write], deadline: RetryDeadline) -> frozenset[str] | None:
-        """The keys that were written; None when one of the notes is gone by now."""
+        """The keys of these writes; None when one of the notes has been pruned meanwhile."""
         asked = [partial(_get, path=f"{self.directory}/{one.name}") for one in writes]
         keys: set[str] = set()
         for answer in self._connection.ask(asked, deadline):
@@ -91,12 +97,12 @@ class ChangeLog:
 
 
 def in_order(names: Iterable[str]) -> list[Write]:
-    """The writes that nodes' names tell of, oldest first."""
+    """The writes with these node names, oldest first."""
     return sorted(map(parse, names), key=lambda write: write.number)
 
 
 def parse(name: str) -> Write:
-    """One name; what is not a write of ours counts as older than all."""
+    """The write with this node name; the number is -1, older than all, for a node that is not from Mooring."""
     digits = name[-_NUMBER_DIGITS:]
     return Write(int(digits) if digits.isdecimal() else -1, name)
 

@@ -1,4 +1,4 @@
-"""Kazoo's client, made from settings and ended without waiting for ever."""
+"""Makes kazoo's client from the settings, and ends it within a time."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ _PERMISSION_BITS = {
 
 
 Credentials = tuple[int, bytes]
-"""A session's number and password: who has them can go on with the session. A secret."""
+"""A session's number and password. Any process that has them can continue the session, so they are a secret."""
 
 
 def new_client(
     settings: ZkSettings, on_session_seconds: Callable[[float], None], resume: Credentials | None = None
 ) -> KazooClient:
-    """A client that is not started yet; it will try to connect for as long as it is there.
+    """A client that is not started yet. Once started it tries to connect until it is stopped.
 
-    With `resume` it goes on with a session that a dead process left, if that has not expired.
+    `on_session_seconds` is called with the session timeout that the servers grant. With `resume` the client continues
+    the session of a process that has died, if that session has not expired.
     """
     retry = {"max_tries": -1, "delay": settings.retry_delay_seconds, "max_delay": settings.retry_max_delay_seconds}
     client = KazooClient(
@@ -45,18 +46,18 @@ def new_client(
         logger=_quiet_logger(),
         **settings.tls,
     )
-    _tell_session_seconds(client, on_session_seconds)
+    _report_session_seconds(client, on_session_seconds)
     return client
 
 
 def end_client(client: KazooClient, wait_seconds: float) -> None:
-    """Stop a client; in the background when that takes longer, as it does while a server is silent."""
+    """Stop a client, and wait for this many seconds. It ends in the background if a silent server delays it."""
 
     def stop() -> None:
         try:
             client.stop()
             client.close()
-        except Exception as error:  # it is given up in any case; the session ends by itself
+        except Exception as error:  # the servers end the session by themselves
             logging.getLogger("mooring.metadata").debug("a ZooKeeper session did not end well: %r", error)
 
     ending = threading.Thread(target=stop, name="mooring-zookeeper-end", daemon=True)
@@ -64,19 +65,19 @@ def end_client(client: KazooClient, wait_seconds: float) -> None:
     ending.join(wait_seconds)
 
 
-def _tell_session_seconds(client: Any, tell: Callable[[float], None]) -> None:
-    """Servers may grant a shorter session than was asked for, and kazoo keeps that in a local variable.
+def _report_session_seconds(client: Any, on_session_seconds: Callable[[float], None]) -> None:
+    """Wrap kazoo's private `_connect`: kazoo keeps the granted session timeout in a local variable of that function.
 
-    `_connect` returns two thirds of it, in milliseconds, as the time to wait for an answer.
+    `_connect` returns two thirds of the timeout, in milliseconds, as the time to wait for an answer.
     """
     connect = client._connection._connect
 
-    def and_tell(*args: Any) -> Any:
+    def connect_and_report(*args: Any) -> Any:
         read_timeout, connect_timeout = connect(*args)
-        tell(read_timeout * 1.5 / 1000)
+        on_session_seconds(read_timeout * 1.5 / 1000)
         return read_timeout, connect_timeout
 
-    client._connection._connect = and_tell
+    client._connection._connect = connect_and_report
 
 
 def _as_kazoo(entry: Acl) -> ACL:
@@ -84,7 +85,7 @@ def _as_kazoo(entry: Acl) -> ACL:
 
 
 def _quiet_logger() -> logging.Logger:
-    """Kazoo's errors alone: debug lines hold credentials and values, warnings repeat ours."""
+    """A logger that lets only errors pass: kazoo's debug lines hold credentials and values."""
     logger = logging.getLogger("mooring.metadata.zookeeper.kazoo")
     if not logger.filters:
         logger.addFilter(lambda record: record.levelno >= logging.ERROR)

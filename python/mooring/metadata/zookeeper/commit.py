@@ -1,4 +1,27 @@
-"""One transaction that changes several values: made once, however often it has to be sent."""
+"""One ZooKeeper transaction (a multi) that changes several values, and that happens once, however often it is sent.
+
+The steps of `Commit.run`:
+
+1. Read. One request reads how many writes the log has seen (`ChangeLog.writes_so_far`). Then the nodes of all changes
+   are read with their versions.
+2. Send one transaction. ZooKeeper does all of its operations or none of them:
+   - the guards: each named node must exist, and have the version that is named. So a driver that leads no longer writes
+     nothing (fencing). Otherwise GuardFailed.
+   - for each large value, delete the `writer` node of its parts (see `parts`). If the node is gone, this client's
+     session has expired, and others may have removed the parts. Then StagedPartsLost.
+   - the changes: create, set or delete each node, on condition that it still has the version of step 1.
+   - a note in the log of writes. The note's name begins with a token that belongs to this commit alone.
+3. Read the answer.
+   - All operations were done: the commit is over.
+   - An operation was refused, so nothing was written. Where another client wrote first, or a parent directory was
+     missing (it is created now), the commit begins again at step 1.
+   - No answer came, so the transaction may have been done or not. The commit looks for its token in the log. If it is
+     there, the transaction was done, and the commit is over. If not, the commit begins again at step 1. The log keeps
+     the newest 500 notes, so after more than 500 later writes nobody can tell: OutcomeUnknown.
+
+What a crash leaves: before step 2, nothing of this commit, but perhaps parts that a later `Generations.sweep` removes.
+After step 2, the complete change; the parts of the replaced values are removed by a later sweep.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +41,10 @@ from mooring.metadata.zookeeper.nodes import Split, pack_parts, pack_whole, unpa
 
 @dataclass(frozen=True)
 class Change:
-    """A new value for a node, or None to remove it.
+    """A new value for the node at `path` (below the base directory), or None to remove the node.
 
-    `key` is what watchers are told, and `spelt` whether the path tells it too. With `must_be_new` a value that is there
-    refuses the whole write.
+    `key` goes to the watchers. `spelt` is true where `key_of_path(path)` returns the same key; otherwise the node holds
+    the key. With `must_be_new`, the whole write fails with AlreadyThere if the node exists.
     """
 
     path: str
@@ -32,13 +55,13 @@ class Change:
 
     @property
     def stored_key(self) -> str | None:
-        """The key, when the node has to hold it."""
+        """The key, where the node has to hold it; otherwise None."""
         return None if self.spelt else self.key
 
 
 @dataclass(frozen=True)
 class Guard:
-    """A node that must be as it was for a write to be done: of this version, or of any with -1."""
+    """A condition of a write: the node at this absolute path exists and has this version; -1 stands for any version."""
 
     path: str
     version: int = -1
@@ -46,7 +69,10 @@ class Guard:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one transaction does; `staged` says where the large values are, and `writers` what guards them."""
+    """The content of one transaction.
+
+    `staged` maps the path of a large value to its parts. `writers` are the absolute paths of their `writer` nodes.
+    """
 
     changes: tuple[Change, ...]
     guards: tuple[Guard, ...]
@@ -55,19 +81,19 @@ class Batch:
 
 
 class GuardFailed(Exception):
-    """A guard did not hold; nothing was written. Translated by who set the guard."""
+    """A guard did not hold; nothing was written. The code that set the guard catches this."""
 
 
 class AlreadyThere(Exception):
-    """A value that must be new is there; nothing was written. Translated by who asked for it."""
+    """A node of a change with `must_be_new` exists; nothing was written. The code that asked for it catches this."""
 
 
 class StagedPartsLost(Exception):
-    """The session of this client ended while it wrote; its parts may be removed by now. Nothing was written."""
+    """The client's session expired while it wrote parts; others may have removed the parts. Nothing was written."""
 
 
 class Commit:
-    """The transaction of one batch."""
+    """The transaction of one batch; see the module's docstring for its steps."""
 
     def __init__(
         self, connection: ZkConnection, base: str, log: ChangeLog, batch: Batch, deadline: RetryDeadline
@@ -75,40 +101,40 @@ class Commit:
         self._connection, self._base, self._log, self._batch, self._deadline = connection, base, log, batch, deadline
         self._token = log.new_token()
         self._writes_before = 0
-        self._before: dict[str, tuple[bytes, Any]] = {}
-        self._unanswered = False
+        self._current: dict[str, tuple[bytes, Any]] = {}  # path -> the node's data and stat, as step 1 read them
+        self._is_unanswered = False
 
     def run(self) -> list[str]:
-        """Make the changes; returns the generations that nothing points to any more.
+        """Make the changes, and return the generations of the values that were replaced: no node points to them now.
 
-        MetadataStoreUnavailable when nothing was written, OutcomeUnknown when nobody can tell.
+        MetadataStoreUnavailable: nothing was written. OutcomeUnknown: the changes may have been written or not.
         """
         while True:
-            if self._unanswered and self._was_done():
-                return self._replaced()
-            self._look()
-            steps = self._steps()
-            if not self._batch.guards and not any(step.changes for step in steps):
+            if self._is_unanswered and self._was_committed():
+                return self._replaced_generations()
+            self._read_current()
+            operations = self._operations()
+            if not self._batch.guards and not any(operation.changes_value for operation in operations):
                 return []
             try:
-                (answers,) = self._connection.attempt([partial(_commit, steps=steps)], self._deadline)
+                (answers,) = self._connection.attempt([partial(_commit, operations=operations)], self._deadline)
             except NoAnswer as no_answer:
-                self._unanswered = True
+                self._is_unanswered = True
                 self._pause(no_answer)
                 continue
             if not any(isinstance(answer, ZookeeperError) for answer in answers):
                 self._log.prune_after(answers[-1])
-                return self._replaced()
-            self._after_refusal(steps, answers)
+                return self._replaced_generations()
+            self._handle_refusal(operations, answers)
 
-    def _was_done(self) -> bool:
+    def _was_committed(self) -> bool:
         try:
             done = self._log.was_done(self._token, self._writes_before, self._deadline)
         except MetadataStoreError as error:
             raise _unknown(error) from error
         if done is None:
             raise OutcomeUnknown(f"{self._connection.place}: a write was not answered, and too many others came after")
-        self._unanswered = False
+        self._is_unanswered = False
         return done
 
     def _pause(self, no_answer: NoAnswer) -> None:
@@ -117,54 +143,59 @@ class Commit:
         except MetadataStoreError as error:
             raise _unknown(error) from error
 
-    def _look(self) -> None:
-        """What is there now, so that the transaction holds only for that."""
+    def _read_current(self) -> None:
+        """Step 1. The number of writes is read before the transaction is sent, so that `was_done` can count from it."""
         self._writes_before = self._log.writes_so_far(self._deadline)
         paths = [change.path for change in self._batch.changes]
         asked = [partial(_get, path=f"{self._base}/{path}") for path in paths]
         answers = zip(paths, self._connection.ask(asked, self._deadline), strict=True)
-        self._before = {path: answer for path, answer in answers if not isinstance(answer, ZookeeperError)}
+        self._current = {path: answer for path, answer in answers if not isinstance(answer, ZookeeperError)}
         for change in self._batch.changes:
-            if change.must_be_new and change.path in self._before:
+            if change.must_be_new and change.path in self._current:
                 raise AlreadyThere(change.path)
 
-    def _steps(self) -> list[_Step]:
+    def _operations(self) -> list[_Operation]:
         batch = self._batch
-        steps = [_Step(partial(_check, guard=guard), GuardFailed) for guard in batch.guards]
-        steps += [_Step(partial(_remove, at=writer, version=-1), StagedPartsLost) for writer in batch.writers]
-        for change in batch.changes:
-            at, before = f"{self._base}/{change.path}", self._before.get(change.path)
-            version = -1 if before is None else before[1].version
-            if change.value is None:
-                steps += [] if before is None else [_Step(partial(_remove, at=at, version=version), changes=True)]
-                continue
-            split = batch.staged.get(change.path)
-            data = pack_parts(split, change.stored_key) if split else pack_whole(change.value, change.stored_key)
-            if before is None:
-                steps.append(_Step(partial(_make, at=at, data=data), changes=True, makes=at))
-            else:
-                steps.append(_Step(partial(_set, at=at, data=data, version=version), changes=True))
+        guards = [_Operation(partial(_check, guard=guard), GuardFailed) for guard in batch.guards]
+        writers = [_Operation(partial(_delete, at=writer, version=-1), StagedPartsLost) for writer in batch.writers]
+        changes = [operation for change in batch.changes if (operation := self._operation_of(change)) is not None]
         keys = [change.key for change in batch.changes]
-        note = partial(self._log.add, token=self._token, keys=keys)
-        return [*steps, _Step(note, makes=f"{self._log.directory}/note")]
+        note = _Operation(partial(self._log.add, token=self._token, keys=keys), creates=f"{self._log.directory}/note")
+        return [*guards, *writers, *changes, note]
 
-    def _after_refusal(self, steps: list[_Step], answers: list[Any]) -> None:
-        """Raise when another try would be refused as well; else somebody was faster, or a directory was missing."""
-        for step, answer in zip(steps, answers, strict=True):
+    def _operation_of(self, change: Change) -> _Operation | None:
+        """The operation that makes one change; None where a node is to be removed that does not exist."""
+        at, current = f"{self._base}/{change.path}", self._current.get(change.path)
+        version = -1 if current is None else current[1].version
+        if change.value is None:
+            delete = partial(_delete, at=at, version=version)
+            return None if current is None else _Operation(delete, changes_value=True)
+        split = self._batch.staged.get(change.path)
+        data = pack_parts(split, change.stored_key) if split else pack_whole(change.value, change.stored_key)
+        if current is None:
+            return _Operation(partial(_create, at=at, data=data), changes_value=True, creates=at)
+        return _Operation(partial(_set, at=at, data=data, version=version), changes_value=True)
+
+    def _handle_refusal(self, operations: list[_Operation], answers: list[Any]) -> None:
+        """Raise where another try would be refused too; create the parent directories where one of them is missing.
+
+        In all other cases another client wrote first, and `run` reads again what is there.
+        """
+        for operation, answer in zip(operations, answers, strict=True):
             if not isinstance(answer, ZookeeperError) or isinstance(answer, (RolledBackError, RuntimeInconsistency)):
                 continue
-            if step.failure is not None:
-                raise step.failure
-            if step.makes and isinstance(answer, NoNodeError):
-                parents = {made.makes.rpartition("/")[0] for made in steps if made.makes}
+            if operation.failure is not None:
+                raise operation.failure
+            if operation.creates and isinstance(answer, NoNodeError):
+                parents = {one.creates.rpartition("/")[0] for one in operations if one.creates}
                 self._connection.create_missing(sorted(parents), self._deadline)
 
-    def _replaced(self) -> list[str]:
+    def _replaced_generations(self) -> list[str]:
         found = []
-        for data, _ in self._before.values():
+        for data, _ in self._current.values():
             try:
                 content = unpack(data).content
-            except DamagedRecord:  # whatever it was, it is replaced now
+            except DamagedRecord:  # it names no generation that could be found
                 continue
             if isinstance(content, Split):
                 found.append(content.generation)
@@ -172,23 +203,26 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class _Step:
-    """One operation of the transaction, and what it means when this one is refused."""
+class _Operation:
+    """One operation of the transaction.
 
-    add: Callable[[Any], None]
+    `failure` is raised when ZooKeeper refuses this operation. `creates` is the path of the node that it creates.
+    """
+
+    add_to: Callable[[Any], None]
     failure: type[Exception] | None = None
-    changes: bool = False
-    makes: str = ""
+    changes_value: bool = False
+    creates: str = ""
 
 
 def _unknown(error: MetadataStoreError) -> OutcomeUnknown:
     return OutcomeUnknown(f"a write was sent and no answer came: read it back. {error}")
 
 
-def _commit(client: Any, steps: list[_Step]) -> Any:
+def _commit(client: Any, operations: list[_Operation]) -> Any:
     transaction = client.transaction()
-    for step in steps:
-        step.add(transaction)
+    for operation in operations:
+        operation.add_to(transaction)
     return transaction.commit_async()
 
 
@@ -196,7 +230,7 @@ def _check(transaction: Any, guard: Guard) -> None:
     transaction.check(guard.path, guard.version)
 
 
-def _make(transaction: Any, at: str, data: bytes) -> None:
+def _create(transaction: Any, at: str, data: bytes) -> None:
     transaction.create(at, data)
 
 
@@ -204,7 +238,7 @@ def _set(transaction: Any, at: str, data: bytes, version: int) -> None:
     transaction.set_data(at, data, version)
 
 
-def _remove(transaction: Any, at: str, version: int) -> None:
+def _delete(transaction: Any, at: str, version: int) -> None:
     transaction.delete(at, version)
 
 

@@ -1,7 +1,7 @@
-"""One session with ZooKeeper: requests sent many at once, their errors made ours, and the session watched.
+"""One session with ZooKeeper: it sends requests, many at a time, and translates the errors of kazoo.
 
-Here, and nowhere else in the store, errors of kazoo become Mooring's. Kazoo's own threads only set flags: nothing that
-waits for ZooKeeper runs on them.
+This is the only file of the store that turns kazoo's errors into Mooring's. Code that runs on kazoo's own threads only
+sets flags and never waits for ZooKeeper, because those threads deliver the answers.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ Request = Callable[[Any], Any]
 """Sends one request through a KazooClient, and returns kazoo's AsyncResult."""
 
 SessionListener = Callable[[bool], None]
-"""Called on kazoo's thread with whether there is a live connection: set a flag, and no more."""
+"""Called on kazoo's thread with True when the connection is there and False when it is not. It may only set a flag."""
 
-_LOST = (
+_WITHOUT_ANSWER = (
     ConnectionLoss,
     SessionExpiredError,
     ConnectionClosedError,
@@ -53,48 +53,48 @@ _LOST = (
     RequestTimeoutError,
     SessionMovedError,
 )
-_TO_BE_EXPECTED = (
+_EXPECTED_ANSWERS = (
     NoNodeError,
     NodeExistsError,
     NotEmptyError,
     BadVersionError,
-    RolledBackError,  # what the other operations of a refused transaction say
+    RolledBackError,  # the answer for the other operations of a refused transaction
     RuntimeInconsistency,
 )
 _WINDOW = 100
 
 
 class NoAnswer(Exception):
-    """The connection broke, or no answer came: what was sent may have been done. Never leaves this package."""
+    """The connection broke or no answer came in time: the request may have been done or not. Mooring catches this."""
 
 
 class RetryDeadline:
-    """How long to go on trying. It begins anew with every answer: a long list of requests may take its time."""
+    """How long a call is tried again. Each answer starts the time anew: a long list of requests may take longer."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._now = seconds, now
         self.renew()
 
     def renew(self) -> None:
-        """Something was answered."""
+        """An answer came: the full time is left again."""
         self._end = self._now() + self._seconds
 
     @property
     def seconds_left(self) -> float:
-        """Seconds; 0 when it is at its end."""
+        """Seconds until the deadline; 0 after it."""
         return max(0.0, self._end - self._now())
 
 
 class ZkConnection:
-    """A session that is begun with the first request and begun anew when it was lost, until `close`."""
+    """A session that begins with the first request. When it expires, a new one begins, until `close`."""
 
     def __init__(self, settings: ZkSettings, resume: Credentials | None = None) -> None:
-        """`resume`: the session of a process that is dead, to go on with if it has not expired."""
+        """`resume`: the session of a process that has died, to be continued if it has not expired."""
         self.settings = settings
         self._resume = resume
         self.place = settings.place
         self._lock = threading.Lock()
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
         self._client: KazooClient | None = None
         self._connected = False
         self._refused = False
@@ -103,11 +103,11 @@ class ZkConnection:
         self._session_seconds = settings.session_timeout_seconds
 
     def new_deadline(self) -> RetryDeadline:
-        """A new span of `retry.deadline`."""
+        """The deadline of a call that begins now, after the setting `retry.deadline`."""
         return RetryDeadline(self.settings.deadline_seconds)
 
     def listen(self, listener: SessionListener) -> Callable[[], None]:
-        """Tell `listener` when the connection is there and when it is not; returns how to end that."""
+        """Call `listener` whenever the connection comes or goes. The returned function ends this."""
         self._listeners.append(listener)
 
         def end() -> None:
@@ -125,27 +125,27 @@ class ZkConnection:
 
     @property
     def credentials(self) -> Credentials | None:
-        """What another process needs to go on with the session when this one is dead; a secret."""
+        """With these another process can continue the session after this one has died. A secret."""
         client = self._client
         found = client.client_id if client is not None and self._connected else None
         return None if found is None else (int(found[0]), bytes(found[1]))
 
     @property
     def session_seconds(self) -> float:
-        """How long the servers keep the session of a client that is silent: what they granted, not what was asked."""
+        """After how many silent seconds the servers end the session: what they granted, not what was asked for."""
         return self._session_seconds
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a live connection, as far as is known."""
+        """Whether there is a live connection, according to kazoo's last notice."""
         return self._connected
 
     def attempt(self, requests: Sequence[Request], deadline: RetryDeadline, window: int = _WINDOW) -> list[Any]:
-        """Send once, `window` at a time, and wait for all.
+        """Send each request once, `window` at a time, and return their answers in the same order.
 
-        An answer that a node is there, is not there or has another version is in its place, as kazoo's error. Any other
-        refusal (no permission) raises MetadataStoreUnavailable, and so does the lack of a connection: then nothing was
-        sent. `NoAnswer` when something was sent and not answered.
+        Where a node exists, is missing or has another version, the answer is kazoo's error, which is returned. Any
+        other refusal (such as a missing permission) raises MetadataStoreUnavailable. Without a connection nothing is
+        sent, and MetadataStoreUnavailable is raised. `NoAnswer` when a request was sent and not answered.
         """
         answers: list[Any] = []
         for start in range(0, len(requests), window):
@@ -157,7 +157,7 @@ class ZkConnection:
     def ask(
         self, requests: Sequence[Request], deadline: RetryDeadline | None = None, window: int = _WINDOW
     ) -> list[Any]:
-        """`attempt`, again and again: for requests that may be repeated. MetadataStoreUnavailable in the end."""
+        """As `attempt`, but sent again after `NoAnswer`, until the deadline: only for requests that may be repeated."""
         deadline = deadline or self.new_deadline()
         while True:
             try:
@@ -166,35 +166,35 @@ class ZkConnection:
                 self.pause(deadline, no_answer)
 
     def pause(self, deadline: RetryDeadline, no_answer: NoAnswer) -> None:
-        """Wait a moment before another try; MetadataStoreUnavailable when the deadline has passed."""
+        """Wait for `retry.delay` before another try; MetadataStoreUnavailable when the deadline has passed."""
         if self._closed or not deadline.seconds_left:
             raise self.unavailable(str(no_answer)) from no_answer
         time.sleep(min(self.settings.retry_delay_seconds, deadline.seconds_left))
 
     def unavailable(self, what: str) -> MetadataStoreError:
-        """The error for a connection that is not there, with what can be found out about the servers."""
+        """The error for a missing connection; its message says what each server answers to a direct question."""
         if self._closed:
             return MetadataStoreError(f"this connection to {self.place} is closed")
         tls = bool(self.settings.tls.get("use_ssl"))
         return MetadataStoreUnavailable(f"{self.place}: {what}; {why_unreachable(self.settings.hosts, tls)}")
 
     def create_missing(self, paths: Sequence[str], deadline: RetryDeadline) -> None:
-        """Make nodes that are missing, each after its parents; what is there may be under anybody's control."""
-        above = {at for path in paths for at in _and_its_parents(path)}
-        wanted = sorted(above)  # a parent sorts before what is below it
-        there = self.ask([partial(_exists, path=at) for at in wanted], deadline)
-        for at, stat in zip(wanted, there, strict=True):
+        """Create the nodes that are missing, parents first. Nodes that exist stay as they are, whoever owns them."""
+        with_parents = {at for path in paths for at in _and_its_parents(path)}
+        wanted = sorted(with_parents)  # a parent sorts before its children
+        stats = self.ask([partial(_exists, path=at) for at in wanted], deadline)
+        for at, stat in zip(wanted, stats, strict=True):
             if stat is None:
                 self.ask([partial(_create_empty, path=at)], deadline)
 
     def close(self) -> None:
-        """End the session, and with it what lives only as long: its ephemeral nodes."""
+        """End the session; ZooKeeper removes its ephemeral nodes."""
         with self._lock:
             self._closed = True
             client, self._client = self._client, None
-        with self._news:
+        with self._changed:
             self._connected = False
-            self._news.notify_all()
+            self._changed.notify_all()
         if client is not None:
             end_client(client, wait_seconds=2.0)
 
@@ -203,12 +203,12 @@ class ZkConnection:
             answer = sent.get(timeout=max(deadline.seconds_left, 0.001))
         except KazooTimeoutError:
             raise NoAnswer("no answer came in time") from None
-        except _LOST as error:
+        except _WITHOUT_ANSWER as error:
             raise NoAnswer(f"the connection was lost ({type(error).__name__})") from error
         except ZookeeperError as error:
             self._raise_if_final(error)
             answer = error
-        except Exception as error:  # whatever else kazoo's threads put there: an answer that they did not understand
+        except Exception as error:  # kazoo's threads hand over any error of theirs, as for an answer they cannot parse
             raise NoAnswer(f"the client failed ({type(error).__name__})") from error
         for part in answer if isinstance(answer, list) else ():
             self._raise_if_final(part)
@@ -227,7 +227,7 @@ class ZkConnection:
             raise MetadataStoreUnavailable(
                 f"{self.place}: the servers refuse spark.mooring.metadata.acl; `auth` and `creator` need credentials"
             ) from answer
-        if isinstance(answer, ZookeeperError) and not isinstance(answer, _TO_BE_EXPECTED):
+        if isinstance(answer, ZookeeperError) and not isinstance(answer, _EXPECTED_ANSWERS):
             raise MetadataStoreUnavailable(f"{self.place} refuses: {type(answer).__name__}") from answer
 
     def _refusal(self) -> str:
@@ -237,14 +237,14 @@ class ZkConnection:
 
     def _wait_until_connected(self, deadline: RetryDeadline) -> KazooClient:
         client = self._running_client()
-        with self._news:
-            self._news.wait_for(lambda: self._connected or self._refused or self._closed, deadline.seconds_left)
+        with self._changed:
+            self._changed.wait_for(lambda: self._connected or self._refused or self._closed, deadline.seconds_left)
             refused, connected = self._refused, self._connected
         if refused:
             self._discard(client)
             raise MetadataStoreUnavailable(self._refusal())
         if not connected and client.client_state == KeeperState.CLOSED:
-            self._discard(client)  # its thread died of an error, which it has logged
+            self._discard(client)  # kazoo's thread ended with an error, which it has logged
         if self._closed or not connected:
             raise self.unavailable(f"no connection within {self.settings.deadline_seconds:g} s")
         return client
@@ -266,22 +266,22 @@ class ZkConnection:
     def _on_state(self, client: KazooClient, state: str) -> None:
         """On kazoo's thread: set flags."""
         connected = state == KazooState.CONNECTED
-        with self._news:
+        with self._changed:
             if client is not self._client:
                 return
             self._connected = connected
             self._refused = client is not None and client.client_state == KeeperState.AUTH_FAILED
-            self._news.notify_all()
+            self._changed.notify_all()
         for listener in list(self._listeners):
             listener(connected)
 
     def _discard(self, client: KazooClient) -> None:
-        """Let go of a client that was refused: the next request begins with a new one."""
+        """Drop a client that the servers refused, or that has ended; the next request makes a new one."""
         with self._lock:
             if self._client is not client:
                 return
             self._client = None
-        with self._news:
+        with self._changed:
             self._connected = self._refused = False
         end_client(client, wait_seconds=0.0)
 

@@ -1,4 +1,4 @@
-"""Why there is no session: each server asked for itself, in words for a message."""
+"""Why there is no session: asks each server directly, and describes its answer in words for an error message."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SILENCE = b"silence"
 
 
 def why_unreachable(hosts: str, tls: bool = False) -> str:
-    """One clause for each server of "host:port,host:port"; takes a second for each that is silent."""
+    """One clause for each server of `host:port,host:port`. A silent server takes a second."""
     return ", ".join(f"{host} {_state_of(host, tls)}" for host in hosts.split(","))
 
 
@@ -36,7 +36,7 @@ def _state_of(address: str, tls: bool) -> str:
 
 
 def _answer(connection: socket.socket) -> bytes:
-    """What the server says of itself; nothing when it closes the connection."""
+    """The server's answer to the command `srvr`; empty when it closes the connection."""
     try:
         connection.sendall(b"srvr")
         answer = b""

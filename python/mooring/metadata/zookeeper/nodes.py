@@ -1,11 +1,13 @@
-"""Keys and values as ZooKeeper's nodes. Pure.
+"""How keys and values are stored in ZooKeeper's nodes. Pure functions.
 
-A key is at `<namespace>/<key>`, each part escaped; one without a namespace is at `=none/<key>`. A value that fits is
-the node's data as it is, so that other tools read it; what cannot be told from the path or does not fit has a first
-line that begins with `mooring-zk/1`:
+A key is at `<namespace>/<key>`, each part escaped; a key without a namespace is at `=none/<key>`. A value that fits is
+the node's data as it is, so that other tools can read it. In two cases the data begin with a line of Mooring's, and the
+key follows it:
 
     mooring-zk/1 whole <bytes of key> <bytes of value>
+        The key is too long for a path, or the value itself begins with `mooring-zk/1`. The value follows the key.
     mooring-zk/1 parts <generation> <count> <bytes of value> <SHA-256> <bytes of key>
+        The value is larger than a node may be; `parts` says where it is. The key is empty where the path tells it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from mooring.metadata.escape import escape, unescape
 NO_NAMESPACE = "=none"
 GENERATIONS = "=generations"
 CHANGES = "=writes"
-"""Beside the namespaces; no escaped text is one of these, as `n`, `g` and `w` are no hexadecimal digits."""
+"""Directories beside the namespaces. No escaped text has such a name: `n`, `g` and `w` are no hexadecimal digits."""
 
 _EMPTY = "="
 _MAX_NAME = 200
@@ -35,7 +37,7 @@ _PARTS = re.compile(rb"mooring-zk/1 parts ([0-9a-f]{32}) ([0-9]{1,6}) ([0-9]{1,9
 
 @dataclass(frozen=True)
 class Split:
-    """Where the value of a node is, when it is larger than a node may be."""
+    """Where a value is that is larger than a node may be: its generation, the number of its parts, its bytes."""
 
     generation: str
     count: int
@@ -45,14 +47,14 @@ class Split:
 
 @dataclass(frozen=True)
 class Head:
-    """What a node's data says: the value, or where its parts are; the key, when it is not told by the path."""
+    """The content of a node's data: the value, or where its parts are; and the key, where the path does not tell it."""
 
     content: bytes | Split
     key: str | None = None
 
 
 def node_name(text: str) -> str:
-    """The node's name for any text: the text itself when it is plain. Two texts never share a name."""
+    """The node's name for a text: the text itself where ZooKeeper allows it. Two texts never share a name."""
     if not text:
         return _EMPTY
     escaped = "=2e" * len(text) if text in (".", "..") else escape(text, _PLAIN)
@@ -62,7 +64,7 @@ def node_name(text: str) -> str:
 
 
 def text_of(name: str) -> str | None:
-    """The text that a node's name spells out; None for a hashed name and for a name that is not ours."""
+    """The text of a node's name; None for a hashed name, and for a name that `node_name` never returns."""
     if name == _EMPTY:
         return ""
     if _NAME.fullmatch(name) is None:
@@ -75,7 +77,7 @@ def text_of(name: str) -> str | None:
 
 
 def path_of_key(key: str) -> str:
-    """Where a key's node is, below the directory of all values: a directory and a name."""
+    """The path of a key's node below the directory of all values: `<directory>/<name>`."""
     namespace, slash, rest = key.partition("/")
     if slash and namespace:
         return f"{node_name(namespace)}/{node_name(rest)}"
@@ -83,7 +85,7 @@ def path_of_key(key: str) -> str:
 
 
 def key_of_path(path: str) -> str | None:
-    """The key that a path spells out; None when a part of it is hashed or not ours: ask the node's data."""
+    """The key of a path; None where a part of the path is hashed or not from Mooring: the node's data may have it."""
     directory, _, name = path.partition("/")
     rest = text_of(name)
     if rest is None:
@@ -95,7 +97,7 @@ def key_of_path(path: str) -> str | None:
 
 
 def pack_whole(value: bytes, key: str | None) -> bytes:
-    """The data of a node that holds its value; `key` when the path does not tell it."""
+    """The data of a node that holds its value. `key` is given where the path does not tell it."""
     if key is None and not value.startswith(_MAGIC):
         return value
     encoded = (key or "").encode("utf-8")
@@ -110,7 +112,7 @@ def pack_parts(split: Split, key: str | None) -> bytes:
 
 
 def unpack(data: bytes) -> Head:
-    """What a node's data says. DamagedRecord for data that begins as ours and does not fit its first line."""
+    """The content of a node's data. DamagedRecord where a first line of Mooring's does not fit the rest."""
     if not data.startswith(_MAGIC):
         return Head(data)
     whole, parts = _WHOLE.match(data), _PARTS.match(data)
@@ -126,7 +128,7 @@ def unpack(data: bytes) -> Head:
 
 
 def _after(data: bytes, start: int, key_size: int) -> tuple[str | None, bytes]:
-    """The key (None when it is empty: then the path tells it), and what follows it."""
+    """The key and the bytes that follow it. The key is None where it is empty: then the path tells it."""
     encoded, end = data[start : start + key_size], start + key_size
     if data[end : end + 1] != b"\n":
         raise DamagedRecord("it is cut off")

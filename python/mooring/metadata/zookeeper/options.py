@@ -1,4 +1,4 @@
-"""`zk://host:port[,host:port]/root` and the options of `spark.mooring.metadata.*`: parsed, or refused by name."""
+"""Parses `zk://host:port[,host:port]/root` and the options of `spark.mooring.metadata.*`, and refuses unknown ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9]{1,50}")
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 
 KNOWN = (*_DURATIONS, *_FLAGS, *_FILES, *(f"sasl.{name}" for name in _SASL), *_OTHERS)
-"""Every option, with kazoo's own names where it has one: dots for its underscores."""
+"""Every option. Where kazoo has the same option, its name is kazoo's, with dots in place of underscores."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Acl:
 
 @dataclass(frozen=True)
 class ZkSettings:
-    """Where ZooKeeper is and how to speak to it. `repr` shows no secret."""
+    """Where ZooKeeper is, and how to connect to it. `repr` shows no secret."""
 
     hosts: str
     root: str
@@ -54,16 +54,16 @@ class ZkSettings:
 
     @property
     def place(self) -> str:
-        """For messages."""
+        """The address, for messages."""
         return f"zk://{self.hosts}{self.root}"
 
     def of_application(self, name: str) -> ZkSettings:
-        """The same, with the application's own part below the root: `<root>/<application>-<run id>`."""
+        """The same settings, with the application's own directory as the root: `<root>/<application>-<run id>`."""
         return replace(self, root=f"{self.root}/{node_name(name)}-{self.run_id}")
 
 
 def settings_from(uri: str, options: Mapping[str, str]) -> ZkSettings:
-    """The settings that a URI and options name; MetadataStoreError or InvalidSettingError say what is wrong."""
+    """The settings of a URI and options. MetadataStoreError for a wrong URI, InvalidSettingError for a wrong option."""
     _refuse_unknown(options)
     hosts, root = _parse_uri(uri)
     auth, sasl = _auth(options), _sasl(options)
@@ -100,7 +100,7 @@ def _refuse_unknown(options: Mapping[str, str]) -> None:
 
 def _parse_uri(uri: str) -> tuple[str, str]:
     hosts, _, path = re.sub(r"^[a-zA-Z]+://", "", uri).partition("/")
-    if "@" in hosts:  # not repeated in the message: a password may be in it
+    if "@" in hosts:  # the message does not repeat the address, as a password may be in it
         raise MetadataStoreError(
             "a zk:// address holds no user or password: write zk://host:port/root, and set"
             " spark.mooring.metadata.auth=digest:<user> and spark.mooring.metadata.auth.password"
@@ -133,7 +133,7 @@ def _flag(name: str, text: str) -> bool:
 
 
 def _auth(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The credentials, as kazoo takes them. No message repeats one."""
+    """The credentials in kazoo's form. No message repeats them."""
     text, password = options.get("auth"), options.get("auth.password")
     if text is None:
         if password is not None:

@@ -1,10 +1,31 @@
-"""Values that are larger than a node may be: written part by part under a generation of their own.
+"""Values that are larger than a node may be: written part by part, each value under a generation of its own.
 
-A generation is `=generations/<id>`, its data says which value it is for, its children are the parts. While it is being
-written it has one more child, `writer`, which ZooKeeper removes when the writer's session ends. One transaction lets
-the value's node point to the generation and removes `writer`. So a generation that has no writer, and that its value
-does not point to, will never be pointed to: it is removed. A writer that was asleep past the end of its session finds
-its `writer` gone, and that transaction fails.
+The nodes of one generation:
+
+    =generations/<id>           its data is the path of the value's node
+    =generations/<id>/writer    ephemeral: exists while the parts are being written
+    =generations/<id>/0, 1, ... the parts
+
+The writes, in this order:
+
+1. One transaction creates the generation and its `writer` node. ZooKeeper removes `writer` when the session of the
+   client that created it ends.
+2. The parts are created.
+3. One transaction (`commit.Commit`) sets the value's node to point to the generation, and deletes `writer`. From then
+   on readers see the new value. Before, they see the old one as a whole: its parts are not touched.
+4. The client deletes the generation that the value's node pointed to before.
+
+What a crash leaves, and what cleans it up:
+
+- After step 1 or 2: a generation to which no node points. ZooKeeper removes `writer` when the session expires. From
+  then on no transaction can let a node point to the generation, because step 3 deletes `writer` and fails where it is
+  missing. This also stops a client that was suspended longer than its session: it gets StagedPartsLost, and writes the
+  parts again under a new generation.
+- After step 3: the old generation. No node points to it.
+
+In both cases the generation has no `writer`, and its value's node does not point to it. Each client that writes a large
+value removes such generations afterwards (`Generations.sweep`). A reader that reads parts while they are removed finds
+one of them missing, and reads the value's node again.
 """
 
 from __future__ import annotations
@@ -23,10 +44,13 @@ from mooring.metadata.envelope import DamagedRecord
 from mooring.metadata.zookeeper.connection import NoAnswer, RetryDeadline, ZkConnection
 from mooring.metadata.zookeeper.nodes import GENERATIONS, Split, unpack
 
-# Far below a server's limit of 1 MB: it keeps the last 500 writes in memory, twice, besides the values themselves. Seen
-# with a heap of 128 MB while 3 MB were written over and over: 96 % of the old generation in use with parts of 128 KiB,
-# 47 % with these.
 PART_BYTES = 64 * 1024
+"""The most bytes of a part. A server's limit is 1 MB, but it keeps the last 500 writes in memory, twice.
+
+Measured with a heap of 128 MB, while 3 MB were written again and again: parts of 128 KiB filled 96 % of the heap's old
+generation, parts of 64 KiB filled 47 %.
+"""
+
 _WRITE_WINDOW = 16
 _READ_WINDOW = 32
 _WRITER = "writer"
@@ -42,11 +66,11 @@ class Generations:
         self._part_bytes = part_bytes
 
     def writer_of(self, generation: str) -> str:
-        """The node that is there as long as the generation is being written: to be removed with the switch."""
+        """The path of the node that exists while the generation is being written."""
         return f"{self._directory}/{generation}/{_WRITER}"
 
     def stage(self, relative: str, value: bytes, deadline: RetryDeadline) -> Split:
-        """Write all parts of a value for the node `relative`. Nobody sees them before the switch."""
+        """Steps 1 and 2: write all parts of a value for the node at `relative`. No reader sees them before step 3."""
         pieces = [value[start : start + self._part_bytes] for start in range(0, len(value), self._part_bytes)]
         while True:
             generation = uuid.uuid4().hex
@@ -58,12 +82,16 @@ class Generations:
             self.remove([generation])
 
     def is_being_written(self, generation: str, deadline: RetryDeadline) -> bool:
-        """Whether its writer's session lives."""
+        """Whether the `writer` node exists: then the session of the client that writes the parts is alive."""
         writer = self.writer_of(generation)
         return self._connection.ask([lambda client: client.exists_async(writer)], deadline)[0] is not None
 
     def read(self, split: Split, deadline: RetryDeadline) -> bytes | None:
-        """The value; None when a part is gone: the node points elsewhere by now. DamagedRecord when it is wrong."""
+        """The value of these parts.
+
+        None when a part is missing: the value's node points to another generation by now. DamagedRecord when length or
+        checksum do not match.
+        """
         at = f"{self._directory}/{split.generation}"
         asked = [partial(_get, path=f"{at}/{number}") for number in range(split.count)]
         pieces: list[bytes] = []
@@ -77,31 +105,31 @@ class Generations:
         return value
 
     def remove(self, generations: Iterable[str]) -> None:
-        """Remove generations that nothing points to. What cannot be removed now is left to the next `sweep`."""
+        """Remove generations to which no node points. Where that fails, a later `sweep` removes them."""
         for generation in generations:
             with suppress(MetadataStoreError):
                 self._remove(f"{self._directory}/{generation}")
 
     def sweep(self) -> None:
-        """Remove what writers that died have left. A generation that is being written, or in use, is not touched."""
-        with suppress(MetadataStoreError):  # a courtesy; the writes themselves say what is wrong
+        """Remove all generations that have neither a `writer` node nor a value's node that points to them."""
+        with suppress(MetadataStoreError):  # the sweep is not needed for correctness; writes raise their own errors
             deadline = self._connection.new_deadline()
             (names,) = self._connection.ask([lambda client: client.get_children_async(self._directory)], deadline)
             if not isinstance(names, ZookeeperError):
                 self.remove([name for name in names if self._is_garbage(name, deadline)])
 
     def _write(self, generation: str, relative: str, pieces: list[bytes], deadline: RetryDeadline) -> bool:
-        """Whether all parts are there; not when the directory was missing, or the session ended meanwhile."""
+        """Write all parts; False where the directory of generations was missing, or the session ended meanwhile."""
         at = f"{self._directory}/{generation}"
 
-        def begin(client: Any) -> Any:
+        def create_generation(client: Any) -> Any:
             transaction = client.transaction()
             transaction.create(at, relative.encode("utf-8"))
             transaction.create(f"{at}/{_WRITER}", ephemeral=True)
             return transaction.commit_async()
 
-        (begun,) = self._connection.attempt([begin], deadline)
-        if any(isinstance(answer, ZookeeperError) for answer in begun):
+        (created,) = self._connection.attempt([create_generation], deadline)
+        if any(isinstance(answer, ZookeeperError) for answer in created):
             self._connection.create_missing([self._directory], deadline)
             return False
         writes = [partial(_create, path=f"{at}/{number}", data=piece) for number, piece in enumerate(pieces)]
@@ -109,7 +137,8 @@ class Generations:
         return not any(isinstance(answer, ZookeeperError) for answer in written)
 
     def _is_garbage(self, generation: str, deadline: RetryDeadline) -> bool:
-        # In this order: a writer that is gone has switched already, or never will.
+        # `writer` is read first. Where it is missing, step 3 has been done or can never be done, so the value's node,
+        # which is read after it, tells for good whether the generation is in use.
         if self.is_being_written(generation, deadline):
             return False
         at = f"{self._directory}/{generation}"
@@ -133,7 +162,7 @@ def _points(head: tuple[bytes, object], generation: str) -> bool:
     try:
         content = unpack(head[0]).content
     except DamagedRecord:
-        return True  # not understood, so not touched
+        return True  # it may point to this generation, so this generation must stay
     return isinstance(content, Split) and content.generation == generation
 
 

@@ -30,11 +30,11 @@ from mooring.metadata.zookeeper.watch import ChangeWatch
 
 
 class ZkMetadataStore(MetadataStore):
-    """Values at ZooKeeper's nodes, as they are when they fit; any number of processes may share them.
+    """Values in ZooKeeper's nodes. Any number of processes may share them.
 
-    A lost session is begun anew by itself, and a write that was interrupted is looked up before it is sent again: it
-    is made once or not at all. Reads see every write that was acknowledged to anybody. Watching costs the servers one
-    watch for each client.
+    When the session expires, the store begins a new one. When a write gets no answer, the store looks whether the write
+    was done before it sends the write again; so it is done once or not at all (see `commit`). A read sees all writes
+    that were acknowledged to any client before it. A client with watchers has one watch at the servers.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class ZkMetadataStore(MetadataStore):
         part_bytes: int = PART_BYTES,
         guards: Callable[[], Sequence[Guard]] = tuple,
     ) -> None:
-        """`settings` or a `zk://` address; nothing is read or written yet. Values above `part_bytes` are split.
+        """Take settings, or a `zk://` address. Nothing is read or written yet.
 
-        `guards` is asked before each write for what must hold at the servers when they make it: where that does not,
-        the write raises LeadershipLost, and nothing is written.
+        Values of more than `part_bytes` are split. `guards` is called before each write and returns the conditions of
+        its transaction. Where one of them does not hold, nothing is written, and the write raises LeadershipLost.
         """
         settings = settings_from(settings, {}) if isinstance(settings, str) else settings
         self._connection = ZkConnection(settings)
@@ -58,13 +58,13 @@ class ZkMetadataStore(MetadataStore):
         self._closed = False
 
     def get(self, key: str) -> bytes | None:
-        """The value of a key; None when there is none, or it is damaged."""
+        """The value of a key; None where there is none, or where it is damaged."""
         path = path_of_key(check_key(key))
         found = self._open_values().read([path]).get(path)
         return None if found is None or found[1] not in (None, key) else found[0]
 
     def put_all(self, values: Mapping[str, bytes]) -> None:
-        """Write several values, in the order of the mapping, some fifty in one transaction."""
+        """Write several values, in the order of the mapping, up to fifty in one transaction."""
         self._write(_change(key, value) for key, value in check_values(values).items())
 
     def delete(self, key: str) -> None:
@@ -72,7 +72,7 @@ class ZkMetadataStore(MetadataStore):
         self._write([_change(check_key(key), None)])
 
     def all(self, prefix: str = "") -> dict[str, bytes]:
-        """Every key that starts with `prefix`, with its value; what cannot be understood is left out."""
+        """Every key that starts with `prefix`, with its value. Damaged values are left out and reported."""
         values = self._open_values()
         paths = [path for path in self._paths(prefix) if _may_start_with(path, prefix)]
         found = {}
@@ -88,7 +88,7 @@ class ZkMetadataStore(MetadataStore):
         return self._watch.add(watcher)
 
     def flush(self) -> None:
-        """Return when the server that this client speaks to is up to date; acknowledged writes are seen at once."""
+        """Return when this client's server has all acknowledged writes; reads of this store do that by themselves."""
         self._open_values()
         self._connection.ask([lambda client: client.sync_async("/")])
 
@@ -113,7 +113,7 @@ class ZkMetadataStore(MetadataStore):
         return self._values
 
     def _paths(self, prefix: str = "") -> list[str]:
-        """Every node that may hold a value, in the directories where keys with this prefix are."""
+        """The paths of all nodes in the directories where keys with this prefix are."""
         namespace, slash, _ = prefix.partition("/")
         if slash and namespace:
             directories = [node_name(namespace)]

@@ -1,4 +1,8 @@
-"""Values of any size at the nodes below one directory: read whole, and switched by one transaction."""
+"""Values of any size at the nodes below one directory: read as a whole, and replaced by one transaction.
+
+A value that fits into a node is the node's data. The parts of a larger one are written first (`parts`, steps 1 and 2).
+Then one transaction writes the nodes of the values (`commit`). Afterwards the parts that it replaced are removed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ _BATCH_BYTES = 128 * 1024
 
 
 class ZkValues:
-    """The values below `base`. Any number of processes may write them; of two writes of one value, one comes later."""
+    """The values below `base`. Any number of processes may write them; the later of two writes of one value wins."""
 
     def __init__(self, connection: ZkConnection, base: str, report: Report, part_bytes: int = PART_BYTES) -> None:
         self._connection = connection
@@ -34,41 +38,43 @@ class ZkValues:
         self.log = ChangeLog(connection, base)
 
     def read(self, paths: Sequence[str]) -> dict[str, tuple[bytes, str | None]]:
-        """Value, and key if the node holds it, at each path that has one; what is damaged is left out and reported.
+        """For each path that has a value: the value, and the key where the node holds the key (else None).
 
-        It is what was there at the time of the call, or later.
+        A value is that of the time of the call, or a later one. A damaged value is left out and reported.
+        A value whose parts are missing is read again, as it may have been replaced meanwhile. It is damaged when the
+        node is still the same at the second read.
         """
         deadline = self._connection.new_deadline()
         found: dict[str, tuple[bytes, str | None]] = {}
-        seen_without_parts: dict[str, int] = {}
-        asked = list(paths)
-        while asked:
-            heads = self._heads(asked, deadline)
-            asked = []
+        read_without_parts: dict[str, int] = {}  # path -> the transaction that had written the node
+        to_read = list(paths)
+        while to_read:
+            heads = self._heads(to_read, deadline)
+            to_read = []
             for path, (head, written) in heads.items():
                 value = self._value(path, head, deadline)
                 if value is not None:
                     found[path] = (value, head.key)
                     self._reported.discard(path)
-                elif seen_without_parts.get(path) == written:
+                elif read_without_parts.get(path) == written:
                     self._report_once(path, "a part of its value is missing")
-                elif path not in self._reported:  # it was replaced while we read its parts
-                    seen_without_parts[path] = written
-                    asked.append(path)
+                elif path not in self._reported:
+                    read_without_parts[path] = written
+                    to_read.append(path)
         return found
 
     def children(self, relative: str = "") -> list[str]:
-        """The names below a directory, as they are now; none when it is missing."""
+        """The names of the nodes below a directory, as they are now; empty when there is no such directory."""
         at = f"{self._base}/{relative}".rstrip("/")
         asked = [lambda client: client.sync_async(at), lambda client: client.get_children_async(at)]
         names = self._connection.ask(asked)[1]
         return [] if isinstance(names, ZookeeperError) else list(names)
 
     def write(self, changes: Iterable[Change], guards: Sequence[Guard] = ()) -> None:
-        """Make changes in their order, each whole, in as few transactions as they fit into.
+        """Make the changes in their order, in as few transactions as they fit into.
 
-        MetadataStoreUnavailable when the next one was not made, OutcomeUnknown when nobody can tell; GuardFailed and
-        AlreadyThere for what the caller asked for.
+        The errors are about one transaction; those before it are done. MetadataStoreUnavailable, GuardFailed and
+        AlreadyThere: it wrote nothing. OutcomeUnknown: it may have been done or not.
         """
         for batch in _batches(changes, self._part_bytes):
             self._write_batch(batch, tuple(guards))
@@ -83,7 +89,7 @@ class ZkValues:
                 replaced = Commit(self._connection, self._base, self.log, batch, deadline).run()
             except StagedPartsLost:
                 self._generations.remove(split.generation for split in staged.values())
-            except OutcomeUnknown:  # its value may point to them
+            except OutcomeUnknown:  # a node may point to the staged parts, so they must stay
                 raise
             except (MetadataStoreError, GuardFailed, AlreadyThere):
                 self._generations.remove(split.generation for split in staged.values())
@@ -102,7 +108,7 @@ class ZkValues:
         }
 
     def _heads(self, paths: Sequence[str], deadline: RetryDeadline) -> dict[str, tuple[Head, int]]:
-        """What each node says, and the number of the transaction that wrote it."""
+        """For each path that exists: the node's content, and the number of the transaction that wrote the node."""
         asked: list[Any] = [lambda client: client.sync_async(self._base)]
         asked += [partial(_get, path=f"{self._base}/{path}") for path in paths]
         found = {}
@@ -116,7 +122,7 @@ class ZkValues:
         return found
 
     def _value(self, path: str, head: Head, deadline: RetryDeadline) -> bytes | None:
-        """The value; None when its parts are gone or wrong."""
+        """The value; None when a part is missing, or when the parts are damaged, which is reported."""
         if isinstance(head.content, bytes):
             return head.content
         try:
@@ -132,7 +138,10 @@ class ZkValues:
 
 
 def _batches(changes: Iterable[Change], part_bytes: int) -> Iterator[tuple[Change, ...]]:
-    """Changes in their order, cut so that each transaction is far below what a server takes; a large value ends one."""
+    """The changes in their order, in groups for one transaction each, far below the size that a server accepts.
+
+    A large value is the last one of its group, so at most one set of parts is staged at a time.
+    """
     batch: list[Change] = []
     room = _BATCH_BYTES
     for change in changes:
