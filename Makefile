@@ -17,7 +17,7 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format jar bench conformance chaos clean distclean machine
+.PHONY: help demo test lint format jar bench conformance chaos docs reference clean distclean machine
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +52,13 @@ conformance: $(VENV)/.ready-dev jar  ## the heavy tests: stores whose servers fa
 chaos: $(VENV)/.ready-dev jar  ## seeded faults at random moments [ARGS="..."]
 	$(PYTEST) -m chaos tests/chaos $(ARGS)
 
+docs: $(VENV)/.ready-docs  ## the pages as a site, build/site/index.html; a dead link, a missing page or a wrong anchor fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+reference: $(VENV)/.ready  ## write the reference pages anew from the code
+	$(PY) -m scripts.reference_pages
+
 clean:  ## remove what was built (not .venv)
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis python/mooring.egg-info .gradle
 	find python tests scala-shim scripts benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
@@ -75,4 +82,8 @@ $(VENV)/.ready: pyproject.toml setup.py $(CHECK_TOOLS) | $(PY)
 
 $(VENV)/.ready-dev: $(VENV)/.ready
 	$(PIP) --editable '.[test,dev,kafka,zookeeper,sasl]'
+	@touch $@
+
+$(VENV)/.ready-docs: $(VENV)/.ready
+	$(PIP) --editable '.[docs]'
 	@touch $@

@@ -27,7 +27,7 @@ CHOSEN = {PROVIDER_KEY: STOCK_ROCKSDB}
 def test_plugin_on_off_and_on_again(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     stages.run(0.4)
-    # Ours makes checkpoints of format 2; stock Spark has to be told, as docs/leaving-mooring.md says.
+    # Ours makes checkpoints of format 2; stock Spark has to be told, as docs/operate/leaving-mooring.md says.
     stages.run(0.7, {**CHOSEN, FORMAT_KEY: "2"}, plugin=False)
     stages.run(1.0)
     stages.assert_right()

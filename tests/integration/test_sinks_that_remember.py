@@ -38,7 +38,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 class NumberedJob(Job):
-    """As docs/checkpoints.md has it: the batches are transactions of one writer, numbered by the batch."""
+    """As docs/guides/checkpoints.md has it: the batches are transactions of one writer, numbered by the batch."""
 
     format = "delta"
     writer = WRITER

@@ -120,7 +120,7 @@ def _back(arguments: argparse.Namespace, survey: Survey, to_batch: int, progress
             progress.say(
                 f"sinks that remember batches, such as Delta tables and files, take those up to {plan.batches[0]} for"
                 " written when they come again; a file sink can write into a directory that --new-file-sink makes:"
-                " see docs/checkpoints.md"
+                " see docs/guides/checkpoints.md"
             )
     return {
         "checkpoint": str(survey.checkpoint),

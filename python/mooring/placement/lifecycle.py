@@ -1,7 +1,7 @@
 """The life of a request: one table of what may come after what.
 
 Pure. The agent's phases are finer than the status that clients see; each phase has one status. What is not in the table
-can not happen: `step` refuses it. `mooring states` prints it, and docs/container-placement.md shows what that prints.
+can not happen: `step` refuses it. `mooring states` prints it, and docs/reference/states.md shows what that prints.
 """
 
 from __future__ import annotations

@@ -152,7 +152,8 @@ TABLE: tuple[Setting, ...] = (
         "metadata.",
         "string",
         None,
-        "Passed on to the client of the metadata store, without this prefix: docs/zookeeper.md, docs/kafka.md.",
+        "Passed on to the client of the metadata store, without this prefix: see docs/guides/zookeeper.md and"
+        " docs/guides/kafka.md.",
         is_prefix=True,
     ),
     Setting(

@@ -1,4 +1,4 @@
-"""The grouper that docs/groupers.md shows is one that works."""
+"""The grouper that docs/guides/groupers.md shows is one that works."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from mooring.grouping import check_grouping
 from tests.unit.grouping.builders import model, partitions, tasks
 
-PAGE = Path(__file__).parents[3] / "docs" / "groupers.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "groupers.md"
 
 
 def test_the_documented_grouper_keeps_the_promises():

@@ -1,4 +1,4 @@
-"""What a record of the topic looks like. Pure; `docs/kafka.md` says the same to readers in other languages.
+"""What a record of the topic looks like. Pure; `docs/guides/kafka.md` says the same to readers in other languages.
 
 A value: key `[1,"<namespace>","<key>"]`, value the raw bytes, null for a deletion. A claim of an exclusive writer: key
 `["mooring.writer","<role>"]`, value its generation in decimal. What an exclusive writer writes has its role and its

@@ -1,0 +1,442 @@
+"""The pages of docs/reference, made from the code.
+
+    python -m scripts.reference_pages            writes them anew
+    python -m scripts.reference_pages --check    says which are not as the code is; exit code 1 then
+
+A page is made as a whole, or is written by hand and has parts between `<!-- made: NAME -->` and `<!-- end -->`.
+`tests/unit/docs` holds the pages against the code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import inspect
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from uuid import UUID
+
+from mooring.agent.state.fleet import Fleet
+from mooring.agent.status import Counters, metrics_of
+from mooring.cli import main as command
+from mooring.cli.conf import render_settings_page
+from mooring.cli.exits import Exit
+from mooring.cli.output import table
+from mooring.drain import DrainNotification
+from mooring.drain.notification import StopMode
+from mooring.model import ContainerModel, JobModel, SystemStreamPartition, TaskModel, TaskName, events, orders
+from mooring.model.job_model_json import job_model_to_json
+from mooring.placement import ContainerPlacementRequestMessage, StatusCode
+from mooring.placement.lifecycle import TABLE
+from mooring.settings import TABLE as SETTINGS
+
+__all__ = ["SETTINGS", "all_pages", "all_texts", "whole_pages"]
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "reference"
+SCALA = ROOT / "scala-shim" / "src" / "main" / "scala"
+PYTHON = ROOT / "python" / "mooring"
+_MADE_BY = "Made from the code by `make reference`; do not edit."
+_PART = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def whole_pages() -> dict[str, str]:
+    """Every page that is made as a whole, by its name."""
+    return {"commands.md": commands_page(), "settings.md": settings_page(), "states.md": states_page()}
+
+
+def parts() -> Mapping[str, Callable[[], str]]:
+    """Every part of a page that is made, by its name."""
+    return {
+        "metrics-of-the-driver": lambda: _names_table(driver_metrics()),
+        "metrics-of-an-executor": lambda: _names_table(executor_metrics()),
+        "metrics-of-an-operator": lambda: _names_table(operator_metrics()),
+        "lines-of-the-jvms": lambda: _lines_table(scala_lines()),
+        "lines-of-the-agent": lambda: _lines_table(agent_lines()),
+        "samples": samples,
+        "events": lambda: _classes_table(events, events.Event),
+        "orders": lambda: _classes_table(orders, orders.Order),
+        "exit-codes": exit_codes,
+    }
+
+
+def filled(page: str) -> str:
+    """A page with its parts made anew."""
+    made = parts()
+    return _PART.sub(lambda found: f"{found[1]}\n{made[found[2]]()}\n{found[3]}", page)
+
+
+def all_pages() -> dict[Path, str]:
+    """Every page of the folder as it has to be."""
+    whole = {PAGES / name: text for name, text in whole_pages().items()}
+    by_hand = {page: filled(page.read_text()) for page in sorted(PAGES.glob("*.md")) if page not in whole}
+    return {**whole, **by_hand}
+
+
+# Commands
+
+
+def commands_page() -> str:
+    """Every command with its arguments, from the parser itself."""
+    parser, commands = command._parser()
+    summaries = {
+        choice.dest: choice.help or ""
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for choice in action._choices_actions
+    }
+    lines = ["# Commands", "", f"<!-- {_MADE_BY} -->", ""]
+    lines += ["`mooring COMMAND --help` prints the same. `mooring --version` prints the version.", ""]
+    lines += ["| command | |", "|---|---|"]
+    lines += [f"| [`{name}`](#{name}) | {_cell(summaries.get(name, ''))} |" for name in sorted(commands)]
+    lines += ["", "Every command ends with one of these codes:", "", exit_codes()]
+    for name in sorted(commands):
+        lines += [f"## {name}", "", _sentence(summaries.get(name, "")), "", *_arguments(commands[name])]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
+    actions = [action for action in parser._actions if action.dest != "help" and action.help != argparse.SUPPRESS]
+    if not actions:
+        yield from ("It has no arguments.", "")
+        return
+    yield from ("| argument | |", "|---|---|")
+    for action in actions:
+        names = ", ".join(f"`{name}`" for name in action.option_strings)
+        choices = " or ".join(f"`{choice}`" for choice in action.choices or ())
+        value = "" if action.nargs == 0 else choices or f"`{action.metavar or action.dest.upper()}`"
+        said = _with_code((action.help or "") % {**vars(action), "prog": parser.prog})
+        needed = " (required)" if action.required and action.option_strings else ""
+        yield f"| {' '.join(part for part in (names, value) if part)} | {_cell(said)}{needed} |"
+    yield ""
+
+
+def exit_codes() -> str:
+    """The table of exit codes."""
+    said = {
+        Exit.DONE: "done; without `--wait`: the request is written",
+        Exit.FAILED: "it failed, or the application has ended, or no status is there",
+        Exit.USAGE: "bad usage, a missing package, or a root that several applications share",
+        Exit.UNREACHABLE: "the store can not be reached",
+        Exit.TIMED_OUT: "not done within `--timeout`; the request goes on",
+        Exit.NOT_UNDERSTOOD: "a checkpoint has something that this version does not understand",
+    }
+    rows = [f"| {code.value} | {said[code]} |" for code in Exit]
+    return "\n".join(["| exit code | |", "|---:|---|", *rows, f"| {command.INTERRUPTED} | Ctrl-C |"]) + "\n"
+
+
+# Settings
+
+
+def settings_page() -> str:
+    """As `conf/settings.md`, with links that work here."""
+    page = render_settings_page()
+    page = re.sub(r"<!-- .*? -->", f"<!-- {_MADE_BY} -->", page, count=1)
+    return re.sub(r"docs/guides/(\w+)\.md", r"[\1](../guides/\1.md)", page)
+
+
+# States of a request
+
+
+def states_page() -> str:
+    """The table of `mooring states`, and what each status means."""
+    said = {
+        StatusCode.CREATED: "written, and not read yet",
+        StatusCode.BAD_REQUEST: "refused; the answer has the reason; final",
+        StatusCode.ACCEPTED: "it can be done, and waits for its turn",
+        StatusCode.IN_PROGRESS: "under way",
+        StatusCode.SUCCEEDED: "done; final",
+        StatusCode.FAILED: "not done; the answer has the reason; final",
+    }
+    head = [
+        "# States of a request",
+        "",
+        f"<!-- {_MADE_BY} -->",
+        "",
+        "A request is what `place-container`, `drain-host`, `open-host` and `control-standby` write.",
+        "`mooring states` prints the table below; the agent works by it.",
+        "",
+        "| status | |",
+        "|---|---|",
+        *(f"| `{status.value}` | {said[status]} |" for status in StatusCode),
+        "",
+        "From each phase that makes a plan, `FAILED` comes also when no plan keeps all rules (`no plan for it: …`).",
+        "Then the last plan stays.",
+        "",
+        "```text",
+    ]
+    rows = [
+        [
+            f"{row.phase.label} ({row.phase.status.value})",
+            row.happening.value,
+            f"{row.next.label} ({row.next.status.value})",
+            row.effect,
+        ]
+        for row in TABLE
+    ]
+    shown = table(["phase (status)", "what happens", "next phase (status)", "what is done"], rows)
+    return "\n".join([*head, *(line.rstrip() for line in shown.splitlines()), "```"]) + "\n"
+
+
+# Metrics
+
+MEANINGS = {
+    "preferred-host-requests": "tasks with state that asked for an executor",
+    "any-host-requests": "tasks with state that had no wish",
+    "host-affinity-match-pct": "how many of the tasks that asked ran where they asked to, in percent",
+    "restore-bytes-local": "bytes that the hosts' disks gave when state stores were opened",
+    "restore-bytes-remote": "bytes that the checkpoint gave when state stores were opened",
+    "moves": "tasks that a plan gave to another processor",
+    "failovers-to-standby": "tasks that went on where a copy of their state was; begins anew with a new agent",
+    "failovers-to-any-host": "tasks that went on where no copy was; begins anew with a new agent",
+    "failed-standby-allocations": "copies that found no place in a plan",
+    "failed-container-placement-actions": "requests of operators that ended `FAILED`",
+    "drain-state.<query>": "1 frozen, 2 caught up, 3 flushed, 4 drained, 5 stopped, -1 refused, -2 failed, -3 not told",
+    "standby-lag-versions.<task>": "how many versions the copy that is furthest behind lags",
+    "standby-lag-ms.<task>": "the same in milliseconds",
+    "restore-ms.<task>": "how long bringing up the task's state took the last time",
+    "estimated-recovery-seconds.<task>": "how long a recovery would take, were the executor lost now",
+    "keeping-ms": "how much longer writing state took because the host keeps it, all threads together",
+    "standby-open-stores": "open copies that wait on this executor",
+    "mooring.restore-bytes-local": "bytes that this batch read from the host's disk to open the operator's stores",
+    "mooring.restore-bytes-remote": "bytes that this batch read from the checkpoint to open the operator's stores",
+    "mooring.restore-ms": "how long that took, over the operator's partitions",
+    "mooring.drain-state": "0 ordinary, 1 it catches up after the freeze, 2 it lets out what was held back; of a batch",
+}
+"""What each metric says. A name in the code that is not here, or the other way round, fails the test."""
+
+
+def driver_metrics() -> list[str]:
+    """The gauges of the driver's source, as the code names them."""
+    scala = _scala_text()
+    found = re.findall(r'Metrics\.set\("([\w-]+)"', scala)
+    found += re.findall(r'"([\w-]+)"', re.findall(r"val names = Seq\((.*?)\)", scala, re.DOTALL)[0])
+    found += metrics_of(Fleet(), Counters())
+    in_status = (PYTHON / "agent" / "status.py").read_text()
+    found += [
+        f"{name}.<{'query' if name == 'drain-state' else 'task'}>" for name in re.findall(r'f"([a-z-]+)\.\{', in_status)
+    ]
+    return sorted(set(found))
+
+
+def executor_metrics() -> list[str]:
+    """The gauges of an executor's source."""
+    return sorted(re.findall(r'Metrics\.register\(registry, "([\w-]+)"', _scala_text()))
+
+
+def operator_metrics() -> list[str]:
+    """The custom metrics of a stateful operator."""
+    return sorted(set(re.findall(r'"(mooring\.[a-z-]+)"', _scala_text("org"))))
+
+
+def _names_table(names: Iterable[str]) -> str:
+    rows = [f"| `{name}` | {MEANINGS[name]} |" for name in names]
+    return "\n".join(["| name | |", "|---|---|", *rows]) + "\n"
+
+
+# Log lines
+
+Line = tuple[str, str, str]
+"""Level, text with … for what is put in, and the file that says it."""
+
+_LEVELS = {"info": "INFO", "warn": "WARN", "once": "WARN, once", "failed": "WARN, once"}
+_LEVELS |= {"trouble": "WARN", "troubleOnce": "WARN, once"}
+_TOPIC_FIRST = ("once", "failed", "troubleOnce")
+
+
+def scala_lines() -> list[Line]:
+    """What the plugin's JVMs say. A line whose text is put together elsewhere is left out."""
+    found = []
+    for file in sorted(SCALA.rglob("*.scala")):
+        text = file.read_text()
+        for call in re.finditer(r"\bLog\.(info|warn|once|failed|trouble|troubleOnce)\(", text):
+            kind = call[1]
+            groups = _argument_groups(text, call.end() - 1)
+            said = groups[-1] if kind == "failed" else groups[0]
+            if kind in ("once", "troubleOnce"):
+                said = said.partition(",")[2]
+            line = _literals(said)
+            if len(line.replace("…", "").strip()) > 6:
+                found.append((_LEVELS[kind], line, file.name))
+    return sorted(set(found), key=lambda line: (line[1].lower(), line))
+
+
+def agent_lines() -> list[Line]:
+    """What the agent has the driver's JVM say: texts that are written where they are given to the log."""
+    levels = {"say": "WARN", "LogLine": "WARN", "inform": "INFO", "sayOfTrouble": "WARN", "warn": "WARN"}
+    found = []
+    for folder in ("agent", "records", "spark"):
+        for file in sorted((PYTHON / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if not isinstance(node, ast.Call) or not node.args:
+                    continue
+                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                line = _text_of(node.args[0])
+                if name in levels and len(line.replace("…", "").strip()) > 6:
+                    found.append((levels[name], line, file.relative_to(PYTHON).as_posix()))
+    return sorted(set(found), key=lambda line: (line[1].lower(), line))
+
+
+def all_texts() -> str:
+    """Every text in the code of the plugin and of the agent, with … for what is put in; one a line."""
+    texts = [_literals(file.read_text()) for file in sorted(SCALA.rglob("*.scala"))]
+    for file in sorted(PYTHON.rglob("*.py")):
+        texts += [_text_of(node) for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.expr)]
+    return "\n".join(text for text in texts if text)
+
+
+def _argument_groups(code: str, opening: int) -> list[str]:
+    """The groups of arguments from an opening bracket on: `(a, b)(c)` has two."""
+    code = code[opening : opening + 2000]
+    texts = {start: stop for start, stop, _ in _scala_texts(code)}
+    groups: list[str] = []
+    depth = began = at = 0
+    while at < len(code):
+        if at in texts:
+            at = texts[at]
+            continue
+        if code[at] == "(":
+            depth += 1
+            began = at + 1 if depth == 1 else began
+        elif code[at] == ")":
+            depth -= 1
+            if depth == 0:
+                groups.append(code[began:at])
+                if code[at + 1 : at + 2] != "(":
+                    break
+        at += 1
+    return groups
+
+
+def _literals(code: str) -> str:
+    """The texts of a piece of Scala, joined where `+` joins them, with … for values."""
+    joined, end = "", 0
+    for start, stop, text in _scala_texts(code):
+        between = code[end:start].strip()
+        if joined and between != "+":
+            joined += "…" if between.startswith("+") or between.endswith("+") else "\n"
+        joined, end = joined + text, stop
+    rest = code[end:].strip()
+    joined += "…" if joined and rest.startswith("+") else ""
+    return re.sub("…+", "…", joined).strip()
+
+
+def _scala_texts(code: str) -> Iterator[tuple[int, int, str]]:
+    """Where each text begins and ends, and what it says, with … for what is put into it."""
+    at = 0
+    while (start := code.find('"', at)) >= 0:
+        is_filled_in, said, at = code[start - 1 : start] in ("s", "f"), "", start + 1
+        while at < len(code) and code[at] != '"':
+            if is_filled_in and code[at] == "$":
+                at, said = _end_of_value(code, at + 1), said + "…"
+            elif code[at] == "\\":
+                said, at = said + code[at + 1].replace("n", " "), at + 2
+            else:
+                said, at = said + code[at], at + 1
+        at += 1
+        yield start - is_filled_in, at, said
+
+
+def _end_of_value(code: str, at: int) -> int:
+    """The end of what is put into a text: a name, or an expression in braces, which may hold texts itself."""
+    if code[at] != "{":
+        return at + len(re.match(r"\w*", code[at:])[0])  # type: ignore[index]
+    depth = 0
+    while True:
+        depth += {"{": 1, "}": -1}.get(code[at], 0)
+        at += 1
+        if depth == 0:
+            return at
+
+
+def _text_of(node: ast.expr) -> str:
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=values):
+            return "".join(_text_of(value) if isinstance(value, ast.Constant) else "…" for value in values)
+    return ""
+
+
+def _lines_table(lines: Iterable[Line]) -> str:
+    rows = [f"| {level} | `{_cell(text.replace(chr(96), chr(39)))}` | {file} |" for level, text, file in lines]
+    return "\n".join(["| level | line | said by |", "|---|---|---|", *rows]) + "\n"
+
+
+# JSON
+
+
+def samples() -> str:
+    """One sample of each message and record, written by the code itself."""
+    uuid, task = UUID("88b0d30c-d518-4307-9e8e-c8529eb30f04"), TaskName("clicks/Partition 0")
+    stores = frozenset({SystemStreamPartition("spark", "clicks/0/default", 0)})
+    model = JobModel.of([ContainerModel.of("0", [TaskModel(task, stores, 0)], "10.0.0.7")], version=12)
+    request = ContainerPlacementRequestMessage(uuid, "app-0001", "4", "10.0.0.7", 1578694070875, 10_000)
+    response = request.answered(StatusCode.SUCCEEDED, "the tasks run there", 1578694099000)
+    shown = {
+        "Job model, `jobModels/<version>`": json.loads(job_model_to_json(model)),
+        "Placement request, `samza-place-container-v1/<uuid>.ContainerPlacementRequestMessage`": request.as_json(),
+        "Placement response, `samza-place-container-v1/<uuid>.ContainerPlacementResponseMessage`": response.as_json(),
+        "Drain notification, `samza-drain-v1/<uuid>`": json.loads(DrainNotification(uuid, "app-0001").to_json()),
+        "Stop, in the same place": json.loads(
+            DrainNotification(uuid, "app-0001", query="clicks", stop=StopMode.AFTER_BATCH).to_json()
+        ),
+    }
+    return "\n".join(f"**{name}**\n\n```json\n{json.dumps(form, indent=2)}\n```\n" for name, form in shown.items())
+
+
+def _classes_table(module: object, base: type) -> str:
+    classes = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, base) and value is not base and dataclasses.is_dataclass(value)
+    ]
+    rows = []
+    for one in classes:
+        fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(one))
+        rows.append(f"| `{one.__name__}` | {_cell(_first_sentence(one.__doc__ or ''))} | {fields} |")
+    return "\n".join(["| name | | fields |", "|---|---|---|", *rows]) + "\n"
+
+
+def _first_sentence(text: str) -> str:
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', ')')) or not text else '.'}"
+
+
+def _with_code(text: str) -> str:
+    """The text with options, keys and variables set as code."""
+    return re.sub(r"(?<![\w`-])(--[a-z][\w-]*|spark\.[\w.*]*[\w*]|MOORING_\w+)", r"`\1`", text)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").split())
+
+
+def _scala_text(below: str = "") -> str:
+    return "\n".join(file.read_text() for file in sorted((SCALA / below).rglob("*.scala")))
+
+
+def main(arguments: list[str]) -> int:
+    """The command line."""
+    pages = all_pages()
+    stale = [page for page, text in pages.items() if not page.exists() or page.read_text() != text]
+    if "--check" in arguments:
+        for page in stale:
+            print(f"{page.relative_to(ROOT)} is not as the code is: make reference", file=sys.stderr)
+        return 1 if stale else 0
+    for page in stale:
+        page.write_text(pages[page])
+        print(page.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""The pages of the site: what they say of commands, log lines and metrics is what the code has."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from mooring.cli import main as command
+from mooring.cli.exits import BadUsage
+from scripts import reference_pages
+
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
+_BLOCK = re.compile(r"^```\w*\n(.*?)^```$|^((?: {4}.*\n)+)", re.DOTALL | re.MULTILINE)
+
+
+def name_of(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+def commands_in(page):
+    """The command lines of a page's code blocks that call `mooring`, without what is a comment."""
+    blocks = [found[1] or found[2] for found in _BLOCK.finditer(page.read_text())]
+    lines = [line.strip() for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    lines = [re.sub(r"^\$ ", "", line) for line in lines]
+    return [line for line in lines if re.match(r"mooring [a-z-]", line) and "…" not in line]
+
+
+@pytest.mark.parametrize(
+    ("page", "made"),
+    reference_pages.all_pages().items(),
+    ids=lambda value: name_of(value)[-20:] if isinstance(value, Path) else "",
+)
+def test_a_reference_page_is_as_the_code_is(page, made):
+    """`make reference` writes them anew."""
+    assert (ROOT / page).read_text() == made
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_on_a_page_exists(page):
+    for line in commands_in(page):
+        try:
+            command.parse(shlex.split(line, comments=True)[1:])
+        except BadUsage as error:
+            pytest.fail(f"{line}: {error}")
+
+
+def test_commands_are_found_on_pages():
+    assert len([line for page in PAGES for line in commands_in(page)]) > 40
+
+
+def test_every_setting_on_a_page_exists():
+    keys = [re.escape(setting.key) + (r"[\w.]*" if setting.is_prefix else "") for setting in reference_pages.SETTINGS]
+    known = re.compile("|".join(keys))
+    named = {key.rstrip(".") for page in PAGES for key in re.findall(r"spark\.mooring\.[a-z.]*[a-z]", page.read_text())}
+    assert not [key for key in sorted(named) if not known.fullmatch(key)]
