@@ -1,4 +1,27 @@
-"""A directory of records for one application: the one that was meant, or another when a living application has that."""
+"""Gives each application a directory of its own for its records, where several have the same name.
+
+The directories are `place`, `place/application-2`, `place/application-3` and so on. A numbered note in each directory
+names its owner; `owners` has the notes and the rule by which a directory is chosen.
+
+Choosing a directory, at the first use:
+
+1. List the directories with their newest notes, up to the first one without a note.
+2. Choose one of them (`owners.choose`). Where it matters whether another owner is alive, a probe file is written to
+   each of these directories first. Its time is the clock of the storage, and the write drops any cached listing.
+3. Create the note with the next number. Of several applications that try, one succeeds; the others begin at step 1.
+4. Delete the note before it. A crash between 3 and 4 leaves both notes: the one with the greater number counts.
+
+Afterwards a thread writes the note again every ten seconds, and so renews its time. An application whose note is older
+than 35 seconds counts as dead, and another one may create the next note. An owner that finds a newer note (`_renew`):
+
+- It is its own: the storage had created the note but reported an error. It renews this note from now on.
+- Its owner is dead: it takes the directory back with the next note.
+- Its owner works on a checkpoint of this application: the other one keeps the records, and `holds` is false.
+- Otherwise: it chooses another directory, and `moves` is greater by one.
+
+At the end of the application its note says so, and the directory is free at once. After a crash it is free when the
+note is old. The records themselves are never removed here.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +53,9 @@ _Claims = list[Claim | None]
 
 
 class OwnedTree:
-    """A `FileTree` that chooses its directory when it is used first, and keeps its owner's note there from then on.
+    """A `FileTree` that chooses its directory at its first use, and renews its owner's note there until `end`.
 
-    The directories are `place`, `place/application-2`, `place/application-3` and so on. While the storage does not
-    answer, nothing is chosen, and every use raises MetadataStoreError. A daemon thread renews the note until `end`.
-    `owner` has the checkpoint of the first query. `told` hears which directory it is, and whose `place` is where
-    another application that runs has that.
-
-    Another application may take the directory over, as when the note was not renewed for long. `say` hears of it. One
-    that works on a checkpoint of this application keeps it: then `holds` is false. Else this application chooses
-    another directory, which is empty or has its older records: then `moves` is greater than before.
+    While the storage does not answer, no directory is chosen, and every use raises MetadataStoreError.
     """
 
     def __init__(
@@ -47,62 +63,69 @@ class OwnedTree:
         open_tree: Callable[[str], FileTree],
         place: str,
         owner: Owner,
-        told: Callable[[str, Claim | None], None],
-        say: Callable[[str], None],
+        on_chosen: Callable[[str, Claim | None], None],
+        log: Callable[[str], None],
         every_seconds: float = RENEWED_EVERY_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._open_tree, self._meant = open_tree, place
-        self._owner, self._told, self._say = owner, told, say
+        """`owner` is this application, with the checkpoint of its first query.
+
+        `on_chosen` is called with the chosen directory, and with the note of the living owner of `place` where that is
+        another application (else None). `log` gets a sentence when another application takes the directory.
+        """
+        self._open_tree, self._place = open_tree, place
+        self._owner, self._on_chosen, self._log = owner, on_chosen, log
         self._every_seconds, self._clock = every_seconds, clock
         self._checkpoint = owner.checkpoints[0]
-        self._lock = threading.RLock()  # is held while the storage is asked: never by those who must not wait
-        self._noting = threading.Lock()
-        self._noted: list[str] = []
+        self._lock = threading.RLock()  # held while the storage is asked, so `works_on` must not take it
+        self._checkpoints_lock = threading.Lock()
+        self._new_checkpoints: list[str] = []
         self._ended = threading.Event()
         self._renewing: threading.Thread | None = None
         self._chosen: FileTree | None = None
         self._first = open_tree(place)
-        self._number = self._tried = 0
+        self._number = 0  # the number of this application's note
+        self._tried = 0  # the number of the last note that it tried to create in place of another application's
         self._checked_at = 0.0
         self._holds = True
         self._moves = 0
         self._replaced_by = ""
-        self._left: tuple[str, Owner] | None = None  # the directory that was lost, and to whom
+        self._lost: tuple[str, Owner] | None = None  # a directory that was lost, and its new owner
 
     @property
     def holds(self) -> bool:
-        """Whether no other application has taken the directory over."""
+        """False while another application, which works on a checkpoint of this one, has the directory."""
         return self._holds
 
     @property
     def moves(self) -> int:
-        """How often another directory was chosen: what was written before is not in the one of now."""
+        """How often another directory was chosen. Records that were written before are not in the present one."""
         return self._moves
 
     def works_on(self, checkpoint: str) -> None:
-        """Another query of the application has this checkpoint. Returns at once; the next renewal tells it."""
-        with self._noting:
-            self._noted.append(checkpoint)
+        """Add the checkpoint of another query of this application. Returns at once; the next renewal writes it."""
+        with self._checkpoints_lock:
+            self._new_checkpoints.append(checkpoint)
 
     def end(self) -> None:
-        """Leave word that the application has ended: then another one may take the directory at once.
+        """Write into the note that the application has ended, so that another one may take the directory at once.
 
-        Returns after a second at most. Where the storage has not answered by then, the note gets old.
+        Returns after a second at most. Where the storage does not answer in that time, others wait until the note is
+        old.
         """
         self._ended.set()
         if self._renewing is not None:
             self._renewing.join(_LAST_SECONDS)
 
     def renew(self) -> None:
-        """Write the note again; or learn that another application has the directory, or take it back from one."""
+        """Write the note again. Where another application has the directory, see the module's docstring."""
         with self._lock:
             if self._ended.is_set():
                 return
             if self._chosen is not None:
                 self._renew(self._chosen)
                 self._checked_at = self._clock()
-            elif self._left is not None:
+            elif self._lost is not None:
                 self._choose()
 
     @property
@@ -112,11 +135,11 @@ class OwnedTree:
 
     @property
     def reads_at_once(self) -> int:
-        """As its storage has it."""
+        """See `FileTree`; the same for all directories."""
         return self._first.reads_at_once
 
     def stamp(self) -> object:
-        """As its storage has it."""
+        """See `FileTree`."""
         return self._tree().stamp()
 
     def list(self) -> list[FileEntry]:
@@ -144,7 +167,7 @@ class OwnedTree:
         self._tree().sync()
 
     def _tree(self) -> FileTree:
-        """The directory; before, a note that may count as old is renewed, as another may have taken the directory."""
+        """The directory. A note that may soon count as old is renewed first: another may have taken the directory."""
         chosen = self._chosen
         if chosen is not None and self._clock() - self._checked_at < SILENT_AFTER_SECONDS - RENEWED_EVERY_SECONDS:
             return chosen
@@ -158,43 +181,47 @@ class OwnedTree:
             self._lock.release()
 
     def _renew(self, chosen: FileTree) -> None:
-        self._take_in_what_was_noted()
+        self._add_new_checkpoints()
         notes = OwnerNotes(chosen)
         newest = notes.number()
         if newest <= self._number:
             notes.renew(self._number, self._owner)
             return
-        shown = notes.now()  # before the note is looked at: then no cache of the directory makes it look older
+        now = notes.now()  # before the note is read: a cached listing would make the note look older
         other = notes.newest()
         if other is not None and other.number == self._tried and self._is_own(other.owner):
-            self._number, self._holds = self._tried, True  # the storage had not said that the note was made
+            self._number, self._holds = self._tried, True
             notes.renew(self._number, self._owner)
-        elif other is None or not other.lives(lambda: shown):
+        elif other is None or not other.lives(lambda: now):
             self._tried = newest + 1 if other is None else other.number + 1
             self._holds = notes.take(self._tried, self._owner)
             self._number = self._tried if self._holds else self._number
         elif any(map(other.owner.works_on, self._owner.checkpoints)):
-            self._holds = False
-            if self._replaced_by != other.owner.application:
-                self._replaced_by = other.owner.application
-                self._say(
-                    f"application {other.owner.application} on {other.owner.host} works on a checkpoint of this"
-                    f" one: it keeps the records in {chosen.place} from now on, and this one's are not kept"
-                )
+            self._give_up(chosen, other.owner)
         else:
-            self._left, self._chosen = (chosen.place, other.owner), None
+            self._lost, self._chosen = (chosen.place, other.owner), None
             self._choose()
+
+    def _give_up(self, chosen: FileTree, other: Owner) -> None:
+        """Leave the directory to another application, which works on a checkpoint of this one."""
+        self._holds = False
+        if self._replaced_by != other.application:
+            self._replaced_by = other.application
+            self._log(
+                f"application {other.application} on {other.host} works on a checkpoint of this"
+                f" one: it keeps the records in {chosen.place} from now on, and this one's are not kept"
+            )
 
     def _is_own(self, owner: Owner) -> bool:
         return (owner.application, owner.host) == (self._owner.application, self._owner.host)
 
-    def _take_in_what_was_noted(self) -> None:
-        with self._noting:
-            noted, self._noted = self._noted, []
-        self._owner = self._owner.with_checkpoints(noted)
+    def _add_new_checkpoints(self) -> None:
+        with self._checkpoints_lock:
+            added, self._new_checkpoints = self._new_checkpoints, []
+        self._owner = self._owner.with_checkpoints(added)
 
     def _choose(self) -> FileTree:
-        self._take_in_what_was_noted()
+        self._add_new_checkpoints()
         for _ in range(_MOST_RACES):
             if (found := self._find()) is None:
                 continue
@@ -202,81 +229,81 @@ class OwnedTree:
             owner, number = self._owner, 1 if before is None else before.number + 1
             if before is not None and before.owner.works_on(self._checkpoint):
                 owner = replace(owner, checkpoints=()).with_checkpoints((*before.owner.checkpoints, *owner.checkpoints))
-            others = None if is_first or self._left is not None else self._living(self._first)
+            owner_of_place = None if is_first or self._lost is not None else self._living(self._first)
             if OwnerNotes(tree).take(number, owner):
                 self._owner, self._number = owner, number
-                self._begin_in(tree, others)
+                self._use(tree, owner_of_place)
                 return tree
-        raise MetadataStoreUnavailable(f"{self._meant}: other applications took each place before this one could")
+        raise MetadataStoreUnavailable(f"{self._place}: other applications took each place before this one could")
 
     def _find(self) -> tuple[FileTree, Claim | None, bool] | None:
-        """The directory to take, its newest note, and whether it is the first; None when they changed meanwhile."""
-        trees, claims = self._look()
-        shown = 0.0
+        """The directory to take, its newest note, and whether it is `place`; None where the notes changed meanwhile."""
+        trees, claims = self._read_notes()
+        now = 0.0
         if not any(claim is not None and claim.owner.works_on(self._checkpoint) for claim in claims):
-            shown, claims = self._look_by_the_clock(trees, claims)
+            now, claims = self._clock_and_notes(trees, claims)
             if claims[-1] is not None:
                 return None
-        number = choose(claims, self._checkpoint, lambda: shown)
+        number = choose(claims, self._checkpoint, lambda: now)
         return trees[number], claims[number], number == 0
 
-    def _begin_in(self, tree: FileTree, others: Claim | None) -> None:
-        """The directory is this application's from now on."""
+    def _use(self, tree: FileTree, owner_of_place: Claim | None) -> None:
+        """Use this directory from now on, and start the thread that renews the note."""
         self._chosen, self._checked_at = tree, self._clock()
         self._holds, self._replaced_by = True, ""
         if self._renewing is None:
             self._renewing = threading.Thread(target=self._keep_renewing, name="mooring-owner", daemon=True)
             self._renewing.start()
-        if self._left is not None:
-            (place, other), self._left = self._left, None
+        if self._lost is not None:
+            (place, other), self._lost = self._lost, None
             self._moves += 1
-            self._say(
+            self._log(
                 f"application {other.application} on {other.host}, which works on other checkpoints, has taken the"
                 f" records in {place}, as this application had not renewed its note there for long: this one keeps its"
                 f" own in {tree.place} from now on"
             )
-        self._told(tree.place, others)
+        self._on_chosen(tree.place, owner_of_place)
 
-    def _look(self) -> tuple[_Trees, _Claims]:
-        """The directories with what their notes say, up to the first that nobody has used."""
+    def _read_notes(self) -> tuple[_Trees, _Claims]:
+        """The directories and their newest notes, up to the first directory without a note, whose note is None."""
         trees = [self._first]
         claims = [OwnerNotes(self._first).newest()]
         while claims[-1] is not None:
             if len(trees) == _MOST_PLACES:
-                raise MetadataStoreUnavailable(f"{self._meant}: {_MOST_PLACES} applications keep records there already")
-            trees.append(self._open_tree(f"{self._meant.rstrip('/')}/application-{len(trees) + 1}"))
+                raise MetadataStoreUnavailable(f"{self._place}: {_MOST_PLACES} applications keep records there already")
+            trees.append(self._open_tree(f"{self._place.rstrip('/')}/application-{len(trees) + 1}"))
             claims.append(OwnerNotes(trees[-1]).newest())
         return trees, claims
 
-    def _look_by_the_clock(self, trees: _Trees, claims: _Claims) -> tuple[float, _Claims]:
-        """What the clock of the storage shows, and what the notes say after that.
+    def _clock_and_notes(self, trees: _Trees, claims: _Claims) -> tuple[float, _Claims]:
+        """The time by the clock of the storage, in seconds since 1970, and the notes as they are after that time.
 
-        Each directory is written to first, so that no cache of it shows an older note.
+        The clock is read by a write to each directory, so that no cached listing shows an older note.
         """
-        shown = [
+        times = [
             OwnerNotes(tree).now()
             for tree, claim in zip(trees, claims, strict=True)
             if claim and not claim.owner.has_ended
         ]
-        return min(shown, default=0.0), [OwnerNotes(tree).newest() for tree in trees]
+        return min(times, default=0.0), [OwnerNotes(tree).newest() for tree in trees]
 
     def _living(self, tree: FileTree) -> Claim | None:
-        """The note of a directory whose owner runs."""
+        """The newest note of a directory, where its owner is alive; else None."""
         notes = OwnerNotes(tree)
-        shown, claim = notes.now(), notes.newest()
-        return claim if claim is not None and claim.lives(lambda: shown) else None
+        now, claim = notes.now(), notes.newest()
+        return claim if claim is not None and claim.lives(lambda: now) else None
 
     def _keep_renewing(self) -> None:
         while not self._ended.wait(self._every_seconds):
-            with contextlib.suppress(MetadataStoreError):  # whoever reads and writes the records says what is wrong
+            with contextlib.suppress(MetadataStoreError):  # reads and writes of records raise the same error
                 self.renew()
-        with contextlib.suppress(MetadataStoreError):  # the note gets old
-            self._leave_word()
+        with contextlib.suppress(MetadataStoreError):  # the note then counts as old after 35 seconds
+            self._write_that_it_ended()
 
-    def _leave_word(self) -> None:
+    def _write_that_it_ended(self) -> None:
         with self._lock:
             if self._chosen is not None and self._holds:
                 notes = OwnerNotes(self._chosen)
                 if notes.number() == self._number:
-                    self._take_in_what_was_noted()
+                    self._add_new_checkpoints()
                     notes.renew(self._number, replace(self._owner, has_ended=True))

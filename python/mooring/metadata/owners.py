@@ -1,11 +1,12 @@
-"""Whose records lie in a directory: notes of the applications that keep theirs there, and the rule who may.
+"""Notes that name the owner of a directory of records, and the rule by which an application chooses a directory.
 
-A name is no identity: two applications may bear the same. What tells a job from others is its checkpoints, as no two
-applications can work on one. So an application finds its records by the checkpoint of its first query, also after a
-crash; and it takes no directory whose owner works on other checkpoints, unless that owner has ended, or is silent.
+Two applications may have the same name, so the name does not identify a job. Its checkpoints do, as no two applications
+can work on the same one. So an application finds its records by the checkpoint of its first query, also after a crash.
+It takes no directory whose owner works on other checkpoints, unless that owner has ended or its note is old.
 
-Notes are numbered, and the newest counts: who takes a directory over creates the next one, and of two that try only one
-can. The owner renews its note. Its age is told by the clock of the storage, not by those of two hosts.
+Notes are numbered, and the one with the greatest number counts. An application takes a directory by creating the note
+with the next number, which only one of several can do. The owner writes its note again and again. A note's age is told
+by the clock of the storage alone, because the clocks of two hosts may differ.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mooring.metadata.tree import TEMPORARY_PREFIX, FileEntry, FileTree, Unreada
 OWNERS: Final = "owners/"
 RENEWED_EVERY_SECONDS: Final = 10.0
 SILENT_AFTER_SECONDS: Final = 35.0
-"""Three renewals may come late."""
+"""The age from which a note is old, so its owner counts as dead: three renewals have failed."""
 
 _STATUS: Final = "status"
 _MOST_CHECKPOINTS: Final = 100
@@ -32,7 +33,7 @@ _MOST_CHECKPOINTS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """An application that keeps its records in a directory; `checkpoints` of its queries, the newest last."""
+    """An application that keeps its records in a directory. `checkpoints` are those of its queries, the newest last."""
 
     application: str
     host: str
@@ -44,21 +45,21 @@ class Owner:
         return _plain(checkpoint) in self.checkpoints
 
     def with_checkpoints(self, more: Sequence[str]) -> Owner:
-        """The same with these as well; of very many the oldest are left out."""
+        """The same owner with these checkpoints added. At most the newest 100 are kept."""
         all_of_them = dict.fromkeys((*self.checkpoints, *map(_plain, more)))
         return replace(self, checkpoints=tuple(all_of_them)[-_MOST_CHECKPOINTS:])
 
     def as_json(self) -> bytes:
-        """What its note holds."""
+        """The value of its note."""
         form = {"application": self.application, "host": self.host, "checkpoints": list(self.checkpoints)}
         return json.dumps({**form, "ended": self.has_ended}).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The newest note of a directory, written at that time by the clock of the storage, in seconds since 1970.
+    """The newest note of a directory. `written_at` is in seconds since 1970, by the clock of the storage.
 
-    `number` is 0 where records lie without a note: of an older version of Mooring.
+    `number` is 0 where an older version of Mooring has left records without a note.
     """
 
     number: int
@@ -66,15 +67,16 @@ class Claim:
     written_at: float
 
     def lives(self, now: Callable[[], float]) -> bool:
-        """Whether its owner runs, as far as the note tells; `now` by the clock of the storage is asked if need be."""
+        """Whether its owner is alive. `now` returns the storage's time, and is called only where it matters."""
         return not self.owner.has_ended and now() - self.written_at < SILENT_AFTER_SECONDS
 
 
 def choose(places: Sequence[Claim | None], checkpoint: str, now: Callable[[], float]) -> int:
-    """Which of these directories an application takes, by the checkpoint of its first query.
+    """The index of the directory that an application takes, by the checkpoint of its first query.
 
-    Its own, and of several the one that was used last; else the first that is free. The last of them is None, which
-    stands for a directory that nobody has used. `now` is asked where it matters whether another application runs.
+    It takes its own directory, or the one it used last if it has several. Otherwise it takes the first one that is
+    free. `places` has the newest note of each directory; the last one is None, for a directory that nobody has used.
+    `now` returns the storage's time, and is called only where it matters whether another application is alive.
     """
     own = {
         claim.written_at: number for number, claim in enumerate(places) if claim and claim.owner.works_on(checkpoint)
@@ -85,13 +87,13 @@ def choose(places: Sequence[Claim | None], checkpoint: str, now: Callable[[], fl
 
 
 class OwnerNotes:
-    """The notes of one directory. Storage that does not answer raises MetadataStoreError."""
+    """The notes of one directory. All methods raise MetadataStoreError where the storage does not answer."""
 
     def __init__(self, tree: FileTree) -> None:
         self._tree = tree
 
     def newest(self) -> Claim | None:
-        """The note that counts; None where nobody keeps records."""
+        """The note with the greatest number; None where nobody keeps records in this directory."""
         entries = self._tree.list()
         numbered = {number: entry for entry in entries if (number := _number_of(entry.name)) is not None}
         if not numbered:
@@ -100,12 +102,12 @@ class OwnerNotes:
         return Claim(number, self._read(number), numbered[number].modified_seconds)
 
     def number(self) -> int:
-        """The number of the note that counts; 0 for none."""
+        """The greatest number of a note; 0 where there is none."""
         numbers = (_number_of(entry.name) for entry in self._tree.list())
         return max((number for number in numbers if number is not None), default=0)
 
     def take(self, number: int, owner: Owner) -> bool:
-        """Become the owner by the note of this number, which follows the newest one; False when another was faster."""
+        """Create the note of this number, the next one, and delete the one before it; False when another was faster."""
         if not self._tree.create(_name(number), self._packed(number, owner)):
             return False
         if number > 1:
@@ -113,14 +115,14 @@ class OwnerNotes:
         return True
 
     def renew(self, number: int, owner: Owner) -> None:
-        """Write the own note again."""
+        """Write this application's note again."""
         self._tree.write_atomic(_name(number), self._packed(number, owner))
 
     def _packed(self, number: int, owner: Owner) -> bytes:
         return pack(f"{OWNERS}{number}", owner.as_json())
 
     def _read(self, number: int) -> Owner:
-        """Who has written a note; nobody that is known where it makes no sense."""
+        """The owner that a note names; an unknown owner where the note is damaged."""
         try:
             form = json.loads(self._content(_name(number)) or b"{}")
             checkpoints = tuple(map(str, form["checkpoints"]))
@@ -129,7 +131,7 @@ class OwnerNotes:
             return Owner("an unknown application", "an unknown host", ())
 
     def _of_older_version(self, entries: Sequence[FileEntry]) -> Claim | None:
-        """What the status tells that an application of an older version writes."""
+        """The owner according to the record `status`, where an older version of Mooring has written no note."""
         entry = next((one for one in entries if one.name == file_name(_STATUS)), None)
         if entry is None:
             return None
@@ -156,16 +158,16 @@ class OwnerNotes:
             return None
 
     def now(self) -> float:
-        """What the clock of the storage shows, in seconds since 1970: a file that is written now tells it."""
+        """The time by the clock of the storage, in seconds since 1970: the time of a file that is written now."""
         probe = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
         self._tree.write_atomic(probe, b"")
         try:
-            shown = next((one.modified_seconds for one in self._tree.list() if one.name == probe), None)
+            written_at = next((one.modified_seconds for one in self._tree.list() if one.name == probe), None)
         finally:
             self._tree.delete(probe)
-        if shown is None:
+        if written_at is None:
             raise MetadataStoreUnavailable(f"{self._tree.place} does not show a file that was written just now")
-        return shown
+        return written_at
 
 
 def _name(number: int) -> str:
