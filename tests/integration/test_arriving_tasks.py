@@ -13,7 +13,7 @@ import pytest
 from mooring.testing.probes import wait_until
 from tests.integration.support.host_store import Kept
 from tests.integration.support.sleeping_task import Job
-from tests.integration.support.store_with_open_copy import DOORS, Store, scala_object, scala_session
+from tests.integration.support.store_with_open_copy import STATE_SHIMS, Store, scala_object, scala_session
 from tests.integration.test_open_copies import CONF
 
 QUERY, PARTITION = "of a test", 0
@@ -24,9 +24,9 @@ class Executor:
 
     def __init__(self, jvm: Any, session: Any, store: Store, kept: Kept, unhurried_ms: int = 0) -> None:
         self._jvm, self._store, self._kept = jvm, store, kept
-        self._access = scala_object(jvm, f"{DOORS}.CheckpointAccess").of(session)
+        self._access = scala_object(jvm, f"{STATE_SHIMS}.CheckpointAccess").of(session)
         self._copies = jvm.io.mooring.standby.Copies(kept.store, 2**62, 4, unhurried_ms)
-        self._open = scala_object(jvm, f"{DOORS}.OpenStores")
+        self._open = scala_object(jvm, f"{STATE_SHIMS}.OpenStores")
 
     def order(self, version: int, is_of_arrival: bool = False) -> int:
         """The version that the copy has now; -1 for none."""

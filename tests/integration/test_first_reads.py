@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.integration.support.store_with_open_copy import DOORS, scala_object
+from tests.integration.support.store_with_open_copy import CORE_SHIMS, scala_object
 
 pytestmark = pytest.mark.one_jvm
 
@@ -34,7 +34,7 @@ def broadcast(jvm: Any, context: Any, beside: Any) -> int:
 
 def test_a_tasks_code_is_read(jvm: Any, context: Any) -> None:
     id = broadcast(jvm, context, "a function")
-    code = scala_object(jvm, f"{DOORS}.TaskReads").code(id)
+    code = scala_object(jvm, f"{CORE_SHIMS}.TaskReads").code(id)
     assert code._1().getClass().getName() == "org.apache.spark.rdd.EmptyRDD"
     assert code._2() == "a function"
 
@@ -42,12 +42,12 @@ def test_a_tasks_code_is_read(jvm: Any, context: Any) -> None:
 def test_code_with_a_class_of_the_users_is_not_read(jvm: Any, context: Any) -> None:
     id = broadcast(jvm, context, jvm.org.apache.commons.lang3.mutable.MutableObject("a user's"))
     with pytest.raises(Py4JJavaError, match=r"ClassNotFoundException: org\.apache\.commons\.lang3\.mutable\.Mu"):
-        scala_object(jvm, f"{DOORS}.TaskReads").code(id)
+        scala_object(jvm, f"{CORE_SHIMS}.TaskReads").code(id)
 
 
 def test_a_broadcast_that_is_gone_is_named(jvm: Any, context: Any) -> None:
     with pytest.raises(Py4JJavaError, match="NoSuchElementException: broadcast 4711 "):
-        scala_object(jvm, f"{DOORS}.TaskReads").code(4711)
+        scala_object(jvm, f"{CORE_SHIMS}.TaskReads").code(4711)
 
 
 def test_an_application_in_one_process_has_no_other_executors_whose_code_is_read(jvm: Any, context: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.support.sleeping_task import Job
-from tests.integration.support.store_with_open_copy import DOORS, Store, scala_object, scala_session
+from tests.integration.support.store_with_open_copy import CORE_SHIMS, Store, scala_object, scala_session
 
 
 @pytest.fixture(scope="module")
@@ -52,4 +52,4 @@ def test_a_snapshot_is_uploaded_when_a_task_of_some_seconds_has_ended(jvm: Any, 
 
 
 def _await_one(jvm: Any) -> None:
-    getattr(scala_object(jvm, f"{DOORS}.IdleDetector"), "await")()  # a word of Python's
+    getattr(scala_object(jvm, f"{CORE_SHIMS}.IdleDetector"), "await")()  # a word of Python's

@@ -12,7 +12,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from tests.integration.support.host_store import Kept
-from tests.integration.support.store_with_open_copy import DOORS, Store, scala_object, scala_session
+from tests.integration.support.store_with_open_copy import STATE_SHIMS, Store, scala_object, scala_session
 
 pytestmark = pytest.mark.one_jvm
 
@@ -27,7 +27,7 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in (1, 2))]
 
 @pytest.fixture(scope="module")
 def session(jvm: Any) -> Iterator[Any]:
-    undo = scala_object(jvm, f"{DOORS}.Undo")
+    undo = scala_object(jvm, f"{STATE_SHIMS}.Undo")
     with scala_session(jvm, "copies", CONF) as session:
         getattr(undo, "isWanted_$eq")(True)
         yield session
@@ -231,7 +231,7 @@ def test_changes_are_written_in_the_order_of_their_keys(jvm: Any) -> None:
         given = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("[B"), len(drawn))
         for place, key in enumerate(drawn):
             given[place] = key
-        order = list(scala_object(jvm, f"{DOORS}.Replay").order(given))
+        order = list(scala_object(jvm, f"{STATE_SHIMS}.Replay").order(given))
         assert order == sorted(range(len(drawn)), key=lambda place: (drawn[place], place))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.support.store_with_open_copy import DOORS, Store, scala_object, scala_session
+from tests.integration.support.store_with_open_copy import STATE_SHIMS, Store, scala_object, scala_session
 
 pytestmark = pytest.mark.one_jvm
 
@@ -33,7 +33,7 @@ def test_a_partition_makes_its_snapshots_when_it_is_its_turn(
     jvm: Any, session: Any, tmp_path: Path, partition: int
 ) -> None:
     """On one executor and on the next, which takes the copy over. It was stock Spark's up to version 2."""
-    turn = scala_object(jvm, f"{DOORS}.RocksDBShim").turnOf(partition, EVERY)
+    turn = scala_object(jvm, f"{STATE_SHIMS}.RocksDBShim").turnOf(partition, EVERY)
     with closing(Store(jvm, session, tmp_path, partition=partition)) as store:
         store.commit_until(2)
         store.copy(1)
@@ -50,6 +50,6 @@ def test_a_partition_makes_its_snapshots_when_it_is_its_turn(
 @pytest.mark.parametrize("hosts", [1, 2, 3, 4, 5, 10, 20, 50])
 def test_few_partitions_of_a_host_have_the_same_turn(jvm: Any, every: int, hosts: int) -> None:
     """Dealt out one by one, a host has each second, third, tenth of them. Of stock's all have the same turn."""
-    turn_of = scala_object(jvm, f"{DOORS}.RocksDBShim").turnOf
+    turn_of = scala_object(jvm, f"{STATE_SHIMS}.RocksDBShim").turnOf
     turns = Counter(turn_of(hosts * number, every) for number in range(10 * every))
     assert set(turns) <= set(range(every)) and max(turns.values()) <= 14, "ten if they were perfectly even"

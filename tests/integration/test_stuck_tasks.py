@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mooring.testing.probes import wait_until
-from tests.integration.support.store_with_open_copy import DOORS, scala_object, scala_session
+from tests.integration.support.store_with_open_copy import SCHEDULER_SHIMS, scala_object, scala_session
 
 BEGUN, QUERY, REPLICA = "mooring.test.begun", "sql.streaming.queryId", "mooring.replica.of"
 numbers = count(7)
@@ -27,7 +27,7 @@ def session(jvm: Any) -> Iterator[Any]:
 @pytest.fixture
 def stuck(jvm: Any, session: Any) -> Iterator[Any]:
     listener = jvm.io.mooring.standby.StuckTasks(session.sparkContext())
-    scala_object(jvm, f"{DOORS}.ListenerShim").add(session.sparkContext(), listener)
+    scala_object(jvm, f"{SCHEDULER_SHIMS}.ListenerShim").add(session.sparkContext(), listener)
     yield listener
     listener.stop()
     session.sparkContext().removeSparkListener(listener)
@@ -132,7 +132,7 @@ def test_stages_of_a_replica_query_say_so(jvm: Any, session: Any, tmp_path: Path
     none, directory = jvm.scala.Option.apply(None), jvm.java.net.URI(tmp_path.as_uri())
     events = jvm.org.apache.spark.scheduler.EventLoggingListener("replica", none, directory, conf)
     events.start()
-    scala_object(jvm, f"{DOORS}.ListenerShim").add(context, events)
+    scala_object(jvm, f"{SCHEDULER_SHIMS}.ListenerShim").add(context, events)
     replicas = jvm.org.apache.spark.sql.execution.streaming.state.shims.ReplicaSession(5_000)
     replica = replicas.replicate("of a test", "test", "rate", "query")
 

@@ -11,7 +11,9 @@ from typing import Any
 from mooring.testing.probes import wait_until
 
 STATE = "org.apache.spark.sql.execution.streaming.state"
-DOORS = f"{STATE}.shims"
+STATE_SHIMS = f"{STATE}.shims"
+CORE_SHIMS = "org.apache.spark.shims"
+SCHEDULER_SHIMS = "org.apache.spark.scheduler.shims"
 
 
 def scala_object(jvm: Any, name: str) -> Any:
@@ -40,7 +42,7 @@ class Store:
         self._has_column_families, self._partition = has_column_families, partition
         self.checkpoint = directory / "state" / "0" / str(partition)
         self.path = jvm.org.apache.hadoop.fs.Path(self.checkpoint.as_uri())
-        self._access = scala_object(jvm, f"{DOORS}.CheckpointAccess").of(session)
+        self._access = scala_object(jvm, f"{STATE_SHIMS}.CheckpointAccess").of(session)
         self._conf = scala_object(jvm, f"{STATE}.RocksDBConf").apply(self._access.stores())
         working, hadoop = jvm.java.io.File(str(directory / "owner")), self._access.hadoopConf()
         self._owner = self._state.RocksDB(
@@ -176,7 +178,7 @@ class Store:
 
     def files_of_snapshot(self, version: int) -> set[str]:
         archive = self._jvm.java.io.FileInputStream(str(self._archive(version)))
-        needed = scala_object(self._jvm, f"{DOORS}.StateFiles").neededBy(archive)
+        needed = scala_object(self._jvm, f"{STATE_SHIMS}.StateFiles").neededBy(archive)
         return {needed.apply(number)._1().rpartition("/")[2] for number in range(needed.size())}
 
     def opened_from_the_checkpoint(self, version: int) -> bytes:
@@ -264,7 +266,7 @@ class Store:
         """The versions and ids that its changelog begins with; a Scala sequence."""
         files = self._jvm.io.mooring.MooringCheckpointFileManager(self.path, self._access.hadoopConf())
         changelog = self._jvm.org.apache.hadoop.fs.Path(self.path, self.changelog(version).name)
-        read = scala_object(self._jvm, f"{DOORS}.StateFiles").lineage(files, changelog, self._access.codec())
+        read = scala_object(self._jvm, f"{STATE_SHIMS}.StateFiles").lineage(files, changelog, self._access.codec())
         return read.versions()
 
     def files_fetched_by(self, host: Any, version: int) -> Any:
@@ -283,12 +285,13 @@ class Store:
         return shelf.names()
 
     def _new_copy(self) -> Any:
-        one_at_a_time, none = self._jvm.java.util.concurrent.Semaphore(1), self._state.shims.IdleWaitBudget(0)
-        args = self.path, self._partition, self._access, one_at_a_time, none, self._jvm.io.mooring.standby.Commits()
+        one_at_a_time = self._jvm.java.util.concurrent.Semaphore(1)
+        no_waits = self._jvm.org.apache.spark.shims.IdleWaitBudget(0)
+        args = self.path, self._partition, self._access, one_at_a_time, no_waits, self._jvm.io.mooring.standby.Commits()
         return self._jvm.io.mooring.standby.InstanceOfCopy(*args)
 
     def _take(self) -> Any:
-        stores = scala_object(self._jvm, f"{DOORS}.OpenStores")
+        stores = scala_object(self._jvm, f"{STATE_SHIMS}.OpenStores")
         families = self._has_column_families
         return stores.take(self.path.toString(), self._conf, families, True, self._partition, self._none).get()
 

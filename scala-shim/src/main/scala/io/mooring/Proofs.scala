@@ -7,7 +7,7 @@ import scala.io.{Codec, Source}
 
 import com.fasterxml.jackson.databind.JsonNode
 import io.mooring.common.Json
-import org.apache.spark.sql.execution.streaming.state.shims.{FileProofs, NotUnderstood}
+import org.apache.spark.shims.{FileProofs, NotUnderstood}
 
 /**
  * A process that reads files of a checkpoint for the command line: a question in each line of its input, as JSON, and the

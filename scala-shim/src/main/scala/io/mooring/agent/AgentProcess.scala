@@ -9,7 +9,7 @@ import scala.jdk.CollectionConverters._
 
 import io.mooring.common.{Daemon, Log}
 import org.apache.spark.SparkConf
-import org.apache.spark.sql.execution.streaming.state.shims.GatewayShim
+import org.apache.spark.shims.GatewayShim
 
 /**
  * The agent beside the driver: started, watched, started again with back-off, stopped with the application.

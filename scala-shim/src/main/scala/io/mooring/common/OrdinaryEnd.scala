@@ -5,7 +5,7 @@ import java.net.SocketTimeoutException
 import java.nio.channels.ClosedByInterruptException
 
 import org.apache.spark.{SparkThrowable, TaskContext, TaskKilledException}
-import org.apache.spark.sql.execution.streaming.state.shims.Signals
+import org.apache.spark.shims.Signals
 
 /**
  * Tells a failure of Mooring's from the echo of an ordinary end: the application stops, the JVM shuts down, a task is

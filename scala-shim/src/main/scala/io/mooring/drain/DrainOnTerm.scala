@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 
 import io.mooring.agent.Bridge
 import io.mooring.common.{Daemon, Log}
-import org.apache.spark.sql.execution.streaming.state.shims.Signals
+import org.apache.spark.shims.Signals
 
 /**
  * SIGTERM has the application's queries drained before it ends, in the order that the agent finds. A second one ends it

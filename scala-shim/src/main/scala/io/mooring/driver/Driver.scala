@@ -9,7 +9,8 @@ import io.mooring.restore.Prefetches
 import io.mooring.standby.{Departures, Liveness, Standbys, StuckTasks}
 import io.mooring.warmup.WarmupProfiles
 import org.apache.spark.{SparkConf, SparkContext}
-import org.apache.spark.sql.execution.streaming.state.shims.{Ending, ExecutorShim, ListenerShim}
+import org.apache.spark.scheduler.shims.{ExecutorShim, ListenerShim}
+import org.apache.spark.sql.execution.streaming.state.shims.Ending
 
 /** What runs in the driver while the application runs. */
 final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkContext) {

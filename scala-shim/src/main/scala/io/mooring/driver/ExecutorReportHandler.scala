@@ -15,7 +15,8 @@ import io.mooring.warmup.WarmupProfiles
 
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.shims.PendingTasks
-import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, WarmupProfile}
+import org.apache.spark.shims.WarmupProfile
+import org.apache.spark.sql.execution.streaming.state.shims.KeyCounts
 
 /** What executors report, added up for metrics and passed on to the agent. */
 final class ExecutorReportHandler(

@@ -13,7 +13,9 @@ import io.mooring.standby.Copies
 import io.mooring.warmup.ShuffleWarmup
 import org.apache.spark.SparkConf
 import org.apache.spark.api.plugin.{ExecutorPlugin, PluginContext}
-import org.apache.spark.sql.execution.streaming.state.shims.{ExecutorShim, OpenStores, WarmupProfile, StreamShims, Undo, WarmUp}
+import org.apache.spark.scheduler.shims.ExecutorShim
+import org.apache.spark.shims.WarmupProfile
+import org.apache.spark.sql.execution.streaming.state.shims.{OpenStores, StreamShims, Undo, WarmUp}
 
 private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
   private var sweep: Option[HostStoreSweep] = None

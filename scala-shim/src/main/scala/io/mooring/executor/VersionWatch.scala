@@ -3,7 +3,7 @@ package io.mooring.executor
 import io.mooring.common.{FailOpen, Daemon}
 import io.mooring.reports.ExecutorReports
 import io.mooring.standby.Copies
-import org.apache.spark.sql.execution.streaming.state.shims.WarmupProfile
+import org.apache.spark.shims.WarmupProfile
 
 /**
  * Takes up each new version of the job model in an executor, and ends copies for which nobody asks any more, by asking the

@@ -10,7 +10,8 @@ import io.mooring.common.{Json, Log}
 import io.mooring.localstore.{ReadCounts, WrittenFile}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.api.plugin.PluginContext
-import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, WarmupProfile, StreamShims}
+import org.apache.spark.shims.WarmupProfile
+import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, StreamShims}
 
 /**
  * The newest version of the job model, when to ask again, the queries of which this executor is to keep copies, those of

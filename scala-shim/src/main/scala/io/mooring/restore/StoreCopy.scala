@@ -9,7 +9,8 @@ import scala.util.control.NonFatal
 import io.mooring.MooringCheckpointFileManager
 import io.mooring.localstore.HostStoreFiles
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
-import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, KeyCounts, CpuThrottle, StateFiles}
+import org.apache.spark.shims.CpuThrottle
+import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, KeyCounts, StateFiles}
 
 /**
  * A version of one state store that was committed; its unique id, where the checkpoint's format has one; how many keys it

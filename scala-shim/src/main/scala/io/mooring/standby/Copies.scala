@@ -11,7 +11,8 @@ import io.mooring.localstore.HostStore
 import io.mooring.reports.ExecutorReports
 import io.mooring.restore.{Pace, StoreCopy, StoreVersion}
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, IdleWaitBudget, CpuThrottle}
+import org.apache.spark.shims.{CpuThrottle, IdleWaitBudget}
+import org.apache.spark.sql.execution.streaming.state.shims.CheckpointAccess
 
 /**
  * The version to which the copy of one task is to be brought: all stores of one state partition. `isOfArrival` where the

@@ -8,7 +8,8 @@ import scala.util.control.NonFatal
 import io.mooring.common.Log
 import io.mooring.restore.OpenCopy
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, OpenStore, OpenStores, IdleWaitBudget}
+import org.apache.spark.shims.IdleWaitBudget
+import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, OpenStore, OpenStores}
 
 /** What the query of a copy commits, by the orders for that copy: they come soon after a commit, the first one at any time. */
 private[mooring] final class Commits {

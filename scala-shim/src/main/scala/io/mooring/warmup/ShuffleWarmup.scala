@@ -4,7 +4,8 @@ import scala.util.control.NonFatal
 
 import io.mooring.common.{Daemon, Log}
 import io.mooring.reports.ExecutorReports
-import org.apache.spark.sql.execution.streaming.state.shims.{WarmupProfile, TaskReads}
+import org.apache.spark.shims.{TaskReads, WarmupProfile}
+import org.apache.spark.sql.execution.streaming.state.shims.WarmUp
 
 /**
  * An executor that joins running queries reads what their tasks read: the code of one before its first task, shuffles
@@ -58,7 +59,7 @@ final class ShuffleWarmup {
 
   private def shuffles(): Int = {
     Thread.sleep(FirstPauseMs)
-    WarmupProfile.asFarAsPossible(TaskReads.askCoordinator())
+    WarmupProfile.asFarAsPossible(WarmUp.askCoordinator())
     (1 to Rounds).filterNot(_ => isOver).map { _ =>
       Thread.sleep(RoundPauseMs)
       val now = readers()

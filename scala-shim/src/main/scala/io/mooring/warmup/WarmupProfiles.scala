@@ -1,6 +1,6 @@
 package io.mooring.warmup
 
-import org.apache.spark.sql.execution.streaming.state.shims.WarmupProfile
+import org.apache.spark.shims.WarmupProfile
 
 /**
  * What executors that join the running queries are to load and compile before their first task: what one has told that

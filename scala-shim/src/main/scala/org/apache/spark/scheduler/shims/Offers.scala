@@ -2,7 +2,6 @@ package org.apache.spark.scheduler.shims
 
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{HealthTracker, TaskSchedulerImpl, TaskSetManager}
-import org.apache.spark.sql.execution.streaming.state.shims.ExecutorShim
 
 /** To which living executors Spark offers no tasks. */
 object Offers {

@@ -6,6 +6,7 @@ import java.util.concurrent.atomic.AtomicReference
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.SparkEnv
+import org.apache.spark.shims.CpuThrottle
 import org.apache.spark.sql.execution.streaming.state.{RocksDBConf, RocksDBEventForwarder, StateStoreId}
 import org.apache.spark.util.Utils
 

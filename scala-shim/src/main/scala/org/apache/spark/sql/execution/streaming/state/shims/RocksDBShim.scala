@@ -9,6 +9,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.TaskContext
+import org.apache.spark.shims.IdleWaitBudget
 import org.apache.spark.sql.execution.streaming.state._
 
 private class RocksDBShim(

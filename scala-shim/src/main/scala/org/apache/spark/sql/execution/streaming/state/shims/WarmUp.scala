@@ -1,10 +1,11 @@
 package org.apache.spark.sql.execution.streaming.state.shims
 
 import java.io.File
+import java.util.UUID
 
-import org.apache.spark.SparkConf
+import org.apache.spark.{SparkConf, SparkEnv}
 import org.apache.spark.deploy.SparkHadoopUtil
-import org.apache.spark.sql.execution.streaming.state.{RocksDB, RocksDBConf}
+import org.apache.spark.sql.execution.streaming.state.{RocksDB, RocksDBConf, StateStoreCoordinatorRef, StateStoreId, StateStoreProviderId}
 import org.apache.spark.util.Utils
 
 /** Lives a small store's whole life once, so that the first real one finds classes loaded: native library, JSON, zip. */
@@ -27,5 +28,12 @@ object WarmUp {
       try second.load(1, id)
       finally second.close()
     } finally Utils.deleteRecursively(scratch)
+  }
+
+  /** The executor's first word with the coordinator of state stores, about one that nobody has. */
+  def askCoordinator(): Unit = {
+    val nobodys = StateStoreProviderId(StateStoreId("mooring-warm-up", 0, 0), UUID.randomUUID())
+    StateStoreCoordinatorRef.forExecutor(SparkEnv.get).verifyIfInstanceActive(nobodys, SparkEnv.get.executorId)
+    ()
   }
 }

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.execution.streaming.state.shims
+package org.apache.spark.scheduler.shims
 
 import java.nio.file.Path
 

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.execution.streaming.state.shims
+package org.apache.spark.shims
 
 import java.lang.management.ManagementFactory
 import javax.management.ObjectName
@@ -7,7 +7,6 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.SparkConf
-import org.apache.spark.shims.SparkInternals
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodeAndComment, CodeGenerator}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.Utils

@@ -1,8 +1,7 @@
-package org.apache.spark.sql.execution.streaming.state.shims
+package org.apache.spark.shims
 
 import java.io.InputStream
 import java.nio.ByteBuffer
-import java.util.UUID
 
 import org.apache.spark.{MapOutputTrackerWorker, ShuffleDependency, SparkEnv, TaskContext}
 import org.apache.spark.internal.config
@@ -11,7 +10,6 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.serializer.JavaSerializer
 import org.apache.spark.shuffle.sort.SortShuffleManager
 import org.apache.spark.sql.execution.UnsafeRowSerializer
-import org.apache.spark.sql.execution.streaming.state.{StateStoreCoordinatorRef, StateStoreId, StateStoreProviderId}
 import org.apache.spark.storage.BroadcastBlockId
 import org.apache.spark.util.Utils
 
@@ -67,13 +65,6 @@ object TaskReads {
       inputs(rdd).filter(_.serializer.getClass == classOf[UnsafeRowSerializer])
         .count(input => System.nanoTime() - asked < FreshNs && WarmupProfile.asFarAsPossible(read(input)))
     case _ => 0
-  }
-
-  /** The executor's first word with the coordinator of state stores, about one that nobody has. */
-  def askCoordinator(): Unit = {
-    val nobodys = StateStoreProviderId(StateStoreId("mooring-warm-up", 0, 0), UUID.randomUUID())
-    StateStoreCoordinatorRef.forExecutor(SparkEnv.get).verifyIfInstanceActive(nobodys, SparkEnv.get.executorId)
-    ()
   }
 
   private def inputs(rdd: RDD[_]): Seq[ShuffleDependency[_, _, _]] = {

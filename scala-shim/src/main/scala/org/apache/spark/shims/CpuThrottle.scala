@@ -1,4 +1,4 @@
-package org.apache.spark.sql.execution.streaming.state.shims
+package org.apache.spark.shims
 
 import java.lang.management.ManagementFactory
 import java.util.concurrent.TimeUnit.{MILLISECONDS, NANOSECONDS}

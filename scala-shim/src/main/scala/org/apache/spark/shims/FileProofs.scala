@@ -1,4 +1,4 @@
-package org.apache.spark.sql.execution.streaming.state.shims
+package org.apache.spark.shims
 
 import java.io.{FileInputStream, FileNotFoundException, IOException}
 import java.nio.file.{Files, Path => LocalPath}

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.execution.streaming.state.shims
+package org.apache.spark.shims
 
 import org.apache.spark.util.{ShutdownHookManager, SignalUtils}
 

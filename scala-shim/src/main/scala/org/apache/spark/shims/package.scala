@@ -1,0 +1,2 @@
+/** All capabilities: what is private in Spark's core, or an executor's. Every access by reflection is in `SparkInternals`. */
+package org.apache.spark.shims

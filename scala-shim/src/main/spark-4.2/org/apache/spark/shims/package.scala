@@ -1,2 +1,0 @@
-/** All capabilities: every access by reflection to what is private in Spark. */
-package org.apache.spark.shims
