@@ -1,1 +1,1 @@
-"""Host affinity and hot standby: from what the agent knows to the next job model, and to rows for the scheduler."""
+"""Host affinity and hot standby: from what the agent knows to the next job model, and from that to scheduler rows."""

@@ -1,7 +1,7 @@
-"""Which executor carries which processor.
+"""Binding: which executor carries which processor.
 
-Pure. A processor outlives its executor: one that comes back on the same location takes it over with its tasks. An
-executor for which no processor waits gets a new one.
+The functions are pure. A processor outlives its executor. A new executor gets a processor that waits at the same
+location, with that processor's tasks. When no processor waits there, the executor gets a new processor.
 """
 
 from __future__ import annotations
@@ -19,39 +19,35 @@ _LAST_RUN: Final = "last run's "
 
 
 def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
-    """Give a new executor a processor that waits at its location, else a new one, which asks for a regrouping.
+    """The fleet with the new executor bound to a processor that waits at its location, else to a new processor.
 
-    With standbys one that waited asks for it as well once a query runs: its tasks and copies are elsewhere meanwhile.
+    A new processor asks for a regrouping. With standbys, a processor that waited asks for a regrouping as well once a
+    query runs, because its tasks and copies are elsewhere by then.
     """
-    waiting = _waiting_at(fleet, executor.location) or _of_who_ends_at(fleet, executor.location)
-    if waiting:
-        known = replace(fleet, processors={**fleet.processors, **{p.id: _bound(p, executor) for p in waiting}})
-        if any(processor.location != executor.location for processor in waiting):
-            return ask_for_regrouping(known, now_ms)
-        has_lent = fleet.replication_factor > 1 and any(query.is_released for query in fleet.queries.values())
-        return ask_for_regrouping(known, now_ms) if has_lent else known
-    return _with_newcomer(fleet, executor, now_ms)
+    waiting = _waiting_at(fleet, executor.location) or _on_a_restarting_executor_at(fleet, executor.location)
+    if not waiting:
+        return _with_new_processor(fleet, executor, now_ms)
+    bound = replace(fleet, processors={**fleet.processors, **{p.id: _bound(p, executor) for p in waiting}})
+    if any(processor.location != executor.location for processor in waiting):
+        return ask_for_regrouping(bound, now_ms)
+    has_tasks_elsewhere = fleet.replication_factor > 1 and any(query.is_released for query in fleet.queries.values())
+    return ask_for_regrouping(bound, now_ms) if has_tasks_elsewhere else bound
 
 
 def keep_executor(fleet: Fleet, request: str, executor_id: str, now_ms: int) -> Fleet:
-    """Have an executor work on that was to end for a request.
+    """The fleet in which an executor keeps running that was to restart for a request.
 
-    With its processors; with a new one where another executor has come in its place, and has taken those over.
+    The executor keeps its processors. When another executor has already got them, it gets a new processor.
     """
     restarts = {other: executor for other, executor in fleet.restarts.items() if other != request}
-    left = replace(fleet, restarts=restarts)
-    executor = left.executors.get(executor_id)
-    is_idle = executor is not None and executor.id not in (*left.executor_of.values(), *restarts.values())
-    return _with_newcomer(left, executor, now_ms) if executor is not None and is_idle else left
-
-
-def _with_newcomer(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
-    newcomer = Processor(unused_id(fleet), executor.location, executor.id)
-    return ask_for_regrouping(fleet.with_processor(newcomer), now_ms)
+    after = replace(fleet, restarts=restarts)
+    executor = after.executors.get(executor_id)
+    has_no_processor = executor is not None and executor.id not in (*after.executor_of.values(), *restarts.values())
+    return _with_new_processor(after, executor, now_ms) if executor is not None and has_no_processor else after
 
 
 def unbind(fleet: Fleet, executor_id: str, now_ms: int) -> Fleet:
-    """Leave the processors of a lost executor without one; they keep their tasks until the rebind timeout."""
+    """The fleet after an executor is lost: its processors have none, and keep their tasks until the rebind timeout."""
     processors = {
         processor.id: replace(processor, executor=None, unbound_since_ms=now_ms, was_on=executor_id)
         if processor.executor == executor_id
@@ -62,9 +58,9 @@ def unbind(fleet: Fleet, executor_id: str, now_ms: int) -> Fleet:
 
 
 def drop_expired(fleet: Fleet, now_ms: int, kept: frozenset[str] = frozenset()) -> Fleet:
-    """Give up processors that have waited longer than the rebind timeout, and ask to regroup their tasks at once.
+    """The fleet without processors that have waited longer than the rebind timeout. Their tasks are regrouped at once.
 
-    `kept` are those that are restarted for an operator: they wait as long as their request does.
+    `kept` are processors that restart for an operator: they wait as long as the request allows.
     """
     expired = {
         id
@@ -78,12 +74,15 @@ def drop_expired(fleet: Fleet, now_ms: int, kept: frozenset[str] = frozenset()) 
 
 
 def rebind_deadline_ms(fleet: Fleet, processor: Processor) -> float:
-    """When a processor is given up; infinity for one that is bound."""
+    """When the processor is given up, in milliseconds since the epoch; infinity while it has an executor."""
     return float("inf") if processor.executor else processor.unbound_since_ms + fleet.timing.rebind_timeout_ms
 
 
 def ask_for_regrouping(fleet: Fleet, now_ms: int) -> Fleet:
-    """Regroup when the debounce is over; what joins until then is part of the same plan."""
+    """The fleet with a regrouping due when the debounce is over.
+
+    A regrouping that is already due keeps its time, so what happens until then becomes part of the same plan.
+    """
     if fleet.regroup_at_ms is not None:
         return fleet
     return replace(fleet, regroup_at_ms=now_ms + fleet.timing.debounce_ms)
@@ -94,15 +93,16 @@ def restore(
     model: JobModel | None,
     task_locality: Mapping[str, str],
     now_ms: int,
-    word: OperatorOverrides = NOTHING_SAID,
-    together: Mapping[str, str] = MappingProxyType({}),
+    overrides: OperatorOverrides = NOTHING_SAID,
+    last_executors: Mapping[str, str] = MappingProxyType({}),
 ) -> Fleet:
-    """Start from what the last run, or an agent before this one, left in the metadata store.
+    """The fleet with what the last run, or the agent before this one, left in the metadata store.
 
-    Its processors are there again and wait for executors; the executors that are known already are bound to them.
-    Where the JVM holds a plan (an agent died), an executor gets back the processor whose tasks it has; else any
-    processor of its location. `word` is what operators have said in this application, and `together` maps processors
-    that shared an executor in the last run to what names it.
+    The processors of the stored job model exist again, and the known executors are bound to them. An executor gets the
+    processor whose tasks the JVM already runs on it (the agent was restarted); otherwise any processor of its location.
+
+    `overrides` are the operators' requests that still hold. `last_executors` maps a processor to the executor that it
+    had in the last run: processors that shared an executor then share one again.
     """
     remembered = model or JobModel.of([])
     processors = {
@@ -112,8 +112,8 @@ def restore(
             None,
             now_ms,
             is_awaited=True,
-            was_on=_of_the_last_run(together.get(id)),
-            is_spare=id in word.spare,
+            was_on=_executor_of_last_run(last_executors.get(id)),
+            is_spare=id in overrides.spare,
         )
         for id, container in remembered.containers.items()
     }
@@ -123,10 +123,10 @@ def restore(
         processors=processors,
         task_locality={**task_locality, **fleet.task_locality},
         regroup_at_ms=None,
-        drained=word.drained,
-        lending=fleet.lending.with_kept(word.loans),
+        drained=overrides.drained,
+        lending=fleet.lending.with_kept(overrides.loans),
     )
-    start = _bind_as_the_jvm_has_it(start, word.carriers)
+    start = _bind_as_in_the_jvm(start, overrides.carriers)
     bound = {processor.executor for processor in start.processors.values()}
     for executor in sorted(fleet.executors.values(), key=lambda e: natural_order(e.id)):
         if executor.id not in bound and executor.id not in start.restarts.values():
@@ -134,39 +134,54 @@ def restore(
     return start
 
 
-def _of_the_last_run(executor: str | None) -> str:
-    """What tells it from the executors of this run."""
+def unused_id(fleet: Fleet) -> str:
+    """An id for a new processor: the smallest number that no processor has."""
+    number = 0
+    while str(number) in fleet.processors:
+        number += 1
+    return str(number)
+
+
+def _with_new_processor(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
+    """The fleet with a new processor for the executor, and a regrouping asked for."""
+    processor = Processor(unused_id(fleet), executor.location, executor.id)
+    return ask_for_regrouping(fleet.with_processor(processor), now_ms)
+
+
+def _executor_of_last_run(executor: str | None) -> str:
+    """The executor's id with a prefix, so that it differs from the ids of this run. Empty when it is not known."""
     return f"{_LAST_RUN}{executor.removeprefix(_LAST_RUN)}" if executor else ""
 
 
-def _bind_as_the_jvm_has_it(fleet: Fleet, carriers: Mapping[str, str]) -> Fleet:
-    """An executor has several processors only where `carriers`, processor id to executor, says so.
+def _bind_as_in_the_jvm(fleet: Fleet, carriers: Mapping[str, str]) -> Fleet:
+    """The fleet with processors bound to the executors on which the JVM runs their tasks.
 
-    Without host affinity that names all of them, as no task tells.
+    `carriers` maps processor id to executor, and comes first. Only `carriers` can give an executor several processors.
+    Without host affinity it names every processor, because the tasks in the JVM tell nothing about processors then.
     """
     for id, carrier in carriers.items():
         if id in fleet.processors and carrier in fleet.executors:
             fleet = fleet.with_processor(_bound(fleet.processors[id], fleet.executors[carrier]))
     labels = {query.label: query for query in fleet.queries.values()}
-    by_task = {
+    executor_of_task = {
         labels[label].task_name(partition): executor
-        for (label, partition), executor in _by_label(fleet).items()
+        for (label, partition), executor in _executors_by_label(fleet).items()
         if executor in fleet.executors
     }
     for container in fleet.model.containers.values():
-        executor = next(
-            (by_task[task] for task in sorted(container.actives, key=natural_order) if task in by_task), None
-        )
+        tasks = sorted(container.actives, key=natural_order)
+        executor = next((executor_of_task[task] for task in tasks if task in executor_of_task), None)
         processor = fleet.processors[container.processor_id]
         if processor.executor is not None:
             continue
-        taken = any(other.executor == executor for other in fleet.processors.values())
-        if executor and not taken and fleet.executors[executor].location == processor.location:
+        has_a_processor = any(other.executor == executor for other in fleet.processors.values())
+        if executor and not has_a_processor and fleet.executors[executor].location == processor.location:
             fleet = fleet.with_processor(_bound(processor, fleet.executors[executor]))
     return fleet
 
 
-def _by_label(fleet: Fleet) -> dict[tuple[str, int], str]:
+def _executors_by_label(fleet: Fleet) -> dict[tuple[str, int], str]:
+    """Query label and partition to the executor on which the JVM wants the task."""
     return {
         (fleet.queries[query].label, partition): executor
         for (query, partition), executor in fleet.wanted_by_jvm.items()
@@ -175,39 +190,40 @@ def _by_label(fleet: Fleet) -> dict[tuple[str, int], str]:
 
 
 def _waiting_at(fleet: Fleet, location: str) -> list[Processor]:
-    """The processor with the most tasks, which has the most to lose, and those that were on one executor with it."""
-    waiting = [p for p in fleet.processors.values() if p.executor is None and _is_of(fleet, p, location)]
+    """The processors without an executor that a new executor at this location gets together; empty when none waits.
+
+    First comes the waiting processor with the most tasks, because most state would have to move without it. With it
+    come those that shared its last executor.
+    """
+    waiting = [p for p in fleet.processors.values() if p.executor is None and _may_be_carried_at(fleet, p, location)]
     first = min(waiting, key=lambda p: (p.location != location, -_size(fleet, p), natural_order(p.id)), default=None)
     return [p for p in waiting if first and (p is first or (p.was_on and p.was_on == first.was_on))]
 
 
-def _of_who_ends_at(fleet: Fleet, location: str) -> list[Processor]:
-    """The processors of an executor there that ends for an operator: its successor may come before it has gone."""
-    ending = sorted(
-        {p.executor for p in fleet.processors.values() if p.executor and _is_of(fleet, p, location)}
+def _on_a_restarting_executor_at(fleet: Fleet, location: str) -> list[Processor]:
+    """The processors of an executor at this location that restarts for an operator; empty when there is none.
+
+    The new executor may start before the old one has ended.
+    """
+    restarting = sorted(
+        {p.executor for p in fleet.processors.values() if p.executor and _may_be_carried_at(fleet, p, location)}
         & set(fleet.restarts.values()),
         key=natural_order,
     )
-    return [p for p in fleet.processors.values() if ending and p.executor == ending[0]]
+    return [p for p in fleet.processors.values() if restarting and p.executor == restarting[0]]
 
 
-def _is_of(fleet: Fleet, processor: Processor, location: str) -> bool:
-    """Whether an executor there may have it: any may where no task has a place."""
+def _may_be_carried_at(fleet: Fleet, processor: Processor, location: str) -> bool:
+    """Whether an executor at this location may carry the processor. Without host affinity every executor may."""
     return processor.location == location or not fleet.has_host_affinity
 
 
 def _size(fleet: Fleet, processor: Processor) -> int:
+    """The number of active tasks of the processor."""
     container = fleet.model.containers.get(processor.id)
     return len(container.actives) if container else 0
 
 
 def _bound(processor: Processor, executor: Executor) -> Processor:
+    """The processor, carried by this executor at the executor's location."""
     return Processor(processor.id, executor.location, executor.id, is_spare=processor.is_spare)
-
-
-def unused_id(fleet: Fleet) -> str:
-    """An id for a new processor."""
-    number = 0
-    while str(number) in fleet.processors:
-        number += 1
-    return str(number)

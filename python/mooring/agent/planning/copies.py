@@ -1,6 +1,8 @@
-"""The copies of the tasks: which executors are to hold them, and how far they are.
+"""The copies of the tasks: which executors are to hold them, and how far behind each copy is.
 
-Pure. Which processors hold standbys is in the job model; here they become executors.
+The functions are pure. The job model says which processors hold standbys; these functions translate processors into
+executors. A copy is *warm* when it is at most `MOST_LAG_VERSIONS` versions behind. It is *caught up* when it is not
+behind.
 """
 
 from __future__ import annotations
@@ -15,17 +17,17 @@ from mooring.model import JobModel, TaskModel, TaskName, events, natural_order, 
 from mooring.model.orders import Copies, Rows
 
 MOST_LAG_VERSIONS: Final = 1
-"""How far a copy may be behind when its task comes, where commits are too close for it to be seen caught up."""
+"""How many versions a warm copy may be behind. With frequent commits a copy is never seen at the newest version."""
 
 CopyId = tuple[str, int, str]
 """Query id, partition, executor."""
 
 
 def wanted_copies(fleet: Fleet, rows: Rows) -> Copies:
-    """Which executors are to hold a copy now, in the order of the replicas; for released queries.
+    """Which executors are to hold a copy now, for released queries: query id to partition to executors.
 
-    None is where the task runs, also while its processor has no executor and a row leads elsewhere; nor is any asked
-    for while the task runs nowhere.
+    The executors are in the order of the replicas. No copy is wanted at the location where the task runs, which is that
+    of the first living executor of its row. No copy is wanted while the task runs nowhere.
     """
     wanted: dict[str, dict[int, list[str]]] = {}
     for query, partition, executor in _copy_ids(fleet, fleet.model):
@@ -34,32 +36,32 @@ def wanted_copies(fleet: Fleet, rows: Rows) -> Copies:
         if runs_at is not None and fleet.executors[executor].location != runs_at:
             wanted.setdefault(query, {}).setdefault(partition, []).append(executor)
     return {
-        query: {partition: tuple(executors) for partition, executors in sorted(by.items())}
-        for query, by in wanted.items()
+        query: {partition: tuple(executors) for partition, executors in sorted(by_partition.items())}
+        for query, by_partition in wanted.items()
     }
 
 
 def with_seen_copies(fleet: Fleet, seen: events.CopiesSeen) -> Fleet:
-    """Keep how far the copies of a query are; those that the job model does not have are passed over."""
-    news = {
+    """The fleet with the reported copies of a query. Copies that are not in the job model are ignored."""
+    reported = {
         (seen.query, copy.partition, copy.executor): SeenCopy(
             max(0, seen.version - copy.version), copy.lag_ms, copy.local_bytes, copy.trouble, copy.trouble_ms
         )
         for copy in seen.copies
     }
-    return without_gone_copies(replace(fleet, copies={**fleet.copies, **news}))
+    return without_gone_copies(replace(fleet, copies={**fleet.copies, **reported}))
 
 
 def without_gone_copies(fleet: Fleet) -> Fleet:
-    """Forget what was seen of copies that the job model has no more, or whose executor or query is gone."""
+    """The fleet without copies that the job model no longer has, or whose executor or query is gone."""
     if not fleet.copies:
         return fleet
-    there = set(_copy_ids(fleet, fleet.model))
-    return replace(fleet, copies={id: copy for id, copy in fleet.copies.items() if id in there})
+    existing = set(_copy_ids(fleet, fleet.model))
+    return replace(fleet, copies={id: copy for id, copy in fleet.copies.items() if id in existing})
 
 
 def standbys_of(fleet: Fleet, model: JobModel) -> dict[str, dict[TaskModel, SeenCopy | None]]:
-    """Processor id to its standbys in this model, each with what was last seen of it: None for nothing yet."""
+    """Processor id to its standbys in this model, each with its last report; None when there was no report."""
     partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
     return {
         id: {
@@ -72,14 +74,14 @@ def standbys_of(fleet: Fleet, model: JobModel) -> dict[str, dict[TaskModel, Seen
 
 
 def are_caught_up(fleet: Fleet, model: JobModel, processors: Collection[str]) -> bool:
-    """Whether all copies that these processors have in this model were seen at the newest version."""
+    """Whether all copies that these processors have in this model are caught up."""
     standbys = standbys_of(fleet, model)
     seen = [copy for id in processors for copy in standbys.get(id, {}).values()]
     return all(copy is not None and copy.lag_versions == 0 for copy in seen)
 
 
 def all_caught_up(fleet: Fleet) -> bool:
-    """Whether every copy that can be made was seen at most one version behind."""
+    """Whether every copy that can be made is at most `MOST_LAG_VERSIONS` behind."""
     partition_of = fleet.partition_of_task()
     return all(
         copy is not None and copy.lag_versions <= MOST_LAG_VERSIONS
@@ -91,17 +93,21 @@ def all_caught_up(fleet: Fleet) -> bool:
 
 
 def transfer_allowance_ms(fleet: Fleet, coming: Iterable[tuple[str, str | None]]) -> int:
-    """For how long the state of these tasks may be on its way to these executors: twice what the limit makes of it."""
+    """How long the state of these tasks may need to get to these executors, in milliseconds.
+
+    `coming` are pairs of task and executor. The result is twice the time that the slowest executor needs at the limit
+    `copy_bytes_a_second`.
+    """
     sizes = fleet.expected_bytes()
-    to_bring: Counter[str] = Counter()
+    bytes_to: Counter[str] = Counter()
     for name, executor in set(coming):
         if executor is not None:
-            to_bring[executor] += sizes.get(name, 0)
-    return 2 * 1000 * max(to_bring.values(), default=0) // fleet.timing.copy_bytes_a_second
+            bytes_to[executor] += sizes.get(name, 0)
+    return 2 * 1000 * max(bytes_to.values(), default=0) // fleet.timing.copy_bytes_a_second
 
 
 def all_copies(fleet: Fleet) -> list[tuple[str, str | None]]:
-    """The copies of the plan in force: the task, the executor."""
+    """The copies in the job model in force: pairs of task and executor."""
     executor_of = fleet.executor_of
     return [
         (task.standby_of, executor_of.get(id))
@@ -112,7 +118,7 @@ def all_copies(fleet: Fleet) -> list[tuple[str, str | None]]:
 
 
 def cold_copies(fleet: Fleet, model: JobModel, processors: Collection[str]) -> list[tuple[str, str | None]]:
-    """Of the copies that these processors have in this model, those not about caught up: the task, the executor."""
+    """The copies that these processors have in this model and that are not warm: pairs of task and executor."""
     executor_of, standbys = fleet.executor_of, standbys_of(fleet, model)
     return [
         (task.standby_of, executor_of.get(id))
@@ -122,8 +128,66 @@ def cold_copies(fleet: Fleet, model: JobModel, processors: Collection[str]) -> l
     ]
 
 
+def copies_of_standby(fleet: Fleet, standby: str) -> dict[str, str]:
+    """Active task to the processor that holds its copy, for all tasks of a processor's standby, such as 4-0."""
+    named = {standby_name(task, replica): task for _, task, replica in tasks_of_standbys(fleet, fleet.model, [standby])}
+    return {
+        named[name]: id
+        for id, container in fleet.model.containers.items()
+        if id in fleet.processors
+        for name in container.tasks
+        if name in named
+    }
+
+
+def tasks_of_standbys(fleet: Fleet, model: JobModel, standbys: Collection[str]) -> Iterator[tuple[str, str, int]]:
+    """For each of these standbys of processors: the standby, each active task of its processor, and the replica.
+
+    The standby 4-0 is replica 0 of each active task of processor 4.
+    """
+    known = fleet.standby_ids() if standbys else {}
+    for standby in standbys:
+        id, replica = known.get(standby, ("", 0))
+        for name in model.containers[id].actives if id in model.containers else ():
+            yield standby, name, replica
+
+
+def warm_at(fleet: Fleet, location: str, most_lag: int = MOST_LAG_VERSIONS) -> set[tuple[str, int]]:
+    """Query id and partition of the warm copies at this location. Executors of one host share their files."""
+    return {
+        (query, partition)
+        for (query, partition, executor), copy in fleet.copies.items()
+        if copy.is_warm(most_lag) and executor in fleet.executors and fleet.executors[executor].location == location
+    }
+
+
+def is_warm_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], most_lag: int) -> bool:
+    """Whether one of these executors has a copy of the partition that is at most `most_lag` versions behind."""
+    seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
+    return any(copy is not None and copy.is_warm(most_lag) for copy in seen)
+
+
+def trouble_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], for_ms: int) -> str:
+    """Why these executors can not make the copy of the partition, when attempts have failed for at least `for_ms`.
+
+    Empty when an attempt succeeded, or when the failures began later.
+    """
+    seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
+    return next((copy.trouble for copy in seen if copy is not None and copy.trouble and copy.trouble_ms >= for_ms), "")
+
+
+def cold_arrivals(fleet: Fleet) -> list[TaskName]:
+    """The tasks in `fleet.arrivals` that have no warm copy at the location of their new processor."""
+    partition_of = fleet.partition_of_task()
+    warm = {place: warm_at(fleet, place) for place in {fleet.places[id] for id in fleet.arrivals.values()}}
+    return [TaskName(name) for name, id in fleet.arrivals.items() if partition_of[name] not in warm[fleet.places[id]]]
+
+
 def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
-    """All copies that have a living executor, those of one task in the order of their replicas; then what warms up."""
+    """The copies that living executors are to hold: first the standbys of the model, then the tasks being warmed up.
+
+    The standbys of one task are in the order of their replicas. Standbys in `fleet.let_go` are left out.
+    """
     partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
     named = [
         (name, (*partition_of[task.standby_of], executor_of[id]))
@@ -136,31 +200,10 @@ def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
     return [*planned, *_warming_up(fleet, model, planned)]
 
 
-def copies_of_standby(fleet: Fleet, standby: str) -> dict[str, str]:
-    """Of a standby of a processor, as 4-0: each active task of that processor to the processor with the copy."""
-    named = {standby_name(task, replica): task for _, task, replica in tasks_of_standbys(fleet, fleet.model, [standby])}
-    return {
-        named[name]: id
-        for id, container in fleet.model.containers.items()
-        if id in fleet.processors
-        for name in container.tasks
-        if name in named
-    }
-
-
-def tasks_of_standbys(fleet: Fleet, model: JobModel, standbys: Collection[str]) -> Iterator[tuple[str, str, int]]:
-    """Each of these standbys of processors (as 4-0) with the active tasks of that processor, and its replica."""
-    known = fleet.standby_ids() if standbys else {}
-    for standby in standbys:
-        id, replica = known.get(standby, ("", 0))
-        for name in model.containers[id].actives if id in model.containers else ():
-            yield standby, name, replica
-
-
 def _warming_up(fleet: Fleet, model: JobModel, planned: list[CopyId]) -> list[CopyId]:
-    """The tasks that are on their way, at the executors to which they will go.
+    """The tasks that are to move, by a request or a stage, each at the executor that will run it.
 
-    Without those that have a planned copy at that location: one host's executors share their files.
+    A task with a planned copy at that location is left out: executors of one host share their files.
     """
     if not fleet.moves and not fleet.arrivals:
         return []
@@ -180,31 +223,3 @@ def _warming_up(fleet: Fleet, model: JobModel, planned: list[CopyId]) -> list[Co
         and executor in fleet.executors
         and (*partition_of[name], fleet.executors[executor].location) not in held
     ]
-
-
-def warm_at(fleet: Fleet, location: str, most_lag: int = MOST_LAG_VERSIONS) -> set[tuple[str, int]]:
-    """Query and partition of the copies there that are about caught up; one host's executors share their files."""
-    return {
-        (query, partition)
-        for (query, partition, executor), copy in fleet.copies.items()
-        if copy.is_warm(most_lag) and executor in fleet.executors and fleet.executors[executor].location == location
-    }
-
-
-def is_warm_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], most_lag: int) -> bool:
-    """Whether one of these executors has a copy of the partition that is about caught up."""
-    seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
-    return any(copy is not None and copy.is_warm(most_lag) for copy in seen)
-
-
-def trouble_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], for_ms: int) -> str:
-    """Why all attempts to make the copy of the partition at these executors have failed for so long; empty else."""
-    seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
-    return next((copy.trouble for copy in seen if copy is not None and copy.trouble and copy.trouble_ms >= for_ms), "")
-
-
-def cold_arrivals(fleet: Fleet) -> list[TaskName]:
-    """The tasks that are to go elsewhere and whose state is not there yet."""
-    partition_of = fleet.partition_of_task()
-    warm = {place: warm_at(fleet, place) for place in {fleet.places[id] for id in fleet.arrivals.values()}}
-    return [TaskName(name) for name, id in fleet.arrivals.items() if partition_of[name] not in warm[fleet.places[id]]]

@@ -1,12 +1,13 @@
-"""What becomes of the tasks of a lost executor when they have copies.
+"""Failover: when an executor is lost, its tasks become active on processors that have a standby of them.
 
-Pure. The JVM lets a task fall to the next living executor of its row at once; the job model follows it: the task is
-active on the processor that took it, whose standby of it is no more. So an executor that comes back to the lost
-processor, cold, does not get the task first. Tasks without a copy stay with the lost processor until the rebind
-timeout. A processor that an operator has just moved goes back with all its tasks to where it came from.
+The functions are pure. The JVM acts first: it runs each task of a lost executor on the next living executor of the
+task's row. The job model then follows. The task becomes active on the processor that runs it, and the standby of the
+task on that processor is removed. So an executor that returns to the lost processor does not get the task back before
+its files are warm. A task without a copy stays with the lost processor until the rebind timeout. A processor that an
+operator has just moved is an exception: all its tasks return to the executor that it came from.
 
-Who takes tasks over may then have more than others, and a batch is as long as its fullest executor. So it gives away
-tasks of its own, in the same plan, to executors with a warm copy of them, and keeps what it has of these as the copy.
+A processor that got tasks this way may now have more tasks than others, and a batch takes as long as its fullest
+executor. The same plan therefore rebalances: see `mooring.agent.planning.rebalance_after_failover`.
 """
 
 from __future__ import annotations
@@ -25,66 +26,72 @@ from mooring.standby import plan_failover
 
 
 def promote_standbys(fleet: Fleet, published: Rows, now_ms: int) -> Fleet:
-    """Make copies active for the tasks whose processor has no executor, and ask for new copies.
+    """The fleet after failover: tasks whose processor has no executor are active where they have a standby.
 
-    `published` is what the JVM holds: where it fell back to an executor with a copy, that one takes the task.
+    A regrouping is asked for, which makes new copies. `published` are the rows that the JVM holds: where the JVM
+    already runs a task at one of its standbys, that standby becomes the active.
     """
     if fleet.replication_factor == 1 or not fleet.is_incomplete:
         return fleet
-    takers = _takers(fleet, published)
-    return ask_for_regrouping(with_job_model(fleet, rebalanced(fleet, _with_takers(fleet, takers), takers)), now_ms)
+    new_owners = _new_owners(fleet, published)
+    containers = rebalanced(fleet, _with_new_owners(fleet, new_owners), new_owners)
+    return ask_for_regrouping(with_job_model(fleet, containers), now_ms)
 
 
 def with_failovers_counted(before: Fleet, after: Fleet, executor: str) -> Fleet:
-    """Count the tasks of the lost executor, by whether another processor has taken them in `after`."""
-    carried = {id for id, carrier in before.executor_of.items() if carrier == executor}
+    """`after` with the tasks of the lost executor counted: those that moved to a standby, and the others."""
+    lost_processors = {id for id, carrier in before.executor_of.items() if carrier == executor}
     released = before.partition_of_task()
-    lost = {task for task, id in before.processor_of_task().items() if id in carried and task in released}
+    lost = {task for task, id in before.processor_of_task().items() if id in lost_processors and task in released}
     owner = after.processor_of_task()
-    taken = sum(owner.get(task) not in carried for task in lost)
+    moved = sum(owner.get(task) not in lost_processors for task in lost)
     counts = after.standby_counts
     return replace(
         after,
         standby_counts=replace(
             counts,
-            failovers_to_standby=counts.failovers_to_standby + taken,
-            failovers_to_any_host=counts.failovers_to_any_host + len(lost) - taken,
+            failovers_to_standby=counts.failovers_to_standby + moved,
+            failovers_to_any_host=counts.failovers_to_any_host + len(lost) - moved,
         ),
     )
 
 
-def _takers(fleet: Fleet, published: Rows) -> dict[str, str]:
-    """Lost task to the processor that has a copy of it and takes it."""
+def _new_owners(fleet: Fleet, published: Rows) -> dict[str, str]:
+    """Lost task to the processor whose standby of it becomes active.
+
+    Where the JVM runs the task at a standby, it is that processor; otherwise the one that `plan_failover` chooses.
+    """
     returning = {id for id, move in fleet.moves.items() if move.is_switched and move.source in fleet.executors}
     lost = fleet.model.containers.keys() - fleet.executor_of.keys() - returning
-    takers: dict[str, str] = {str(task): id for task, id in plan_failover(fleet.model, lost).with_copy.items()}
-    refuge = fallbacks_in_use(fleet, published)
+    new_owners: dict[str, str] = {str(task): id for task, id in plan_failover(fleet.model, lost).with_copy.items()}
+    fallbacks = fallbacks_in_use(fleet, published)
     for id, executor in fleet.executor_of.items():
         for task in fleet.model.containers[id].tasks.values() if id in fleet.model.containers else ():
-            if task.standby_of in takers and refuge.get(task.standby_of) == executor:
-                takers[task.standby_of] = id
-    return takers
+            if task.standby_of in new_owners and fallbacks.get(task.standby_of) == executor:
+                new_owners[task.standby_of] = id
+    return new_owners
 
 
-def _with_takers(fleet: Fleet, takers: Mapping[str, str]) -> list[ContainerModel]:
+def _with_new_owners(fleet: Fleet, new_owners: Mapping[str, str]) -> list[ContainerModel]:
+    """The containers of the job model with each lost task on its new owner, without the standby that it replaces."""
     containers = fleet.model.containers
-    taken: dict[str, list[TaskModel]] = {}
+    gained: dict[str, list[TaskModel]] = {}
     for container in containers.values():
         for name, task in container.actives.items():
-            if name in takers:
-                taken.setdefault(takers[name], []).append(task)
+            if name in new_owners:
+                gained.setdefault(new_owners[name], []).append(task)
     return [
         ContainerModel.of(
             id,
-            [task for task in container.tasks.values() if not _has_gone(task, id, takers)] + taken.get(id, []),
+            [task for task in container.tasks.values() if not _is_removed(task, id, new_owners)] + gained.get(id, []),
             container.location_id,
         )
         for id, container in containers.items()
     ]
 
 
-def _has_gone(task: TaskModel, processor: str, takers: Mapping[str, str]) -> bool:
-    """Whether it is an active that was taken, or the standby that it was taken with."""
+def _is_removed(task: TaskModel, processor: str, new_owners: Mapping[str, str]) -> bool:
+    """Whether the task leaves this processor: an active with a new owner, or the standby that it replaces there."""
     if task.standby_of is None:
-        return task.task_name in takers
-    return takers.get(task.standby_of) == processor
+        return task.task_name in new_owners
+    return new_owners.get(task.standby_of) == processor

@@ -1,4 +1,4 @@
-"""What a new plan changes, in words for the log: which tasks go where, and why. Pure."""
+"""The log line for a new job model: which tasks move, from where to where, and why. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from mooring.grouping import Move, MovePlan
 from mooring.model import natural_order
 
 MOST_NAMES: Final = 5
-"""Tasks that are named of those that go one way."""
+"""How many tasks are named of those that go from one processor to another."""
 
 MOST_WAYS: Final = 10
-"""Ways that are told of one plan."""
+"""How many pairs of source and destination are named."""
 
 
 def describe_moves(fleet: Fleet, plan: MovePlan) -> str:
-    """The tasks that change their processor or its place, by where they go; empty where only new tasks get a place.
+    """The log line for these moves. `fleet` is the fleet after them. Empty when only new tasks got a place.
 
-    The fleet is the one after the change.
+    Moves are listed by source and destination. A processor that changed its location is listed as well.
     """
     ways: dict[tuple[str, str], list[Move]] = {}
     for move in plan.moves:
@@ -27,11 +27,14 @@ def describe_moves(fleet: Fleet, plan: MovePlan) -> str:
             ways.setdefault((move.source_processor, move.destination_processor), []).append(move)
     if not ways:
         return ""
-    told = [_way(fleet, ways[way]) for way in sorted(ways, key=lambda way: [natural_order(id) for id in way])]
-    return f"job model {fleet.model.version}: {listed(told, MOST_WAYS, '; ')}"
+    descriptions = [
+        _describe_way(fleet, ways[way]) for way in sorted(ways, key=lambda way: [natural_order(id) for id in way])
+    ]
+    return f"job model {fleet.model.version}: {listed(descriptions, MOST_WAYS, '; ')}"
 
 
-def _way(fleet: Fleet, moves: list[Move]) -> str:
+def _describe_way(fleet: Fleet, moves: list[Move]) -> str:
+    """The text for all moves from one processor to another, or for a processor that changed its location."""
     first = moves[0]
     names = listed([move.task_name for move in moves], MOST_NAMES)
     source, destination = first.source_processor, first.destination_processor
@@ -43,6 +46,7 @@ def _way(fleet: Fleet, moves: list[Move]) -> str:
 
 
 def _reason(fleet: Fleet, move: Move) -> str:
+    """Why the task left its processor."""
     source = fleet.processors.get(str(move.source_processor))
     if source is None or source.executor is None:
         return "it has no executor"

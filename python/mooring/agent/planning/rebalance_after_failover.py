@@ -1,8 +1,11 @@
-"""Who has taken tasks over gives tasks of its own to executors that have fewer, and a warm copy of them.
+"""After a failover, processors with too many tasks exchange actives for standbys with processors that have fewer.
 
-Pure. Task and copy change places, so what is fetched is the newest changelog at most, and each task has as many copies
-as before. What is evened out is the number of each query's tasks on each executor: a batch is as long as its fullest
-executor.
+The functions are pure. In an exchange, a task becomes active where its standby was, and a standby stays where the
+active was. So at most the newest changelog is fetched, and each task keeps its number of copies. The exchanges even
+out the number of each query's tasks on each executor, because a batch takes as long as its fullest executor.
+
+Example: executor 1 has 6 tasks of a query after a failover, and executor 2 has 4. Executor 2 has a warm copy of task t
+of executor 1. Task t becomes active on executor 2, executor 1 keeps a copy of it, and both have 5 tasks.
 """
 
 from __future__ import annotations
@@ -18,21 +21,24 @@ from mooring.agent.state.fleet import Fleet
 from mooring.model import ContainerModel, JobModel, TaskModel, TaskName, natural_order
 
 
-class _Change(NamedTuple):
-    """An active task, and the standby at another processor with which it may change places."""
+class _Exchange(NamedTuple):
+    """An active task on the processor `giver`, and its standby on the processor `receiver`, which may change places."""
 
     query: str
     giver: str
     active: TaskModel
-    taker: str
+    receiver: str
     standby: TaskModel
 
 
-def rebalanced(fleet: Fleet, containers: Sequence[ContainerModel], takers: Mapping[str, str]) -> list[ContainerModel]:
-    """The containers after such changes: as many as the copies allow, those between the most uneven ones first.
+def rebalanced(
+    fleet: Fleet, containers: Sequence[ContainerModel], new_owners: Mapping[str, str]
+) -> list[ContainerModel]:
+    """The containers after all useful exchanges, with the largest differences evened out first.
 
-    `takers` maps the tasks that were taken over to the processors that have them now; these tasks stay there. So does
-    all where it is not the number of tasks that is to be even on all processors: by the grouper, or by bytes.
+    `new_owners` maps the tasks of the failover to the processors that have them now; those tasks stay there. Nothing
+    changes where the number of tasks need not be even: with a grouper of the user, with a grouper that uses a fixed
+    number of processors, and when bytes are balanced.
     """
     if (
         fleet.grouping.is_users
@@ -40,63 +46,75 @@ def rebalanced(fleet: Fleet, containers: Sequence[ContainerModel], takers: Mappi
         or fleet.grouping.make(None, None).most_processors is not None
     ):
         return list(containers)
-    bound = fleet.executor_of
+    executor_of = fleet.executor_of
     tasks = {container.processor_id: dict(container.tasks) for container in containers}
-    changes = _possible(fleet, tasks, takers)
+    exchanges = _possible_exchanges(fleet, tasks, new_owners)
     loads = Counter(loads_of(replace(fleet, model=JobModel.of(containers))))
     partition_of = fleet.partition_of_task()
-    sizes = Counter(
-        (bound[id], partition_of[name][0]) for id in bound for name in tasks.get(id, ()) if name in partition_of
+    query_sizes = Counter(
+        (executor_of[id], partition_of[name][0])
+        for id in executor_of
+        for name in tasks.get(id, ())
+        if name in partition_of
     )
 
-    def gap(change: _Change) -> int:
-        """How many more tasks of the query the giver's executor has; 0 where it has no more in all."""
-        giver, taker = bound[change.giver], bound[change.taker]
-        return sizes[giver, change.query] - sizes[taker, change.query] if loads[giver] > loads[taker] else 0
+    def difference(exchange: _Exchange) -> int:
+        """How many more tasks of the query the giver's executor has; 0 when it has no more tasks in total."""
+        giver, receiver = executor_of[exchange.giver], executor_of[exchange.receiver]
+        if loads[giver] <= loads[receiver]:
+            return 0
+        return query_sizes[giver, exchange.query] - query_sizes[receiver, exchange.query]
 
-    while (best := max(changes, key=gap, default=None)) and gap(best) > 1:
-        query, giver, active, taker, standby = best
-        tasks[giver][standby.task_name] = tasks[taker].pop(standby.task_name)
-        tasks[taker][active.task_name] = tasks[giver].pop(active.task_name)
-        for executor, more in ((bound[giver], -1), (bound[taker], 1)):
-            loads[executor] += more
-            sizes[executor, query] += more
-        changes = [change for change in changes if change.active is not active]
+    while (best := max(exchanges, key=difference, default=None)) and difference(best) > 1:
+        query, giver, active, receiver, standby = best
+        tasks[giver][standby.task_name] = tasks[receiver].pop(standby.task_name)
+        tasks[receiver][active.task_name] = tasks[giver].pop(active.task_name)
+        for executor, change in ((executor_of[giver], -1), (executor_of[receiver], 1)):
+            loads[executor] += change
+            query_sizes[executor, query] += change
+        exchanges = [exchange for exchange in exchanges if exchange.active is not active]
     return [
-        ContainerModel.of(held.processor_id, tasks[held.processor_id].values(), held.location_id) for held in containers
+        ContainerModel.of(container.processor_id, tasks[container.processor_id].values(), container.location_id)
+        for container in containers
     ]
 
 
-def _possible(
-    fleet: Fleet, tasks: Mapping[str, Mapping[TaskName, TaskModel]], takers: Mapping[str, str]
-) -> list[_Change]:
-    """Each, by the natural order of its taker; also those that would even out nothing."""
-    able, bound, partition_of = _able(fleet), fleet.executor_of, fleet.partition_of_task()
-    own = {
-        name: id
-        for id in able & set(takers.values())
-        for name in tasks[id]
-        if name in partition_of and name not in takers
-    }
-    # Executors of a host are lost one after the other: those that are left may be next.
-    dying = {place for id, place in fleet.places.items() if id not in bound}
-    return [
-        _Change(partition_of[name][0], own[name], tasks[own[name]][name], taker, standby)
-        for taker in sorted(able & tasks.keys(), key=natural_order)
-        if fleet.places[taker] not in dying
-        for standby in tasks[taker].values()
-        if (name := standby.standby_of) in own
-        and is_warm_at(fleet, *partition_of[name], [bound[taker]], MOST_LAG_VERSIONS)
-    ]
+def _possible_exchanges(
+    fleet: Fleet, tasks: Mapping[str, Mapping[TaskName, TaskModel]], new_owners: Mapping[str, str]
+) -> list[_Exchange]:
+    """Every exchange that the rules allow, in natural order of the receivers, also those that even out nothing.
 
-
-def _able(fleet: Fleet) -> frozenset[str]:
-    """The processors that have an executor, not at drained hosts, of which no operator has said anything.
-
-    Said is: they are on their way, their copies are to be elsewhere, or to be none, their executor is to end.
+    The giver is a processor that got tasks by the failover, and the exchanged task was its own before. The standby is
+    warm. The receiver is not on a host that has just lost an executor, because executors of one host are often lost
+    one after the other.
     """
-    told = {fleet.base_of(id) for id in (*fleet.moves, *fleet.pinned_standbys, *fleet.stopped_standbys)}
-    open, ending = fleet.open_places, set(fleet.restarts.values())
+    able, executor_of, partition_of = _able_processors(fleet), fleet.executor_of, fleet.partition_of_task()
+    giver_of = {
+        name: id
+        for id in able & set(new_owners.values())
+        for name in tasks[id]
+        if name in partition_of and name not in new_owners
+    }
+    locations_with_losses = {place for id, place in fleet.places.items() if id not in executor_of}
+    return [
+        _Exchange(partition_of[name][0], giver_of[name], tasks[giver_of[name]][name], receiver, standby)
+        for receiver in sorted(able & tasks.keys(), key=natural_order)
+        if fleet.places[receiver] not in locations_with_losses
+        for standby in tasks[receiver].values()
+        if (name := standby.standby_of) in giver_of
+        and is_warm_at(fleet, *partition_of[name], [executor_of[receiver]], MOST_LAG_VERSIONS)
+    ]
+
+
+def _able_processors(fleet: Fleet) -> frozenset[str]:
+    """The processors that may give or receive tasks: with an executor, not on a drained host, free of requests.
+
+    A processor is not free when an operator moves it, has pinned or stopped its standbys, or restarts its executor.
+    """
+    requested = {fleet.base_of(id) for id in (*fleet.moves, *fleet.pinned_standbys, *fleet.stopped_standbys)}
+    open, restarting = fleet.open_places, set(fleet.restarts.values())
     return frozenset(
-        id for id, executor in fleet.executor_of.items() if id in open and id not in told and executor not in ending
+        id
+        for id, executor in fleet.executor_of.items()
+        if id in open and id not in requested and executor not in restarting
     )

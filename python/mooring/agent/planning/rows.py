@@ -1,9 +1,15 @@
-"""From the job model to rows for the scheduler: for each task the executors in order of preference.
+"""Rows for the scheduler: for each task the executors that may run it, in order of preference.
 
-Pure. The first is the executor of the task's processor. Behind it stand the executors that take over at once when
-that one is lost: those with a copy of the task, in the order in which they are to take it, then a survivor of the same
-location, else the least loaded, so that the JVM needs nobody's advice at that moment. For a processor that has no
-executor now, those are the interim row. The same executors have the tasks of one to which Spark offers no tasks.
+The functions are pure. A row lets the JVM act alone when an executor is lost: it runs the task on the next living
+executor of the row. The first executor is that of the task's processor. After it come the executors with a copy of the
+task, in the order of `failover_order`. Then comes a fallback at the same location, or else the least loaded executor.
+Spare executors at the end serve further losses.
+
+Example: task t runs on executor 1, executor 3 has its copy, and executor 2 is on the same host as executor 1. The row
+of t begins with 1, 3, 2.
+
+Two kinds of tasks have another first executor: tasks whose processor has no executor at the moment, and tasks that are
+lent (`mooring.agent.planning.lending`).
 """
 
 from __future__ import annotations
@@ -18,45 +24,38 @@ from mooring.model.orders import Rows
 from mooring.standby import failover_order
 
 FALLBACKS = 3
-"""How many executors are named behind the first and those with copies: enough for as many losses before the agent has
-answered the first."""
+"""How many executors a row names after the first one and those with copies.
+
+They serve further losses that happen before the agent has answered the first one."""
 
 
 def plan_rows(fleet: Fleet, published: Rows) -> Rows:
-    """The rows of every query that is released.
+    """The rows of every released query: query id to partition to executors.
 
-    `published` is what the JVM holds now: where it has already fallen back to an executor for a task, the task stays
-    there.
+    `published` are the rows that the JVM holds now. Where a task without an executor already runs on a fallback, it
+    stays there.
     """
     loads = loads_of(fleet)
-    warm = _executors_with_copies(fleet)
-    spares = heapq.nsmallest(
-        FALLBACKS + fleet.replication_factor,
-        loads,
-        key=lambda id: (
-            id in fleet.withheld,
-            fleet.executors[id].location in fleet.drained,
-            loads[id],
-            natural_order(id),
-        ),
-    )
-    open = _open(fleet, loads)
-    refuge = {task: id for task, id in fallbacks_in_use(fleet, published).items() if id in open}
-    held = {**{task: id for task, id in _as_an_agent_before_had_it(fleet).items() if id in open}, **refuge}
+    with_copies = _executors_with_copies(fleet)
+    spares = _spare_executors(fleet, loads)
+    usable = _usable(fleet, loads)
+    fallbacks = {task: id for task, id in fallbacks_in_use(fleet, published).items() if id in usable}
+    at_start = {task: id for task, id in _first_executors_at_start(fleet).items() if id in usable}
     wanted: dict[str, tuple[str, ...]] = {}
-    # Processors whose tasks do run elsewhere first: they count there.
+    # Tasks without their own executor come first: they really run elsewhere, so they count as load there.
     for processor in sorted(fleet.processors.values(), key=lambda p: (_has_its_tasks(fleet, p), natural_order(p.id))):
         tasks = sorted(_tasks_of(fleet, processor), key=natural_order)
         if processor.executor is None:
-            interim = {task: (refuge[task], *warm.get(task, ())) for task in tasks if task in refuge}
-            interim |= {task: warm[task] for task in tasks if task in warm and task not in refuge}
-            for named in interim.values():
+            unbound = {task: (fallbacks[task], *with_copies.get(task, ())) for task in tasks if task in fallbacks}
+            unbound |= {task: with_copies[task] for task in tasks if task in with_copies and task not in fallbacks}
+            for named in unbound.values():
                 loads[named[0]] += 1
-            wanted |= {task: _row(fleet, spares, *named) for task, named in interim.items()}
-            tasks = [task for task in tasks if task not in interim]
+            wanted |= {task: _row(fleet, spares, *named) for task, named in unbound.items()}
+            tasks = [task for task in tasks if task not in unbound]
         lent = _lent(fleet, processor, tasks)
-        wanted |= _rows_of(processor, [task for task in tasks if task not in lent], fleet, loads, spares, warm)
-        wanted |= _rows_of_lent(processor, lent, fleet, loads, warm, held)
+        not_lent = [task for task in tasks if task not in lent]
+        wanted |= _rows_of_own(processor, not_lent, fleet, loads, spares, with_copies)
+        wanted |= _rows_of_lent(processor, lent, fleet, loads, with_copies, {**at_start, **fallbacks})
     return {
         query.id: rows
         for query in fleet.queries.values()
@@ -64,13 +63,11 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     }
 
 
-def _rows_of_query(query: Query, wanted: Mapping[str, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
-    names = {partition: query.task_name(partition) for partition in range(query.task_count)}
-    return {partition: wanted[name] for partition, name in names.items() if wanted.get(name)}
-
-
 def fallbacks_in_use(fleet: Fleet, published: Rows) -> dict[str, str]:
-    """Task name to the first executor of the row that the JVM holds that lives and gets tasks."""
+    """Task to the executor on which the JVM runs it by the published rows.
+
+    That is the first executor of the row that lives and gets tasks from Spark.
+    """
     return {
         fleet.queries[query].task_name(partition): living[0]
         for query, rows in published.items()
@@ -80,8 +77,37 @@ def fallbacks_in_use(fleet: Fleet, published: Rows) -> dict[str, str]:
     }
 
 
-def _as_an_agent_before_had_it(fleet: Fleet) -> dict[str, str]:
-    """Task name to the first executor of its row when this agent began."""
+def loads_of(fleet: Fleet) -> dict[str, int]:
+    """Each living executor to the number of active tasks of its processors; 0 for executors without tasks."""
+    loads = dict.fromkeys(fleet.executors, 0)
+    for processor in fleet.processors.values():
+        if processor.executor in loads and processor.executor is not None:
+            loads[processor.executor] += len(_tasks_of(fleet, processor))
+    return loads
+
+
+def _rows_of_query(query: Query, wanted: Mapping[str, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
+    """Partition to row, of the rows by task name in `wanted`."""
+    names = {partition: query.task_name(partition) for partition in range(query.task_count)}
+    return {partition: wanted[name] for partition, name in names.items() if wanted.get(name)}
+
+
+def _spare_executors(fleet: Fleet, loads: Mapping[str, int]) -> list[str]:
+    """The executors for the ends of all rows: those that get tasks, then those on open hosts, then by least load."""
+    return heapq.nsmallest(
+        FALLBACKS + fleet.replication_factor,
+        loads,
+        key=lambda id: (
+            id in fleet.withheld,
+            fleet.executors[id].location in fleet.drained,
+            loads[id],
+            natural_order(id),
+        ),
+    )
+
+
+def _first_executors_at_start(fleet: Fleet) -> dict[str, str]:
+    """Task to the first executor of its row when this agent started; empty while no tasks are lent."""
     return {
         fleet.queries[query].task_name(partition): executor
         for (query, partition), executor in fleet.wanted_by_jvm.items()
@@ -90,7 +116,7 @@ def _as_an_agent_before_had_it(fleet: Fleet) -> dict[str, str]:
 
 
 def _executors_with_copies(fleet: Fleet) -> dict[str, tuple[str, ...]]:
-    """Task name to the living executors with a copy of it, in the order in which they take it; without the others."""
+    """Task to the living executors with a copy of it, in failover order. Tasks without any are left out."""
     if fleet.replication_factor == 1:
         return {}
     executor_of = fleet.executor_of
@@ -103,42 +129,45 @@ def _executors_with_copies(fleet: Fleet) -> dict[str, tuple[str, ...]]:
 
 @lru_cache(maxsize=1)
 def _failover_order(model: JobModel) -> Mapping[TaskName, tuple[str, ...]]:
-    """The order of the newest job model is asked for at each event."""
+    """`failover_order` of the newest job model, cached because it is needed at each event."""
     return failover_order(model)
 
 
-def _rows_of(
+def _rows_of_own(
     processor: Processor,
     tasks: list[str],
     fleet: Fleet,
     loads: dict[str, int],
     spares: list[str],
-    warm: Mapping[str, tuple[str, ...]],
+    with_copies: Mapping[str, tuple[str, ...]],
 ) -> dict[str, tuple[str, ...]]:
-    """Rows of tasks whose refuge is still to be found: near survivors in turn, else all, least loaded first."""
-    survivors = _open(fleet, [id for id in loads if id != processor.executor])
-    near = [id for id in survivors if fleet.executors[id].location == processor.location]
-    # What would happen to tasks that run on their processor is only supposed: it must not count as load.
+    """The rows of a processor's tasks that are not lent, and that are not yet at a fallback.
+
+    The fallback of each task is an executor at the same location, or else any; the least loaded one comes first.
+    `loads` is changed only when the tasks do not run on their processor: then they run on their fallbacks.
+    """
+    others = _usable(fleet, [id for id in loads if id != processor.executor])
+    near = [id for id in others if fleet.executors[id].location == processor.location]
     counted = dict(loads) if _has_its_tasks(fleet, processor) else loads
-    queue = [(counted[id], natural_order(id), id) for id in near or survivors]
+    queue = [(counted[id], natural_order(id), id) for id in near or others]
     heapq.heapify(queue)
     first: tuple[str, ...] = (processor.executor,) if processor.executor else ()
-    comes_from, goes_to = _ends_of_its_move(processor, fleet)
-    first += comes_from
+    source, destination = _ends_of_its_move(processor, fleet)
+    first += source
     rows: dict[str, tuple[str, ...]] = {}
     for task in tasks:
         if queue:
-            load, order, refuge = queue[0]
-            heapq.heapreplace(queue, (load + 1, order, refuge))
-            counted[refuge] = load + 1
-            rows[task] = _row(fleet, spares, *first, *warm.get(task, ()), *goes_to, refuge)
+            load, order, fallback = queue[0]
+            heapq.heapreplace(queue, (load + 1, order, fallback))
+            counted[fallback] = load + 1
+            rows[task] = _row(fleet, spares, *first, *with_copies.get(task, ()), *destination, fallback)
         else:
             rows[task] = first
     return rows
 
 
 def _lent(fleet: Fleet, processor: Processor, tasks: list[str]) -> dict[str, str]:
-    """Task name to query, of those that are lent because the executor serves them badly."""
+    """Task to query id, for the tasks that are lent because the processor's executor serves them badly."""
     executor = processor.executor
     if executor is None or executor in fleet.withheld or not fleet.lending.loans:
         return {}
@@ -155,51 +184,55 @@ def _rows_of_lent(
     lent: Mapping[str, str],
     fleet: Fleet,
     loads: dict[str, int],
-    warm: Mapping[str, tuple[str, ...]],
-    held: Mapping[str, str],
+    with_copies: Mapping[str, tuple[str, ...]],
+    runs_on: Mapping[str, str],
 ) -> dict[str, tuple[str, ...]]:
-    """Rows that end with the task's own executor; `held` is where the JVM has tasks now.
+    """The rows of a processor's lent tasks. Each row ends with the processor's own executor.
 
-    One that is lent already stays where it is. Else those with a copy come first, then others in turn, best elsewhere.
+    `runs_on` maps tasks to the executors on which the JVM runs them now: a task that is already lent stays there.
+    Otherwise executors with a copy come first, then the least loaded ones, at another location where possible.
     """
-    lender = processor.executor or ""
-    others_of = {query: _borrowers(fleet, processor, query, loads) for query in lent.values()}
-    stays = {task: held[task] for task, query in lent.items() if held.get(task) in others_of[query]}
-    for id in stays.values():
+    own = processor.executor or ""
+    borrowers_of = {query: _borrowers(fleet, processor, query, loads) for query in lent.values()}
+    stays_on = {task: runs_on[task] for task, query in lent.items() if runs_on.get(task) in borrowers_of[query]}
+    for id in stays_on.values():
         loads[id] += 1
-        loads[lender] -= 1
+        loads[own] -= 1
     rows: dict[str, tuple[str, ...]] = {}
     for task, query in lent.items():
-        others = others_of[query]
-        by_load = heapq.nsmallest(FALLBACKS, others, key=lambda id: (loads[id], natural_order(id)))
-        copies = [id for id in warm.get(task, ()) if id in others]
-        row = tuple(dict.fromkeys((*([stays[task]] if task in stays else []), *copies, *by_load)))
-        for id in row[:1] if task not in stays else ():
+        borrowers = borrowers_of[query]
+        by_load = heapq.nsmallest(FALLBACKS, borrowers, key=lambda id: (loads[id], natural_order(id)))
+        copies = [id for id in with_copies.get(task, ()) if id in borrowers]
+        row = tuple(dict.fromkeys((*([stays_on[task]] if task in stays_on else []), *copies, *by_load)))
+        for id in row[:1] if task not in stays_on else ():
             loads[id] += 1
-            loads[lender] -= 1
-        rows[task] = (*row, lender)
+            loads[own] -= 1
+        rows[task] = (*row, own)
     return rows
 
 
 def _borrowers(fleet: Fleet, processor: Processor, query: str, executors: Collection[str]) -> list[str]:
-    """Those that may have tasks of the query and the processor for a while."""
-    others = [id for id in _open(fleet, executors) if (query, id) not in fleet.lending.loans]
+    """The executors that may run lent tasks of this query and processor: at another location where there is one."""
+    others = [id for id in _usable(fleet, executors) if (query, id) not in fleet.lending.loans]
     return [id for id in others if fleet.executors[id].location != processor.location] or others
 
 
 def _has_its_tasks(fleet: Fleet, processor: Processor) -> bool:
-    """Whether its tasks run on its executor: it has one, which gets tasks from Spark."""
+    """Whether the processor's tasks run on its executor: it has one, and Spark offers tasks to it."""
     return processor.executor is not None and processor.executor not in fleet.withheld
 
 
-def _open(fleet: Fleet, executors: Collection[str]) -> Collection[str]:
-    """Those that get tasks from Spark, of these those at hosts that are not drained; all, when there are no such."""
-    usable = [id for id in executors if id not in fleet.withheld] or executors
-    return [id for id in usable if fleet.executors[id].location not in fleet.drained] or usable
+def _usable(fleet: Fleet, executors: Collection[str]) -> Collection[str]:
+    """The executors to which Spark offers tasks, without those at drained hosts. All of them when none is left."""
+    offered = [id for id in executors if id not in fleet.withheld] or executors
+    return [id for id in offered if fleet.executors[id].location not in fleet.drained] or offered
 
 
 def _ends_of_its_move(processor: Processor, fleet: Fleet) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Where it came from, which has all files, once it has switched; until then where it goes to, which has some."""
+    """The living source of the processor's move once it has switched, and its living destination before that.
+
+    The source has all files of the tasks. The destination may have only some of them.
+    """
     move = fleet.moves.get(processor.id)
     if move is None:
         return (), ()
@@ -208,19 +241,11 @@ def _ends_of_its_move(processor: Processor, fleet: Fleet) -> tuple[tuple[str, ..
 
 
 def _row(fleet: Fleet, spares: list[str], *named: str) -> tuple[str, ...]:
-    """The named executors, each once, and behind them who comes next if those are lost as well."""
+    """The named executors, each once, then spare executors up to the length of a row."""
     return tuple(dict.fromkeys((*named, *spares)))[: FALLBACKS + fleet.replication_factor]
 
 
-def loads_of(fleet: Fleet) -> dict[str, int]:
-    """Living executor to the number of tasks of the processors that it carries; spare executors count 0."""
-    loads = dict.fromkeys(fleet.executors, 0)
-    for processor in fleet.processors.values():
-        if processor.executor in loads and processor.executor is not None:
-            loads[processor.executor] += len(_tasks_of(fleet, processor))
-    return loads
-
-
 def _tasks_of(fleet: Fleet, processor: Processor) -> list[str]:
+    """The names of the processor's active tasks."""
     container = fleet.model.containers.get(processor.id)
     return list(container.actives) if container else []

@@ -1,7 +1,10 @@
-"""A plan that moves tasks goes in steps: a few processors take tasks over at once, and the next when those work.
+"""Large moves go in stages: in each stage a few processors receive tasks, and the next stage waits until those run.
 
-Pure. Tasks without a living place, and those that have never run, are in every stage: nothing is to be warmed up for
-them, or nobody has them.
+The functions are pure. Only tasks that a living processor runs are held back for a later stage. Tasks that have never
+run, and tasks whose processor has no executor, move in the first stage: nothing of them is running.
+
+Example: processors 3, 4 and 5 join, and the balanced plan gives tasks to each of them. With `most_receivers` 1 there
+are three stages: the first moves the tasks of processor 3, the second those of 4, the last those of 5.
 """
 
 from __future__ import annotations
@@ -13,14 +16,14 @@ from mooring.agent.state.fleet import Fleet
 from mooring.model import ContainerModel, JobModel, TaskModel, named_place, natural_order
 
 IDLE_MS: Final = 10_000
-"""For how long a batch is waited for, besides the time of two of the last one."""
+"""How long a stage waits for a batch on the receivers, in addition to the time of two batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A job model on the way to another one; `receivers` are the processors that take tasks over with it.
+    """A job model between the in-place plan and the target. `receivers` get tasks of other processors in this stage.
 
-    `is_last` says that it is that other one.
+    `is_last` tells that `model` is the target.
     """
 
     model: JobModel
@@ -28,30 +31,34 @@ class Stage:
     is_last: bool
 
 
-def next_stage(fleet: Fleet, resting: JobModel, target: JobModel) -> Stage:
-    """From where tasks are, as `resting` has it, towards the target: to the first receivers in natural order.
+def next_stage(fleet: Fleet, in_place: JobModel, target: JobModel) -> Stage:
+    """The next stage from the in-place plan to the target, with at most `fleet.most_receivers` receivers.
 
-    Both have the same tasks, and no standbys. Asked again when that is in force, it is about the next ones. Where there
-    is no time to wait for anything, all go at once.
+    Both job models have the same tasks and no standbys. The receivers come first in natural order of their ids. When a
+    stage is in force, the same call returns the stage after it. Without a rebind timeout there is one stage, the
+    target, because nothing waits.
     """
-    goes_to = _owners(target)
-    taking = _taken_over(fleet, resting, target)
-    receivers = tuple(sorted(set(taking.values()), key=natural_order))
+    target_of = _owners(target)
+    moving = _moving_tasks(fleet, in_place, target)
+    receivers = tuple(sorted(set(moving.values()), key=natural_order))
     first = receivers[: fleet.most_receivers] if fleet.timing.rebind_timeout_ms else receivers
     if first == receivers:
         return Stage(target, receivers, is_last=True)
-    later = {name for name, id in taking.items() if id not in first}
-    here = _owners(resting)
+    later = {name for name, id in moving.items() if id not in first}
+    current = _owners(in_place)
     tasks_on: dict[str, list[TaskModel]] = {id: [] for id in fleet.processors}
-    for container in resting.containers.values():
+    for container in in_place.containers.values():
         for name, task in container.tasks.items():
-            tasks_on[here[name] if name in later else goes_to[name]].append(task)
+            tasks_on[current[name] if name in later else target_of[name]].append(task)
     containers = [ContainerModel.of(id, tasks, named_place(fleet.places[id])) for id, tasks in tasks_on.items()]
     return Stage(replace(target, containers=JobModel.of(containers).containers), first, is_last=False)
 
 
 def with_stage_started(fleet: Fleet, stage: Stage, now_ms: int) -> Fleet:
-    """With time for the receivers to take over, when there are any: until a batch has run there, or none comes."""
+    """The fleet with a time limit for the stage to settle; unchanged when the stage has no receivers.
+
+    The limit is `IDLE_MS` and the time of two batches of the slowest query.
+    """
     if not stage.receivers:
         return fleet
     longest = max((query.batch_ms for query in fleet.queries.values()), default=0)
@@ -59,23 +66,30 @@ def with_stage_started(fleet: Fleet, stage: Stage, now_ms: int) -> Fleet:
 
 
 def is_settled(fleet: Fleet) -> bool:
-    """Whether the last batch of each query ran every task where the plan has it, as far as executors live."""
-    return not _astray(fleet) and not any(query.is_in_a_batch and not query.ran_on for query in fleet.queries.values())
+    """Whether every query runs as planned: each task of its last batch ran on the executor where the plan has it.
+
+    A task whose planned executor, or last executor, is lost does not count.
+    """
+    has_no_batch_yet = any(query.is_in_a_batch and not query.ran_on for query in fleet.queries.values())
+    return not _misplaced_queries(fleet) and not has_no_batch_yet
 
 
 def is_waiting_for_batches(fleet: Fleet, since_ms: int) -> bool:
-    """Whether a batch runs that began until then, and tasks of its query's last one ran elsewhere, or it had none."""
-    astray = _astray(fleet)
+    """Whether a query that has not settled is in a batch that began at `since_ms` or before.
+
+    A query has not settled when a task of its last batch ran elsewhere than planned, or when it has had no batch.
+    """
+    misplaced = _misplaced_queries(fleet)
     return any(
-        query.is_in_a_batch and query.began_at_ms <= since_ms and (not query.ran_on or query.id in astray)
+        query.is_in_a_batch and query.began_at_ms <= since_ms and (not query.ran_on or query.id in misplaced)
         for query in fleet.queries.values()
     )
 
 
-def _astray(fleet: Fleet) -> set[str]:
-    """The queries whose last batch ran a task on an executor that lives, and where the plan does not have it.
+def _misplaced_queries(fleet: Fleet) -> set[str]:
+    """The ids of queries whose last batch ran a task on a living executor other than the planned one.
 
-    Not those of tasks that are to run elsewhere for a while.
+    Tasks that are lent to other executors do not count.
     """
     owner, executor_of = fleet.processor_of_task(), fleet.executor_of
     return {
@@ -88,19 +102,20 @@ def _astray(fleet: Fleet) -> set[str]:
     }
 
 
-def _taken_over(fleet: Fleet, resting: JobModel, target: JobModel) -> dict[str, str]:
-    """The tasks that run on a living processor and go to another one, and that one."""
-    here, partition_of, bound = fleet.processor_of_task(), fleet.partition_of_task(), fleet.executor_of
-    stays = _owners(resting)
+def _moving_tasks(fleet: Fleet, in_place: JobModel, target: JobModel) -> dict[str, str]:
+    """Task to its processor in the target, for tasks that have run, and that leave a processor with an executor."""
+    current, partition_of, executor_of = fleet.processor_of_task(), fleet.partition_of_task(), fleet.executor_of
+    in_place_owner = _owners(in_place)
     return {
         name: id
         for name, id in _owners(target).items()
-        if id != stays[name]
-        and here.get(name) in bound
+        if id != in_place_owner[name]
+        and current.get(name) in executor_of
         and name in partition_of
         and fleet.queries[partition_of[name][0]].batch >= 0
     }
 
 
 def _owners(model: JobModel) -> dict[str, str]:
+    """Task to the processor that has it."""
     return {name: id for id, container in model.containers.items() for name in container.tasks}
