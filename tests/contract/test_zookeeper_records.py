@@ -164,7 +164,7 @@ def test_what_was_decided_in_a_term_is_not_written_after_it(place: str) -> None:
         slept, term = first.records(print), first._lock.leadership
     first._lock = SimpleNamespace(leadership=term)  # it does not know yet
     writes = (
-        lambda: slept.write_word(OperatorOverrides("prices")),
+        lambda: slept.write_overrides(OperatorOverrides("prices")),
         lambda: slept.write_response(asked.answered(StatusCode.IN_PROGRESS, "it moves", 3)),
         lambda: slept.remove_messages(asked.uuid, response_too=True),
         lambda: slept.remove_notifications([asked.uuid]),
@@ -188,7 +188,7 @@ def test_outside_of_a_term_nothing_is_written(records: ZkRecords, election: ZkEl
         lambda: records.write_barriers({1: "NEW"}),
         lambda: records.write_task_locality({TASK: "b"}),
         lambda: records.write_status(STATUS),
-        lambda: records.write_word(OperatorOverrides("prices")),
+        lambda: records.write_overrides(OperatorOverrides("prices")),
         lambda: records.write_response(asked.answered(StatusCode.ACCEPTED, "yes", 2)),
         lambda: records.remove_messages(asked.uuid, response_too=True),
         lambda: records.remove_notifications([asked.uuid]),

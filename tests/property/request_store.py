@@ -8,9 +8,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from uuid import UUID
 
-from mooring.agent.core import AgentState, absorb
-from mooring.agent.planning import binding
-from mooring.agent.planning.failover import promote_standbys
+from mooring.agent.agent_state import AgentState
 from mooring.agent.requests.queue import Answer, RemoveMessages
 from mooring.agent.state.fleet import Fleet
 from mooring.model import JobModel, events, job_model_from_json, job_model_to_json
@@ -31,7 +29,9 @@ from mooring.placement import (
     StoredMessages,
 )
 from mooring.records.operator_overrides import OperatorOverrides, SaveOverrides
+from mooring.records.records import Remembered
 from tests.unit.agent.builders import TIMING, Story
+from tests.unit.agent.next_agent import next_agent
 
 APP = "app-1"
 HOSTS = "abcde"
@@ -53,7 +53,7 @@ class RequestStore:
     responses: dict[UUID, Response] = field(default_factory=dict)
     model: JobModel | None = None
     task_locality: dict[str, str] = field(default_factory=dict)
-    word: OperatorOverrides = field(default_factory=OperatorOverrides)
+    overrides: OperatorOverrides = field(default_factory=OperatorOverrides)
     statuses: dict[UUID, list[StatusCode]] = field(default_factory=dict)
     written_by: dict[UUID, int] = field(default_factory=dict)
 
@@ -72,8 +72,8 @@ class RequestStore:
                 self.malformed.pop(uuid, None)
                 if response_too:
                     self.responses.pop(uuid, None)
-            case SaveOverrides(word):
-                self.word = word
+            case SaveOverrides(overrides):
+                self.overrides = overrides
             case SaveJobModel(model):
                 self.model = model
             case SaveTaskLocality(changed):
@@ -237,29 +237,15 @@ def as_carried_out(orders: Iterable[Order], is_store_slow: bool) -> list[Order]:
 
 
 def a_next_agent(store: RequestStore, jvm: Jvm, now_ms: int, factor: int) -> Story:
-    """One that is told what is true now, and reads what was kept: as `mooring.agent.loop` starts."""
-    state = AgentState(fleet=Fleet(timing=TIMING, replication_factor=factor))
-    for event in jvm.hello(now_ms):
-        if isinstance(event, events.QueryPlanned) and state.saved_version < 0:
-            state = _with_what_was_kept(state, absorb(state, event).fleet, store, now_ms)
-        state = absorb(state, event)
-    return Story(state=state, now_ms=now_ms, orders=[jvm.plan])
-
-
-def _with_what_was_kept(state: AgentState, known: Fleet, store: RequestStore, now_ms: int) -> AgentState:
-    word = OperatorOverrides.from_json(store.word.to_json())
+    """The agent that follows one that died: it gets what is true now, and reads what was kept."""
     assert store.model is not None
-    model = job_model_from_json(job_model_to_json(store.model))
-    start = binding.restore(known, model, store.task_locality, now_ms, word, word.carriers)
-    start = replace(start, stopped_standbys=word.stopped, pinned_standbys=word.pinned).without_wishes_of_the_gone()
-    return replace(
-        state,
-        fleet=promote_standbys(start, state.published, now_ms),
-        saved_version=model.version,
-        saved_locality=start.task_locality,
-        saved_overrides=word,
-        queue=replace(state.queue, resumed=word.under_way, answered_requests=word.done),
+    remembered = Remembered(
+        job_model_from_json(job_model_to_json(store.model)),
+        dict(store.task_locality),
+        overrides=OperatorOverrides.from_json(store.overrides.to_json()),
     )
+    state = AgentState(fleet=Fleet(timing=TIMING, replication_factor=factor))
+    return Story(state=next_agent(state, jvm.hello(now_ms), remembered, now_ms), now_ms=now_ms, orders=[jvm.plan])
 
 
 def meet(state: AgentState, sharing: set[tuple[str, str, str]], one: Request, other: Request) -> bool:

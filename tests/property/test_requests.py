@@ -13,7 +13,8 @@ from uuid import UUID
 
 import pytest
 
-from mooring.agent.core import AgentState, absorb
+from mooring.agent.agent_state import AgentState
+from mooring.agent.core import absorb
 from mooring.agent.planning.copies import tasks_of_standbys
 from mooring.agent.requests import run
 from mooring.agent.requests.queue import (
@@ -282,7 +283,7 @@ class Run(World):
         queue, fleet = self.story.state.queue, self.fleet
         assert not queue.actions and not queue.resumed and not queue.answered_requests
         assert not fleet.moves and not fleet.let_go and not set(fleet.restarts.values()) & fleet.executors.keys()
-        assert not self.store.word.under_way and not self.store.word.done
+        assert not self.store.overrides.under_way and not self.store.overrides.done
         assert fleet.executors.keys() == set(fleet.executor_of.values()), "each executor has a processor"
 
 

@@ -7,11 +7,11 @@ compares what would be published now with what was: only differences become orde
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from mooring.agent.drains.drainage import Drainage, is_about_drains
+from mooring.agent.agent_state import AgentState
 from mooring.agent.drains.drainage import advanced as drains_advanced
+from mooring.agent.drains.drainage import is_about_drains
 from mooring.agent.planning.binding import (
     ask_for_regrouping,
     bind,
@@ -27,7 +27,7 @@ from mooring.agent.planning.next_job_model import regrouped
 from mooring.agent.planning.plan_in_force import without_ended_queries, without_regrouping
 from mooring.agent.planning.rows import plan_rows
 from mooring.agent.planning.staged_moves import is_settled, is_waiting_for_batches
-from mooring.agent.requests.queue import Answer, RemoveMessages, RequestQueue, heard
+from mooring.agent.requests.queue import Answer, RemoveMessages, heard
 from mooring.agent.requests.restart import waited_for
 from mooring.agent.requests.run import View, advanced, may_advance
 from mooring.agent.state.barrier import PlanBarrier
@@ -36,7 +36,6 @@ from mooring.coordination.barrier import BarrierState
 from mooring.errors import InvalidGroupingError
 from mooring.model import events, natural_order
 from mooring.model.orders import (
-    Copies,
     LogLine,
     OfferPlan,
     Order,
@@ -46,26 +45,7 @@ from mooring.model.orders import (
     SaveJobModel,
     SaveTaskLocality,
 )
-from mooring.records.operator_overrides import NOTHING_SAID, OperatorOverrides, SaveOverrides
-
-
-@dataclass(frozen=True, slots=True)
-class AgentState:
-    """The fleet, and what was last told to the JVM and to the store.
-
-    `version_in_force` is the job model's behind what the JVM holds; a newer one waits at the barrier.
-    """
-
-    fleet: Fleet = field(default_factory=Fleet)
-    published: Rows = field(default_factory=dict)
-    published_copies: Copies = field(default_factory=dict)
-    version_in_force: int = -1
-    plan_barrier: PlanBarrier = field(default_factory=PlanBarrier)
-    saved_version: int = -1
-    saved_locality: Mapping[str, str] = field(default_factory=dict)
-    saved_overrides: OperatorOverrides = NOTHING_SAID
-    queue: RequestQueue = field(default_factory=RequestQueue)
-    drainage: Drainage = field(default_factory=Drainage)
+from mooring.records.operator_overrides import OperatorOverrides, SaveOverrides
 
 
 def decide(state: AgentState, event: events.Event) -> tuple[AgentState, list[Order]]:
@@ -104,7 +84,7 @@ def _overrides_saved(state: AgentState) -> tuple[AgentState, list[Order]]:
     fleet = state.fleet
     carriers = {id: one.last_executor for id, one in fleet.processors.items() if one.last_executor}
     times = Counter(carriers.values())
-    word = OperatorOverrides(
+    overrides = OperatorOverrides(
         application=fleet.application,
         stopped=fleet.stopped_standbys,
         spare=frozenset(id for id, processor in fleet.processors.items() if processor.is_spare),
@@ -119,9 +99,9 @@ def _overrides_saved(state: AgentState) -> tuple[AgentState, list[Order]]:
         attempt=fleet.attempt,
         loans=fleet.lending.kept,
     )
-    if word == state.saved_overrides or not (word.says_anything or state.saved_overrides.says_anything):
+    if overrides == state.saved_overrides or not (overrides.is_set or state.saved_overrides.is_set):
         return state, []
-    return replace(state, saved_overrides=word), [SaveOverrides(word)]
+    return replace(state, saved_overrides=overrides), [SaveOverrides(overrides)]
 
 
 def absorb(state: AgentState, event: events.Event) -> AgentState:

@@ -41,7 +41,7 @@ class _Notes:
     task_locality: Mapping[str, str] = field(default_factory=dict)
     status: Mapping[str, Any] | None = None
     barriers: Mapping[int, str] = field(default_factory=dict)
-    word: OperatorOverrides | None = None
+    overrides: OperatorOverrides | None = None
 
     def then(self, newer: _Notes) -> _Notes:
         return _Notes(
@@ -49,11 +49,11 @@ class _Notes:
             {**self.task_locality, **newer.task_locality},
             newer.status or self.status,
             dict(sorted({**self.barriers, **newer.barriers}.items())[-KEPT_VERSIONS:]),
-            newer.word or self.word,
+            newer.overrides or self.overrides,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.model or self.task_locality or self.status or self.barriers or self.word)
+        return bool(self.model or self.task_locality or self.status or self.barriers or self.overrides)
 
 
 class NotLeading(Exception):
@@ -72,20 +72,20 @@ class RecordsWriter:
         say: Callable[[str], None],
         may_write: Callable[[], bool] = lambda: True,
         poll_seconds: float = math.inf,
-        takes_over: bool = False,
+        follows_another_driver: bool = False,
         again_seconds: float = GIVEN_AGAIN_SECONDS,
         moves: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`open_records` gets who hears of records that are ignored; the records are closed here.
+        """`open_records` gets the function that warns of records that are ignored. `close` closes the records.
 
-        Notes wait while `may_write` says no: another driver leads, and the records are its own. Every `poll_seconds`
-        the messages of clients are read; never, if that is infinite. `takes_over` says whether this driver had waited
-        for the one whose records these are. `moves` counts how often the records were given another place, where
-        nothing of what was written is, but perhaps records of others.
+        Nothing is written while `may_write` is false: another driver leads, and keeps its own records. Every
+        `poll_seconds` the messages of clients are read; an infinite number turns that off. `follows_another_driver`:
+        this driver was a standby of the driver that wrote the records. `moves` counts how often the records were given
+        another place. A new place has nothing of what was written, but perhaps records of others.
         """
         self._say = say
         self._may_write = may_write
-        self.takes_over = takes_over
+        self.follows_another_driver = follows_another_driver
         self._said: set[str] = set()
         self._records = open_records(self._say_once)
         self._moves, self._moves_known = moves, 0
@@ -144,9 +144,9 @@ class RecordsWriter:
             self._has_ended = True
         self._send(lambda: self._records.write_end(application, at_ms))
 
-    def save_word(self, word: OperatorOverrides) -> None:
+    def save_overrides(self, overrides: OperatorOverrides) -> None:
         """Keep what operators have said; it is kept before what is answered later."""
-        self._note(_Notes(word=word))
+        self._note(_Notes(overrides=overrides))
 
     def answer(self, response: ContainerPlacementResponseMessage) -> None:
         """Answer a client; each answer is written."""
@@ -259,7 +259,7 @@ class RecordsWriter:
         if self._remembered is None:
             moves = self._moves()
             found = self._records.read()
-            self._kept = _Notes(found.model, found.task_locality, word=found.word)
+            self._kept = _Notes(found.model, found.task_locality, overrides=found.overrides)
             self._moves_known = moves
             with self._change:
                 self._remembered = found
@@ -305,8 +305,8 @@ class RecordsWriter:
                 return
 
     def _write(self, notes: _Notes) -> None:
-        if notes.word:  # before the model: what it says of processors that are not there yet does no harm
-            self._records.write_word(notes.word)
+        if notes.overrides:  # before the model: what it says of processors that are not there yet does no harm
+            self._records.write_overrides(notes.overrides)
         if notes.model:
             self._records.write_job_model(notes.model)
         if notes.barriers:

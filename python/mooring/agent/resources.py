@@ -67,14 +67,14 @@ class AgentResources:
         else:
             open_records = election.records
             self._inform(records_are_in(place))
-        takes_over = self._reporter is not None and self._reporter.has_waited
+        follows_another_driver = self._reporter is not None and self._reporter.has_waited
         every_seconds = settings.placement_poll_interval_ms / 1000
         self._memory = RecordsWriter(
             open_records,
             say,
             self._may_write,
             every_seconds,
-            takes_over,
+            follows_another_driver,
             moves=lambda: 0 if self._owned is None else self._owned.moves,
         )
         return self._memory

@@ -70,7 +70,7 @@ class OperatorOverrides:
     loans: Mapping[Key, KeptLoan] = field(default_factory=dict)
 
     @property
-    def says_anything(self) -> bool:
+    def is_set(self) -> bool:
         """Whether there is anything to keep."""
         return self != OperatorOverrides(self.application, attempt=self.attempt)
 
@@ -147,20 +147,20 @@ class OperatorOverrides:
             raise ValueError(f"{damage!r}") from damage
 
 
-OF_ANOTHER_ATTEMPT: Final = Verdict(
+FAILED_WITH_ITS_ATTEMPT: Final = Verdict(
     StatusCode.FAILED.value,
     "it was under way when the attempt at this application before this one ended, and is not done again",
 )
 """What becomes of a request whose executors are gone with their driver."""
 
-NOTHING_SAID: Final = OperatorOverrides()
+NO_OVERRIDES: Final = OperatorOverrides()
 
 
 @dataclass(frozen=True, slots=True)
 class SaveOverrides(Order):
     """Keep what operators have said."""
 
-    word: OperatorOverrides
+    overrides: OperatorOverrides
 
 
 def _text(value: Any) -> str:

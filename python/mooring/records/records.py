@@ -19,9 +19,9 @@ from mooring.errors import InvalidJobModelError
 from mooring.metadata import MetadataStore, NamespacedMetadataStore
 from mooring.model import JobModel, job_model_from_json, job_model_to_json
 from mooring.placement import ContainerPlacementMetadataStore, ContainerPlacementResponseMessage, StoredMessages
-from mooring.records.operator_overrides import NOTHING_SAID, OperatorOverrides
+from mooring.records.operator_overrides import NO_OVERRIDES, OperatorOverrides
 
-OPERATORS_WORD = "operators-word"
+OPERATOR_OVERRIDES = "operators-word"
 JOB_MODELS, BARRIERS, STATUS = "job-models", "barriers", "status"
 TASK_LOCALITY, PROCESSOR_LOCALITY = "task-locality", "processor-locality"
 
@@ -33,7 +33,7 @@ class Remembered:
     model: JobModel | None = None
     task_locality: Mapping[str, str] = field(default_factory=dict)
     state_bytes: Mapping[str, int] = field(default_factory=dict)
-    word: OperatorOverrides = NOTHING_SAID
+    overrides: OperatorOverrides = NO_OVERRIDES
 
 
 class ReadRecords(ABC):
@@ -64,7 +64,7 @@ class ReadRecords(ABC):
 
     def read(self) -> Remembered:
         """Everything that a start needs."""
-        return Remembered(self._newest_model(), self.task_locality(), self._state_bytes(), self._word())
+        return Remembered(self._newest_model(), self.task_locality(), self._state_bytes(), self._overrides())
 
     def _newest_model(self) -> JobModel | None:
         for version, text in sorted(self.job_models().items(), reverse=True):
@@ -85,11 +85,11 @@ class ReadRecords(ABC):
             self._say(f"the status of the last run is ignored, and with it how large the tasks were: {damage!r}")
             return {}
 
-    def _word(self) -> OperatorOverrides:
+    def _overrides(self) -> OperatorOverrides:
         store = self.store()
-        text = None if store is None else store.get(OPERATORS_WORD)
+        text = None if store is None else store.get(OPERATOR_OVERRIDES)
         if text is None:
-            return NOTHING_SAID
+            return NO_OVERRIDES
         try:
             return OperatorOverrides.from_json(text)
         except ValueError as damage:
@@ -97,7 +97,7 @@ class ReadRecords(ABC):
                 "what operators have asked is not known, so all standbys are started, all hosts are open and moves may"
                 f" be undone: the record is damaged: {damage}"
             )
-            return NOTHING_SAID
+            return NO_OVERRIDES
 
 
 class Records(ReadRecords):
@@ -133,7 +133,7 @@ class Records(ReadRecords):
         for records in (self._models, self._barriers, self._tasks, self._processors):
             for key in records.all():
                 records.delete(key)
-        self._store.delete(OPERATORS_WORD)
+        self._store.delete(OPERATOR_OVERRIDES)
 
     def write_job_model(self, model: JobModel) -> None:
         """Keep a new version, and remove all but the newest few."""
@@ -172,9 +172,9 @@ class Records(ReadRecords):
         queries = [{**query, "state": "ended"} for query in status.get("queries", [])]
         self.write_status({**status, "at": at_ms, "ended": at_ms, "queries": queries})
 
-    def write_word(self, word: OperatorOverrides) -> None:
+    def write_overrides(self, overrides: OperatorOverrides) -> None:
         """Keep what operators have said."""
-        self._store.put(OPERATORS_WORD, word.to_json().encode())
+        self._store.put(OPERATOR_OVERRIDES, overrides.to_json().encode())
 
     def messages(self) -> StoredMessages:
         """What clients ask, and what was answered."""

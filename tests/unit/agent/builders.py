@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mooring.agent.core import AgentState, decide
+from mooring.agent.agent_state import AgentState
+from mooring.agent.core import decide
 from mooring.agent.state.fleet import Fleet, Timing
 from mooring.model import events
 from mooring.model.orders import OfferPlan, Order, PublishPlan, SaveBarrier, SaveJobModel

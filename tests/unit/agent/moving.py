@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from mooring.agent.core import AgentState, absorb
-from mooring.agent.planning import binding
+from mooring.agent.agent_state import AgentState
 from mooring.agent.state.fleet import Fleet, Query
 from mooring.model import events
 from mooring.model.orders import RestartExecutor
 from mooring.records.operator_overrides import OperatorOverrides, SaveOverrides
+from mooring.records.records import Remembered
 from tests.unit.agent.builders import TIMING, Story, running
+from tests.unit.agent.next_agent import next_agent
 from tests.unit.agent.queues import Queues
 
 DONE = ["ACCEPTED", "IN_PROGRESS", "SUCCEEDED"]
@@ -56,8 +55,8 @@ def executor_at(queues: Queues, host: str) -> str:
     return next(id for id, executor in queues.story.state.fleet.executors.items() if executor.location == host)
 
 
-def kept_word(story: Story) -> OperatorOverrides | None:
-    return next((order.word for order in reversed(story.orders) if isinstance(order, SaveOverrides)), None)
+def kept_overrides(story: Story) -> OperatorOverrides | None:
+    return next((order.overrides for order in reversed(story.orders) if isinstance(order, SaveOverrides)), None)
 
 
 def planned_again(query: Query) -> events.QueryPlanned:
@@ -65,35 +64,30 @@ def planned_again(query: Query) -> events.QueryPlanned:
     return events.QueryPlanned(0, query.id, query.run, query.name, query.checkpoint, query.batch + 1, query.partitions)
 
 
-def a_new_agent(story: Story, word: OperatorOverrides | None = None) -> Queues:
-    """One that is told what is true now, with what the last one has kept, unless another one has kept a later word."""
-    old = story.state
-    word = word or kept_word(story) or OperatorOverrides()
-    fleet = Fleet(
-        timing=TIMING,
-        replication_factor=old.fleet.replication_factor,
-        has_host_affinity=old.fleet.has_host_affinity,
-        application=old.fleet.application,
-    )
-    state = AgentState(fleet=fleet)
-    wanted = {(q, p): row[0] for q, rows in story.rows.items() for p, row in rows.items()}
-    state = absorb(state, events.PlanInForce(story.now_ms, old.version_in_force, wanted, old.version_in_force))
-    for executor in old.fleet.executors.values():
-        state = absorb(state, events.ExecutorRegistered(story.now_ms, executor.id, executor.location, 1))
-    for query in old.fleet.queries.values():
-        state = absorb(state, planned_again(query))
-    model, places = old.fleet.model, old.fleet.task_locality
-    start = binding.restore(state.fleet, model, places, story.now_ms, word, word.carriers)
-    new = Story(
-        state=AgentState(fleet=start, version_in_force=state.version_in_force, saved_overrides=word),
-        now_ms=story.now_ms,
-    )
-    new.state = replace(new.state, queue=replace(new.state.queue, resumed=word.under_way, answered_requests=word.done))
-    for order in story.orders:
-        if isinstance(order, RestartExecutor):  # as the JVM tells every agent
-            new.take(events.ExecutorRestarting(story.now_ms, order.request, order.executor))
+def a_new_agent(story: Story, overrides: OperatorOverrides | None = None) -> Queues:
+    """The agent that follows the one of the story, with the overrides that it has kept, or with these."""
+    old = story.state.fleet
+    overrides = overrides or kept_overrides(story) or OperatorOverrides()
+    fleet = Fleet(timing=TIMING, replication_factor=old.replication_factor, has_host_affinity=old.has_host_affinity)
+    remembered = Remembered(old.model, old.task_locality, overrides=overrides)
+    state = next_agent(AgentState(fleet=fleet), _hello(story), remembered, story.now_ms)
+    new = Story(state=state, now_ms=story.now_ms)
     new.after(0)
     return Queues(new)
+
+
+def _hello(story: Story) -> list[events.Event]:
+    """What the driver tells an agent at its start, in that order."""
+    old, now_ms = story.state, story.now_ms
+    wanted = {(query, partition): row[0] for query, rows in story.rows.items() for partition, row in rows.items()}
+    restarts = [order for order in story.orders if isinstance(order, RestartExecutor)]
+    return [
+        events.PlanInForce(now_ms, old.version_in_force, wanted, old.version_in_force),
+        *(events.ExecutorRestarting(now_ms, order.request, order.executor) for order in restarts),
+        events.ApplicationStarted(now_ms, old.fleet.application, "clicks", {}, ""),
+        *(events.ExecutorRegistered(now_ms, one.id, one.location, 1) for one in old.fleet.executors.values()),
+        *map(planned_again, old.fleet.queries.values()),
+    ]
 
 
 def warm_on_four(factor: int) -> Queues:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from mooring.agent.agent_state import AgentState
 from mooring.agent.core import next_deadline_ms
-from mooring.agent.planning import binding
+from mooring.agent.recovery import recovered
 from mooring.model import events
 from mooring.model.orders import PublishPlan, SaveTaskLocality
+from mooring.records.records import Remembered
 from tests.unit.agent.builders import TIMING, Story, running
 
 
@@ -114,8 +116,7 @@ def test_a_restart_finds_its_places_by_location_when_the_processors_are_forgotte
     where = {f"q/Partition {p}": {"1": "a", "2": "b", "3": "c"}[x] for p, x in last.first_choice("q").items()}
     story = Story()
     story.joins("23@c", "22@b", "21@a")
-    fleet = binding.restore(story.state.fleet, None, where, 0)
-    story.state = type(story.state)(fleet=fleet)
+    story.state = recovered(story.state, Remembered(task_locality=where), 0)
     story.after(TIMING.debounce_ms)
     story.plans("q", 6)
     hosts = {"21": "a", "22": "b", "23": "c"}
@@ -197,6 +198,5 @@ def test_nothing_is_ordered_while_nothing_happens() -> None:
     assert [story.after(1_000) for _ in range(100)] == [[]] * 100
 
 
-def _remembering(story: Story, last: Story):  # type: ignore[no-untyped-def]
-    model = last.saved[-1].model
-    return type(story.state)(fleet=binding.restore(story.state.fleet, model, {}, 0), saved_version=model.version)
+def _remembering(story: Story, last: Story) -> AgentState:
+    return recovered(story.state, Remembered(last.saved[-1].model), 0)

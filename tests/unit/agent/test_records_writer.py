@@ -265,7 +265,7 @@ def test_where_the_records_get_another_place_all_that_is_known_is_written_there(
     before = Records(store, said.append)
     before.write_job_model(model(7))
     before.write_task_locality({"t0": "h1"})
-    before.write_word(OperatorOverrides("app-1", drained=frozenset({"h9"})))
+    before.write_overrides(OperatorOverrides("app-1", drained=frozenset({"h9"})))
     strangers = Records(other, said.append)
     strangers.write_job_model(model(80, "h8"))
     strangers.write_barriers({80: "open"})
@@ -280,7 +280,9 @@ def test_where_the_records_get_another_place_all_that_is_known_is_written_there(
     memory.save_end("app-1", 5)
     assert memory.drain(5)
     moved = Records(other, said.append)
-    assert recalled is not None and moved.read().model == recalled.model and moved.read().word == recalled.word
+    assert (
+        recalled is not None and moved.read().model == recalled.model and moved.read().overrides == recalled.overrides
+    )
     assert moved.job_models().keys() == {7} and moved.task_locality() == {"t0": "h1", "t1": "h2"}
     assert NamespacedMetadataStore(other, BARRIERS).all() == {"7": b"open"}
     assert json.loads(moved.status() or b"") == {"tasks": []} and not said

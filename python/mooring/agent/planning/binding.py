@@ -13,7 +13,7 @@ from typing import Final
 
 from mooring.agent.state.fleet import Executor, Fleet, Processor
 from mooring.model import JobModel, natural_order
-from mooring.records.operator_overrides import NOTHING_SAID, OperatorOverrides
+from mooring.records.operator_overrides import NO_OVERRIDES, OperatorOverrides
 
 _LAST_RUN: Final = "last run's "
 
@@ -93,7 +93,7 @@ def restore(
     model: JobModel | None,
     task_locality: Mapping[str, str],
     now_ms: int,
-    overrides: OperatorOverrides = NOTHING_SAID,
+    overrides: OperatorOverrides = NO_OVERRIDES,
     last_executors: Mapping[str, str] = MappingProxyType({}),
 ) -> Fleet:
     """The fleet with what the last run, or the agent before this one, left in the metadata store.

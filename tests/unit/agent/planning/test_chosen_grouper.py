@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.agent.core import AgentState
+from mooring.agent.agent_state import AgentState
 from mooring.agent.state.fleet import Fleet
 from mooring.errors import InvalidSettingError
 from mooring.grouping import choose_grouper

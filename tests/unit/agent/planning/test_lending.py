@@ -18,7 +18,7 @@ from mooring.model.event_json import read_event
 from mooring.model.orders import LogLine
 from mooring.records.operator_overrides import KeptLoan, OperatorOverrides
 from tests.unit.agent.builders import Story, running
-from tests.unit.agent.moving import a_new_agent, kept_word
+from tests.unit.agent.moving import a_new_agent, kept_overrides
 
 USUAL_MS, ROWS = 1_000, 100
 
@@ -383,7 +383,7 @@ def test_a_lent_task_goes_on_when_its_borrower_is_lost(batches: Batches) -> None
 
 
 def with_a_new_agent(batches: Batches) -> Batches:
-    word = kept_word(batches.story)
+    word = kept_overrides(batches.story)
     assert word is not None and OperatorOverrides.from_json(word.to_json()) == word
     plan = batches.plan
     new = Batches(a_new_agent(batches.story, OperatorOverrides.from_json(word.to_json())).story)
@@ -409,7 +409,7 @@ def test_a_new_agent_takes_over_what_is_lent(batches: Batches) -> None:
     new.story.now_ms += 4 * FIRST_TRIAL_MS
     new.run(4)
     assert not new.loans() and new.plan == before
-    word = kept_word(new.story)
+    word = kept_overrides(new.story)
     assert word is not None and not word.loans
 
 

@@ -7,14 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.agent.core import AgentState, next_deadline_ms
-from mooring.agent.planning import binding
-from mooring.agent.planning.failover import promote_standbys
+from mooring.agent.agent_state import AgentState
+from mooring.agent.core import next_deadline_ms
+from mooring.agent.recovery import recovered
 from mooring.agent.state.fleet import Fleet
 from mooring.grouping import choose_grouper
 from mooring.model import events, natural_order
 from mooring.model.orders import LogLine, PublishPlan
+from mooring.records.records import Remembered
 from tests.unit.agent.builders import TIMING, Story, measured, running
+from tests.unit.agent.next_agent import next_agent
 
 FOUR = ("1@a", "2@b", "3@c", "4@d")
 
@@ -243,8 +245,7 @@ def test_the_factor_may_be_another_than_in_the_last_run(before: int, now: int) -
     last = running(partitions=8, executors=FOUR, factor=before)
     story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=now)))
     story.joins("11@a", "12@b", "13@c", "14@d")
-    model = last.saved[-1].model
-    story.state = AgentState(fleet=binding.restore(story.state.fleet, model, {}, 0), saved_version=model.version)
+    story.state = recovered(story.state, Remembered(last.saved[-1].model), 0)
     story.plans("q", 8)
     back = {f"1{id}": id for id in "1234"}
     assert {p: back[executor] for p, executor in story.first_choice("q").items()} == last.first_choice("q")
@@ -255,8 +256,7 @@ def test_a_restart_without_a_host_runs_its_tasks_where_their_copies_were() -> No
     last = running(partitions=9, factor=2)
     story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=2)))
     story.joins("11@a", "13@c")
-    model = last.saved[-1].model
-    story.state = AgentState(fleet=binding.restore(story.state.fleet, model, {}, 0), saved_version=model.version)
+    story.state = recovered(story.state, Remembered(last.saved[-1].model), 0)
     story.plans("q", 9)
     story.after(int(0.8 * TIMING.first_plan_wait_ms))
     assert story.first_choice("q") == {p: f"1{executor}" for p, executor in jvm_choice(last, "2").items()}
@@ -275,13 +275,14 @@ def test_a_new_query_finds_places_while_an_executor_is_missing() -> None:
 def new_agent(last: Story, *executors: str) -> Story:
     """Another agent of the same driver, which knows what the one before it had saved and what the JVM holds."""
     in_force = {("q", p): executor for p, executor in last.first_choice("q").items()}
-    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=2)), now_ms=100_000)
-    story.take(events.PlanInForce(0, last.state.version_in_force, in_force))
-    story.joins(*executors)
-    model = last.saved[-1].model
-    fleet = binding.restore(story.state.fleet, model, {}, story.now_ms)
-    story.state = replace(story.state, fleet=promote_standbys(fleet, {}, story.now_ms), saved_version=model.version)
-    story.take(events.QueryPlanned(1_000, "q", "run of q", "q", "file:/ck/q", 5, {0: 9}))
+    now_ms = 100_000
+    hello = [
+        events.PlanInForce(0, last.state.version_in_force, in_force),
+        *(events.ExecutorRegistered(now_ms, *executor.split("@"), 1) for executor in executors),
+        events.QueryPlanned(1_000, "q", "run of q", "q", "file:/ck/q", 5, {0: 9}),
+    ]
+    state = AgentState(fleet=Fleet(timing=TIMING, replication_factor=2))
+    story = Story(state=next_agent(state, hello, Remembered(last.saved[-1].model), now_ms), now_ms=now_ms)
     story.after(TIMING.debounce_ms)
     return story
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.agent.core import AgentState
+from mooring.agent.agent_state import AgentState
 from mooring.agent.state.fleet import Fleet
 from mooring.agent.status import Counters, status_of
 from mooring.grouping import choose_grouper

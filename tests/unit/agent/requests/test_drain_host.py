@@ -13,7 +13,7 @@ from mooring.model import events
 from mooring.placement import ANY_HOST, ANY_PROCESSOR, LAST_SEEN, STANDBY, HostAction
 from mooring.records.operator_overrides import OperatorOverrides
 from tests.unit.agent.builders import TIMING, running
-from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, kept_word
+from tests.unit.agent.moving import DONE, FAILED, FOUR, a_new_agent, kept_overrides
 from tests.unit.agent.queues import APP, Queues, Request
 
 
@@ -218,7 +218,7 @@ def test_drained_hosts_are_remembered_and_shown() -> None:
     goes_on(queues)
     shown = status_of(queues.story.state.fleet, Counters(), 0, queue=queues.story.state.queue)
     assert shown["drained-hosts"] == [{"location": "b", "state": "drained"}]
-    word = kept_word(queues.story)
+    word = kept_overrides(queues.story)
     assert word is not None and OperatorOverrides.from_json(word.to_json()) == word
     new = a_new_agent(queues.story)
     goes_on(new, 3)

@@ -11,7 +11,7 @@ from tests.unit.agent.moving import (
     DONE,
     FOUR,
     a_new_agent,
-    kept_word,
+    kept_overrides,
     restarts,
     sharing,
     two_on_one_executor,
@@ -127,7 +127,7 @@ def test_what_a_request_is_about_outlives_the_agent() -> None:
     queues = warm_on_four(2)
     asked = queues.places("0", LAST_SEEN)
     queues.is_read()
-    word = kept_word(queues.story)
+    word = kept_overrides(queues.story)
     assert word is not None
     begun = type(word).from_json(word.to_json()).under_way[str(asked.uuid)]
     assert (sorted(begun.beside), sorted(begun.sharing - {"0"})) == (["0"], sharing(queues, "0"))

@@ -14,7 +14,16 @@ from mooring.model import events
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, StatusCode
 from mooring.records.operator_overrides import Begun
 from tests.unit.agent.builders import TIMING, running
-from tests.unit.agent.moving import DONE, FAILED, a_new_agent, executor_at, kept_word, tasks_of, warm_on_four, where
+from tests.unit.agent.moving import (
+    DONE,
+    FAILED,
+    a_new_agent,
+    executor_at,
+    kept_overrides,
+    tasks_of,
+    warm_on_four,
+    where,
+)
 from tests.unit.agent.queues import Queues
 
 REQUEST_TIMEOUTS = RequestTimeouts()
@@ -224,7 +233,7 @@ def test_a_new_agent_goes_on_with_a_move_and_keeps_where_standbys_are_wanted(que
     new.warms_up()
     new.after(CATCH_UP_MS)
     assert new.changes(asked)[-1] == "SUCCEEDED" and hosts_of(new) == {host}
-    word = kept_word(new.story)
+    word = kept_overrides(new.story)
     assert word is not None and word.pinned == {"0-0": host}
     assert type(word).from_json(word.to_json()) == word
 

@@ -6,22 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.agent.core import AgentState, absorb
-from mooring.agent.planning import binding
+from mooring.agent.agent_state import AgentState
+from mooring.agent.core import absorb
+from mooring.agent.recovery import recovered
 from mooring.agent.requests.move import REQUEST_TIMEOUTS
 from mooring.agent.requests.restart import RESTART_MARGIN_MS
 from mooring.agent.state.fleet import Fleet
 from mooring.model import events
 from mooring.model.orders import RestartExecutor
 from mooring.placement import ANY_HOST, LAST_SEEN
-from mooring.records.operator_overrides import OperatorOverrides
+from mooring.records.records import Remembered
 from tests.unit.agent.builders import TIMING, Story, running
 from tests.unit.agent.moving import (
     DONE,
     FOUR,
     a_new_agent,
     has_moved,
-    kept_word,
+    kept_overrides,
     restarts,
     where,
 )
@@ -90,7 +91,7 @@ def test_a_switch_whose_plan_was_not_kept_is_made_again() -> None:
     old.is_read()
     state, orders = old.story.state, list(old.story.orders)
     old.warms_up()
-    word = kept_word(old.story)
+    word = kept_overrides(old.story)
     old.story.state, old.story.orders = state, orders  # it dies between the two
     new = a_new_agent(old.story, word)
     new.requests, new.responses = dict(old.requests), dict(old.responses)
@@ -108,7 +109,7 @@ def test_a_restart_that_the_jvm_gave_up_is_no_move_for_the_next_agent() -> None:
     asked = old.places("0", LAST_SEEN)
     old.is_read()
     old.story.orders = [order for order in old.story.orders if not isinstance(order, RestartExecutor)]
-    new = a_new_agent(old.story, kept_word(old.story))
+    new = a_new_agent(old.story, kept_overrides(old.story))
     new.requests, new.responses = dict(old.requests), dict(old.responses)
     new.is_read()
     new.after(REQUEST_TIMEOUTS.restart_ms + RESTART_MARGIN_MS + 1_000)
@@ -132,7 +133,7 @@ def test_a_request_is_done_once_though_two_agents_die_over_it() -> None:
     old.warms_up()
     first = a_new_agent(old.story)  # it dies before it has read the request
     first.after(TIMING.debounce_ms)
-    second = a_new_agent(old.story, kept_word(first.story))
+    second = a_new_agent(old.story, kept_overrides(first.story))
     second.requests, second.responses = {asked.uuid: asked}, dict(old.responses)
     second.is_read()
     second.warms_up()
@@ -164,14 +165,12 @@ def test_when_agent_and_destination_die_after_the_switch_the_processor_goes_back
 
 def test_a_restart_of_the_application_undoes_no_move() -> None:
     old = has_moved()
-    fleet, word = old.story.state.fleet, old.story.state.saved_overrides
-    state = AgentState(fleet=Fleet(timing=TIMING))
+    fleet, overrides = old.story.state.fleet, old.story.state.saved_overrides
+    state = absorb(AgentState(fleet=Fleet(timing=TIMING)), events.ApplicationStarted(0, "app-2", "clicks", {}, ""))
     for executor in ("1@a", "0@b", "2@c"):  # ids mean nothing from one application to the next
         id, host = executor.split("@")
         state = absorb(state, events.ExecutorRegistered(0, id, host, 1))
-    kept = OperatorOverrides(spare=word.spare)
-    start = binding.restore(state.fleet, fleet.model, fleet.task_locality, 0, kept, word.carriers)
-    new = Story(state=AgentState(fleet=start))
+    new = Story(state=recovered(state, Remembered(fleet.model, fleet.task_locality, overrides=overrides), 0))
     new.plans("q", 4)
     assert new.state.fleet.processor_of_task() == fleet.processor_of_task()
     assert {new.state.fleet.processors[id].executor for id in ("0", "1")} == {"0"}

@@ -97,7 +97,7 @@ def test_what_is_stopped_is_kept_before_success_is_said(queues: Queues) -> None:
     queues.is_read()
     kinds = [type(order).__name__ for order in queues.story.orders]
     kept = next(order for order in queues.story.orders if isinstance(order, SaveOverrides))
-    assert (kept.word.application, kept.word.stopped) == (APP, {"2"})
+    assert (kept.overrides.application, kept.overrides.stopped) == (APP, {"2"})
     assert kinds.index("SaveOverrides") < max(n for n, kind in enumerate(kinds) if kind == "Answer")
 
 

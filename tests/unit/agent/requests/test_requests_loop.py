@@ -23,7 +23,7 @@ from mooring.model import events
 from mooring.placement import LAST_SEEN, STANDBY, ContainerPlacementRequestMessage, StandbyAction, StatusCode
 from mooring.placement.store import NAMESPACE
 from mooring.records.operator_overrides import OperatorOverrides
-from mooring.records.records import OPERATORS_WORD, STATUS, Records
+from mooring.records.records import OPERATOR_OVERRIDES, STATUS, Records
 from mooring.testing.probes import wait_until
 from tests.unit.agent.test_loop import Bridge, executors, planned
 from tests.unit.agent.test_records_writer import Unsteady
@@ -80,7 +80,7 @@ class Application:
             told = [events.PlanInForce(0, 50, in_force), *told]
         self.bridge = LivingBridge([*told, *executors("a", "b", "c")], [planned(batch=batch)])
         self.memory = RecordsWriter(
-            partial(Records, store), self.bridge.said.append, poll_seconds=0.02, takes_over=takes_over
+            partial(Records, store), self.bridge.said.append, poll_seconds=0.02, follows_another_driver=takes_over
         )
         self.failure: BaseException | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -211,7 +211,7 @@ def test_what_is_stopped_outlives_the_agent_and_ends_with_the_application(start:
     taking_over = start(application="app-2", takes_over=True)
     wait_until(lambda: taking_over.copied() == {"0", "2"}, "a plan without the copies", 30)
     taking_over.end()
-    kept = FileMetadataStore(str(tmp_path)).get(OPERATORS_WORD)
+    kept = FileMetadataStore(str(tmp_path)).get(OPERATOR_OVERRIDES)
     assert kept is not None and OperatorOverrides.from_json(kept) == OperatorOverrides("app-2", frozenset({"1"}))
     another = start(application="app-3")
     wait_until(lambda: another.copied() == {"0", "1", "2"}, "a plan with all copies", 30)
@@ -237,7 +237,7 @@ def test_what_is_stopped_outlives_the_agent_and_ends_with_the_application(start:
 def test_a_damaged_record_of_what_is_stopped_counts_as_none_and_is_said(
     start: Start, tmp_path: Path, damaged: bytes
 ) -> None:
-    FileMetadataStore(str(tmp_path)).put(OPERATORS_WORD, damaged)
+    FileMetadataStore(str(tmp_path)).put(OPERATOR_OVERRIDES, damaged)
     application = start()
     assert application.copied() == {"0", "1", "2"}
     assert len([line for line in application.bridge.said if "what operators have asked is not known" in line]) == 1
@@ -245,13 +245,13 @@ def test_a_damaged_record_of_what_is_stopped_counts_as_none_and_is_said(
 
 def test_a_record_of_a_later_version_is_read(start: Start, tmp_path: Path) -> None:
     record = {"application": "app-1", "stopped-standbys": ["2", "77"], "since": 12}
-    FileMetadataStore(str(tmp_path)).put(OPERATORS_WORD, json.dumps(record).encode())
+    FileMetadataStore(str(tmp_path)).put(OPERATOR_OVERRIDES, json.dumps(record).encode())
     assert start().copied() == {"0", "1"}
 
 
 def test_what_is_stopped_counts_also_when_the_store_answers_late(start: Start) -> None:
     store = Unsteady(uuid4().hex)
-    store.put(OPERATORS_WORD, b'{"application": "app-1", "stopped-standbys": ["1"]}')
+    store.put(OPERATOR_OVERRIDES, b'{"application": "app-1", "stopped-standbys": ["1"]}')
     store.is_away = True
     application = start(store)
     assert application.copied() == {"0", "1", "2"}

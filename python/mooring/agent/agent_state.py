@@ -1,0 +1,34 @@
+"""Everything that the agent's decisions are made from: one immutable value, which each event replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from mooring.agent.drains.drainage import Drainage
+from mooring.agent.requests.queue import RequestQueue
+from mooring.agent.state.barrier import PlanBarrier
+from mooring.agent.state.fleet import Fleet
+from mooring.model.orders import Copies, Rows
+from mooring.records.operator_overrides import NO_OVERRIDES, OperatorOverrides
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """The fleet, and what the JVM and the metadata store got last.
+
+    `published` and `published_copies` are the plan that the JVM holds, `version_in_force` is its version. A newer
+    version of the job model waits at the `plan_barrier` until executors know it. `saved_version`, `saved_locality` and
+    `saved_overrides` are what the store got: only differences are written.
+    """
+
+    fleet: Fleet = field(default_factory=Fleet)
+    published: Rows = field(default_factory=dict)
+    published_copies: Copies = field(default_factory=dict)
+    version_in_force: int = -1
+    plan_barrier: PlanBarrier = field(default_factory=PlanBarrier)
+    saved_version: int = -1
+    saved_locality: Mapping[str, str] = field(default_factory=dict)
+    saved_overrides: OperatorOverrides = NO_OVERRIDES
+    queue: RequestQueue = field(default_factory=RequestQueue)
+    drainage: Drainage = field(default_factory=Drainage)
