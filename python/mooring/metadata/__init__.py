@@ -28,11 +28,11 @@ __all__ = [
     "open_metadata_store",
 ]
 
-_WHERE = {"ZkMetadataStore": "mooring.metadata.zookeeper"}
+_LOADED_AT_FIRST_USE = {"ZkMetadataStore": "mooring.metadata.zookeeper"}
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs a client library only when it is asked for."""
-    if name not in _WHERE:
+    """Import `ZkMetadataStore` at its first use, so that nobody else needs kazoo."""
+    if name not in _LOADED_AT_FIRST_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name]), name)
+    return getattr(import_module(_LOADED_AT_FIRST_USE[name]), name)

@@ -1,10 +1,10 @@
-"""What is in a record's file: a line that says what to expect, then the key, then the value.
+"""The content of a record's file: a first line with lengths and a checksum, then the key, then the value.
 
     mooring-metadata/1 <bytes of key> <bytes of value> <SHA-256 of both>
     <key>
     <value>
 
-A file that was cut off, overwritten in part or written by something else does not fit its first line.
+The first line shows when a file was cut off, overwritten in part, or written by another program.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 from mooring.metadata.store import MAX_VALUE_BYTES
 
 MAX_RECORD_BYTES = MAX_VALUE_BYTES + 1024 * 1024
-"""More than any record has; longer files are not read."""
+"""No record is larger: the largest value, and room for a long key. A larger file is not read."""
 
 _FIRST_LINE = re.compile(rb"mooring-metadata/1 ([0-9]{1,9}) ([0-9]{1,9}) ([0-9a-f]{64})\n")
 _OTHER_FORM = re.compile(rb"mooring-metadata/([0-9]{1,9}) ")
@@ -23,7 +23,7 @@ _LONGEST_FIRST_LINE = 128
 
 
 class DamagedRecord(ValueError):
-    """The bytes are not a whole record; the message says in what way. Never leaves the file store."""
+    """The bytes are not a whole record; the message says why. The stores catch this."""
 
 
 def pack(key: str, value: bytes) -> bytes:
@@ -39,7 +39,7 @@ def pack(key: str, value: bytes) -> bytes:
 
 
 def unpack(data: bytes) -> tuple[str, bytes]:
-    """Key and value of a record's file; DamagedRecord for anything but exactly what `pack` makes."""
+    """Key and value of a record's file. DamagedRecord for anything that `pack` does not return."""
     if not data:
         raise DamagedRecord("it is empty")
     line = _FIRST_LINE.match(data[:_LONGEST_FIRST_LINE])

@@ -1,4 +1,4 @@
-"""Text as a name: every byte that a place cannot bear becomes `=<hex>`, so that two texts never share a name."""
+"""Texts as names of files and nodes: a byte that is not allowed there becomes `=<hex>`. No two texts share a name."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _ESCAPED = re.compile(rb"=([0-9a-f]{2})")
 
 
 def escape(text: str, plain: Collection[int]) -> str:
-    """The UTF-8 bytes of a text, those in `plain` as they are and all others as `=<hex>`; `=` must not be plain."""
+    """The UTF-8 bytes of a text: those in `plain` as they are, all others as `=<hex>`. `=` must not be in `plain`."""
     return "".join(chr(byte) if byte in plain else f"={byte:02x}" for byte in text.encode("utf-8"))
 
 
 def unescape(name: str) -> str:
-    """The text that was escaped. ValueError when it is not UTF-8 (UnicodeError is one)."""
+    """The text that `escape` was given. ValueError where the bytes are not UTF-8."""
     return _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), name.encode("ascii")).decode("utf-8")

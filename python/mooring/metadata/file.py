@@ -20,11 +20,13 @@ _LEFTOVER_AGE_SECONDS = 3600.0
 
 
 class FileMetadataStore(MetadataStore):
-    """Records as files, each written whole; any number of processes may share the directory, and a later write wins.
+    """One file for each record. Any number of processes may share the directory; a later write wins.
 
-    A file that is cut off, damaged or not ours reads as if it were missing; it is reported once, left where it is, and
-    replaced by the next write of its key. Half-written files of writers that died are never read, and removed after an
-    hour by the next writer. Watching lists the directory every `poll_seconds`.
+    A write makes a temporary file and renames it. So a crash leaves the old record, or the new one, and perhaps a
+    temporary file. Temporary files are never read. Each store removes those older than an hour at its first write.
+
+    A file that is damaged or not from Mooring counts as missing. It is reported once and stays where it is, until a
+    write of its key replaces it. A store with watchers lists the directory every `poll_seconds`.
     """
 
     def __init__(
@@ -47,12 +49,15 @@ class FileMetadataStore(MetadataStore):
         self._closed = False
 
     def get(self, key: str) -> bytes | None:
-        """The value of a key; None when there is none or it is damaged. Unavailable when its file cannot be read."""
+        """The value of a key; None where there is none or it is damaged.
+
+        MetadataStoreUnavailable where its file exists and cannot be read.
+        """
         name = file_name(check_key(key))
         found = self._open_tree().read(name, MAX_RECORD_BYTES)
         if isinstance(found, Unreadable):
             raise MetadataStoreUnavailable(f"{name} in {self._tree.place} cannot be read: {found.reason}")
-        record = None if found is None else self._understood(name, found)
+        record = None if found is None else self._record_in(name, found)
         return None if record is None else record[1]
 
     def put_all(self, values: Mapping[str, bytes]) -> None:
@@ -64,30 +69,30 @@ class FileMetadataStore(MetadataStore):
             tree.write_atomic(file_name(key), pack(key, value))
 
     def delete(self, key: str) -> None:
-        """Remove a key's file; a missing one is fine, a damaged one goes too."""
+        """Remove a key's file, also a damaged one; a missing one is fine."""
         tree = self._open_tree()
         self._unsynced = True
         tree.delete(file_name(check_key(key)))
 
     def all(self, prefix: str = "") -> dict[str, bytes]:
-        """Every key that starts with `prefix`, with its value; files that cannot be read or understood are left out."""
+        """Every key that starts with `prefix`, with its value. Damaged and unreadable files are left out, reported."""
         tree = self._open_tree()
         found: dict[str, bytes] = {}
         spelt = {name: key_of(name) for name in self._record_names()}
         names = [name for name, key in spelt.items() if key is None or key.startswith(prefix)]
         for name, data in _read_all(tree, names):
-            record = self._understood(name, data)
+            record = self._record_in(name, data)
             if record is not None and record[0].startswith(prefix):
                 found[record[0]] = record[1]
         return found
 
     def watch(self, watcher: Watcher) -> Cancel:
-        """Call `watcher`, on a thread of this store, with the keys whose files came, went or were written again."""
+        """Call `watcher`, on a thread of this store, with the keys whose files appeared, changed or disappeared."""
         self._open_tree()
         return self._watch.add(watcher)
 
     def flush(self) -> None:
-        """Writes are seen at once; this makes them survive a power cut as well."""
+        """Return when all writes survive a power cut. Other readers see a write as soon as it returns."""
         tree = self._open_tree()
         if self._unsynced:
             self._unsynced = False
@@ -116,8 +121,8 @@ class FileMetadataStore(MetadataStore):
             )
         return [name for name in names if is_record_name(name)]
 
-    def _understood(self, name: str, data: bytes | Unreadable | None) -> tuple[str, bytes] | None:
-        """Key and value of a file; None, and a report once, when there is nothing in it to understand."""
+    def _record_in(self, name: str, data: bytes | Unreadable | None) -> tuple[str, bytes] | None:
+        """Key and value of a file; None where it is missing, or where it is damaged, which is reported once."""
         if data is None:
             return None
         try:
@@ -153,7 +158,7 @@ class FileMetadataStore(MetadataStore):
         if spelt is not None:
             return spelt
         if name not in self._hashed_keys:
-            record = self._understood(name, self._tree.read(name, MAX_RECORD_BYTES))
+            record = self._record_in(name, self._tree.read(name, MAX_RECORD_BYTES))
             if record is None:
                 return None
             self._hashed_keys[name] = record[0]
@@ -164,7 +169,7 @@ class FileMetadataStore(MetadataStore):
             if self._leftovers_removed:
                 return
             self._leftovers_removed = True
-        with contextlib.suppress(MetadataStoreError):  # a courtesy; the write itself says what is wrong
+        with contextlib.suppress(MetadataStoreError):  # the write that follows raises the same error
             for entry in self._tree.list():
                 if (
                     entry.name.startswith(TEMPORARY_PREFIX)
@@ -174,7 +179,7 @@ class FileMetadataStore(MetadataStore):
 
 
 def _read_all(tree: FileTree, names: Sequence[str]) -> Iterator[tuple[str, bytes | Unreadable | None]]:
-    """Each name with its file, several being read at once where that pays."""
+    """Each name with the content of its file. Several files are read at the same time where the tree asks for that."""
     if len(names) < 2 or tree.reads_at_once < 2:
         for name in names:
             yield name, tree.read(name, MAX_RECORD_BYTES)

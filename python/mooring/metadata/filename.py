@@ -1,4 +1,4 @@
-"""Keys as file names: safe on any file system, also one that does not tell upper from lower case."""
+"""Keys as file names that any file system can hold, also one that does not distinguish upper and lower case."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 
 from mooring.metadata.escape import escape, unescape
 
-# 143 bytes is what encrypted home directories (eCryptfs) leave of the usual 255.
 MAX_NAME_BYTES = 143
+"""Encrypted home directories (eCryptfs) allow only 143 of the usual 255 bytes."""
 
 _SUFFIX = ".v1"
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
@@ -20,8 +20,8 @@ _HASHED = re.compile(r"h-(?:[a-z0-9._=-]{40})-[0-9a-f]{64}\.v1")
 def file_name(key: str) -> str:
     """The name of a key's file: `k-<key>.v1` with everything but a-z, 0-9, dash, underscore and dot as `=<hex>`.
 
-    A key too long for that gets `h-<its beginning>-<its SHA-256>.v1`; the key is then known from the file only. Two
-    keys never share a name.
+    The name of a key that is too long for this is `h-<its beginning>-<its SHA-256>.v1`. Then only the file's content
+    has the key. Two keys never share a name.
     """
     escaped = escape(key, _PLAIN)
     name = f"k-{escaped}{_SUFFIX}"
@@ -31,17 +31,17 @@ def file_name(key: str) -> str:
 
 
 def is_record_name(name: str) -> bool:
-    """Whether a file of this name is a record of ours."""
+    """Whether `file_name` returns such a name."""
     return len(name) <= MAX_NAME_BYTES and (_HASHED.fullmatch(name) is not None or key_of(name) is not None)
 
 
 def is_record_of_another_form(name: str) -> bool:
-    """Whether a later Mooring has written a file of this name, in a form that this one does not read."""
+    """Whether a later version of Mooring writes such a name. This version cannot read its file."""
     return _OTHER_FORM.fullmatch(name) is not None
 
 
 def key_of(name: str) -> str | None:
-    """The key that a file name spells out; None for a hashed name and for a name that is not ours."""
+    """The key of a file name; None for a hashed name, and for a name that `file_name` never returns."""
     match = _WHOLE.fullmatch(name)
     if match is None or len(name) > MAX_NAME_BYTES:
         return None

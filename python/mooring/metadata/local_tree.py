@@ -1,4 +1,4 @@
-"""A directory of this machine, or one mounted on it."""
+"""A `FileTree` in a directory of this machine, or of a file system that is mounted on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from mooring.errors import MetadataStoreUnavailable, OutcomeUnknown
 from mooring.metadata.tree import TEMPORARY_PREFIX, FileEntry, Unreadable
 
-# What a network file system answers when it lost the reply: the server may have done what was asked.
+# Errors of a network file system that lost the server's reply: the server may have done the operation.
 _REPLY_LOST = frozenset({errno.EIO, errno.ESTALE, errno.ETIMEDOUT})
 _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
 
@@ -23,10 +23,10 @@ _TICK_NS = 2_000_000_000
 
 
 class LocalFileTree:
-    """Files of one directory, readable by their owner only: the directory is made with mode 0700, files with 0600.
+    """Files that only their owner can read: the directory is made with mode 0700, files with 0600.
 
-    A directory that is there keeps its mode. Parents that are missing are made with the usual mode, as others may need
-    them.
+    A directory that exists keeps its mode. Missing parent directories are made with the default mode, because other
+    users may need them.
     """
 
     def __init__(self, directory: str) -> None:
@@ -39,14 +39,14 @@ class LocalFileTree:
 
     @property
     def reads_at_once(self) -> int:
-        """A disk is not quicker for several readers, and they cost more than they read."""
+        """One: on a local disk several threads take longer than one."""
         return 1
 
     def stamp(self) -> object:
-        """When the directory changed last, unless that is so short ago that another change could bear the same time."""
+        """The directory's modification time; None where it is so recent that another change could get the same time."""
         try:
             changed = os.stat(self._directory).st_mtime_ns
-        except OSError:  # a listing says what is wrong
+        except OSError:  # a listing raises the error
             return None
         return changed if time.time_ns() - changed > _TICK_NS else None
 
@@ -60,9 +60,9 @@ class LocalFileTree:
                 return []
 
     def read(self, name: str, limit: int) -> bytes | Unreadable | None:
-        """The whole file. Links and pipes are not followed or waited for: they are Unreadable."""
+        """The whole file. A link or a pipe is Unreadable."""
         try:
-            # O_NONBLOCK: opening a pipe that nobody writes to would wait for ever.
+            # O_NONBLOCK: without it, opening a pipe that has no writer never returns.
             descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 return _read_plain(descriptor, limit)
@@ -75,7 +75,7 @@ class LocalFileTree:
             return Unreadable(error.strerror or repr(error))
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write and sync a temporary file, and link it to the name, which fails where there is one already."""
+        """Write and sync a temporary file, and link it to the name. The link fails where the name exists."""
         temporary = self._path(f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
         with self._translated("write to", outcome_may_be_unknown=True):
             try:
@@ -85,7 +85,7 @@ class LocalFileTree:
                 except OSError as error:
                     if error.errno not in _NO_LINKS:
                         raise
-                    self._write_new(self._path(name), data)  # of such a file a reader may see a part
+                    self._write_new(self._path(name), data)  # without links: a reader may see a part of the file
             except FileExistsError:
                 return False
             finally:
@@ -93,7 +93,7 @@ class LocalFileTree:
         return True
 
     def write_atomic(self, name: str, data: bytes) -> None:
-        """Write a temporary file, sync it, and rename it over what was there."""
+        """Write and sync a temporary file, and rename it to the name. A file of that name is replaced."""
         temporary = self._path(f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
         with self._translated("write to"):
             try:
@@ -114,7 +114,7 @@ class LocalFileTree:
             os.unlink(self._path(name))
 
     def sync(self) -> None:
-        """Make the names survive a power cut; the contents were synced when they were written."""
+        """Sync the directory, so that the names survive a power cut. Each write has already synced its content."""
         try:
             descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
@@ -146,7 +146,7 @@ class LocalFileTree:
             os.mkdir(self._directory, 0o700)
 
     def _refuse_unreadable_directory(self, error: OSError) -> None:
-        """Raise when it is the directory that cannot be read, and not one of its files."""
+        """MetadataStoreUnavailable where the directory itself cannot be read, not only one of its files."""
         try:
             os.stat(self._path(os.curdir))
         except OSError:
@@ -154,7 +154,7 @@ class LocalFileTree:
 
     @contextlib.contextmanager
     def _translated(self, action: str, outcome_may_be_unknown: bool = False) -> Iterator[None]:
-        """The one place where errors of the operating system become ours."""
+        """Translate errors of the operating system into Mooring's. No other code of this class does."""
         try:
             yield
         except OSError as error:
@@ -181,7 +181,7 @@ def _entry(entry: os.DirEntry[str]) -> FileEntry | None:
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
-    # A record is always a new file, so the inode tells two writes within one tick of the clock apart.
+    # Each write makes a new file. So the inode distinguishes two writes that have the same modification time.
     version = f"{status.st_ino}-{status.st_mtime_ns}-{status.st_size}"
     return FileEntry(entry.name, status.st_size, status.st_mtime, version)
 

@@ -1,4 +1,4 @@
-"""The metadata store in memory: for tests, and the plainest statement of what the others do."""
+"""The metadata store in memory, for tests. It is also the simplest code that does what every store has to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mooring.metadata.store import (
 
 
 class _Space:
-    """What all clients of one name share."""
+    """The values and watchers that all clients of one name share."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -41,9 +41,9 @@ _naming = threading.Lock()
 
 
 class MemoryMetadataStore(MetadataStore):
-    """A map in this process. Clients of one name share it until the process ends; without a name it is one client's.
+    """A map in this process. Clients with the same name share it until the process ends. Without a name it is private.
 
-    Watchers are called by the writer's thread, before its write returns.
+    Watchers are called on the writer's thread, before its write returns.
     """
 
     def __init__(self, name: str | None = None, report: Report = report_to_log) -> None:
@@ -54,13 +54,13 @@ class MemoryMetadataStore(MetadataStore):
         self._closed = False
 
     def get(self, key: str) -> bytes | None:
-        """The value of a key, or None when there is none."""
+        """The value of a key, or None where there is none."""
         space = self._open_space()
         with space.lock:
             return space.values.get(check_key(key))
 
     def put_all(self, values: Mapping[str, bytes]) -> None:
-        """Write several values, at once for every reader."""
+        """Write several values. A reader sees all of them or none."""
         self._open_space().change(check_values(values))
 
     def delete(self, key: str) -> None:
@@ -74,7 +74,7 @@ class MemoryMetadataStore(MetadataStore):
             return {key: value for key, value in space.values.items() if key.startswith(prefix)}
 
     def watch(self, watcher: Watcher) -> Cancel:
-        """Call `watcher` within each write, with the keys that it changed."""
+        """Call `watcher` during each write, with the keys that the write changed."""
         space, watch = self._open_space(), object()
         with space.lock:
             space.watchers[watch] = (watcher, self._report)
@@ -82,7 +82,7 @@ class MemoryMetadataStore(MetadataStore):
         return lambda: self._cancel(watch)
 
     def flush(self) -> None:
-        """Nothing to do: a write is seen at once."""
+        """Does nothing: every reader sees a write as soon as it returns."""
         self._open_space()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A part of a metadata store, with keys of its own."""
+"""One namespace of a metadata store, as a store of its own."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ SEPARATOR = "/"
 
 
 class NamespacedMetadataStore(MetadataStore):
-    """The keys of one namespace of a store: `key` here is `<namespace>/<key>` there.
+    """A view of one namespace of a store: `key` in the view is `<namespace>/<key>` in the store.
 
-    A namespace is not empty and has no slash, so two namespaces never meet; keys may have slashes. A view does not own
-    the store: `close` ends the view and its watches, the store stays open.
+    A namespace must not be empty and must not contain a slash, so two namespaces never share a key. Keys may contain
+    slashes. `close` ends the view and its watches; the store stays open.
     """
 
     def __init__(self, store: MetadataStore, namespace: str) -> None:
@@ -43,23 +43,23 @@ class NamespacedMetadataStore(MetadataStore):
         return {self._without_namespace(key): value for key, value in found.items()}
 
     def watch(self, watcher: Watcher) -> Cancel:
-        """Call `watcher` with the changed keys of this namespace, and not for changes elsewhere."""
+        """Call `watcher` with the changed keys of this namespace. Changes of other namespaces do not call it."""
 
-        def tell_ours(keys: frozenset[str]) -> None:
-            ours = frozenset(self._without_namespace(key) for key in keys if key.startswith(self._prefix))
-            if ours:
-                watcher(ours)
+        def watch_namespace(keys: frozenset[str]) -> None:
+            own = frozenset(self._without_namespace(key) for key in keys if key.startswith(self._prefix))
+            if own:
+                watcher(own)
 
-        cancel = self._open_store().watch(tell_ours)
+        cancel = self._open_store().watch(watch_namespace)
         self._cancels.append(cancel)
         return cancel
 
     def flush(self) -> None:
-        """Return when every reader sees what was written through this view."""
+        """Return when every reader sees all writes made through this view."""
         self._open_store().flush()
 
     def close(self) -> None:
-        """End this view and its watches; the store under it stays open."""
+        """End this view and its watches. The store stays open."""
         self._closed = True
         while self._cancels:
             self._cancels.pop()()

@@ -1,4 +1,4 @@
-"""From the text of `spark.mooring.metadata`, `--metadata` or `MOORING_METADATA` to a store."""
+"""Opens the store that `spark.mooring.metadata`, `--metadata` or `MOORING_METADATA` names."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ Opener = Callable[[str, Report, Mapping[str, str]], MetadataStore]
 def open_metadata_store(uri: str, *, report: Report = report_to_log, **options: str) -> MetadataStore:
     """Open the store that a text names: a directory, a `file:` URI, zk://, kafka://, or `memory://name` (one process).
 
-    `options` are those of `spark.mooring.metadata.*`: the file store knows `poll.interval`, that of ZooKeeper what
-    `mooring.metadata.zookeeper.options` lists, Kafka's passes on what it does not know itself. `report` hears, once
-    each, of records that are ignored. A text that names no store here raises MetadataStoreError that says what to use
-    instead; an option that the store does not have raises InvalidSettingError. Nothing is read or written yet.
+    `options` are the settings below `spark.mooring.metadata.`, without this prefix. The file store has `poll.interval`.
+    `mooring.metadata.zookeeper.options` lists those of ZooKeeper. The Kafka store passes all but its own to librdkafka.
+    `report` is called once for each record that is ignored, with a sentence. Nothing is read or written yet.
+
+    MetadataStoreError where the text names no store that can be opened here; its message says what to use instead.
+    InvalidSettingError for an option that the store does not have.
     """
     if not uri.strip():
         raise MetadataStoreError("no metadata store is named: give a directory that driver and clients share")
@@ -59,7 +61,7 @@ def _open_zookeeper(uri: str, report: Report, options: Mapping[str, str]) -> Met
 
 
 def require_zookeeper(uri: str) -> None:
-    """MetadataStoreError that says what to install where a zk:// address can not be used for want of kazoo."""
+    """MetadataStoreError where kazoo is not installed; its message says how to install it."""
     try:
         importlib.import_module("mooring.metadata.zookeeper")
     except ModuleNotFoundError as missing:
@@ -85,13 +87,13 @@ _STORAGE = frozenset(
         *("s3", "s3a", "s3n", "swebhdfs", "swift", "viewfs", "wasb", "wasbs", "webhdfs"),
     )
 )
-"""Storage of checkpoints that Hadoop reaches with the job's credentials."""
+"""Schemes of storage that holds checkpoints. Only the job reaches it, through Hadoop, with its own credentials."""
 
 _ALL_SCHEMES = sorted({*_OPENERS, *_STORAGE} - {""})
 
 
 def _directory_of(uri: str) -> str:
-    """The path as Hadoop reads it, so that agent and client agree: `%20` is three characters of the name."""
+    """The path as Hadoop reads it, so that agent and client use the same directory: `%20` stays three characters."""
     if _SCHEME.match(uri) is None:
         return uri
     path = uri.partition(":")[2]

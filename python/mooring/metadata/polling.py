@@ -1,4 +1,4 @@
-"""Watching a store that cannot tell of changes by itself: look again and again, and compare."""
+"""Watches a store that has no notifications: lists it again and again, and compares the listings."""
 
 from __future__ import annotations
 
@@ -9,42 +9,45 @@ from mooring.errors import MetadataStoreError
 from mooring.metadata.store import Cancel, Report, Watcher, call_watcher
 
 Snapshot = Callable[[], Mapping[str, str]]
-"""Keys with a text for each that differs after the key was written again."""
+"""Returns each key with a text (a version) that differs after every write of the key. May raise MetadataStoreError."""
 
 Stamp = Callable[[], object]
-"""Something cheap that differs after any key was written; None when that can not be told. May raise as a Snapshot."""
+"""Returns a value that is cheap to get and differs after a write of any key; None where there is no such value."""
 
-_MOST_PASSED_OVER = 9
-"""Looks in a row that trust the stamp alone: somebody may write in a way that does not change it."""
+_MOST_SKIPPED = 9
+"""How many snapshots in a row may be skipped because of the stamp: some writes may not change the stamp."""
 
 
 class PollingWatch:
-    """Tells watchers which keys differ between two looks: one thread for all, from the first watcher until `stop`."""
+    """Calls watchers with the keys that differ between two snapshots.
+
+    One thread serves all watchers. It starts with the first watcher and ends with `stop`.
+    """
 
     def __init__(
         self, snapshot: Snapshot, interval_seconds: float, report: Report, stamp: Stamp = lambda: None
     ) -> None:
-        """No snapshot is taken while the stamp is the same, but at every tenth look."""
+        """While the stamp stays the same, only every tenth poll takes a snapshot."""
         self._snapshot = snapshot
         self._stamp = stamp
-        self._stamped: object = None
-        self._passed_over = 0
+        self._last_stamp: object = None
+        self._skipped = 0
         self._interval = interval_seconds
         self._report = report
-        self._looking = threading.Lock()
-        self._seen: Mapping[str, str] | None = None
+        self._polling = threading.Lock()
+        self._last_snapshot: Mapping[str, str] | None = None
         self._watchers: dict[object, Watcher] = {}
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._in_trouble = False
+        self._is_unreachable = False
 
     def add(self, watcher: Watcher) -> Cancel:
-        """Tell `watcher` of every change from now on. Raises what the first look raises."""
+        """Call `watcher` for every change from now on. The first call raises what `snapshot` raises."""
         watch = object()
-        with self._looking:
-            if self._seen is None:
-                self._stamped = self._stamp()
-                self._seen = self._snapshot()
+        with self._polling:
+            if self._last_snapshot is None:
+                self._last_stamp = self._stamp()
+                self._last_snapshot = self._snapshot()
             self._watchers[watch] = watcher
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="mooring-metadata-watch", daemon=True)
@@ -56,8 +59,12 @@ class PollingWatch:
         return cancel
 
     def poll(self) -> None:
-        """Look once. A store that cannot be reached is reported once until it can be again; nothing is missed."""
-        with self._looking:
+        """Compare once, and call the watchers.
+
+        A store that cannot be reached is reported once, until it can be reached again. The next comparison is with the
+        last snapshot before that, so no change is missed.
+        """
+        with self._polling:
             changed = self._changes()
             watchers = list(self._watchers.items()) if changed else []
         for watch, watcher in watchers:
@@ -65,7 +72,7 @@ class PollingWatch:
                 call_watcher(watcher, changed, self._report)
 
     def stop(self) -> None:
-        """End the thread and wait for it, unless it is the one that calls."""
+        """End the thread, and wait for it unless a watcher on it calls this."""
         self._stopped.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
@@ -75,18 +82,18 @@ class PollingWatch:
             self.poll()
 
     def _changes(self) -> frozenset[str]:
-        before = self._seen or {}
+        before = self._last_snapshot or {}
         try:
             stamp = self._stamp()
-            if stamp is not None and stamp == self._stamped and self._passed_over < _MOST_PASSED_OVER:
-                self._passed_over += 1
+            if stamp is not None and stamp == self._last_stamp and self._skipped < _MOST_SKIPPED:
+                self._skipped += 1
                 return frozenset()
             now = self._snapshot()
         except MetadataStoreError as error:
-            if not self._in_trouble:
+            if not self._is_unreachable:
                 self._report(f"changes in the metadata store are not seen for now: {error}")
-            self._in_trouble = True
+            self._is_unreachable = True
             return frozenset()
-        self._in_trouble = False
-        self._seen, self._stamped, self._passed_over = now, stamp, 0
+        self._is_unreachable = False
+        self._last_snapshot, self._last_stamp, self._skipped = now, stamp, 0
         return frozenset(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))

@@ -1,4 +1,4 @@
-"""What every metadata store promises; `mooring.testing.MetadataStoreContract` is the same in tests."""
+"""The interface of every metadata store. `mooring.testing.MetadataStoreContract` tests what it promises."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ report_to_log: Report = logging.getLogger("mooring.metadata").warning
 
 
 class MetadataStore(ABC):
-    """A small map from text to bytes that outlives the application and that several processes share.
+    """A small map from text to bytes that outlives the application. Several processes may share it.
 
-    Keys are any Unicode text, also the empty one, and differ by case; values are 0 bytes to 16 MiB. Each value is read
-    whole or not at all. A key or value that cannot be stored is refused with MetadataStoreError before anything is
-    written. A store that cannot be reached raises MetadataStoreUnavailable, and then nothing was written; a write whose
-    fate is unknown raises OutcomeUnknown: read it back. A closed store refuses everything but `close`. All methods may
-    be called from any thread.
+    A key is any Unicode text, also the empty one; upper and lower case differ. A value has 0 bytes to 16 MiB. A reader
+    sees a value as a whole or not at all. All methods may be called from any thread.
+
+    Errors of all methods:
+
+    - MetadataStoreError: the key or the value cannot be stored (nothing was written), or the store is closed.
+    - MetadataStoreUnavailable: the store cannot be reached. Nothing was written.
+    - OutcomeUnknown: a write was sent, and may have been done or not. Read the value to find out.
     """
 
     @abstractmethod
@@ -39,7 +42,7 @@ class MetadataStore(ABC):
     def put_all(self, values: Mapping[str, bytes]) -> None:
         """Write several values, in the order of the mapping.
 
-        Each value is written whole, the mapping is not one transaction: after an error the first few may be there.
+        The mapping is not one transaction: after an error the first few values may be written.
         """
 
     @abstractmethod
@@ -48,27 +51,27 @@ class MetadataStore(ABC):
 
     @abstractmethod
     def all(self, prefix: str = "") -> dict[str, bytes]:
-        """Every key that starts with `prefix`, with its value; what cannot be understood is left out and reported."""
+        """Every key that starts with `prefix`, with its value. Damaged values are left out and reported."""
 
     @abstractmethod
     def watch(self, watcher: Watcher) -> Cancel:
-        """Call `watcher` with the keys that anybody writes or deletes after this call; returns how to end that.
+        """Call `watcher` with the keys that any client writes or deletes after this call; the result ends the watch.
 
-        Every change is told at least once; changes close together may be told as one (a key that came and went between
-        two looks perhaps not at all), and a key may be told without having changed. The watcher runs on a thread of the
-        store's choice and should be quick; its errors are reported and go no further.
+        Each change calls the watcher at least once. Several changes may come in one call, and a key may be among them
+        that did not change. A key that is written and deleted in a short time may be left out. The watcher runs on a
+        thread that the store chooses, and should return soon. Its exceptions are reported, not raised.
         """
 
     @abstractmethod
     def flush(self) -> None:
-        """Return when every reader sees what this client has written."""
+        """Return when every reader sees all writes of this client."""
 
     @abstractmethod
     def close(self) -> None:
-        """Stop watching and let go of the connection. Calling it again does nothing."""
+        """End all watches, and close the connection. Calling it again does nothing."""
 
     def put(self, key: str, value: bytes) -> None:
-        """Write one value over what was there."""
+        """Write one value, in place of the one before it."""
         self.put_all({key: value})
 
     def __enter__(self: Self) -> Self:
@@ -81,7 +84,7 @@ class MetadataStore(ABC):
 
 
 def check_key(key: str) -> str:
-    """The key itself; MetadataStoreError when it is not Unicode text (a lone surrogate can be written nowhere)."""
+    """The key itself. MetadataStoreError where it is not valid Unicode text, as with a lone surrogate."""
     try:
         key.encode("utf-8")
     except UnicodeEncodeError:
@@ -90,7 +93,7 @@ def check_key(key: str) -> str:
 
 
 def check_values(values: Mapping[str, bytes]) -> dict[str, bytes]:
-    """A copy of the mapping, or MetadataStoreError for the first key or value that no store can hold."""
+    """A copy of the mapping. MetadataStoreError for the first key or value that no store can hold."""
     for key, value in values.items():
         check_key(key)
         if len(value) > MAX_VALUE_BYTES:

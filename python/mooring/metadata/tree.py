@@ -1,4 +1,7 @@
-"""The few things a file store needs of a directory: local here, Hadoop's FileSystem in `mooring.spark`."""
+"""The operations on a directory that the file store uses.
+
+`local_tree` implements them for local directories, `mooring.spark.hadoop_tree` for Hadoop's FileSystem.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 TEMPORARY_PREFIX = ".tmp-"
-"""Files whose names begin so are being written, or a writer died over them; the store removes old ones."""
+"""Names of files that are being written begin so. A writer that dies leaves its file; the store removes old ones."""
 
 
 @dataclass(frozen=True)
 class FileEntry:
-    """One file of a directory. `version` is any text that differs after the file was written again."""
+    """One file of a directory. `version` is a text that differs after every write of the file."""
 
     name: str
     size: int
@@ -21,20 +24,20 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A file that is there and cannot be read, while others may be: no permission, not a plain file, a bad sector."""
+    """A file that exists and cannot be read: no permission, not a plain file, a bad sector. Others may be readable."""
 
     reason: str
 
 
 class FileTree(Protocol):
-    """One flat directory.
+    """One directory without subdirectories. All methods may be called from any thread.
 
-    No error of the file system's own gets out: MetadataStoreUnavailable when the directory cannot be reached (and then
-    nothing was written), OutcomeUnknown when a write, deletion or sync may or may not have happened. Names are ASCII,
-    at most 143 bytes, without slashes, and differ in more than case. All methods may be called from any thread.
+    Names are ASCII, at most 143 bytes, without slashes, and differ in more than case. Errors of the file system are
+    translated: MetadataStoreUnavailable where the directory cannot be reached, and then nothing was written.
+    OutcomeUnknown where a write, a deletion or a sync may have been done or not.
 
-    A tree on Hadoop's local file system takes the raw one (`getRawFileSystem`): the other keeps a checksum file beside
-    each record, and would refuse what a client has written through `LocalFileTree`.
+    A tree on Hadoop's local file system uses the raw one (`getRawFileSystem`). The other one keeps a checksum file
+    beside each file, and refuses files that a client has written through `LocalFileTree`.
     """
 
     @property
@@ -43,28 +46,28 @@ class FileTree(Protocol):
 
     @property
     def reads_at_once(self) -> int:
-        """How many files are worth being read at the same time: many where each is asked for over a network."""
+        """How many files to read at the same time: one on a local disk, many over a network."""
 
     def stamp(self) -> object:
-        """Something that differs after a file came, went or was replaced; None where that can not be told cheaply."""
+        """A value that differs after a file was added, removed or replaced; None where there is no cheap one."""
 
     def list(self) -> list[FileEntry]:
-        """Every plain file of the directory; none when the directory does not exist."""
+        """Every plain file of the directory; empty where the directory does not exist."""
 
     def read(self, name: str, limit: int) -> bytes | Unreadable | None:
-        """The whole file; None when there is none; Unreadable also for one of more than `limit` bytes."""
+        """The whole file; None where there is none; Unreadable also for a file of more than `limit` bytes."""
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a file that is not there, so that no reader sees a part of it; False, and nothing done, when it is.
+        """Write a new file, of which no reader sees a part. False, and nothing is done, where the file exists.
 
-        Of several that try at once one succeeds. A missing directory is made.
+        Of several calls at the same time one succeeds. A missing directory is made.
         """
 
     def write_atomic(self, name: str, data: bytes) -> None:
-        """Write a file over what was there, so that no reader sees a part of it; make a missing directory."""
+        """Write a file, in place of the one before it. No reader sees a part of it. A missing directory is made."""
 
     def delete(self, name: str) -> None:
         """Remove a file; a missing one is fine."""
 
     def sync(self) -> None:
-        """Return when what was written survives a power cut, as far as the storage can promise that."""
+        """Return when all writes survive a power cut, as far as the storage promises that."""
