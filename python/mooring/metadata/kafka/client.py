@@ -1,6 +1,6 @@
-"""The one place that meets confluent-kafka's errors: questions to the brokers, asked until they are answered.
+"""Requests to the brokers, sent again until they are answered; and the errors of confluent-kafka, in one place.
 
-confluent-kafka is imported when the first store is made, so that nobody else needs it.
+confluent-kafka is imported when the first store is made. So users of other stores need not install it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _BROKER_BUSY = (
 
 
 class Refused(Exception):
-    """The brokers answered, and the answer is no. Never leaves the Kafka store."""
+    """The brokers answered a request with a final error, whose name is `name`. The Kafka store catches this."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
@@ -49,7 +49,7 @@ class Refused(Exception):
 
 
 def library() -> Any:
-    """confluent-kafka, with its admin module; MetadataStoreError that says how to install it when it is missing."""
+    """confluent-kafka, with its admin module. MetadataStoreError, with how to install it, where it is missing."""
     try:
         import confluent_kafka.admin
 
@@ -61,46 +61,49 @@ def library() -> Any:
 
 
 class KafkaClient:
-    """Questions about one topic, each asked until it is answered or its time is over. Safe for threads."""
+    """Requests about one topic, each sent again until it is answered or its deadline has passed.
+
+    Deadlines are times of `time.monotonic()`. All methods may be called from any thread.
+    """
 
     def __init__(self, servers: str, topic: str, options: ClientOptions) -> None:
-        """Connects to nobody yet. InvalidSettingError for an option that librdkafka does not know or want."""
+        """Connects to no broker yet. InvalidSettingError for an option that librdkafka does not accept."""
         self.kafka = library()
         self.servers, self.topic, self.options = servers, topic, options
         self._trouble = ""
         self._denied = threading.Event()
         self._admin = self._fresh_admin()
         with self.settings_checked():
-            self.kafka.Consumer(options.reading()).close()  # what does not fit together is said now, not by a thread
+            self.kafka.Consumer(options.reading()).close()  # raises here, not later on the reader's thread
 
     @property
     def partition(self) -> Any:
-        """The only partition."""
+        """The topic's only partition."""
         return self.kafka.TopicPartition(self.topic, PARTITION)
 
     def with_error_callback(
         self, configuration: dict[str, Any], also: Callable[[str], None] | None = None
     ) -> dict[str, Any]:
-        """The configuration of a client whose troubles are kept for messages here; `also` hears the error's name."""
+        """The configuration with a callback that keeps the last error for messages. `also` gets each error's name."""
 
-        def heard(error: Any) -> None:
-            if not self._trouble or error.name() != "_ALL_BROKERS_DOWN":  # which says least of all
+        def on_error(error: Any) -> None:
+            if not self._trouble or error.name() != "_ALL_BROKERS_DOWN":  # it does not say why they are down
                 self._trouble = self.text_of(error)
             if error.name() in ("_AUTHENTICATION", "_SSL"):
                 self._denied.set()
             if also is not None:
                 also(error.name())
 
-        return {**configuration, "error_cb": heard}
+        return {**configuration, "error_cb": on_error}
 
     @contextmanager
     def settings_checked(self) -> Iterator[None]:
-        """Around the making of a client: what librdkafka refuses is the user's setting."""
+        """Translates the error of a client that librdkafka does not make: a setting of the user's is wrong."""
         try:
             yield
         except (self.kafka.KafkaException, ValueError, TypeError) as error:
             text = str(self.error_of(error).str()) if isinstance(error, self.kafka.KafkaException) else str(error)
-            raise self.options.refusal(text) from None  # the cause would print what the message leaves out
+            raise self.options.refusal(text) from None  # the cause would print the secrets that the message leaves out
 
     def error_of(self, error: BaseException) -> Any:
         """The KafkaError in an exception of confluent-kafka's."""
@@ -108,24 +111,24 @@ class KafkaClient:
         return inner if isinstance(inner, self.kafka.KafkaError) else error
 
     def text_of(self, error: Any) -> str:
-        """What an error says, without secrets."""
+        """The name and text of an error, without secrets."""
         return self.options.redact(f"{error.name()}: {error.str()}")
 
     def end_offset(self, deadline: float) -> int:
-        """The end of what is committed, now: a reader that has come so far has seen every flushed write."""
+        """The offset after the last committed record. A reader that has read up to it has seen every flushed write."""
         return self._offset(self.kafka.admin.OffsetSpec.latest(), deadline)
 
     def written_end(self, deadline: float) -> int:
-        """The end of what is written, now, also in transactions that are not over yet."""
+        """The offset after the last record, including those of transactions that have not ended."""
         everything = self.kafka.IsolationLevel.READ_UNCOMMITTED
         return self._offset(self.kafka.admin.OffsetSpec.latest(), deadline, everything)
 
     def first_offset(self, deadline: float) -> int:
-        """Where the topic begins."""
+        """The offset of the topic's first record."""
         return self._offset(self.kafka.admin.OffsetSpec.earliest(), deadline)
 
     def partitions(self, deadline: float) -> int:
-        """How many partitions the topic has. Refused (UNKNOWN_TOPIC_OR_PART) when there is none; makes none."""
+        """How many partitions the topic has. Refused (UNKNOWN_TOPIC_OR_PART) where there is no such topic."""
         topics = self.kafka.TopicCollection([self.topic])
         found = self.ask(lambda admin, seconds: admin.describe_topics(topics, request_timeout=seconds), deadline)
         return len(found.partitions)
@@ -137,19 +140,22 @@ class KafkaClient:
         return {name: str(entry.value) for name, entry in found.items()}
 
     def brokers(self, deadline: float) -> int:
-        """How many brokers there are."""
+        """How many brokers the cluster has."""
         found = self.ask(lambda admin, seconds: {"": admin.describe_cluster(request_timeout=seconds)}, deadline)
         return len(found.nodes)
 
     def create_topic(self, replication: int, configuration: dict[str, str], deadline: float) -> None:
-        """Make the topic. Refused (TOPIC_ALREADY_EXISTS) when somebody was faster."""
+        """Create the topic. Refused (TOPIC_ALREADY_EXISTS) where another client has created it."""
         new = self.kafka.admin.NewTopic(
             self.topic, num_partitions=1, replication_factor=replication, config=configuration
         )
         self.ask(lambda admin, seconds: admin.create_topics([new], request_timeout=seconds), deadline)
 
     def ask(self, question: Callable[[Any, float], dict[Any, Future[Answer]]], deadline: float) -> Answer:
-        """Ask one thing, again and again until the deadline; MetadataStoreUnavailable then. `Refused` for a no."""
+        """Send a request again until it is answered. MetadataStoreUnavailable at the deadline.
+
+        Refused where the brokers answer with a final error. A refused login ends it before the deadline.
+        """
         self._denied.clear()
         while True:
             left = deadline - time.monotonic()
@@ -168,12 +174,12 @@ class KafkaClient:
                 if error.name() not in ("_TIMED_OUT", "_ALL_BROKERS_DOWN"):
                     self._trouble = self.text_of(error)
                 if error.name() in _BROKER_BUSY and admin is self._admin:
-                    # It would ask for ever with the leader's epoch that it knows: it never looks for a new one.
+                    # An admin client never refreshes the leader's epoch, so all its further requests would fail.
                     self._admin = self._fresh_admin()
             time.sleep(min(_AGAIN_SECONDS, max(left, 0)))
 
     def unavailable(self, what: str = "no answer in time") -> MetadataStoreUnavailable:
-        """The error for brokers that cannot be reached, with what was last heard from them."""
+        """The error for brokers that cannot be reached, with the last error of a client."""
         last = f"; last heard: {self._trouble}" if self._trouble else ""
         return MetadataStoreUnavailable(f"topic {self.topic} of Kafka at {self.servers}: {what}{last}")
 
@@ -182,12 +188,12 @@ class KafkaClient:
             return self.kafka.admin.AdminClient(self.with_error_callback(self.options.asking()))
 
     def _wait(self, admin: Any, answer: Future[Answer], deadline: float) -> Answer:
-        """The answer; KafkaException with its error. Looks up now and then, to see a refused login at once."""
+        """The answer, or KafkaException. Checks five times a second whether the login was refused."""
         while not self._denied.is_set() and time.monotonic() < deadline + 1:
             try:
                 return answer.result(0.2)
             except FutureTimeout:
-                admin.poll(0)  # so that it tells of its troubles
+                admin.poll(0)  # calls the error callback
         raise self.unavailable()
 
     def _offset(self, where: Any, deadline: float, isolation: Any = None) -> int:
@@ -202,11 +208,11 @@ class KafkaClient:
             )
         except Refused as refusal:
             raise self.unavailable(f"its offsets cannot be read ({refusal})") from refusal
-        if found.offset < 0:  # librdkafka's answer when its time is over and the broker has said nothing
+        if found.offset < 0:  # librdkafka returns this when the broker has not answered in time
             raise self.unavailable()
         return int(found.offset)
 
     def _is_passing(self, error: Any) -> bool:
-        """Whether asking again may help: the fault is on the way, or the cluster is just sorting itself out."""
+        """Whether the same request may succeed later: the client or the network failed, or a broker is not ready."""
         codes = self.kafka.KafkaError
         return (error.code() < 0 and error.code() != codes._INVALID_ARG) or error.name() in _BROKER_BUSY

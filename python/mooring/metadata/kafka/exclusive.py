@@ -1,4 +1,31 @@
-"""The writer that is alone in its role: whoever takes the role over fences it, and it is told so."""
+"""The only writer of a role. When another client takes the role, this one is fenced and writes nothing more.
+
+Kafka gives each role's transactional id to one producer at a time. Mooring adds generations: each client that takes a
+role writes a claim with a number, and the highest claim in the topic has the role.
+
+Taking the role (`take_over`), in this order:
+
+1. Start a producer with the role's transactional id. This fences the producer before it: it can write nothing more, and
+   its unfinished transaction is aborted.
+2. Read the topic to its end. This waits for the unfinished transactions of other roles, as a claim may follow them. If
+   the topic has a higher claim than this client's, the role is lost for good: WriterReplaced.
+3. Ask `may_take`. If it refuses, close the producer: RoleHeld. Nothing was written. The fenced client starts a new
+   producer at its next write and goes on, as its claim is still the highest.
+4. Write the claim: the generation after the highest one. A client claims once; a second producer of the same client
+   uses the same generation.
+
+Writing (`write`): one transaction for each write; readers see all of it or nothing. Each record has the role and the
+generation in its headers, and readers ignore a record of a lower generation than one before it (`replica`).
+
+What a failure leaves, and what follows:
+
+- Before the commit: nothing that readers see. Until the transaction is aborted (by this client, by the next producer,
+  or by the coordinator after `transaction.timeout.ms`) readers do not see later records of other writers.
+- No answer to the commit, or fenced during it: OutcomeUnknown. The records may be there or not.
+- Fenced before the commit: another client has the role, or the coordinator gave up this producer. Steps 1 and 2 tell
+  which: the write fails with WriterReplaced, or is sent again by a new producer.
+- No answer to a claim: MetadataStoreUnavailable. If the claim was written after all, the next claim is higher.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +44,22 @@ _ABORT_SECONDS = 2.0
 
 _FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"})
 
-# Until an unfinished transaction is over, nobody reads what was written after its beginning: keep it short.
 _LONGEST_TRANSACTION_SECONDS = 10.0
+"""While a transaction is unfinished, no reader sees the records after its beginning, so it must be short."""
 
 
 MayTake = Callable[[], bool]
-"""Asked when the writer before can write nothing more and all that it wrote is read: whether its role may be taken."""
+"""Whether the role may be taken. Called when the writer before is fenced, and all that it wrote has been read."""
 
 
 class RoleHeld(Exception):
-    """The role is somebody else's for now. Never leaves Mooring."""
+    """Another client has the role, and it may not be taken now. Mooring catches this."""
 
 
 class ExclusiveWriter:
-    """One transactional id for each topic and role, one transaction for each write: all of it is seen, or nothing.
+    """The writer of one role of a topic, with the transactional id `mooring-<topic>-<role>`.
 
-    The role is taken by `take_over`: it fences whoever had it, reads the topic to its end (also what other roles have
-    not committed yet: behind that there may be a claim), and claims the generation after the highest one, if `may_take`
-    has nothing against it; whoever was fenced for nothing goes on by itself. The highest claim in the topic says who
-    has the role. When its transaction was broken off (the broker was away for too long), the holder goes on under its
-    generation as long as nobody has claimed a higher one; from then on every write raises WriterReplaced.
+    See the module's docstring for its steps.
     """
 
     def __init__(
@@ -58,15 +81,15 @@ class ExclusiveWriter:
 
     @property
     def generation(self) -> int | None:
-        """The one that was claimed; None before."""
+        """The generation that this writer has claimed; None before its claim."""
         return self._generation
 
     def take_over(self, deadline: float) -> None:
-        """Make sure that this writer has the role: take it the first time, else find out whether it is still ours.
+        """Make sure that this writer has the role: take it at the first call, and later check that it was not lost.
 
-        RoleHeld when it may not be taken; nothing is written then.
+        RoleHeld where it may not be taken, and then nothing is written. WriterReplaced where another client has it.
         """
-        if self._producer is None and self._generation is not None:  # fence nobody who has replaced us
+        if self._producer is None and self._generation is not None:  # a new producer would fence a client with a claim
             self._reader.catch_up(self._client.end_offset(deadline), deadline)
             self._check_claims()
         while self._producer is None:
@@ -81,30 +104,30 @@ class ExclusiveWriter:
                 if not self._may_take():
                     raise RoleHeld
                 self._claim_once(deadline)
-            except (_Fenced, _Aborted):  # somebody else takes the role at this moment: the claims will tell
+            except (_Fenced, _Aborted):  # another client takes the role at the same time: read the claims again
                 self.close()
             except (MetadataStoreError, RoleHeld):
                 self.close()
                 raise
 
     def write(self, records: Records, deadline: float) -> int:
-        """Write all in one transaction."""
+        """Write all records in one transaction; returns the offset after the last one."""
         while True:
             self.take_over(deadline)
             assert self._generation is not None
             headers = author_headers(Author(self._role, self._generation))
             try:
                 return self._transaction(records, headers, deadline)
-            except _Fenced:  # replaced, or only too slow for the coordinator: the claims tell
+            except _Fenced:  # `take_over` finds out whether another client has the role
                 continue
 
     def close(self) -> None:
-        """Leave the role to the next one; a transaction that is open comes to nothing."""
+        """End the producer. An unfinished transaction is aborted. The claim stays the highest until another's."""
         close_producer(self._client, self._producer)
         self._producer = None
 
     def _fresh_producer(self, deadline: float) -> Any:
-        """A producer that has fenced the one before it, and settled what that one left unfinished."""
+        """A new producer. Its start fences the one before it, and aborts that one's unfinished transaction."""
         transactional_id = f"mooring-{self._client.topic}-{self._role}"
         configuration = self._client.options.writing(self._transaction_seconds, transactional_id)
         with self._client.settings_checked():
@@ -133,7 +156,7 @@ class ExclusiveWriter:
         self._generation = generation
 
     def _transaction(self, records: Records, headers: list[tuple[str, bytes]], deadline: float) -> int:
-        """All or nothing. _Fenced, and nothing written, when another producer has the transactional id."""
+        """Write all records or none. _Fenced, and nothing written, where another producer has the transactional id."""
         producer = self._producer
         try:
             self._call(lambda seconds: producer.begin_transaction(), deadline)
@@ -147,7 +170,7 @@ class ExclusiveWriter:
             if self._break_off():
                 raise _Fenced
             refusal = outcome(self._client, deliveries)
-            if isinstance(refusal, OutcomeUnknown):  # not committed, so nobody will ever see it: it is known
+            if isinstance(refusal, OutcomeUnknown):  # it was not committed, so no reader will ever see it
                 refusal = self._client.unavailable(f"a transaction of {deliveries.count} came to nothing")
             raise refusal
         self._commit(producer, deadline)
@@ -170,18 +193,18 @@ class ExclusiveWriter:
         return f"a write to topic {self._client.topic} may have happened or not: {reason}"
 
     def _break_off(self) -> bool:
-        """Abort, so that others' writes are not hidden behind this transaction; whether another producer has the id."""
+        """Abort the transaction, so that readers see others' later writes. True where another producer has the id."""
         producer, self._producer = self._producer, None
         try:
             self._call(producer.abort_transaction, time.monotonic() + _ABORT_SECONDS)
         except _Fenced:
             return True
         except (MetadataStoreError, _Aborted):
-            pass  # the coordinator aborts it after transaction.timeout.ms, or our next producer does
+            pass  # the coordinator aborts it after transaction.timeout.ms, or the next producer of this role does
         return False
 
     def _call(self, step: Callable[[float], object], deadline: float) -> None:
-        """One step of a transaction, taken up again while that may help."""
+        """Call one step of a transaction, again while its error is retriable and the deadline has not passed."""
         while True:
             try:
                 step(remaining(deadline))
@@ -199,7 +222,7 @@ class ExclusiveWriter:
 
 
 class _Fenced(Exception):
-    """Another producer has the transactional id, or the coordinator has given up on this one."""
+    """Another producer has the transactional id, or the coordinator no longer knows this one."""
 
 
 class _Aborted(Exception):

@@ -1,4 +1,4 @@
-"""From `kafka://host:port,host:port/topic` and the options of `spark.mooring.metadata.*` to a store."""
+"""Makes a store from `kafka://host:port,host:port/topic` and the options of `spark.mooring.metadata.*`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PREFIX = "spark.mooring.metadata."
 def open_kafka_store(uri: str, report: Report, options: Mapping[str, str]) -> KafkaMetadataStore:
     """The store in the topic that the address names.
 
-    `timeout`, `replication.factor`, `make.topic` and `exclusive.writer` are the store's own options, `leader.timeout`
-    is for drivers (`leader_silence`); all others go to librdkafka.
-    MetadataStoreError for an address that names no topic, InvalidSettingError for an option that makes no sense.
+    `timeout`, `replication.factor`, `make.topic` and `exclusive.writer` are the store's own options. `leader.timeout`
+    is for drivers (see `leader_silence`). All others go to librdkafka. MetadataStoreError for an address that names no
+    topic, InvalidSettingError for an option with a wrong value.
     """
     servers, topic = _parts(uri)
     rest = dict(options)
@@ -44,7 +44,7 @@ def _parts(uri: str) -> tuple[str, str]:
         raise MetadataStoreError(f"{uri}: {expected}")
     servers, _, topic = address[2:].partition("/")
     if "@" in servers:
-        # Not repeated: what stands before the @ may be a password.
+        # The message does not repeat the address, as a password may be in it.
         raise MetadataStoreError(
             f"an address of Kafka has no user in it ({expected}); use {_PREFIX}sasl.username and {_PREFIX}sasl.password"
         )
@@ -59,7 +59,7 @@ def _parts(uri: str) -> tuple[str, str]:
 
 
 def leader_silence(text: str | None) -> float:
-    """From `leader.timeout` to seconds: after how long another driver may lead when nothing is heard of one."""
+    """The seconds of `leader.timeout`: after so long without a sign of the leader another driver may lead."""
     return _seconds("leader.timeout", text or "10s", 3)
 
 

@@ -1,4 +1,4 @@
-"""From the options of `spark.mooring.metadata.*` to the configurations of librdkafka, without a secret getting out."""
+"""Makes librdkafka's configurations from the options of `spark.mooring.metadata.*`, and keeps secrets out of texts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mooring.errors import InvalidSettingError, MetadataStoreError
 from mooring.metadata.store import MAX_VALUE_BYTES
 
 RECORD_BYTES = MAX_VALUE_BYTES + 1024 * 1024
-"""What a record may have in a topic that the store makes: the largest value, and room for a long key."""
+"""The largest record of a topic that the store makes: the largest value, and room for a long key."""
 
 _PREFIX = "spark.mooring.metadata."
 _SECRET = re.compile(r"password|secret|token|credential|\.pem$|\.jwt|assertion|oauthbearer\.config|jaas", re.IGNORECASE)
 _NAMED_PROPERTY = re.compile(r'configuration property:? "([^"]+)"')
 
-# What the promises rest on. `acks` and its like have other names in librdkafka too.
+# Options that the store sets itself, because its promises depend on them. Some have two names in librdkafka.
 _OURS = {
     "bootstrap.servers": "the servers are named in the address, kafka://host:port/topic",
     "metadata.broker.list": "the servers are named in the address, kafka://host:port/topic",
@@ -41,7 +41,7 @@ _OURS = {
     ),
 }
 
-# The user's own values go over these.
+# The user's values replace these.
 _DEFAULTS: Mapping[str, Any] = {
     "client.id": "mooring",
     "reconnect.backoff.max.ms": 1_000,
@@ -49,7 +49,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "message.max.bytes": RECORD_BYTES + 64 * 1024,
 }
 _READING: Mapping[str, Any] = {
-    # The end of the partition is told after an empty fetch, so this is how long a reader waits after a transaction.
+    # The consumer learns of the partition's end by an empty fetch, so a reader waits this long after a transaction.
     "fetch.wait.max.ms": 100,
     "fetch.error.backoff.ms": 100,
     "max.partition.fetch.bytes": RECORD_BYTES,
@@ -61,10 +61,10 @@ _log = logging.getLogger("mooring.metadata.kafka")
 
 
 class ClientOptions:
-    """What the three clients of one store (one that asks, one that reads, one that writes) are made with.
+    """The configurations of the three clients of one store: the admin client, the consumer and the producer.
 
-    Secrets stay in here: `repr` shows none, and `redact` takes their values out of any text. InvalidSettingError for an
-    option that the store sets itself; what librdkafka does not know it says when a client is made, see `refusal`.
+    `repr` shows no secret, and `redact` removes secrets from any text. InvalidSettingError for an option that the store
+    sets itself. An option that librdkafka does not know is found when a client is made, see `refusal`.
     """
 
     def __init__(self, servers: str, options: Mapping[str, str]) -> None:
@@ -81,15 +81,15 @@ class ClientOptions:
 
     @property
     def message_max_bytes(self) -> int:
-        """The largest record that this client sends."""
+        """The largest record that this client sends, in bytes."""
         return int(self._options.get("message.max.bytes", _DEFAULTS["message.max.bytes"]))
 
     def asking(self) -> dict[str, Any]:
-        """For the client that asks about topics and offsets."""
+        """The configuration of the admin client, which asks about topics and offsets."""
         return self._common({"allow.auto.create.topics": False})
 
     def reading(self) -> dict[str, Any]:
-        """For the consumer. It joins no group and commits nothing; librdkafka wants a name for one all the same."""
+        """The configuration of the consumer. It joins no group, but librdkafka requires a group id all the same."""
         return self._common(
             {
                 "group.id": self._options.get("group.id", f"mooring-metadata-{uuid.uuid4().hex[:8]}"),
@@ -103,7 +103,7 @@ class ClientOptions:
         )
 
     def writing(self, timeout_seconds: float, transactional_id: str | None = None) -> dict[str, Any]:
-        """For the producer; with a transactional id for an exclusive writer."""
+        """The configuration of the producer. That of an exclusive writer has a transactional id."""
         ours: dict[str, Any] = {
             "enable.idempotence": True,
             "acks": "all",
@@ -114,19 +114,19 @@ class ClientOptions:
         return self._common(ours, {"linger.ms": 0})
 
     def redact(self, text: str) -> str:
-        """The text with every secret as `***`."""
+        """The text with `***` in place of every secret."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
 
     def refusal(self, text: str) -> MetadataStoreError | InvalidSettingError:
-        """What to raise when librdkafka would not make a client: the setting is named, a secret value is not."""
+        """The error for a client that librdkafka did not make. It names the setting, and shows no secret."""
         named = _NAMED_PROPERTY.search(text)
         subject = f"{_PREFIX}{named[1]}" if named else f"{_PREFIX}*"
         return InvalidSettingError(f"{subject}: {self.redact(text)}")
 
     def log(self, level: int, text: str, *words: object) -> None:
-        """Take librdkafka's log, all at DEBUG: what matters comes as an error too, and is raised or reported."""
+        """Write librdkafka's log at DEBUG. Important lines also come as errors, which are raised or reported."""
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s", self.redact(text % words if words else text))
 

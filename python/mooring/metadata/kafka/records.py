@@ -1,8 +1,11 @@
-"""What a record of the topic looks like. Pure; `docs/guides/kafka.md` says the same to readers in other languages.
+"""The form of the topic's records. Pure functions. `docs/guides/kafka.md` describes the same form.
 
-A value: key `[1,"<namespace>","<key>"]`, value the raw bytes, null for a deletion. A claim of an exclusive writer: key
-`["mooring.writer","<role>"]`, value its generation in decimal. What an exclusive writer writes has its role and its
-generation in two headers. Keys are JSON without spaces, in UTF-8, one spelling for each: compaction compares bytes.
+- A value: the record's key is `[1,"<namespace>","<key>"]`, its value the raw bytes, or null for a deletion.
+- A claim of an exclusive writer: the record's key is `["mooring.writer","<role>"]`, its value the generation in
+  decimal.
+
+The records of an exclusive writer have its role and its generation in two headers. A key is JSON without spaces, in
+UTF-8. Each key has one spelling only, because compaction compares the bytes.
 """
 
 from __future__ import annotations
@@ -22,26 +25,26 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class ForeignRecord(ValueError):
-    """The record is none of ours, or damaged; the message says in what way. Never leaves the Kafka store."""
+    """The record is not from Mooring, or it is damaged; the message says why. The Kafka store catches this."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The key of a claim: who writes under this role is told by the highest generation claimed."""
+    """The key of a claim. The client with the highest claimed generation is the writer of the role."""
 
     role: str
 
 
 @dataclass(frozen=True)
 class Author:
-    """Which exclusive writer wrote a record."""
+    """The exclusive writer of a record."""
 
     role: str
     generation: int
 
 
 def value_key(key: str) -> bytes:
-    """The record key of a store's key: its namespace is what stands before the first slash, if anything does."""
+    """The record's key for a store's key. The namespace is the text before the first slash; it may be empty."""
     namespace, separator, rest = key.partition(_SEPARATOR)
     if not separator or not namespace:
         namespace, rest = "", key
@@ -49,12 +52,12 @@ def value_key(key: str) -> bytes:
 
 
 def claim_key(role: str) -> bytes:
-    """The record key of a role's claim."""
+    """The record's key for the claim of a role."""
     return _spelt([_CLAIM, role])
 
 
 def parse_key(raw: bytes | None) -> str | Claim:
-    """The store's key that a record key stands for, or the claim; ForeignRecord for anything that we never write."""
+    """The store's key, or the claim, of a record's key. ForeignRecord for a key that Mooring never writes."""
     if raw is None:
         raise ForeignRecord("it has no key")
     try:
@@ -75,12 +78,12 @@ def parse_key(raw: bytes | None) -> str | Claim:
 
 
 def author_headers(author: Author) -> list[tuple[str, bytes]]:
-    """What an exclusive writer puts beside each value."""
+    """The headers of an exclusive writer's records."""
     return [(ROLE_HEADER, author.role.encode()), (GENERATION_HEADER, b"%d" % author.generation)]
 
 
 def parse_author(headers: Headers | None) -> Author | None:
-    """Who wrote a record; None for a plain writer. ForeignRecord when there is a role without a generation."""
+    """The exclusive writer of a record; None for a plain writer. ForeignRecord for a role without a generation."""
     found = dict(headers or ())
     role = found.get(ROLE_HEADER)
     if role is None:
@@ -92,7 +95,7 @@ def parse_author(headers: Headers | None) -> Author | None:
 
 
 def parse_generation(raw: bytes | None) -> int:
-    """A generation from a header or from the value of a claim."""
+    """A generation, from a header or from the value of a claim."""
     if raw is None or not raw.isdigit() or len(raw) > 18:
         raise ForeignRecord("its writer's generation is not a number")
     return int(raw)

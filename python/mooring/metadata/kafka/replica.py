@@ -1,4 +1,4 @@
-"""The map that the topic's records add up to. Pure: records go in, in the order of their offsets."""
+"""The map that results from the topic's records. It does no input or output; records come in order of their offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mooring.metadata.kafka.records import (
 
 @dataclass(frozen=True)
 class Record:
-    """One record as it was read; a null value is None."""
+    """One record of the topic. A null value is None."""
 
     offset: int
     key: bytes | None
@@ -26,11 +26,11 @@ class Record:
 
 
 class Replica:
-    """Values by key, and the highest generation that each role has claimed.
+    """Values by key, and the highest generation of each role.
 
-    A record of a lower generation than one that stands before it in the topic, of the same role, is ignored, whatever
-    it says: every reader decides alike, as all see one order. The broker refuses such writers in the first place
-    (transactional id); this is the second line of defence.
+    A record is ignored when the topic has an earlier record of the same role with a higher generation. All readers see
+    the same order, so all of them ignore the same records. Normally the broker refuses such writes already, by the
+    transactional id.
     """
 
     def __init__(self) -> None:
@@ -38,11 +38,14 @@ class Replica:
         self._generations: dict[str, int] = {}
 
     def generation(self, role: str) -> int:
-        """The highest generation seen of a role; 0 when nobody has claimed it."""
+        """The highest generation of a role; 0 where no client has claimed it."""
         return self._generations.get(role, 0)
 
     def apply(self, record: Record) -> str | None:
-        """Take in one record; the key that it changed, if any. ForeignRecord, and no change, when it is not ours."""
+        """Apply one record; returns the key that it changed, None for a claim.
+
+        ForeignRecord, and no change, where the record is not from Mooring or is of a replaced writer.
+        """
         subject = parse_key(record.key)
         if isinstance(subject, Claim):
             if record.value is not None:

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mooring.errors import MetadataStoreError, MetadataStoreUnavailable
+from mooring.metadata.kafka.changes import ChangePublisher
 from mooring.metadata.kafka.client import KafkaClient
 from mooring.metadata.kafka.exclusive import ExclusiveWriter, RoleHeld
-from mooring.metadata.kafka.news import News
 from mooring.metadata.kafka.options import ClientOptions
 from mooring.metadata.kafka.reader import Reader
 from mooring.metadata.kafka.records import value_key
@@ -19,8 +19,9 @@ from mooring.metadata.kafka.topic import open_topic
 from mooring.metadata.kafka.writer import PlainWriter, Records, Writer
 from mooring.metadata.store import Cancel, MetadataStore, Report, Watcher, check_key, check_values, report_to_log
 
-# What a record takes beside its key and value: the batch that it is in, its lengths, its headers.
 _OVERHEAD_BYTES = 1024
+"""Room for the parts of a record beside its key and value: the batch's header, the lengths, the headers."""
+
 _CLOSE_SECONDS = 5.0
 
 
@@ -32,7 +33,7 @@ class _Opened:
 
 
 class Role:
-    """A role of which this client is the only writer, beside what its store writes; one write at a time."""
+    """A role of which this client is the only writer. Its writes are apart from those of its store, one at a time."""
 
     def __init__(self, writer: ExclusiveWriter, reader: Reader, check: Callable[[Records], None]) -> None:
         self._writer, self._reader, self._check = writer, reader, check
@@ -40,10 +41,10 @@ class Role:
         self._closed = False
 
     def write(self, values: Mapping[str, bytes | None], seconds: float) -> int:
-        """Write all in one transaction, None deletes; the generation that wrote it.
+        """Write all values in one transaction; None deletes a key. Returns the generation of this writer.
 
-        WriterReplaced when another has the role now, RoleHeld when it may not be taken, or this is closed; else as the
-        store's writes.
+        WriterReplaced where another client has taken the role. RoleHeld where the role may not be taken, or this role
+        is closed. The other errors are those of the store's writes.
         """
         check_values({key: value for key, value in values.items() if value is not None})
         records = {value_key(check_key(key)): value for key, value in values.items()}
@@ -58,23 +59,24 @@ class Role:
             return self._writer.generation or 0
 
     def close(self) -> None:
-        """Let go of the connection; nobody else has the role before another takes it."""
+        """Close the connection. The role stays this client's until another client takes it."""
         with self._writing:
             self._closed = True
             self._writer.close()
 
 
 class KafkaMetadataStore(MetadataStore):
-    """Records of one topic with one partition; any number of processes may share it.
+    """Records of a topic with one partition. Any number of processes may share it.
 
-    A missing topic is made at the first use, or, where `make_topic` is false, MetadataStoreMissing is raised.
-    The whole map is kept in memory by a thread that reads the topic. Every reading asks the broker for the topic's end
-    first and waits until the thread has come so far. A write returns when the broker has acknowledged it; one at a time
-    is under way, and one that waits for its turn gives up after the timeout too.
+    A missing topic is made at the first use. Where `make_topic` is false, MetadataStoreMissing is raised instead.
 
-    Without `exclusive_writer` this is one of many writers, and a later write wins. With it, this client takes the role
-    of that name at its first use, from whoever has it: that one's next write raises WriterReplaced, and nothing of it
-    gets into the topic any more. `options` go to librdkafka.
+    A thread reads the topic and keeps all values in memory. Each read asks the broker for the topic's end first, and
+    waits until the thread has read up to it. Writes are sent one at a time, and return when the broker has acknowledged
+    them. A write that waits for another one gives up after the timeout.
+
+    Without `exclusive_writer` this client is one of many writers, and a later write wins. With it, this client takes
+    the role of that name at its first use. The client that had the role writes nothing more: its next write raises
+    WriterReplaced. `options` go to librdkafka.
     """
 
     def __init__(
@@ -89,14 +91,14 @@ class KafkaMetadataStore(MetadataStore):
         options: Mapping[str, str] | None = None,
         report: Report = report_to_log,
     ) -> None:
-        """Nothing is read, written or made before the first use."""
+        """Only checks the options. Nothing is read, written or made before the first use."""
         self._client = KafkaClient(servers, topic, ClientOptions(servers, options or {}))
         self._role = exclusive_writer
         self._timeout = timeout_seconds
         self._replication = replication_factor
         self._make_topic = make_topic
         self._report = report
-        self._news = News(f"mooring-kafka-watch-{topic}", report)
+        self._changes = ChangePublisher(f"mooring-kafka-watch-{topic}", report)
         self._opening = threading.Lock()
         self._writing = threading.Lock()
         self._opened: _Opened | None = None
@@ -115,37 +117,38 @@ class KafkaMetadataStore(MetadataStore):
         return self._caught_up().values(prefix)
 
     def look(self, prefix: str, seconds: float, with_own: bool = True) -> dict[str, bytes]:
-        """As `all`, within so many seconds.
+        """As `all`, but with a timeout of its own.
 
-        Without `with_own` also while another's unfinished transaction hides what this client has written.
+        Without `with_own` it does not wait for this client's own writes. So it returns in time even while another
+        client's unfinished transaction hides them.
         """
         return self._caught_up(seconds, with_own).values(prefix)
 
     def put_all(self, values: Mapping[str, bytes]) -> None:
-        """Send all, in the order of the mapping, and wait for the acknowledgements.
+        """Send all values, in the order of the mapping, and wait for the acknowledgements.
 
-        An exclusive writer's mapping is one transaction: all of it is seen, or nothing.
+        The mapping of an exclusive writer is one transaction: readers see all of it or nothing.
         """
         self._write({value_key(key): value for key, value in check_values(values).items()})
 
     def delete(self, key: str) -> None:
-        """Write a tombstone, also for a missing key."""
+        """Write a tombstone, also for a key that does not exist."""
         self._write({value_key(check_key(key)): None})
 
     def watch(self, watcher: Watcher) -> Cancel:
-        """Call `watcher`, on a thread of this store, with the keys that were written or deleted, changed or not."""
+        """Call `watcher`, on a thread of this store, with the keys that were written or deleted."""
         self._caught_up()
-        return self._news.add(watcher)
+        return self._changes.add(watcher)
 
     def flush(self) -> None:
-        """Return when what this client wrote can be read: it may be hidden behind another's unfinished transaction."""
+        """Return when readers see this client's writes: another's unfinished transaction may hide them for a while."""
         self._caught_up()
 
     def role(self, name: str, may_take: Callable[[Callable[[str], bytes | None]], bool]) -> Role:
-        """Be the only writer of a role from the first write on.
+        """A role of which this client is the only writer, from its first write on. Close it before the store.
 
-        Before the role is taken `may_take` is asked, with a function from a key to its value as whoever had the role
-        left it: it can change nothing any more. The caller closes it before the store.
+        `may_take` is called before the role is taken, when the writer before can write nothing more. It gets a function
+        that returns the value of a key, and returns whether to take the role.
         """
         opened = self._open(time.monotonic() + self._timeout)
         reader = opened.reader
@@ -153,19 +156,19 @@ class KafkaMetadataStore(MetadataStore):
         return Role(writer, reader, lambda records: self._check_sizes(records, opened.limit))
 
     def close(self) -> None:
-        """End the threads and connections, within seconds also when no broker answers."""
+        """End the threads and connections. It takes some seconds at most, also where no broker answers."""
         self._closed = True
-        self._news.stop()
+        self._changes.stop()
         with _held(self._opening, _CLOSE_SECONDS):
             opened, self._opened = self._opened, None
         if opened is not None:
             opened.reader.stop()
             with _held(self._writing, _CLOSE_SECONDS) as is_ours:
-                if is_ours:  # else the write that is under way does it at its end
+                if is_ours:  # otherwise the write that has the lock closes the writer at its end
                     opened.writer.close()
 
     def _caught_up(self, seconds: float | None = None, with_own: bool = True) -> Reader:
-        """The reader, once it has read everything that was committed in the topic at the time of this call."""
+        """The reader, after it has read all records that were committed in the topic at the time of this call."""
         deadline = time.monotonic() + (self._timeout if seconds is None else seconds)
         opened = self._open(deadline)
         opened.reader.catch_up(self._client.end_offset(deadline), deadline, with_own)
@@ -187,7 +190,7 @@ class KafkaMetadataStore(MetadataStore):
                     opened.writer.close()
 
     def _open(self, deadline: float) -> _Opened:
-        """What is needed for reading and writing, made at the first use."""
+        """The reader and the writer, made at the first use."""
         with _held(self._opening, self._timeout) as is_ours:
             self._refuse_closed()
             if not is_ours:
@@ -199,7 +202,7 @@ class KafkaMetadataStore(MetadataStore):
     def _make(self, deadline: float) -> _Opened:
         largest = open_topic(self._client, self._replication, deadline, self._make_topic)
         limit = min(largest, self._client.options.message_max_bytes)
-        reader = Reader(self._client, self._timeout, self._news, self._report)
+        reader = Reader(self._client, self._timeout, self._changes, self._report)
         reader.start()
         try:
             writer = self._writer(reader, deadline)
@@ -233,7 +236,7 @@ class KafkaMetadataStore(MetadataStore):
 
 @contextmanager
 def _held(lock: threading.Lock, seconds: float) -> Iterator[bool]:
-    """Whether the lock was had within this time; it is given back at the end."""
+    """Wait this long for the lock. Yields whether it was acquired, and releases it at the end."""
     held = lock.acquire(timeout=seconds)
     try:
         yield held

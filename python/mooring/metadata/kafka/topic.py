@@ -1,4 +1,4 @@
-"""The topic that a store lives in: made when missing, refused when it has another shape."""
+"""The topic of a store: made where it is missing, refused where its configuration does not fit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _LOOK_AGAIN_SECONDS = 0.02
 
 
 def open_topic(client: KafkaClient, replication: int | None, deadline: float, make: bool = True) -> int:
-    """Make sure of a compacted topic of one partition; the greatest record in bytes that it takes.
+    """Make sure that there is a compacted topic of one partition. Returns the largest record that it accepts, in bytes.
 
-    A missing one is made, with `replication` copies, or as many as there are brokers, at most three; where `make` is
-    false, MetadataStoreMissing. MetadataStoreError for one of another shape: with more partitions records would have no
-    order, and without compaction, or with deletion by age beside it, values would be lost.
+    A missing topic is made with `replication` copies, by default one for each broker and at most three. Where `make` is
+    false, MetadataStoreMissing is raised instead. MetadataStoreError for a topic that does not fit: with more
+    partitions the records would have no order, and without compaction, or with deletion by age, values would be lost.
     """
     try:
         if not _exists(client, deadline):
@@ -44,15 +44,15 @@ def _exists(client: KafkaClient, deadline: float) -> bool:
 
 
 def _create(client: KafkaClient, replication: int | None, deadline: float) -> None:
-    """Make the topic, and wait until the brokers know of it."""
+    """Make the topic, and wait until the brokers answer that it exists."""
     replicas = replication or min(_REPLICAS, client.brokers(deadline))
     configuration = {
         "cleanup.policy": "compact",
         "max.message.bytes": str(RECORD_BYTES),
-        # A leader writes every few seconds, and what is in the newest segment is not compacted.
+        # A leader writes every few seconds, and Kafka does not compact the newest segment.
         "segment.ms": str(_SEGMENT_MS),
         "min.cleanable.dirty.ratio": "0.1",
-        # What was acknowledged survives the loss of one broker.
+        # An acknowledged record survives the loss of one broker.
         "min.insync.replicas": str(2 if replicas >= _REPLICAS else 1),
     }
     try:

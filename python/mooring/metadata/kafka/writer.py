@@ -1,4 +1,4 @@
-"""Writing: a plain writer shares the topic with everybody; an exclusive one is the only one of its role."""
+"""The plain writer, one of many writers of a topic; and the functions that it shares with the exclusive writer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Records = Mapping[bytes, bytes | None]
 _POLL_SECONDS = 0.1
 _GRACE_SECONDS = 5.0
 
-# With any other error a record may have been written all the same.
+# After these errors the record was not written. After any other error it may have been written.
 _REFUSALS = frozenset(
     {
         "CLUSTER_AUTHORIZATION_FAILED",
@@ -31,17 +31,17 @@ _REFUSALS = frozenset(
 
 
 class Writer(Protocol):
-    """One way of writing. Not safe for threads: the store lets one in at a time."""
+    """Writes records. Not safe for threads: the store calls it from one thread at a time."""
 
     def write(self, records: Records, deadline: float) -> int:
-        """Return when all are acknowledged, with the offset after the last; the errors are the store's."""
+        """Return when all records are acknowledged, with the offset after the last one. Errors as in MetadataStore."""
 
     def close(self) -> None:
-        """Let go of the connection, without waiting for what is not acknowledged."""
+        """Close the connection, without waiting for acknowledgements."""
 
 
 class Deliveries:
-    """What became of the records of one write: each is sent, or given up; each that is sent is told of once."""
+    """The result of one write. librdkafka calls back once for each record that was sent."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -52,12 +52,12 @@ class Deliveries:
 
     @property
     def are_complete(self) -> bool:
-        """Whether the fate of each record that was sent is known."""
+        """Whether each record that was sent is acknowledged or has failed."""
         return self._expected == 0
 
     @property
     def are_acknowledged(self) -> bool:
-        """Whether all is written."""
+        """Whether all records are written."""
         return self.are_complete and not self.errors
 
     def expect(self) -> None:
@@ -65,15 +65,15 @@ class Deliveries:
         self._expected += 1
 
     def unexpect(self) -> None:
-        """It was not taken after all."""
+        """The producer did not accept the record."""
         self._expected -= 1
 
     def give_up(self, error: Any) -> None:
-        """The rest is not sent."""
+        """The remaining records are not sent, because of this error."""
         self.errors.append(error)
 
-    def told(self, error: Any, message: Any) -> None:
-        """The delivery callback."""
+    def on_record(self, error: Any, message: Any) -> None:
+        """The callback of librdkafka for one record."""
         self._expected -= 1
         if error is None:
             self.end = max(self.end, message.offset() + 1)
@@ -84,9 +84,9 @@ class Deliveries:
 class PlainWriter:
     """An idempotent producer: each record is in the topic once, in the order of the calls, after any retries.
 
-    Before each write the brokers are asked for something: when they do not answer, nothing was sent. After that, a
-    record without an answer is one of unknown fate. librdkafka gives the next records a new epoch then, so a late one
-    never ends up after them.
+    Before each write a request is sent to the brokers. Where they do not answer, nothing was written, and the error
+    says so. Where a record is sent after that and not acknowledged, it may be written or not. librdkafka gives the
+    records after it a new epoch, so a late record never comes after them.
     """
 
     def __init__(self, client: KafkaClient, timeout_seconds: float) -> None:
@@ -95,7 +95,7 @@ class PlainWriter:
         self._producer: Any = None
 
     def write(self, records: Records, deadline: float) -> int:
-        """Send all, and wait for the acknowledgement of each."""
+        """Send all records, and wait for the acknowledgement of each."""
         self._client.end_offset(deadline)
         producer = self._open(deadline)
         deliveries = send(self._client, producer, records, [], deadline)
@@ -105,7 +105,7 @@ class PlainWriter:
         return deliveries.end
 
     def close(self) -> None:
-        """Forget what is not acknowledged."""
+        """End the producer. Records that are not acknowledged are dropped."""
         close_producer(self._client, self._producer)
         self._producer = None
 
@@ -114,32 +114,32 @@ class PlainWriter:
             with self._client.settings_checked():
                 configuration = self._client.options.writing(self._timeout)
                 self._producer = self._client.kafka.Producer(self._client.with_error_callback(configuration))
-            # Once it knows the brokers it gets its producer id at once; otherwise it waits for half a second.
-            self._producer_asks(lambda: self._producer.list_topics(self._client.topic, timeout=remaining(deadline)))
+            # A producer that knows the brokers gets its id at once; otherwise it waits for half a second.
+            self._ask_producer(lambda: self._producer.list_topics(self._client.topic, timeout=remaining(deadline)))
         return self._producer
 
-    def _producer_asks(self, question: Callable[[], object]) -> None:
+    def _ask_producer(self, request: Callable[[], object]) -> None:
         try:
-            question()
+            request()
         except self._client.kafka.KafkaException as error:
             self.close()
             raise self._client.unavailable(self._client.text_of(self._client.error_of(error))) from error
 
     def _outcome(self, deliveries: Deliveries) -> MetadataStoreError:
         if any(error.fatal() for error in deliveries.errors) or not deliveries.are_complete:
-            self.close()  # this producer is done for; the next write makes another
+            self.close()  # this producer cannot be used again; the next write makes another
         return outcome(self._client, deliveries)
 
 
 def remaining(deadline: float) -> float:
-    """Seconds to the deadline, at least a tenth."""
+    """The seconds until the deadline, at least a tenth."""
     return max(0.1, deadline - time.monotonic())
 
 
 def send(
     client: KafkaClient, producer: Any, records: Records, headers: list[tuple[str, bytes]], deadline: float
 ) -> Deliveries:
-    """Hand the records to a producer, in their order; what comes after one that it does not take is not sent."""
+    """Hand the records to a producer, in their order. Those after one that it does not accept are not sent."""
     deliveries = Deliveries(len(records))
     for key, value in records.items():
         error = _produce(client, producer, key, value, headers, deliveries, deadline)
@@ -158,13 +158,18 @@ def _produce(
     deliveries: Deliveries,
     deadline: float,
 ) -> Any:
-    """None, or the error for which the producer did not take the record; waits while its queue is full."""
+    """None, or the error with which the producer did not accept the record. Waits while its queue is full."""
     codes = client.kafka.KafkaError
     while True:
         deliveries.expect()
         try:
             producer.produce(
-                client.topic, key=key, value=value, partition=PARTITION, headers=headers, on_delivery=deliveries.told
+                client.topic,
+                key=key,
+                value=value,
+                partition=PARTITION,
+                headers=headers,
+                on_delivery=deliveries.on_record,
             )
             return None
         except BufferError:
@@ -180,7 +185,7 @@ def _produce(
 
 
 def outcome(client: KafkaClient, deliveries: Deliveries) -> MetadataStoreError:
-    """What to raise for records that were not all acknowledged."""
+    """The error for records that were not all acknowledged."""
     where = f"topic {client.topic} of Kafka at {client.servers}"
     refused = [error for error in deliveries.errors if error.name() in _REFUSALS]
     if deliveries.are_complete and len(refused) == len(deliveries.errors):
@@ -192,7 +197,7 @@ def outcome(client: KafkaClient, deliveries: Deliveries) -> MetadataStoreError:
 
 
 def wait_for(client: KafkaClient, producer: Any, deliveries: Deliveries, deadline: float) -> None:
-    """Return when the fate of each record was told, at the deadline, or when the producer can do nothing any more."""
+    """Return when each record is acknowledged or has failed, at the deadline, or after a fatal error."""
     while not deliveries.are_complete and time.monotonic() < deadline:
         fatal = _serve(client, producer)
         if fatal is not None:
@@ -201,7 +206,7 @@ def wait_for(client: KafkaClient, producer: Any, deliveries: Deliveries, deadlin
 
 
 def _serve(client: KafkaClient, producer: Any) -> Any:
-    """Let the producer call back; the error for which it can do nothing any more, or None."""
+    """Let the producer call its callbacks. Returns a fatal error, after which it can send nothing, or None."""
     try:
         producer.poll(_POLL_SECONDS)
     except (client.kafka.KafkaException, client.kafka.KafkaError) as fatal:
@@ -210,8 +215,8 @@ def _serve(client: KafkaClient, producer: Any) -> Any:
 
 
 def close_producer(client: KafkaClient, producer: Any) -> None:
-    """End a producer, without waiting for what it has not sent."""
+    """End a producer, without waiting for the records that it has not sent."""
     if producer is not None:
-        with contextlib.suppress(client.kafka.KafkaException, client.kafka.KafkaError):  # what was fatal was told
+        with contextlib.suppress(client.kafka.KafkaException, client.kafka.KafkaError):  # raised already
             producer.purge()
             producer.poll(0)
