@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.figures import Row, row
 from benchmarks.machine import this_machine
 from benchmarks.say import say
-from mooring.agent.checkpoints.catalog import CatalogKeeper
+from mooring.agent.checkpoints.catalogue import CatalogueKeeper
 from mooring.checkpoint import state_table
 from mooring.checkpoint.catalogue import TABLE
 from mooring.checkpoint.lease import DIRECTORY
@@ -101,7 +101,7 @@ def run(quick: bool) -> dict[str, Any]:
 
 def _measured(jvm: Any, checkpoint: Path, sizes: tuple[int, ...]) -> Iterator[Row]:
     tables, made = DeltaTables(jvm), Generator(checkpoint)
-    keeper = CatalogKeeper(tables, made.take, LocalFileTree, say)
+    keeper = CatalogueKeeper(tables, made.take, LocalFileTree, say)
     conf = {
         "spark.mooring.checkpoint.catalog.interval": "1h",
         "spark.mooring.checkpoint.catalog.retain.batches": str(10 * sizes[-1]),

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mooring.agent.checkpoints.catalog import CatalogKeeper
+from mooring.agent.checkpoints.catalogue import CatalogueKeeper
 from mooring.checkpoint.state_table import DELTA_PACKAGE
 from mooring.metadata.local_tree import LocalFileTree
 from mooring.model import events
@@ -149,7 +149,7 @@ def test_two_agents_at_once_leave_no_batch_out(spark: SparkSession, tmp_path: Pa
     tables = DeltaTables(spark._jvm)
     keepers = []
     for _ in range(2):
-        keeper = CatalogKeeper(tables, lambda most: "[]", LocalFileTree, print)
+        keeper = CatalogueKeeper(tables, lambda most: "[]", LocalFileTree, print)
         conf = {"spark.mooring.checkpoint.catalog.interval": "1h"}
         keeper.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
         keeper.take(events.QueryPlanned(1, "query-1", "run", "q", str(made.directory), 0, {0: 2}))
@@ -172,7 +172,7 @@ def test_two_agents_at_once_leave_no_batch_out(spark: SparkSession, tmp_path: Pa
 
 def test_what_is_older_than_is_wanted_goes_from_the_table(spark: SparkSession, tmp_path: Path) -> None:
     made = Made(tmp_path / "it", batches=550, archives=())
-    keeper = CatalogKeeper(DeltaTables(spark._jvm), lambda most: "[]", LocalFileTree, print)
+    keeper = CatalogueKeeper(DeltaTables(spark._jvm), lambda most: "[]", LocalFileTree, print)
     conf = {"spark.mooring.checkpoint.catalog.interval": "1h", "spark.mooring.checkpoint.catalog.retain.batches": "20"}
     keeper.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
     keeper.take(events.QueryPlanned(1, "query-1", "run", "q", str(made.directory), 0, {0: 2}))
@@ -183,7 +183,7 @@ def test_what_is_older_than_is_wanted_goes_from_the_table(spark: SparkSession, t
     assert {row.batch for row in rows} == set(range(500, 550))
 
 
-def _round(keeper: CatalogKeeper) -> None:
+def _round(keeper: CatalogueKeeper) -> None:
     for _ in range(5):
         if not keeper.write():
             return

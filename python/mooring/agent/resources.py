@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
-from mooring.agent.checkpoints.catalog import CatalogKeeper
+from mooring.agent.checkpoints.catalogue import CatalogueKeeper
 from mooring.agent.checkpoints.leases import Leases
 from mooring.agent.election.leadership import Election, LeadershipReporter
 from mooring.agent.messages.first_lines import records_are_in, records_of_another_are_in, shown
@@ -45,7 +45,7 @@ class AgentResources:
         self._bridge = bridge
         open_hadoop = partial(HadoopFileTree, bridge.jvm)
         self._leases = Leases(open_hadoop, self._say_trouble, lambda: time.time_ns() // 1_000_000)
-        self._catalog = CatalogKeeper(
+        self._catalogue = CatalogueKeeper(
             DeltaTables(bridge.jvm, self._say_trouble), bridge.take_facts, open_hadoop, self._say_trouble
         )
         self._application = ""
@@ -87,7 +87,7 @@ class AgentResources:
         if self._owned is not None and isinstance(event, (events.QueryStarting, events.QueryPlanned)):
             self._owned.works_on(event.checkpoint)
         self._leases.take(event)
-        self._catalog.take(event)
+        self._catalogue.take(event)
 
     def join_election(self, starting: events.DriverStarting) -> None:
         """Take part in the election, once; where that is not possible the JVM is told."""
@@ -142,7 +142,7 @@ class AgentResources:
         if self._memory is not None:  # first, as its thread writes while the others end
             self._memory.save_end(self._application, time.time_ns() // 1_000_000)
         self._leases.end()
-        self._catalog.end()
+        self._catalogue.end()
         if self._memory is not None:
             self._memory.drain(LAST_WRITES_SECONDS)
         if self._owned is not None:

@@ -98,7 +98,7 @@ class Reached:
     has_table: bool = False
 
 
-class CatalogKeeper:
+class CatalogueKeeper:
     """The catalogues of one application. The thread starts with the first query, and ends with `end`."""
 
     def __init__(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.checkpoints.catalog import CatalogKeeper
+from mooring.agent.checkpoints.catalogue import CatalogueKeeper
 from mooring.checkpoint.catalogue import COLUMNS, Row
 from mooring.errors import AgentError
 from mooring.metadata.local_tree import LocalFileTree
@@ -84,12 +84,12 @@ def keeper(
     retain: int = 100,
     run: str = "run",
     **more: str,
-) -> CatalogKeeper:
-    made = CatalogKeeper(tables, take_facts, LocalFileTree, print)
+) -> CatalogueKeeper:
+    made = CatalogueKeeper(tables, take_facts, LocalFileTree, print)
     conf = {
-        "spark.mooring.checkpoint.catalog.interval": "1h",
-        "spark.mooring.checkpoint.catalog.retain.batches": str(retain),
-        **{f"spark.mooring.checkpoint.catalog.{name}": value for name, value in more.items()},
+        "spark.mooring.checkpoint.catalogue.interval": "1h",
+        "spark.mooring.checkpoint.catalogue.retain.batches": str(retain),
+        **{f"spark.mooring.checkpoint.catalogue.{name}": value for name, value in more.items()},
     }
     made.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
     made.take(events.QueryPlanned(1, "q", run, "q", str(checkpoint), 0, {0: 2}))
@@ -113,14 +113,14 @@ def committed(made: Made) -> dict[str, Any]:
 
 def test_each_round_adds_the_batches_that_are_new(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=3), InMemory()
-    catalog = keeper(tables, made.directory)
-    catalog.write()
+    catalogue = keeper(tables, made.directory)
+    catalogue.write()
     assert tables.batches == [0, 1, 2] and len(tables.rows) == 6
     made.add(3)
-    catalog.write()
-    catalog.write()
+    catalogue.write()
+    catalogue.write()
     assert tables.batches == [0, 1, 2, 3] and len(tables.rows) == 8
-    catalog.end()
+    catalogue.end()
 
 
 def test_an_agent_that_comes_later_goes_on_after_the_last_batch_in_the_table(tmp_path: Path) -> None:
@@ -142,34 +142,34 @@ def test_two_agents_at_once_write_each_batch_once(tmp_path: Path) -> None:
     one.write()
     other.write()
     made.add(3)
-    for catalog in (other, one):
-        catalog.write()
-        catalog.end()
+    for catalogue in (other, one):
+        catalogue.write()
+        catalogue.end()
     assert len(tables.rows) == 8
 
 
 def test_what_storage_refuses_for_a_while_comes_later(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=3), InMemory()
-    catalog = keeper(tables, made.directory)
+    catalogue = keeper(tables, made.directory)
     tables.is_away = True
-    assert [str(fault) for fault in catalog.write()] == ["the storage refuses"]
+    assert [str(fault) for fault in catalogue.write()] == ["the storage refuses"]
     tables.is_away = False
-    assert catalog.write() == []
+    assert catalogue.write() == []
     assert tables.batches == [0, 1, 2]
-    catalog.end()
+    catalogue.end()
 
 
 def test_what_executors_have_told_is_in_the_rows(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=1, partitions=1), InMemory()
     told = [json.dumps([committed(made)]), "[]"]
-    catalog = CatalogKeeper(tables, lambda most: told.pop(0), LocalFileTree, print)
-    conf = {"spark.mooring.checkpoint.catalog.interval": "1h"}
-    catalog.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
-    catalog.take(events.QueryPlanned(1, "q", "run", "q", f"file:{made.directory}", 0, {0: 1}))
-    catalog._open_tree = lambda directory: LocalFileTree(directory.removeprefix("file:"))
-    catalog.write()
+    catalogue = CatalogueKeeper(tables, lambda most: told.pop(0), LocalFileTree, print)
+    conf = {"spark.mooring.checkpoint.catalogue.interval": "1h"}
+    catalogue.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
+    catalogue.take(events.QueryPlanned(1, "q", "run", "q", f"file:{made.directory}", 0, {0: 1}))
+    catalogue._open_tree = lambda directory: LocalFileTree(directory.removeprefix("file:"))
+    catalogue.write()
     assert tables.rows[0]["host"] == "h1"
-    catalog.end()
+    catalogue.end()
 
 
 def test_a_batch_that_commits_while_the_log_is_looked_for_has_its_facts(tmp_path: Path) -> None:
@@ -188,23 +188,23 @@ def test_a_batch_that_commits_while_the_log_is_looked_for_has_its_facts(tmp_path
         told.clear()
         return taken
 
-    catalog = keeper(tables, made.directory, take)
-    catalog._open_tree = Meanwhile
-    catalog.write()
+    catalogue = keeper(tables, made.directory, take)
+    catalogue._open_tree = Meanwhile
+    catalogue.write()
     assert [row["host"] for row in tables.rows] == ["h1"]
-    catalog.end()
+    catalogue.end()
 
 
 def test_what_executors_have_told_outlives_a_storage_that_refuses(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=1, partitions=1), InMemory()
     told = [json.dumps([committed(made)]), "[]"]
-    catalog = keeper(tables, made.directory, lambda most: told.pop(0))
+    catalogue = keeper(tables, made.directory, lambda most: told.pop(0))
     tables.is_away = True
-    assert [str(fault) for fault in catalog.write()] == ["the storage refuses"]
+    assert [str(fault) for fault in catalogue.write()] == ["the storage refuses"]
     tables.is_away = False
-    assert catalog.write() == []
+    assert catalogue.write() == []
     assert [row["host"] for row in tables.rows] == ["h1"]
-    catalog.end()
+    catalogue.end()
 
 
 def test_batches_that_were_undone_are_gone_and_those_that_came_instead_are_there(tmp_path: Path) -> None:
@@ -241,9 +241,9 @@ def test_a_table_of_a_newer_delta_is_not_set_aside(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=3), InMemory()
     keeper(tables, made.directory).write()
     tables.is_damaged, tables.damage = True, "DELTA_INVALID_PROTOCOL_VERSION: a newer Delta has written delta_log"
-    catalog = keeper(tables, made.directory, run="another")
+    catalogue = keeper(tables, made.directory, run="another")
     for _ in range(4):
-        assert catalog.write()
+        assert catalogue.write()
     assert tables.is_damaged, "the table is where it was"
 
 
@@ -264,12 +264,12 @@ def test_a_table_that_is_ahead_of_a_log_that_was_taken_back_waits_for_its_batche
 
 def test_a_table_that_is_gone_is_begun_anew_with_the_batches_that_the_log_has(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=3), InMemory()
-    catalog = keeper(tables, made.directory)
-    catalog.write()
+    catalogue = keeper(tables, made.directory)
+    catalogue.write()
     tables.rename("", "")
     made.add(3)
-    catalog.write()
-    catalog.end()
+    catalogue.write()
+    catalogue.end()
     assert tables.batches == [0, 1, 2, 3] and len(tables.rows) == 8
 
 
@@ -289,11 +289,11 @@ def test_a_table_that_can_not_be_read_three_times_in_a_row_is_set_aside(tmp_path
 
 def test_a_query_whose_table_can_not_be_written_holds_up_no_other(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=3), InMemory()
-    catalog = keeper(tables, made.directory)
-    catalog.take(events.QueryPlanned(1, "p", "run", "p", str(tmp_path / "gone"), 0, {0: 2}))
+    catalogue = keeper(tables, made.directory)
+    catalogue.take(events.QueryPlanned(1, "p", "run", "p", str(tmp_path / "gone"), 0, {0: 2}))
     (tmp_path / "gone").write_text("no directory")
-    assert len(catalog.write()) == 1 and tables.batches == [0, 1, 2]
-    catalog.end()
+    assert len(catalogue.write()) == 1 and tables.batches == [0, 1, 2]
+    catalogue.end()
 
 
 def test_a_snapshot_that_is_told_after_the_agent_was_replaced_has_its_row_once(tmp_path: Path) -> None:
@@ -313,15 +313,15 @@ def test_a_snapshot_that_is_told_after_the_agent_was_replaced_has_its_row_once(t
 
 def test_old_batches_go_five_hundred_at_a_time(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=0), InMemory()
-    catalog = keeper(tables, made.directory, retain=150)
+    catalogue = keeper(tables, made.directory, retain=150)
     for batch in range(660):
         made.add(batch)
     for _ in range(3):  # two hundred a round at most
-        catalog.write()
+        catalogue.write()
     assert tables.batches == list(range(600))
-    catalog.write()
+    catalogue.write()
     assert tables.batches == list(range(500, 660))
-    catalog.end()
+    catalogue.end()
 
 
 def test_old_batches_of_short_runs_go_too(tmp_path: Path) -> None:
@@ -329,33 +329,33 @@ def test_old_batches_of_short_runs_go_too(tmp_path: Path) -> None:
     for batch in range(660):
         made.add(batch)
         if batch % 150 == 149 or batch == 659:
-            catalog = keeper(tables, made.directory, run=f"run {batch}")
-            catalog.write()
-            catalog.end()
+            catalogue = keeper(tables, made.directory, run=f"run {batch}")
+            catalogue.write()
+            catalogue.end()
     assert tables.batches == list(range(500, 660))
 
 
 def test_what_is_kept_for_long_is_compacted_when_it_is_full(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=0), InMemory()
-    catalog = keeper(tables, made.directory, retain=100_000)
+    catalogue = keeper(tables, made.directory, retain=100_000)
     for batch in range(660):
         made.add(batch)
     for _ in range(4):
-        catalog.write()
-    catalog.end()
+        catalogue.write()
+    catalogue.end()
     assert tables.compacted == ["hundred >= -4 AND hundred < 1", "hundred >= 1 AND hundred < 6"]
     assert tables.batches == list(range(660))
 
 
 def test_queries_may_share_a_table_and_lose_their_own_old_batches_only(tmp_path: Path) -> None:
     made, other, tables = Made(tmp_path / "it", batches=0), Made(tmp_path / "other", batches=3), InMemory()
-    catalog = keeper(tables, made.directory, retain=50, table="ops.state_versions")
-    catalog.take(events.QueryPlanned(1, "p", "run", "p", str(other.directory), 0, {0: 2}))
+    catalogue = keeper(tables, made.directory, retain=50, table="ops.state_versions")
+    catalogue.take(events.QueryPlanned(1, "p", "run", "p", str(other.directory), 0, {0: 2}))
     for batch in range(560):
         made.add(batch)
     for _ in range(3):
-        assert catalog.write() == []
-    catalog.end()
+        assert catalogue.write() == []
+    catalogue.end()
     assert tables.named == {"ops.state_versions"}
     batches = {query: [row["batch"] for row in tables.rows if row["query"] == query] for query in "qp"}
     assert min(batches["q"]) == 500 and sorted(set(batches["p"])) == [0, 1, 2]
@@ -377,17 +377,17 @@ def test_a_table_that_is_shared_is_not_set_aside(tmp_path: Path) -> None:
 
 def test_who_holds_copies_is_in_the_rows(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=1), InMemory()
-    catalog = keeper(tables, made.directory)
-    catalog.take(events.ExecutorRegistered(1, "2", "host-b", 1, ""))
+    catalogue = keeper(tables, made.directory)
+    catalogue.take(events.ExecutorRegistered(1, "2", "host-b", 1, ""))
     copies = (events.CopyOfState(0, "2", 1, 0, 5, 0), events.CopyOfState(1, "2", -1, 0, 0, 0))
-    catalog.take(events.CopiesSeen(1, "q", 1, copies))
-    catalog.write()
-    catalog.end()
+    catalogue.take(events.CopiesSeen(1, "q", 1, copies))
+    catalogue.write()
+    catalogue.end()
     assert {row["partition"]: row.get("standby_hosts") for row in tables.rows} == {0: '["host-b"]', 1: None}
 
 
 def test_without_delta_there_is_no_thread(tmp_path: Path) -> None:
-    catalog = CatalogKeeper(InMemory(), lambda most: "[]", LocalFileTree, print)
-    catalog.take(events.ApplicationStarted(1, "app-7", "job", {}, ""))
-    catalog.take(events.QueryPlanned(1, "q", "run", "q", str(tmp_path), 0, {0: 2}))
-    assert catalog._thread is None
+    catalogue = CatalogueKeeper(InMemory(), lambda most: "[]", LocalFileTree, print)
+    catalogue.take(events.ApplicationStarted(1, "app-7", "job", {}, ""))
+    catalogue.take(events.QueryPlanned(1, "q", "run", "q", str(tmp_path), 0, {0: 2}))
+    assert catalogue._thread is None
