@@ -17,10 +17,15 @@ export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format jar bench conformance chaos docs reference clean distclean machine
+.PHONY: help dev unit demo test lint format jar bench conformance chaos docs reference clean distclean machine
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+dev: $(VENV)/.ready-dev jar  ## the environment for work on Mooring, and the jar; nothing is run
+
+unit: $(VENV)/.ready-unit  ## unit tests, without a JVM and without PySpark [ARGS="-k name"]
+	PYTHONPATH=$(abspath python) HYPOTHESIS_PROFILE=few $(PYTEST) tests/unit -m "not needs_spark" --numprocesses 2 $(ARGS)
 
 demo: $(VENV)/.ready jar  ## three hosts on this machine, a real stream, a kill, a restart: what Mooring does, shown [ARGS="--json FILE --with zookeeper"]
 	$(BIN)/mooring demo $(ARGS)
@@ -78,6 +83,14 @@ $(VENV)/.ready: pyproject.toml setup.py $(CHECK_TOOLS) | $(PY)
 	@echo "Setting up $(VENV). The first time this fetches PySpark, 430 MB, and may take some minutes."
 	$(PIP) 'pip>=23'
 	$(PIP) --editable '.[kafka,zookeeper]'
+	@touch $@
+
+# A JDK is not needed here.
+$(VENV)/.ready-unit: pyproject.toml
+	@command -v $(ANY_PYTHON) >/dev/null || { echo "missing: there is no $(PYTHON) here; name a Python 3.10 or newer: make PYTHON=/path/to/python3 ..." >&2; exit 1; }
+	test -e $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PIP) 'pip>=25.1'
+	$(PIP) --group unit
 	@touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready

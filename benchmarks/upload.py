@@ -25,9 +25,6 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from pyspark import SparkConf
-from pyspark.java_gateway import launch_gateway
-
 from benchmarks.figures import row
 from benchmarks.machine import this_machine
 from benchmarks.say import say
@@ -69,6 +66,9 @@ def measure(plan: Plan) -> dict[str, Any]:
 
 @contextmanager
 def _jvm() -> Iterator[Any]:
+    from pyspark import SparkConf
+    from pyspark.java_gateway import launch_gateway
+
     gateway = launch_gateway(SparkConf(False).set("spark.driver.extraClassPath", str(jar_path())))
     try:
         yield gateway.jvm

@@ -72,6 +72,7 @@ def test_programs_are_run_and_what_can_not_be_run_is_found_wrong(tmp_path: Path)
     assert doctor.look_at_java({"JAVA_HOME": str(tmp_path)}).message == f"{tmp_path}/bin/java can not be run"
 
 
+@pytest.mark.needs_spark
 def test_the_spark_of_spark_home_comes_before_pysparks(tmp_path: Path) -> None:
     assert doctor.look_at_spark({}, "4.2.0").verdict is Verdict.OK
     (tmp_path / "jars").mkdir()

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-import pyspark
-
 _OTHER_SPARKS = ("SPARK_", "PYSPARK_")
 
 SHORT_LIVED_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -19,6 +17,8 @@ time than they save there."""
 
 def spark_home() -> Path:
     """The directory of the installed PySpark package, which is a whole Spark."""
+    import pyspark  # here, so that tests without Spark need not have it
+
     return Path(pyspark.__file__).parent
 
 

@@ -76,6 +76,7 @@ def test_where_the_jvm_said_nothing_the_error_is_told() -> None:
     assert first_line(ValueError()) == "ValueError"
 
 
+@pytest.mark.needs_spark
 def test_an_error_of_sparks_own_is_translated_and_ours_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.errors import PySparkRuntimeError
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mooring.cli.main import main
-from mooring.demo import acts, open_windows, standing_offers
+from mooring.demo import acts
 from mooring.demo.answer import Offer, compare, offline_answer, written_rows
 from mooring.demo.bids import Feed, Stream
 from mooring.demo.drain_act import answer as windows_of
@@ -22,6 +22,9 @@ from mooring.demo.evidence import (
 from mooring.demo.records_place import records_place
 from mooring.demo.scene import Scene
 from mooring.testing.events import START_MS
+
+pytest.importorskip("pyspark", reason="the demo's jobs import it; not in `make unit`")
+from mooring.demo import open_windows, standing_offers
 
 SMALL = Stream(files=10, bids_per_file=200, bidders=50)
 MEASURES = {

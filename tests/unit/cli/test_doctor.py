@@ -32,6 +32,7 @@ def found(capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, str]]:
     return {one["subject"]: (one["verdict"], f"{one['message']}; {one['advice']}") for one in form["findings"]}
 
 
+@pytest.mark.needs_spark
 def test_each_thing_has_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--metadata", records.write(tmp_path / "records")]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -39,6 +40,7 @@ def test_each_thing_has_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert lines[-1].startswith("ok") and "app-20261121-0001, as of" in lines[-1]
 
 
+@pytest.mark.needs_spark
 def test_what_is_wrong_is_named_with_what_to_do_and_ends_with_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -53,6 +55,7 @@ def test_what_is_wrong_is_named_with_what_to_do_and_ends_with_1(
     assert capsys.readouterr().err == "mooring: local store: see above\n"
 
 
+@pytest.mark.needs_spark
 def test_records_that_nobody_names_are_no_fault_and_those_that_are_not_there_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
