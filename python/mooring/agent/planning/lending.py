@@ -1,22 +1,19 @@
-"""Tasks that are lent: they run elsewhere for a while, as their executor serves them badly though it lives.
+"""Lending: the tasks of an executor that serves them badly run on other executors for a while. Pure.
 
-Pure. Spark says nothing of an executor that has become slow, or that takes no tasks. What tells is how the tasks of
-each batch went. A task goes badly on its executor when a speculative attempt elsewhere is done first, or when it takes
-`SLOW` times as long there as it used to and the query's tasks on other executors do not. So does then a task that has
-waited for it in vain. Each executor is judged by the query's tasks that the plan has there, in each batch:
+Spark does not report an executor that lives but is slow, or takes no tasks, so the runs of each batch are judged. A
+task goes badly on its executor when a speculative attempt elsewhere finishes first, or when it takes `SLOW` times its
+usual time and the query's tasks on other executors do not. The tasks of a query on an executor become a *loan* when
 
-- half of them went badly, and speculation won: in two of the last twelve batches;
-- half of them went badly: in three batches in a row;
-- half of them failed there, and not elsewhere: in two of the last twelve batches;
-- all waited for it in vain and ran elsewhere: in two batches in a row. Not while it may run another query's tasks.
+- half of them went badly, and speculation was faster, in two of the last twelve batches;
+- or half of them went badly in three batches in a row;
+- or half of them failed there, and succeeded elsewhere, in two of the last twelve batches;
+- or all of them waited for the executor in vain in two batches in a row, while it ran no other query.
 
-Then they are lent to the next executors of their rows. Later one task tries the executor again: that goes well, and the
-others return; else the next trial is after twice the time. The first trial of a later loan waits as long; half as long
-after each hour without one. Tasks that are as slow elsewhere return at once. Where the plan can not place one task
-alone, as above a `coalesce`, all try it: the loan ends, and the next lasts twice as long.
-
-A new agent takes over the loans. What is usual it learns anew, so an executor that is slow from then on is usual. So is
-one on which a query starts.
+During a loan the rows of these tasks begin with other executors. After a pause one task, the *trial*, runs on the
+executor again: when it runs well the loan ends, otherwise the next trial comes after twice the pause. A loan also ends
+when its tasks are as slow elsewhere, or when Spark can not place one task alone, as above a `coalesce`. Each hour
+without a loan halves the pause of the next one. A new agent keeps the loans but learns the usual times again, so an
+executor that is slow from the first batch on is not noticed.
 """
 
 from __future__ import annotations
@@ -32,65 +29,55 @@ from mooring.model.events import BatchEnded, TaskRun
 from mooring.records.operator_overrides import Key
 
 SLOW: Final = 3.0
-"""How many times as long as usual a slow task takes."""
+"""How many times its usual time a slow task takes."""
 
 WELL: Final = 2.0
-"""How many times as long as usual the task of a trial may take."""
+"""How many times its usual time a task may take in a trial that succeeds."""
 
 LEAST_EXCESS_MS: Final = 500
-"""A task that takes less than so much longer than usual is not slow."""
+"""How much longer than usual a slow task takes at least, in milliseconds."""
 
 FIRST_TRIAL_MS: Final = 60_000
 LAST_TRIAL_MS: Final = 3_600_000
-"""The time before the first trial, and the most that it grows to by doubling."""
+"""The pause before the first trial, and the longest pause that doubling can give, in milliseconds."""
 
 FORGIVEN_AFTER_MS: Final = 3_600_000
-"""After each such time without a loan the first trial of a later one comes after half the time."""
+"""After each such time without a loan, the pause of the next loan is halved, in milliseconds."""
 
-_MOST_KNOWN: Final = 9
-_MOST_JUDGED: Final = 12  # batches
-_MOST_TIMES: Final = 6  # then the time before a trial grows no more
-_BATCHES_TO_SETTLE: Final = 3  # after which lent tasks have their state where they run
-_BATCHES_TO_WAIT: Final = 3  # for a batch that wants the trial on its executor
-_BATCHES_TO_FETCH: Final = 2  # in which the trial may be outrun, as it has to fetch its state first
-_MS_TO_WAIT: Final = 60_000  # at least, for the same: a new plan may wait for executors
+_MOST_RUNS: Final = 9  # usual runs of a task that are kept
+_MOST_VERDICTS: Final = 12  # batches whose verdicts are kept
+_MOST_TIMES: Final = 6  # after so many doublings the pause grows no more
+_BATCHES_TO_SETTLE: Final = 3  # after these, lent tasks have their state where they run
+_BATCHES_TO_WAIT: Final = 3  # in which Spark may prefer another executor for the trial
+_MS_TO_WAIT: Final = 60_000  # the least time for the same: a new plan may wait for executors
+_BATCHES_TO_FETCH: Final = 2  # in which speculation may beat the trial, which fetches its state first
 
 
 def lending_after(fleet: Fleet, event: BatchEnded) -> Lending:
-    """What is known, and lent, after a batch. `fleet` is as it was before."""
+    """What is known of task runs, and which tasks are lent, after a batch. `fleet` is the fleet before the batch."""
     query = fleet.queries.get(event.query)
     if query is None or not event.runs:
         return fleet.lending
-    before, owner = fleet.lending, _owners(fleet, event.query)
-    idle = [key for key in before.loans if key[0] == event.query and key[1] not in owner.values()]
-    for key in idle:  # its tasks have gone to other executors
-        before = _ended(before, key)
+    owner = _owners(fleet, event.query)
+    before = fleet.lending
+    without_tasks = [key for key in before.loans if key[0] == event.query and key[1] not in owner.values()]
+    for key in without_tasks:
+        before = _with_loan_ended(before, key)
     slowness = _slowness(before, event, query.ran_on)
-    lending = _with_runs(before, event, slowness, query.ran_on)
-    there = {executor for executor in owner.values() if executor not in fleet.withheld}
-    for executor in sorted(there):
+    lending = _with_usual_runs(before, event, slowness, query.ran_on)
+    for executor in sorted({executor for executor in owner.values() if executor not in fleet.withheld}):
         own = {p: event.runs[p] for p, id in owner.items() if id == executor and p in event.runs}
         key = (event.query, executor)
         if key in lending.loans:
-            lending = _after_a_batch(lending, key, own, event, slowness)
+            lending = _with_loan_after_batch(lending, key, own, event, slowness)
             lending = replace(lending, well_since={**lending.well_since, key: event.at_ms})
         elif own:
-            verdict = _verdict(own, event, executor, slowness, fleet.locality_wait_ms)
-            if _may_have_run_others(fleet, event, executor):  # then there was no slot for its own
-                verdict = replace(verdict, is_refused=False)
-            past = (*lending.verdicts.get(key, ()), verdict)[-_MOST_JUDGED:]
-            lending = replace(lending, verdicts={**lending.verdicts, key: past})
-            lending = _forgiven(lending, key, event.at_ms)
-            reason = _reason(past)
-            lent = {executor for query, executor in lending.loans if query == event.query}
-            if reason and _may_be_lent(fleet, len(lent)):
-                slow = median([slowness[p] for p in own if p in slowness] or [0.0])
-                lending = _lent(lending, key, reason, slow if slow > SLOW else 0.0, event.at_ms)
+            lending = _with_executor_judged(fleet, lending, key, own, event, slowness)
     return lending
 
 
 def describe_loan_changes(before: Fleet, after: Fleet) -> list[str]:
-    """A line for each loan that began, and for each that ended while query and executor are there."""
+    """One log line for each loan that began or ended, while its query and its executor exist."""
     lines = []
     for (query, executor), loan in after.lending.loans.items():
         if (query, executor) not in before.lending.loans and query in after.queries and executor in after.executors:
@@ -107,7 +94,7 @@ def describe_loan_changes(before: Fleet, after: Fleet) -> list[str]:
 
 
 def _owners(fleet: Fleet, query: str) -> dict[int, str]:
-    """Partition to the living executor where the plan has it."""
+    """Partition of the query to the living executor where the plan has its task."""
     executor_of, processor_of = fleet.executor_of, fleet.processor_of_task()
     running = fleet.queries[query]
     owners = {p: executor_of.get(processor_of.get(running.task_name(p), "")) for p in range(running.task_count)}
@@ -115,40 +102,70 @@ def _owners(fleet: Fleet, query: str) -> dict[int, str]:
 
 
 def _slowness(lending: Lending, event: BatchEnded, ran_on: Mapping[int, str]) -> dict[int, float]:
-    """Partition to how many times as long as usual its task took, against the query's tasks on other executors.
+    """Partition to its slowness: how many times its usual time the task took, compared with other executors.
 
-    Of those that are known, and had their state where they ran. A task of more rows may take longer.
+    The usual time grows with the number of rows. The result is divided by the median of the query's tasks on other
+    executors, so that a batch that is slow everywhere blames no executor. Only tasks with enough known runs, which ran
+    where their state was, are compared. `ran_on` is the executor of each partition in the batch before.
     """
-    own: dict[int, float] = {}
+    times_usual: dict[int, float] = {}
     for p, run in event.runs.items():
         known = lending.runs.get((event.query, p), ())
         if len(known) >= LEAST_KNOWN and ran_on.get(p) == event.placements.get(p):
             usual_ms, usual_rows = median(ms for ms, _ in known), max(1.0, median(rows for _, rows in known))
             expected = max(1.0, usual_ms) * max(1.0, run.rows / usual_rows)
-            own[p] = run.milliseconds / expected if run.milliseconds - expected >= LEAST_EXCESS_MS else 1.0
-    found = {}
-    for p, slowness in own.items():
-        others = [own[o] for o in own if event.placements[o] != event.placements[p]]
+            times_usual[p] = run.milliseconds / expected if run.milliseconds - expected >= LEAST_EXCESS_MS else 1.0
+    slowness = {}
+    for p, times in times_usual.items():
+        others = [times_usual[o] for o in times_usual if event.placements[o] != event.placements[p]]
         if others:
-            found[p] = slowness / max(1.0, median(others))
-    return found
+            slowness[p] = times / max(1.0, median(others))
+    return slowness
 
 
-def _with_runs(
+def _with_usual_runs(
     lending: Lending, event: BatchEnded, slowness: Mapping[int, float], ran_on: Mapping[int, str]
 ) -> Lending:
-    """With the runs of this batch that were as usual, where the task's state was."""
+    """The lending with the runs of this batch that were not slow, of tasks that ran where their state was."""
     usual = {
-        (event.query, p): (*lending.runs.get((event.query, p), ()), (run.milliseconds, run.rows))[-_MOST_KNOWN:]
+        (event.query, p): (*lending.runs.get((event.query, p), ()), (run.milliseconds, run.rows))[-_MOST_RUNS:]
         for p, run in event.runs.items()
         if slowness.get(p, 0.0) <= SLOW and ran_on.get(p) == event.placements.get(p)
     }
     return replace(lending, runs={**lending.runs, **usual})
 
 
+def _with_executor_judged(
+    fleet: Fleet,
+    lending: Lending,
+    key: Key,
+    own: Mapping[int, TaskRun],
+    event: BatchEnded,
+    slowness: Mapping[int, float],
+) -> Lending:
+    """The lending with one more verdict on an executor without a loan, and with a loan where the verdicts ask for one.
+
+    `own` are the runs of the tasks that the plan has on the executor.
+    """
+    executor = key[1]
+    verdict = _verdict(own, event, executor, slowness, fleet.locality_wait_ms)
+    if _may_have_run_other_queries(fleet, event, executor):
+        verdict = replace(verdict, is_refused=False)  # its slots may have been taken by the other query
+    verdicts = (*lending.verdicts.get(key, ()), verdict)[-_MOST_VERDICTS:]
+    lending = replace(lending, verdicts={**lending.verdicts, key: verdicts})
+    lending = _with_times_forgiven(lending, key, event.at_ms)
+    reason = _reason(verdicts)
+    lent_executors = {executor for query, executor in lending.loans if query == event.query}
+    if not reason or not _may_lend_from_one_more(fleet, len(lent_executors)):
+        return lending
+    slow = median([slowness[p] for p in own if p in slowness] or [0.0])
+    return _with_loan_started(lending, key, reason, slow if slow > SLOW else 0.0, event.at_ms)
+
+
 def _verdict(
     own: Mapping[int, TaskRun], event: BatchEnded, executor: str, slowness: Mapping[int, float], locality_wait_ms: int
 ) -> Verdict:
+    """How the executor served its tasks `own` in this batch. Tasks that Spark wanted elsewhere do not count."""
     failed = [p for p, run in own.items() if executor in run.failed_on and event.placements.get(p) != executor]
     wanted = [p for p, run in own.items() if run.wanted == executor or p in failed]
     if not wanted:
@@ -156,15 +173,18 @@ def _verdict(
     elsewhere = [p for p in wanted if event.placements.get(p) != executor]
     outrun = [p for p in elsewhere if own[p].is_speculative]
     slow = [p for p in wanted if p not in elsewhere and slowness.get(p, 0.0) > SLOW]
-    # Where tasks wait for no executor, each goes wherever a slot is free.
+    # Without a locality wait, tasks do not wait for their executor: each runs wherever a slot is free.
     in_vain = [p for p in elsewhere if p not in outrun and p not in failed] if locality_wait_ms > 0 else []
     is_bad = bool(outrun or slow) and 2 * (len(outrun) + len(slow) + len(in_vain)) >= len(wanted)
     is_refused = len(in_vain) == len(wanted)
     return Verdict(is_bad, is_bad and bool(outrun), is_refused, 2 * len(failed) >= len(wanted))
 
 
-def _may_have_run_others(fleet: Fleet, event: BatchEnded, executor: str) -> bool:
-    """Whether another query was in a batch during this one, and ran there in its last batch, or had none yet."""
+def _may_have_run_other_queries(fleet: Fleet, event: BatchEnded, executor: str) -> bool:
+    """Whether another query was in a batch during this batch, and may have had tasks on the executor.
+
+    It may have had some when its last batch ran there, or when no batch of it has ended yet.
+    """
     began_at_ms = event.at_ms - event.milliseconds
     return any(
         (executor in other.ran_on.values() or not other.ran_on)
@@ -174,37 +194,37 @@ def _may_have_run_others(fleet: Fleet, event: BatchEnded, executor: str) -> bool
     )
 
 
-def _reason(past: Sequence[Verdict]) -> str:
-    """Why the tasks are to be lent; empty when they are not."""
-    if sum(verdict.is_outrun for verdict in past) >= 2:
+def _reason(verdicts: Sequence[Verdict]) -> str:
+    """Why the executor's tasks are to be lent, in words for the log; empty when they are not."""
+    if sum(verdict.is_outrun for verdict in verdicts) >= 2:
         return "other executors were faster, by speculation, in two of the last twelve batches"
-    if sum(verdict.has_failed for verdict in past) >= 2:
+    if sum(verdict.has_failed for verdict in verdicts) >= 2:
         return "they failed there and went well elsewhere, in two of the last twelve batches"
-    if len(past) >= 3 and all(verdict.is_bad for verdict in past[-3:]):
+    if len(verdicts) >= 3 and all(verdict.is_bad for verdict in verdicts[-3:]):
         return f"they take more than {SLOW:g} times as long there as they did, in three batches, and others do not"
-    if len(past) >= 2 and all(verdict.is_refused for verdict in past[-2:]):
+    if len(verdicts) >= 2 and all(verdict.is_refused for verdict in verdicts[-2:]):
         return "it took none of them, in two batches"
     return ""
 
 
-def _may_be_lent(fleet: Fleet, lent: int) -> bool:
-    """Whether more than half of the executors that get tasks have theirs after one more loan."""
+def _may_lend_from_one_more(fleet: Fleet, lent_executors: int) -> bool:
+    """Whether at least half of the executors that get tasks keep those of the query after one more loan."""
     usable = len(fleet.executors.keys() - fleet.withheld.keys())
-    return 2 * (lent + 1) <= usable
+    return 2 * (lent_executors + 1) <= usable
 
 
-def _lent(lending: Lending, key: Key, reason: str, slowness: float, now_ms: int) -> Lending:
+def _with_loan_started(lending: Lending, key: Key, reason: str, slowness: float, now_ms: int) -> Lending:
+    """The lending with a new loan. `slowness` is 0 when the tasks were not lent for being slow."""
     times = lending.times.get(key, 0)
     return replace(
-        lending,
-        loans={**lending.loans, key: Loan(reason, now_ms + _pause_ms(times), slowness)},
+        _with_loan(lending, key, Loan(reason, now_ms + _pause_ms(times), slowness)),
         times={**lending.times, key: min(times + 1, _MOST_TIMES)},
-        verdicts={other: past for other, past in lending.verdicts.items() if other != key},
+        verdicts={other: verdicts for other, verdicts in lending.verdicts.items() if other != key},
     )
 
 
-def _forgiven(lending: Lending, key: Key, now_ms: int) -> Lending:
-    """With one loan or failed trial less, after an hour without a loan."""
+def _with_times_forgiven(lending: Lending, key: Key, now_ms: int) -> Lending:
+    """The lending with one loan or failed trial fewer counted, after each hour without a loan."""
     times, since_ms = lending.times.get(key, 0), lending.well_since.get(key)
     if not times or (since_ms is not None and now_ms < since_ms + FORGIVEN_AFTER_MS):
         return lending
@@ -213,47 +233,80 @@ def _forgiven(lending: Lending, key: Key, now_ms: int) -> Lending:
 
 
 def _pause_ms(times: int) -> int:
+    """The pause before a trial, after so many loans and failed trials, in milliseconds."""
     return int(min(FIRST_TRIAL_MS * 2 ** min(times, _MOST_TIMES), LAST_TRIAL_MS))
 
 
-def _after_a_batch(
+def _with_loan_after_batch(
     lending: Lending, key: Key, own: Mapping[int, TaskRun], event: BatchEnded, slowness: Mapping[int, float]
 ) -> Lending:
-    """The loan after one more batch: its trial begins, goes on or fails; or it is over."""
-    loan = lending.loans[key]
-    executor = key[1]
-    loan = replace(loan, batches=loan.batches + 1)
-    if loan.slowness and loan.batches == _BATCHES_TO_SETTLE:
-        lent = [slowness[p] for p in own if p != loan.trial and p in slowness and event.placements[p] != executor]
-        if lent and median(lent) > loan.slowness / 2:  # it is the tasks that are slow: from now on that is usual
-            usual = {task: runs for task, runs in lending.runs.items() if task not in {(key[0], p) for p in own}}
-            return _ended(replace(lending, runs=usual), key)
-    if loan.trial >= 0 and loan.trial not in own:  # the plan has it elsewhere by now: another one tries
+    """The lending with a loan after one more batch: the loan goes on or ends, its trial starts or is judged."""
+    loan = replace(lending.loans[key], batches=lending.loans[key].batches + 1)
+    if _is_as_slow_elsewhere(loan, key, own, event, slowness):
+        tasks = {(key[0], p) for p in own}
+        usual = {task: runs for task, runs in lending.runs.items() if task not in tasks}
+        return _with_loan_ended(replace(lending, runs=usual), key)
+    if loan.trial >= 0 and loan.trial not in own:  # the plan has moved the trial's task away: another one will try
         loan = replace(loan, trial=-1)
     if loan.trial < 0:
-        if own and event.at_ms >= loan.trial_at_ms and loan.batches >= 0:
-            able = own.keys() - event.not_placed
-            if not able:
-                return _ended(lending, key)
-            loan = replace(loan, trial=min(able), trial_at_ms=event.at_ms, passed=0, outrun=0, waited=0)
-        return replace(lending, loans={**lending.loans, key: loan})
-    if own[loan.trial].wanted != executor:  # the batch began before the plan of the trial, or other tasks outvote it
+        return _with_trial_started(lending, key, loan, own, event)
+    return _with_trial_judged(lending, key, loan, own[loan.trial], event, slowness)
+
+
+def _is_as_slow_elsewhere(
+    loan: Loan, key: Key, own: Mapping[int, TaskRun], event: BatchEnded, slowness: Mapping[int, float]
+) -> bool:
+    """Whether the lent tasks, once settled elsewhere, are more than half as slow there: then the executor is not the cause."""
+    if not loan.slowness or loan.batches != _BATCHES_TO_SETTLE:
+        return False
+    lent = [slowness[p] for p in own if p != loan.trial and p in slowness and event.placements[p] != key[1]]
+    return bool(lent) and median(lent) > loan.slowness / 2
+
+
+def _with_trial_started(
+    lending: Lending, key: Key, loan: Loan, own: Mapping[int, TaskRun], event: BatchEnded
+) -> Lending:
+    """The lending with a trial when its time has come. The loan ends when Spark can place no task alone."""
+    if own and event.at_ms >= loan.trial_at_ms and loan.batches >= 0:
+        placeable = own.keys() - event.not_placed
+        if not placeable:
+            return _with_loan_ended(lending, key)
+        loan = replace(loan, trial=min(placeable), trial_at_ms=event.at_ms, passed=0, outrun=0, waited=0)
+    return _with_loan(lending, key, loan)
+
+
+def _with_trial_judged(
+    lending: Lending, key: Key, loan: Loan, run: TaskRun, event: BatchEnded, slowness: Mapping[int, float]
+) -> Lending:
+    """The lending after a batch of the trial: the trial waits, continues or fails, or the loan ends.
+
+    The trial succeeds when it runs well in two batches: in the first it fetches its state.
+    """
+    executor = key[1]
+    if run.wanted != executor:  # the batch began before the trial's plan, or Spark preferred another executor
         loan = replace(loan, waited=loan.waited + 1)
-        is_in_vain = loan.waited >= _BATCHES_TO_WAIT and event.at_ms >= loan.trial_at_ms + _MS_TO_WAIT
-        return _ended(lending, key) if is_in_vain else replace(lending, loans={**lending.loans, key: loan})
+        has_waited = loan.waited >= _BATCHES_TO_WAIT and event.at_ms >= loan.trial_at_ms + _MS_TO_WAIT
+        return _with_loan_ended(lending, key) if has_waited else _with_loan(lending, key, loan)
     is_elsewhere = event.placements.get(loan.trial) != executor
-    if is_elsewhere and own[loan.trial].is_speculative and not loan.passed and loan.outrun < _BATCHES_TO_FETCH:
-        return replace(lending, loans={**lending.loans, key: replace(loan, outrun=loan.outrun + 1)})
+    if is_elsewhere and run.is_speculative and not loan.passed and loan.outrun < _BATCHES_TO_FETCH:
+        return _with_loan(lending, key, replace(loan, outrun=loan.outrun + 1))
     if is_elsewhere or slowness.get(loan.trial, 0.0) > WELL:
-        times = lending.times.get(key, 0)
-        loan = replace(loan, trial=-1, trial_at_ms=event.at_ms + _pause_ms(times))
-        return replace(
-            lending, loans={**lending.loans, key: loan}, times={**lending.times, key: min(times + 1, _MOST_TIMES)}
-        )
-    if loan.passed:  # in the batch before it had to fetch its state
-        return _ended(lending, key)
-    return replace(lending, loans={**lending.loans, key: replace(loan, passed=1)})
+        return _with_trial_failed(lending, key, loan, event.at_ms)
+    return _with_loan_ended(lending, key) if loan.passed else _with_loan(lending, key, replace(loan, passed=1))
 
 
-def _ended(lending: Lending, key: Key) -> Lending:
+def _with_trial_failed(lending: Lending, key: Key, loan: Loan, now_ms: int) -> Lending:
+    """The lending with no trial now and the next one after a longer pause."""
+    times = lending.times.get(key, 0)
+    later = replace(loan, trial=-1, trial_at_ms=now_ms + _pause_ms(times))
+    return replace(_with_loan(lending, key, later), times={**lending.times, key: min(times + 1, _MOST_TIMES)})
+
+
+def _with_loan(lending: Lending, key: Key, loan: Loan) -> Lending:
+    """The lending with this loan added or replaced."""
+    return replace(lending, loans={**lending.loans, key: loan})
+
+
+def _with_loan_ended(lending: Lending, key: Key) -> Lending:
+    """The lending without this loan."""
     return replace(lending, loans={other: loan for other, loan in lending.loans.items() if other != key})
