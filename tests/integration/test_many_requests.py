@@ -20,7 +20,7 @@ from uuid import UUID
 
 import pytest
 
-from mooring.agent.requests.queue import ARRIVAL_MS
+from mooring.agent.requests.action import ARRIVAL_MS
 from mooring.client import MooringClient
 from mooring.demo.evidence import Checkpoint
 from mooring.metadata import MetadataStore

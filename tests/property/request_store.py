@@ -9,7 +9,7 @@ from random import Random
 from uuid import UUID
 
 from mooring.agent.agent_state import AgentState
-from mooring.agent.requests.queue import Answer, RemoveMessages
+from mooring.agent.requests.orders import Answer, RemoveMessages
 from mooring.agent.state.fleet import Fleet
 from mooring.model import JobModel, events, job_model_from_json, job_model_to_json
 from mooring.model.orders import (

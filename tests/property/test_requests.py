@@ -17,14 +17,10 @@ from mooring.agent.agent_state import AgentState
 from mooring.agent.core import absorb
 from mooring.agent.planning.copies import tasks_of_standbys
 from mooring.agent.requests import run
-from mooring.agent.requests.queue import (
-    REMEMBERED_REQUESTS,
-    RESPONSES_KEPT_MS,
-    Action,
-    Answer,
-    RequestQueue,
-    RequestsRead,
-)
+from mooring.agent.requests.action import Action
+from mooring.agent.requests.inbox import RESPONSES_KEPT_MS, RequestsRead
+from mooring.agent.requests.orders import Answer
+from mooring.agent.requests.queue import REMEMBERED_REQUESTS, RequestQueue
 from mooring.agent.state.fleet import Fleet
 from mooring.grouping import check_standbys
 from mooring.model import events
@@ -351,13 +347,13 @@ def test_one_request_of_each_of_many_processors_is_begun_at_once(count: int, mon
     story.after(TIMING.debounce_ms)
     story.plans("q", count)
     story.after(TIMING.barrier_timeout_ms)
-    looks, seen = Counter[UUID](), run._seen
+    looks, outcome = Counter[UUID](), run._outcome
 
     def counted(queue: RequestQueue, fleet: Fleet, action: Action, *others: Any) -> Any:
         looks[action.request.uuid] += 1
-        return seen(queue, fleet, action, *others)
+        return outcome(queue, fleet, action, *others)
 
-    monkeypatch.setattr(run, "_seen", counted)
+    monkeypatch.setattr(run, "_outcome", counted)
     queues = Queues(story)
     asked = [queues.places(str(number), LAST_SEEN, at_ms=number) for number in range(count)]
     queues.is_read()

@@ -12,8 +12,9 @@ from uuid import UUID
 import pytest
 
 from mooring.agent.planning.copies import tasks_of_standbys
-from mooring.agent.requests.move import REQUEST_TIMEOUTS
-from mooring.agent.requests.queue import Answer, RequestsRead
+from mooring.agent.requests.inbox import RequestsRead
+from mooring.agent.requests.orders import Answer
+from mooring.agent.requests.phase import REQUEST_TIMEOUTS
 from mooring.agent.requests.restart import RESTART_MARGIN_MS
 from mooring.agent.state.fleet import Fleet
 from mooring.grouping import check_job_model, check_standbys

@@ -27,9 +27,11 @@ from mooring.agent.planning.next_job_model import regrouped
 from mooring.agent.planning.plan_in_force import without_ended_queries, without_regrouping
 from mooring.agent.planning.rows import plan_rows
 from mooring.agent.planning.staged_moves import is_settled, is_waiting_for_batches
-from mooring.agent.requests.queue import Answer, RemoveMessages, heard
+from mooring.agent.requests.inbox import handle
+from mooring.agent.requests.orders import Answer, RemoveMessages
+from mooring.agent.requests.phase import View
 from mooring.agent.requests.restart import waited_for
-from mooring.agent.requests.run import View, advanced, may_advance
+from mooring.agent.requests.run import advanced, may_advance
 from mooring.agent.state.barrier import PlanBarrier
 from mooring.agent.state.fleet import Executor, Fleet, Query
 from mooring.coordination.barrier import BarrierState
@@ -63,7 +65,7 @@ def decide(state: AgentState, event: events.Event) -> tuple[AgentState, list[Ord
     fleet = drop_expired(state.fleet, event.at_ms, waited_for(state.queue))
     fleet, orders = _regroup_when_due(fleet, event.at_ms)
     orders = [*orders, *(LogLine(line) for line in describe_loan_changes(before, fleet))]
-    queue, answers = heard(state.queue, fleet, event)
+    queue, answers = handle(state.queue, fleet, event)
     queue, fleet, steps = advanced(queue, fleet, _view(state, event.at_ms))
     state, orders = _difference(replace(state, fleet=fleet), [*orders, *answers, *steps], event.at_ms)
     queue, fleet, endings = advanced(queue, state.fleet, _view(state, event.at_ms), may_plan=False)

@@ -27,7 +27,8 @@ from mooring.agent.messages.start_check import problems
 from mooring.agent.planning.move_messages import describe_moves
 from mooring.agent.records_writer import RecordsWriter
 from mooring.agent.recovery import recovered, recovered_late
-from mooring.agent.requests.queue import Answer, RemoveMessages, RequestsRead
+from mooring.agent.requests.inbox import RequestsRead
+from mooring.agent.requests.orders import Answer, RemoveMessages
 from mooring.agent.state.fleet import Timing
 from mooring.agent.status import Counters, metrics_of, status_of
 from mooring.drain import RunningQuery, parse_order

@@ -10,8 +10,9 @@ from typing import Any
 from mooring.agent.drains.drainage import Drainage
 from mooring.agent.planning.copies import standbys_of
 from mooring.agent.requests import drain_host, move, restart
+from mooring.agent.requests.action import Action
 from mooring.agent.requests.drain_host import left_on
-from mooring.agent.requests.queue import Action, RequestQueue
+from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.state.barrier import PlanBarrier
 from mooring.agent.state.fleet import Fleet, Processor, Query, SeenCopy, task_of_store
 from mooring.model import TaskModel, events, natural_order

@@ -102,6 +102,7 @@ TABLE: Final = (
     Row(P.SWITCHING, H.RAN_THERE, P.DONE, "the source is let go of"),
     Row(P.SWITCHING, H.DESTINATION_LOST, P.FAILED, "back at the source; if that is lost too, on any host"),
     Row(P.SWITCHING, H.EXPIRED, P.FAILED, "back at the source"),
+    Row(P.SWITCHING, H.NO_PLAN, P.FAILED, "the last plan stays in force"),
     Row(P.SWITCHING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the tasks are on other processors"),
     Row(P.AWAITING_COPIES, H.COVERED, P.RESTARTING, "the executor ends when no task runs on it"),
     Row(P.AWAITING_COPIES, H.EXPIRED, P.RESTARTING, "the executor ends all the same"),

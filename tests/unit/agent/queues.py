@@ -6,7 +6,8 @@ from collections.abc import Callable
 from uuid import UUID, uuid4
 
 from mooring.agent.planning.copies import standbys_of, tasks_of_standbys
-from mooring.agent.requests.queue import Answer, RemoveMessages, RequestsRead
+from mooring.agent.requests.inbox import RequestsRead
+from mooring.agent.requests.orders import Answer, RemoveMessages
 from mooring.grouping import check_standbys
 from mooring.model import events
 from mooring.placement import (

@@ -1,66 +1,77 @@
-"""Emptying a host for an operator and opening it again: what is to hold, and when it does. Pure.
+"""Emptying a host for an operator, and opening it again. Pure.
 
-The plans that follow see to the rest: tasks leave a drained host in steps, warm, and nothing goes there.
+The request only marks the host as drained or open. The plans that follow move tasks away from a drained host, in
+steps and warm, and place nothing there.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from mooring.agent.planning.binding import ask_for_regrouping
-from mooring.agent.planning.copies import all_caught_up
+from mooring.agent.planning.copies import all_caught_up, all_copies, transfer_allowance_ms
 from mooring.agent.planning.rows import fallbacks_in_use
 from mooring.agent.planning.staged_moves import is_waiting_for_batches
-from mooring.agent.requests.queue import Action
+from mooring.agent.requests.action import Action
+from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View
+from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.state.fleet import Fleet
-from mooring.model.orders import Copies, Rows
 from mooring.placement import HostAction
 from mooring.placement.lifecycle import Happening
-
-Outcome = tuple[Happening, str]
 
 
 def turn(action: Action) -> Outcome:
     """What begins when its turn has come."""
     drains = action.request.host_action is HostAction.DRAIN
-    return Happening.TURN_TO_DRAIN if drains else Happening.TURN_TO_OPEN, action.in_words
+    return Outcome(Happening.TURN_TO_DRAIN if drains else Happening.TURN_TO_OPEN, action.in_words)
 
 
-def controlled(fleet: Fleet, action: Action, now_ms: int) -> Fleet:
-    """The fleet as the action wants it, to be planned anew."""
+def _mark_host(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
+    """Mark the host as drained or open, and ask for a plan where that changes anything."""
     host = {action.request.destination_host}
     drained = fleet.drained | host if action.request.host_action is HostAction.DRAIN else fleet.drained - host
-    return fleet if drained == fleet.drained else ask_for_regrouping(replace(fleet, drained=drained), now_ms)
+    if drained != fleet.drained:
+        fleet = ask_for_regrouping(replace(fleet, drained=drained), action.since_ms)
+    return Change(fleet, action)
 
 
-def outcome(
-    action: Action, fleet: Fleet, version_in_force: int, rows: Rows, copies: Copies, is_late: bool
-) -> Outcome | None:
-    """What has come of it; None while something is left.
-
-    `version_in_force` is the version of the job model that the JVM has, `rows` and `copies` what it was told. When it
-    `is_late`, copies elsewhere that have not caught up are not waited for any more.
-    """
+def _opened(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome:
     host = action.request.destination_host
-    if action.request.host_action is HostAction.OPEN:
-        return Happening.IN_FORCE, f"host {host} is open: tasks and copies come when the next plan gives it some"
+    return Outcome(Happening.IN_FORCE, f"host {host} is open: tasks and copies come when the next plan gives it some")
+
+
+def _emptied(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
+    """Whether the host is empty, in the plan and in what the JVM has."""
+    host = action.request.destination_host
     if host not in fleet.drained:
-        return Happening.NOT_POSSIBLE_ANY_MORE, f"host {host} was opened again"
-    is_in_force = not fleet.queries or version_in_force >= fleet.model.version
+        return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, f"host {host} was opened again")
+    is_in_force = not fleet.queries or view.version_in_force >= fleet.model.version
     if any(left_on(fleet, host)) or not is_in_force or fleet.settled_by_ms is not None:
         return None
-    if is_waiting_for_batches(fleet, action.since_ms):
+    if is_waiting_for_batches(fleet, action.since_ms) or _is_in_use(fleet, host, view):
         return None
+    if not (all_caught_up(fleet) or _has_waited_for_copies(fleet, action, view)):
+        return None
+    return Outcome(Happening.EMPTY, f"host {host} is empty, and stays so until mooring open-host {host}")
+
+
+def _is_in_use(fleet: Fleet, host: str, view: View) -> bool:
+    """Whether the JVM has tasks or copies there, or a processor that has just left would come back."""
     here = {executor.id for executor in fleet.executors.values() if executor.location == host}
-    held = {id for by in copies.values() for holders in by.values() for id in holders}
-    if here & (held | set(fallbacks_in_use(fleet, rows).values())):
-        return None
+    copies = {id for by_partition in view.copies.values() for holders in by_partition.values() for id in holders}
+    tasks = set(fallbacks_in_use(fleet, view.rows).values())
     sources = {move.source for move in fleet.moves.values() if move.is_switched}
-    if here & sources:  # a processor that has just left it would come back if its move failed
-        return None
-    if not (is_late or all_caught_up(fleet)):
-        return None
-    return Happening.EMPTY, f"host {host} is empty, and stays so until mooring open-host {host}"
+    return bool(here & (copies | tasks | sources))
+
+
+def _has_waited_for_copies(fleet: Fleet, action: Action, view: View) -> bool:
+    """Whether copies elsewhere that have not caught up are no longer waited for."""
+    return view.now_ms >= action.since_ms + view.timeouts.warm_up_ms + transfer_allowance_ms(fleet, all_copies(fleet))
+
+
+EMPTYING: Final = PhaseHandler(_emptied, enter=_mark_host)
+OPENING: Final = PhaseHandler(_opened, enter=_mark_host)
 
 
 def left_on(fleet: Fleet, host: str) -> tuple[int, int]:

@@ -1,15 +1,18 @@
 """Moving a processor to another executor.
 
-Pure. A move reserves an executor, warms the processor's tasks up there while they run on at the source, switches at a
-batch edge, and is done when a batch of each query has run there. Until then the source is the first refuge, and where
-the move fails the processor is back there. An executor that is left without a processor gets a spare one: it may hold
-copies, and actives only when somebody asks or nobody else can have them, so that a move is not undone by the next plan.
+Pure. A move has three phases. RESERVING looks for an executor at the destination. WARMING_UP brings the state of the
+processor's tasks there, while they run on at the source. SWITCHING has them run there from the next batch on; it is
+over when a batch of each query has run there. A move that fails in SWITCHING goes back to the source.
+
+An executor that is left without a processor gets a spare one. A spare processor holds copies. It gets actives only
+when a request asks for it or no other processor can have them, so that the next plan does not undo the move.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from mooring.agent.planning.binding import ask_for_regrouping, unused_id
@@ -17,7 +20,9 @@ from mooring.agent.planning.copies import MOST_LAG_VERSIONS, is_warm_at, transfe
 from mooring.agent.planning.next_job_model import replanned_after_rebind
 from mooring.agent.planning.rows import loads_of
 from mooring.agent.planning.staged_moves import IDLE_MS
-from mooring.agent.requests.queue import Action, RequestQueue
+from mooring.agent.requests.action import Action
+from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, RequestTimeouts, View, released
+from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.requests.validation import places_of_copies, refusal
 from mooring.agent.state.fleet import Executor, Fleet, Move, Processor
 from mooring.model import natural_order
@@ -25,104 +30,109 @@ from mooring.placement import ANY_HOST, STANDBY
 from mooring.placement.lifecycle import Happening, Phase
 
 TROUBLE_MS: Final = 60_000
-"""For how long a copy is tried to be made, every few seconds, where each time the executor says that it can not."""
+"""How long a copy is tried every few seconds where the executor says each time that it can not make it."""
 
 CATCH_UP_MS: Final = 10_000
-"""For how long all copies have to be seen caught up at once; then a version may be missing, which is fetched."""
-
-Seen = tuple[Happening, str, str]
-"""What has happened, in words, and the executor it is about."""
+"""How long all copies have to be caught up at the same time; after that each may lag, and a version is fetched."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTimeouts:
-    """For how long what is waited for, in milliseconds; the larger copies are, the more time is added for them."""
-
-    reserve_ms: int = 60_000
-    warm_up_ms: int = 600_000
-    switch_ms: int = 60_000
-    restart_ms: int = 120_000
+def keep_source(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
+    """RESERVING begins: nothing changes yet."""
+    return Change(fleet, replace(action, source=outcome.source))
 
 
-REQUEST_TIMEOUTS: Final = RequestTimeouts()
+def _reserved(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
+    return reserved(fleet, action, view, partial(_executor_for, queue, fleet, action))
 
 
-def reserved(
-    fleet: Fleet, action: Action, timeouts: RequestTimeouts, now_ms: int, find: Callable[[], Executor | None]
-) -> Seen | None:
-    """What has come of looking for an executor, which `find` does."""
+def reserved(fleet: Fleet, action: Action, view: View, find: Callable[[], Executor | None]) -> Outcome | None:
+    """What has come of looking for an executor; `find` returns one that is at the destination now."""
     refused = None if action.begun else refusal(fleet, action.request)
     if refused is not None:
-        return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
-    begun = fleet.executors.get(action.begun.executor) if action.begun else None  # it may be warm
-    found = begun or find()
+        return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, refused)
+    found = _executor_of_earlier_agent(fleet, action) or find()
     if found is not None:
-        return Happening.EXECUTOR_FOUND, f"executor {found.id} at {found.location} warms up", found.id
-    wait = action.request.request_expiry_ms
-    wait = timeouts.reserve_ms if wait is None else wait
-    if now_ms >= action.since_ms + wait:
+        message = f"executor {found.id} at {found.location} warms up"
+        return Outcome(Happening.EXECUTOR_FOUND, message, executor=found.id)
+    expiry_ms = action.request.request_expiry_ms
+    wait = view.timeouts.reserve_ms if expiry_ms is None else expiry_ms
+    if view.now_ms >= action.since_ms + wait:
         where = action.request.destination_host
         what_helps = "have the cluster manager start one there, and ask again with a longer expiry: Mooring starts none"
-        said = f"no executor was there for {where} within {wait} ms: nothing was changed; {what_helps}"
+        message = f"no executor was there for {where} within {wait} ms: nothing was changed; {what_helps}"
         for id in sorted(fleet.withheld.keys() & fleet.executors.keys(), key=natural_order):
             if fleet.executors[id].location == where:
-                said = f"executor {id} on {where} gets no tasks: {fleet.withheld[id]}; nothing was changed"
-        return Happening.EXPIRED, said, ""
+                message = f"executor {id} on {where} gets no tasks: {fleet.withheld[id]}; nothing was changed"
+        return Outcome(Happening.EXPIRED, message)
     return None
 
 
-def warmed_up(fleet: Fleet, action: Action, timeouts: RequestTimeouts, now_ms: int) -> Seen | None:
+def _executor_of_earlier_agent(fleet: Fleet, action: Action) -> Executor | None:
+    """The executor to which an earlier agent was moving the processor: it may be warm."""
+    return fleet.executors.get(action.begun.executor) if action.begun else None
+
+
+def begin_warming_up(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
+    """WARMING_UP begins: plans bring copies of the tasks to the executor."""
+    action = replace(action, executor=outcome.executor)
+    return Change(_on_its_way(fleet, action), action)
+
+
+def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
     """What has come of warming up at the destination."""
     id, destination = action.request.processor_id, fleet.executors.get(action.executor)
+    untouched = "the source was not touched"
     if destination is None:
-        return Happening.DESTINATION_LOST, f"executor {action.executor} was lost: the source was not touched", ""
+        return Outcome(Happening.DESTINATION_LOST, f"executor {action.executor} was lost: {untouched}")
     if destination.location in fleet.drained:
-        what = f"host {destination.location} is drained meanwhile: the source was not touched"
-        return Happening.NOT_POSSIBLE_ANY_MORE, what, ""
+        message = f"host {destination.location} is drained meanwhile: {untouched}"
+        return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, message)
     if fleet.processors[id].executor is None:
         if fleet.replication_factor > 1 and next(tasks_of(fleet, id), None) is None:
-            what = "the source was lost: its tasks run where their copies are"
-            return Happening.NOT_POSSIBLE_ANY_MORE, what, ""
-        return Happening.SOURCE_LOST, f"the source was lost: the tasks run on executor {destination.id} now", ""
-    may_lag = now_ms >= action.since_ms + CATCH_UP_MS
-    cold = cold_tasks(fleet, id, destination, MOST_LAG_VERSIONS if may_lag else 0)
+            message = "the source was lost: its tasks run where their copies are"
+            return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, message)
+        message = f"the source was lost: the tasks run on executor {destination.id} now"
+        return Outcome(Happening.SOURCE_LOST, message)
+    cold = cold_tasks_of_move(fleet, action, id, destination, view)
     if not cold:
-        return Happening.WARM, f"the tasks run on executor {destination.id} at {destination.location} now", ""
-    outcome = never_warm(fleet, action, id, destination, cold, timeouts, now_ms)
-    return outcome and (outcome[0], f"{outcome[1]}: the source was not touched", "")
+        message = f"the tasks run on executor {destination.id} at {destination.location} now"
+        return Outcome(Happening.WARM, message)
+    return why_not_warm(fleet, action, id, destination, cold, view, consequence=untouched)
 
 
-def never_warm(
-    fleet: Fleet,
-    action: Action,
-    id: str,
-    destination: Executor,
-    cold: list[str],
-    timeouts: RequestTimeouts,
-    now_ms: int,
-) -> tuple[Happening, str] | None:
-    """Why these copies of processor `id` are waited for no longer; None while they are."""
-    here, waited_ms = _executors_at(fleet, destination), now_ms - action.since_ms
+def cold_tasks_of_move(fleet: Fleet, action: Action, id: str, destination: Executor, view: View) -> list[str]:
+    """The tasks of processor `id` whose copy is waited for at the destination."""
+    may_lag = view.now_ms >= action.since_ms + CATCH_UP_MS
+    return cold_tasks(fleet, id, destination, MOST_LAG_VERSIONS if may_lag else 0)
+
+
+def why_not_warm(
+    fleet: Fleet, action: Action, id: str, destination: Executor, cold: list[str], view: View, consequence: str
+) -> Outcome | None:
+    """Why the cold copies of processor `id` are no longer waited for, with the consequence; None while they are."""
+    here, waited_ms = _executors_at(fleet, destination), view.now_ms - action.since_ms
     for name, query, partition in tasks_of(fleet, id):
         trouble = trouble_at(fleet, query, partition, here, TROUBLE_MS) if name in cold else ""
-        if trouble and waited_ms >= TROUBLE_MS:  # else it may be that of an earlier request
-            return Happening.CAN_NOT_WARM_UP, f"no copy of {name} can be made at {destination.location} ({trouble})"
-    if waited_ms >= timeouts.warm_up_ms:
-        wait_ms = warming_up_ms(fleet, id, destination, timeouts)
+        if trouble and waited_ms >= TROUBLE_MS:  # before that it may be the trouble of an earlier request
+            message = f"no copy of {name} can be made at {destination.location} ({trouble}): {consequence}"
+            return Outcome(Happening.CAN_NOT_WARM_UP, message)
+    if waited_ms >= view.timeouts.warm_up_ms:
+        wait_ms = _warm_up_limit_ms(fleet, id, destination, view.timeouts)
         if waited_ms >= wait_ms:
-            return Happening.EXPIRED, f"{len(cold)} copies were not there after {wait_ms} ms, as that of {cold[0]}"
+            message = f"{len(cold)} copies were not there after {wait_ms} ms, as that of {cold[0]}: {consequence}"
+            return Outcome(Happening.EXPIRED, message)
     return None
 
 
-def warming_up_ms(fleet: Fleet, id: str, destination: Executor, timeouts: RequestTimeouts) -> int:
-    """For how long the state of the processor's tasks is waited for there: the more of it, the longer."""
+def _warm_up_limit_ms(fleet: Fleet, id: str, destination: Executor, timeouts: RequestTimeouts) -> int:
+    """How long the copies of the processor's tasks are waited for: longer for larger ones."""
     return timeouts.warm_up_ms + transfer_allowance_ms(
         fleet, [(name, destination.id) for name, *_ in tasks_of(fleet, id)]
     )
 
 
 def progress(fleet: Fleet, action: Action) -> str:
-    """How far an action is, in words."""
+    """The phase of a move, and how many tasks are warm, in words."""
     destination = fleet.executors.get(action.executor)
     if action.phase is not Phase.WARMING_UP or destination is None:
         return action.phase.label
@@ -132,32 +142,59 @@ def progress(fleet: Fleet, action: Action) -> str:
     return f"{action.phase.label}: {all_of_them - cold} of {all_of_them} tasks' state is on executor {destination.id}"
 
 
-def switched(
-    fleet: Fleet, action: Action, timeouts: RequestTimeouts, version_in_force: int, now_ms: int
-) -> Seen | None:
+def _switch(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
+    """SWITCHING begins: a plan has the processor on the executor of the destination."""
+    if outcome.happening is Happening.WAS_SWITCHED and action.begun is not None:
+        action = replace(action, source=action.begun.source, executor=action.begun.executor)
+        action = replace(action, version=fleet.model.version)
+        return Change(_on_its_way(fleet, action, is_switched=True), action)
+    now = fleet.processors[action.request.processor_id].executor
+    action = action if now in (None, action.executor) else replace(action, source=str(now))
+    fleet, warnings = _switched_now(fleet, action)
+    return Change(fleet, replace(action, version=fleet.model.version), warnings=tuple(warnings))
+
+
+def _switched(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
     """What has come of the switch."""
     id = action.request.processor_id
     processor = fleet.processors[id]
     if processor.executor != action.executor:
-        has_left = f"processor {id} has left executor {action.executor}"
         is_lost = action.executor not in fleet.executors
-        return Happening.DESTINATION_LOST, f"executor {action.executor} was lost" if is_lost else has_left, ""
-    late = now_ms >= action.since_ms + timeouts.switch_ms
-    if fleet.queries and version_in_force < action.version:
-        return (Happening.EXPIRED, f"the plan was not in force after {timeouts.switch_ms} ms", "") if late else None
-    waits = [query for query, there in _has_run_there(fleet, action, now_ms).items() if not there]
+        has_left = f"processor {id} has left executor {action.executor}"
+        message = f"executor {action.executor} was lost" if is_lost else has_left
+        return Outcome(Happening.DESTINATION_LOST, message)
+    switch_ms = view.timeouts.switch_ms
+    is_late = view.now_ms >= action.since_ms + switch_ms
+    if fleet.queries and view.version_in_force < action.version:
+        message = f"the plan was not in force after {switch_ms} ms"
+        return Outcome(Happening.EXPIRED, message) if is_late else None
+    waits = [query for query, has_run in _has_run_there(fleet, action, view.now_ms).items() if not has_run]
     if not waits:
         where = f"processor {id} is on executor {processor.executor} at {processor.location}"
-        return Happening.RAN_THERE, f"{where}{_how_it_opened(fleet, action)}", ""
+        return Outcome(Happening.RAN_THERE, f"{where}{_how_it_opened(fleet, action)}")
     disobeys = [query for query in waits if _began_under_the_plan(fleet, action, query)]
-    if late and disobeys:
-        label, after = fleet.queries[disobeys[0]].label, timeouts.switch_ms
-        return Happening.EXPIRED, f"a batch of {label} ran elsewhere still, {after} ms after the switch", ""
+    if is_late and disobeys:
+        label = fleet.queries[disobeys[0]].label
+        return Outcome(Happening.EXPIRED, f"a batch of {label} ran elsewhere still, {switch_ms} ms after the switch")
     return None
 
 
+def _go_back(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
+    """SWITCHING has failed: a plan has the processor at the source, if the source lives."""
+    fleet = released(fleet, action)
+    if outcome.happening is Happening.NOT_POSSIBLE_ANY_MORE:
+        return Change(fleet, action)
+    if action.source not in fleet.executors:
+        return Change(fleet, action, note="the source is lost as well: its tasks run on any host")
+    fleet, warnings = _carried_by(fleet, action.request.processor_id, fleet.executors[action.source])
+    return Change(fleet, action, warnings=tuple(warnings), note=f"it is back on executor {action.source}")
+
+
 def cold_tasks(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) -> list[str]:
-    """The processor's tasks whose copy has not caught up there, in natural order; one host's executors share files."""
+    """The processor's tasks whose copy has not caught up at the destination, in natural order.
+
+    There is none where the processor is at that location already: the executors of one host share files.
+    """
     if destination.location == fleet.processors[id].location:
         return []
     here = _executors_at(fleet, destination)
@@ -170,51 +207,35 @@ def cold_tasks(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) 
 
 
 def _executors_at(fleet: Fleet, destination: Executor) -> list[str]:
-    """All executors of its location, which share their files."""
+    """All executors of the location, which share their files."""
     return [executor.id for executor in fleet.executors.values() if executor.location == destination.location]
 
 
-def on_its_way(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet:
-    """With the tasks warming up at the destination, or there already."""
+def _on_its_way(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet:
+    """The fleet in which the tasks warm up at the destination, or run there where the move `is_switched`."""
     move = Move(action.source, action.executor, is_switched)
     return replace(fleet, moves={**fleet.moves, action.request.processor_id: move})
 
 
-def arrived(fleet: Fleet, action: Action) -> Fleet:
-    """With the processor not on its way any more, wherever it is."""
-    id = action.request.processor_id
-    left = {other: move for other, move in fleet.moves.items() if other != id}
-    return replace(fleet, moves=left, openings=fleet.openings if left else {})
+def _switched_now(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
+    """The fleet with a plan that has the processor at the destination, and the warnings of that plan.
 
-
-def switch(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
-    """The processor on the executor of the destination, planned at once, and what the user must hear.
-
-    InvalidGroupingError when that plan breaks a promise.
+    InvalidGroupingError when the plan breaks a promise.
     """
     id = action.request.processor_id
-    moves = {**fleet.moves, id: Move(action.source, action.executor, is_switched=True)}
     has_lent = fleet.replication_factor > 1 and fleet.processors[id].executor is None
     is_to_work = next(tasks_of(fleet, id), None) is None
-    switched, told = _carried_by(replace(fleet, moves=moves), id, fleet.executors[action.executor])
-    return (ask_for_regrouping(switched, action.since_ms) if has_lent or is_to_work else switched), told
-
-
-def gone_back(fleet: Fleet, action: Action) -> tuple[Fleet, list[str], str]:
-    """After a failed switch: the processor back at the source, if that lives, what the user must hear, and where it is.
-
-    InvalidGroupingError when that plan breaks a promise.
-    """
-    id = action.request.processor_id
-    here = arrived(fleet, action)
-    if action.source not in fleet.executors:
-        return here, [], "the source is lost as well: its tasks run on any host"
-    back, told = _carried_by(here, id, fleet.executors[action.source])
-    return back, told, f"it is back on executor {action.source}"
+    fleet = _on_its_way(fleet, action, is_switched=True)
+    switched, warnings = _carried_by(fleet, id, fleet.executors[action.executor])
+    return (ask_for_regrouping(switched, action.since_ms) if has_lent or is_to_work else switched), warnings
 
 
 def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[str]]:
-    """With the processor on this executor; a spare one that was there goes where it was, and else one comes there."""
+    """The fleet with the processor on this executor, and the warnings of the new plan.
+
+    A spare processor that was on this executor changes places with it. Where there was none, the executor that is left
+    empty gets a new spare processor.
+    """
     before = fleet.processors[id]
     spares = [
         p for p in fleet.processors.values() if p.executor == executor.id and p.id != id and fleet.is_empty_spare(p.id)
@@ -229,8 +250,8 @@ def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[
     return replanned_after_rebind(fleet.without_wishes_of_the_gone())
 
 
-def executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor | None:
-    """An executor at the destination, the one with the fewest tasks, now and with what is on its way there."""
+def _executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor | None:
+    """The executor at the destination with the fewest tasks, counting those on their way there; None without one."""
     id, destination = action.request.processor_id, action.request.destination_host
     copies = places_of_copies(fleet, id)
     if destination == STANDBY:
@@ -255,7 +276,7 @@ def executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor 
 
 
 def _loads(queue: RequestQueue, fleet: Fleet) -> dict[str, int]:
-    """Executor to its tasks, and those that are on their way to it."""
+    """Executor to the number of its tasks and of those that are on their way to it."""
     loads = loads_of(fleet)
     for action in queue.actions:
         if action.phase is Phase.WARMING_UP and action.executor in loads:
@@ -265,7 +286,7 @@ def _loads(queue: RequestQueue, fleet: Fleet) -> dict[str, int]:
 
 
 def tasks_of(fleet: Fleet, id: str) -> Iterator[tuple[str, str, int]]:
-    """The processor's tasks of queries that run: name, query, partition."""
+    """The processor's tasks of queries that run: task name, query id, partition."""
     by_label = {query.label: query for query in fleet.queries.values() if query.is_released}
     container = fleet.model.containers.get(id)
     for name, task in container.actives.items() if container else ():
@@ -275,7 +296,7 @@ def tasks_of(fleet: Fleet, id: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _how_it_opened(fleet: Fleet, action: Action) -> str:
-    """What was fetched for the processor's tasks when they were opened at the destination, as far as that is known."""
+    """How many tasks opened local files at the destination, and how much was fetched, as far as that is known."""
     places = [
         (fleet.queries[query].checkpoint.rstrip("/"), partition, action.executor)
         for _, query, partition in tasks_of(fleet, action.request.processor_id)
@@ -288,7 +309,10 @@ def _how_it_opened(fleet: Fleet, action: Action) -> str:
 
 
 def _has_run_there(fleet: Fleet, action: Action, now_ms: int) -> dict[str, bool]:
-    """For each query with tasks of the processor: whether its last batch ran them all there, or none is under way."""
+    """Query id to whether its last batch ran all tasks of the processor there, or the query is idle.
+
+    It has the queries that have tasks of the processor.
+    """
     there: dict[str, bool] = {}
     for _, id, partition in tasks_of(fleet, action.request.processor_id):
         query = fleet.queries[id]
@@ -301,6 +325,14 @@ def _has_run_there(fleet: Fleet, action: Action, now_ms: int) -> dict[str, bool]
 
 
 def _began_under_the_plan(fleet: Fleet, action: Action, query: str) -> bool:
-    """Whether the query's last batch began when the plan was in force for sure: one that ran across tells nothing."""
+    """Whether the query's last batch began when the plan was in force for sure.
+
+    A batch that ran while the plan came into force says nothing about the plan.
+    """
     last = fleet.queries[query]
     return last.ran_at_ms - last.batch_ms > action.since_ms + 2 * fleet.timing.barrier_timeout_ms
+
+
+RESERVING: Final = PhaseHandler(_reserved, enter=keep_source)
+WARMING_UP: Final = PhaseHandler(_warmed_up, enter=begin_warming_up)
+SWITCHING: Final = PhaseHandler(_switched, enter=_switch, fail=_go_back)

@@ -1,7 +1,8 @@
 """Restarting a processor where it is: its executor ends, and the cluster manager starts another.
 
-Pure. Tasks that have copies run where these are meanwhile. So the executor works on until they are warm, as after the
-restart of another one that had taken its tasks over; where they do not get warm in time it ends all the same.
+Pure. Meanwhile tasks that have copies run where their copies are. So the executor works on until these copies are
+warm; they may be cold after the restart of another executor. Where they do not get warm in time the executor ends all
+the same.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from functools import partial
 from typing import Final
 
 from mooring.agent.planning.copies import MOST_LAG_VERSIONS, all_copies, is_warm_at, transfer_allowance_ms, trouble_at
-from mooring.agent.requests.move import TROUBLE_MS, RequestTimeouts, Seen, tasks_of
-from mooring.agent.requests.queue import Action, RequestQueue
+from mooring.agent.requests.action import Action
+from mooring.agent.requests.move import TROUBLE_MS, tasks_of
+from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View
+from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.requests.validation import refusal
 from mooring.agent.state.fleet import Fleet, Processor
 from mooring.model import natural_order
+from mooring.model.orders import RestartExecutor
 from mooring.placement import LAST_SEEN
 from mooring.placement.lifecycle import Happening, Phase
 from mooring.records.operator_overrides import Begun
@@ -23,10 +27,10 @@ from mooring.records.operator_overrides import Begun
 LABELS: Final = (Phase.AWAITING_COPIES.label, Phase.RESTARTING.label)
 
 MOST_WAIT_FOR_IDLE_MS: Final = 60_000
-"""For how long the JVM waits for a moment at which no task runs on an executor that is to end."""
+"""How long the JVM waits for a moment at which no task runs on an executor that is to end."""
 
 RESTART_MARGIN_MS: Final = 3_000
-"""How long after the JVM has given up to end an executor that is believed."""
+"""How long after its timeout a restart counts as failed where the executor still lives: the JVM may be ending it."""
 
 
 def is_to_restart(fleet: Fleet, action: Action) -> bool:
@@ -35,39 +39,59 @@ def is_to_restart(fleet: Fleet, action: Action) -> bool:
     return not fleet.has_host_affinity or action.request.destination_host in (LAST_SEEN, here)
 
 
-def had_ended_nothing(begun: Begun | None) -> bool:
-    """Whether an agent before this one only waited for copies: then it is as if it had not begun."""
-    return begun is not None and begun.phase == Phase.AWAITING_COPIES.label
+def progress_to_resume(action: Action) -> Begun | None:
+    """The progress that an earlier agent recorded, if it has to be resumed.
+
+    None where that agent only waited for copies: then the request begins as a new one.
+    """
+    begun = action.begun
+    return None if begun is None or begun.phase == Phase.AWAITING_COPIES.label else begun
 
 
-def turn(queue: RequestQueue, fleet: Fleet, processor: Processor, source: str, has_begun: bool) -> Seen:
-    """What begins when the source may be ended: that, unless it `has_begun`, or waiting for copies."""
+def executor_ended_before(fleet: Fleet, action: Action) -> str | None:
+    """The executor that an earlier agent has ended, or asked the JVM to end, for this request; None without one."""
+    ended = fleet.restarts.get(str(action.request.uuid))
+    if ended is None and action.begun is not None and action.begun.phase == Phase.RESTARTING.label:
+        return action.begun.source  # the JVM has given up to end it, or was never asked
+    return ended
+
+
+def turn(queue: RequestQueue, fleet: Fleet, processor: Processor, source: str, has_begun: bool) -> Outcome:
+    """Whether the source may end now, or its tasks wait for copies first; they do not where it `has_begun` to end."""
     if source not in fleet.executors:
-        return Happening.TURN_TO_RESTART, _gone(processor), source
+        return Outcome(Happening.TURN_TO_RESTART, _gone(processor), source=source)
     cold = uncovered_tasks(queue, fleet, source)
     if cold and not has_begun and fleet.timing.rebind_timeout_ms:
-        what = f"executor {source} ends when its tasks have warm copies: {len(cold)} have none, as {cold[0]}"
-        return Happening.TURN_TO_AWAIT_COPIES, what, source
-    return Happening.TURN_TO_RESTART, f"executor {source} ends when no task runs on it", source
+        message = f"executor {source} ends when its tasks have warm copies: {len(cold)} have none, as {cold[0]}"
+        return Outcome(Happening.TURN_TO_AWAIT_COPIES, message, source=source)
+    return Outcome(Happening.TURN_TO_RESTART, _ends_when_idle(source), source=source)
 
 
-def covered(queue: RequestQueue, fleet: Fleet, action: Action, now_ms: int) -> Seen | None:
-    """What has come of waiting for copies: for no longer than if all of them came to one executor."""
+def _await_copies(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
+    return Change(fleet, replace(action, source=outcome.source))
+
+
+def _copies_awaited(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
+    """What ends the wait for copies. It lasts no longer than copying all of them to one executor would."""
     id, source = action.request.processor_id, action.source
     if fleet.processors[id].executor != source:
-        return Happening.SOURCE_LOST, _gone(fleet.processors[id]), source
+        return Outcome(Happening.SOURCE_LOST, _gone(fleet.processors[id]), source=source)
     refused = refusal(fleet, action.request)
     if refused is not None:
-        return Happening.NOT_POSSIBLE_ANY_MORE, refused, ""
+        return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, refused)
     cold = uncovered_tasks(queue, fleet, source)
     if not cold and all(query.is_released for query in fleet.queries.values()):
-        return Happening.COVERED, f"executor {source} ends when no task runs on it", source
+        return Outcome(Happening.COVERED, _ends_when_idle(source), source=source)
     coming = [(task, source) for task in {*_tasks_on(fleet, source), *cold}]
     wait_ms = fleet.timing.rebind_timeout_ms + transfer_allowance_ms(fleet, coming)
-    if now_ms >= action.since_ms + wait_ms:
+    if view.now_ms >= action.since_ms + wait_ms:
         late = f"{len(cold)} tasks have no warm copy after {wait_ms} ms" + (f", as {cold[0]}" if cold else "")
-        return Happening.EXPIRED, f"{late}: executor {source} ends when no task runs on it", source
+        return Outcome(Happening.EXPIRED, f"{late}: {_ends_when_idle(source)}", source=source)
     return None
+
+
+def _ends_when_idle(source: str) -> str:
+    return f"executor {source} ends when no task runs on it"
 
 
 def _gone(processor: Processor) -> str:
@@ -75,10 +99,10 @@ def _gone(processor: Processor) -> str:
 
 
 def uncovered_tasks(queue: RequestQueue, fleet: Fleet, source: str) -> list[str]:
-    """The tasks that would run where no warm copy of them is if that executor ended as well, in natural order.
+    """The tasks that would have to run without a warm copy if that executor ended too, in natural order.
 
-    Those on it, but for those that have no copy and will get none, or whose copies can not be made; and those on the
-    executors that end already whose last warm copy it has.
+    They are of two kinds. Tasks on the executor, except for those that get no copy or whose copies can not be made.
+    And tasks on executors that end already, where this executor has their last warm copy.
     """
     if fleet.replication_factor == 1:
         return []
@@ -102,7 +126,7 @@ def uncovered_tasks(queue: RequestQueue, fleet: Fleet, source: str) -> list[str]
 
 
 def _is_cold(fleet: Fleet, ends: set[str], query: str, partition: int, holders: list[str]) -> bool:
-    """Of a task on the executor that is to end."""
+    """Whether a task on the executor that is to end has no warm copy on an executor that stays."""
     if not holders:
         return fleet.regroup_at_ms is not None or fleet.is_incomplete  # the next plan may have some
     end, stay = [h for h in holders if h in ends], [h for h in holders if h not in ends]
@@ -113,7 +137,7 @@ def _is_cold(fleet: Fleet, ends: set[str], query: str, partition: int, holders: 
 
 
 def _is_last(fleet: Fleet, ends: set[str], source: str, query: str, partition: int, holders: list[str]) -> bool:
-    """Of a task on another one that ends: whether its warm copy is on the source, and no other one is left."""
+    """Whether a task on another executor that ends has its last warm copy on the source."""
     stay = [holder for holder in holders if holder not in ends and holder != source]
     is_here = source in holders and is_warm_at(fleet, query, partition, [source], MOST_LAG_VERSIONS)
     return is_here and not is_warm_at(fleet, query, partition, stay, MOST_LAG_VERSIONS)
@@ -132,38 +156,49 @@ def _tasks_on(fleet: Fleet, executor: str) -> set[str]:
     return {name for id, at in fleet.executor_of.items() if at == executor for name, *_ in tasks_of(fleet, id)}
 
 
-def most_idle_wait_ms(action: Action) -> int:
-    """For how long the JVM looks for a moment at which it may end the executor."""
+def _most_idle_wait_ms(action: Action) -> int:
+    """How long the JVM looks for a moment at which it may end the executor."""
     expiry_ms = action.request.request_expiry_ms
     return MOST_WAIT_FOR_IDLE_MS if expiry_ms is None else min(MOST_WAIT_FOR_IDLE_MS, expiry_ms)
 
 
-def restarted(fleet: Fleet, action: Action, timeouts: RequestTimeouts, now_ms: int) -> Seen | None:
-    """What has come of the restart: an executor that comes too late is of no use to who wanted it in time."""
-    id = action.request.processor_id
+def _begin_restart(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
+    source = outcome.source
+    order = RestartExecutor(str(action.request.uuid), source, _most_idle_wait_ms(action))
+    return Change(fleet, replace(action, source=source), orders=(order,) if source in fleet.executors else ())
+
+
+def _restarted(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
+    """What ends a restart. An executor that comes after the expiry does not count: it was wanted in time."""
+    id, waited_ms = action.request.processor_id, view.now_ms - action.since_ms
     now = fleet.processors[id].executor
-    wait = action.request.request_expiry_ms
-    wait = timeouts.restart_ms if wait is None else wait
+    expiry_ms = action.request.request_expiry_ms
+    wait_ms = view.timeouts.restart_ms if expiry_ms is None else expiry_ms
     if now is not None and now != action.source:
         where = f"processor {id} is on executor {now} at {fleet.processors[id].location}"
-        if now_ms > action.since_ms + wait:
-            return Happening.EXPIRED, f"{where}, but was not within {wait} ms", ""
-        return Happening.CAME_BACK, where, now
+        if waited_ms > wait_ms:
+            return Outcome(Happening.EXPIRED, f"{where}, but was not within {wait_ms} ms")
+        return Outcome(Happening.CAME_BACK, where, executor=now)
     if now is not None and action.is_given_up:
-        tried_ms = most_idle_wait_ms(action)
-        return Happening.EXPIRED, f"executor {now} could not be ended within {tried_ms} ms: it runs on", ""
-    if now_ms < action.since_ms + wait + (0 if now is None else RESTART_MARGIN_MS):
+        tried_ms = _most_idle_wait_ms(action)
+        return Outcome(Happening.EXPIRED, f"executor {now} could not be ended within {tried_ms} ms: it runs on")
+    if waited_ms < wait_ms + (0 if now is None else RESTART_MARGIN_MS):
         return None
     if now is not None:
-        return Happening.EXPIRED, f"executor {now} did not end within {wait} ms: it runs on", ""
-    return Happening.EXPIRED, f"no executor has come for processor {id} within {wait} ms; its tasks run elsewhere", ""
+        return Outcome(Happening.EXPIRED, f"executor {now} did not end within {wait_ms} ms: it runs on")
+    message = f"no executor has come for processor {id} within {wait_ms} ms; its tasks run elsewhere"
+    return Outcome(Happening.EXPIRED, message)
+
+
+AWAITING_COPIES: Final = PhaseHandler(_copies_awaited, enter=_await_copies)
+RESTARTING: Final = PhaseHandler(_restarted, enter=_begin_restart)
 
 
 def without_ended_restarts(fleet: Fleet, queue: RequestQueue, over: Action) -> Fleet:
-    """With no executor that ended for a request that is over: the queue has those that are not.
+    """The fleet without the restarts of requests that are over; `over` is the one that has just ended.
 
-    One that did not end works on. But where its successor came first it is to end still, until Spark has ended it or
-    the JVM has given that up.
+    An executor that did not end works on. Where its successor came first the executor still has to end: its restart
+    stays until Spark has ended it or the JVM has given up.
     """
     under_way = {str(action.request.uuid) for action in queue.actions}
     failed = str(over.request.uuid) if over.phase is Phase.FAILED else None
@@ -175,9 +210,9 @@ def without_ended_restarts(fleet: Fleet, queue: RequestQueue, over: Action) -> F
 
 
 def waited_for(queue: RequestQueue) -> frozenset[str]:
-    """The processors of executors that end, or have ended, for a request that is not over: they are not given up."""
+    """The processors of executors that end, or have ended, for a request that is not over: they keep their place."""
     acting = [action.beside for action in queue.actions if action.phase is Phase.RESTARTING]
-    begun = [  # by an agent before this one
+    begun = [  # requests that this agent has not taken up yet
         begun.beside
         for uuid, begun in queue.resumed.items()
         if begun.phase in LABELS and uuid not in queue.answered_requests

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mooring.agent.requests.move import CATCH_UP_MS, IDLE_MS, TROUBLE_MS, RequestTimeouts
+from mooring.agent.planning.staged_moves import IDLE_MS
+from mooring.agent.requests.move import CATCH_UP_MS, TROUBLE_MS
+from mooring.agent.requests.phase import RequestTimeouts
 from mooring.model import events
 from mooring.placement import ANY_HOST, STANDBY
 from tests.unit.agent.builders import TIMING, measured, running

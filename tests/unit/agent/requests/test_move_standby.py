@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from mooring.agent.planning.copies import copies_of_standby
-from mooring.agent.requests.move import CATCH_UP_MS, TROUBLE_MS, RequestTimeouts
+from mooring.agent.requests.move import CATCH_UP_MS, TROUBLE_MS
 from mooring.agent.requests.move_standby import LET_GO_MS
+from mooring.agent.requests.phase import RequestTimeouts
 from mooring.agent.requests.queue import RequestQueue
 from mooring.model import events
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, StatusCode

@@ -9,7 +9,7 @@ import pytest
 from mooring.agent.agent_state import AgentState
 from mooring.agent.core import absorb
 from mooring.agent.recovery import recovered
-from mooring.agent.requests.move import REQUEST_TIMEOUTS
+from mooring.agent.requests.phase import REQUEST_TIMEOUTS
 from mooring.agent.requests.restart import RESTART_MARGIN_MS
 from mooring.agent.state.fleet import Fleet
 from mooring.model import events

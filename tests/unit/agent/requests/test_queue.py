@@ -10,8 +10,12 @@ import pytest
 
 from mooring.agent.core import next_deadline_ms
 from mooring.agent.requests import queue as queue_module
-from mooring.agent.requests.queue import ARRIVAL_MS, Action, RemoveMessages, RequestQueue, taken_in
-from mooring.agent.requests.run import View, advanced
+from mooring.agent.requests.action import ARRIVAL_MS, Action
+from mooring.agent.requests.inbox import RESPONSES_KEPT_MS, accept_requests
+from mooring.agent.requests.orders import RemoveMessages
+from mooring.agent.requests.phase import View
+from mooring.agent.requests.queue import RequestQueue
+from mooring.agent.requests.run import advanced
 from mooring.model import events
 from mooring.placement import ContainerPlacementResponseMessage, MalformedRequest, StatusCode
 from mooring.placement.lifecycle import Phase
@@ -247,7 +251,7 @@ def test_a_processor_that_goes_while_its_request_waits_is_a_failure(queues: Queu
 def test_old_responses_are_removed_and_new_ones_stay(queues: Queues) -> None:
     stop = queues.asks("STOP")
     queues.is_read()
-    queues.story.now_ms += queue_module.RESPONSES_KEPT_MS
+    queues.story.now_ms += RESPONSES_KEPT_MS
     queues.is_read()
     assert stop.uuid in queues.responses
     queues.story.now_ms += 1
@@ -259,7 +263,7 @@ def test_the_last_uuids_are_remembered_first_in_first_out(monkeypatch: pytest.Mo
     monkeypatch.setattr(queue_module, "REMEMBERED_REQUESTS", 3)
     queue, uuids = RequestQueue(), [uuid4() for _ in range(5)]
     for uuid in uuids:
-        queue = queue.with_news([], {**queue.seen, uuid: None})
+        queue = queue.with_accepted([], {**queue.seen, uuid: None})
     assert list(queue.seen) == uuids[2:]
 
 
@@ -267,7 +271,7 @@ def test_one_action_is_begun_at_a_time_and_the_loop_does_not_wait_for_the_next(q
     asked = [queues.asks("STOP", "1"), queues.asks("STOP", "2"), queues.asks("START", "2", at_ms=2)]
     state = queues.story.state
     queue, fleet = (
-        RequestQueue(read_ms=ARRIVAL_MS + 2).with_news([Action(request) for request in asked], {}),
+        RequestQueue(read_ms=ARRIVAL_MS + 2).with_accepted([Action.accepted(request) for request in asked], {}),
         state.fleet,
     )
     for number in range(2):
@@ -290,7 +294,7 @@ def test_an_answer_is_never_too_long_to_be_read(queues: Queues) -> None:
 def test_a_response_that_can_not_be_read_is_removed_unless_its_request_is_there(queues: Queues) -> None:
     gone, asked = uuid4(), queues.asks("STOP").uuid
     stored = replace(queues.stored(), unreadable=frozenset({gone, asked}))
-    _, orders = taken_in(RequestQueue(), queues.story.state.fleet, stored, queues.story.now_ms)
+    _, orders = accept_requests(RequestQueue(), queues.story.state.fleet, stored, queues.story.now_ms)
     assert [order.uuid for order in orders if isinstance(order, RemoveMessages)] == [gone]
 
 

@@ -1,8 +1,10 @@
-"""Whose turn it is: which requests of operators wait for which.
+"""Which requests of operators have to wait for which. Pure.
 
-Pure. Requests about one processor wait for each other, and so do those about a processor and about one that has copies
-of its tasks; a restart is about all processors on the executor that ends. Requests about one host wait for each other,
-but one that is being emptied may be opened. Each is looked up, not compared with every other: there may be thousands.
+Requests about one processor wait for each other. So do requests about two processors that have copies of each other's
+tasks. A restart is about all processors on the executor that ends. Requests about one host wait for each other, but a
+host that is being emptied may be opened.
+
+There may be thousands of requests: each is looked up, not compared with every other.
 """
 
 from __future__ import annotations
@@ -11,34 +13,35 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from mooring.agent.requests import restart
-from mooring.agent.requests.queue import Action
+from mooring.agent.requests.action import Action
 from mooring.agent.state.fleet import Fleet
 from mooring.placement import HostAction
 from mooring.placement.lifecycle import Phase
 
 
 class _Concerned:
-    """What some requests are about."""
+    """The processors and hosts that some requests are about."""
 
     def __init__(self) -> None:
         self.processors: set[str] = set()
         self.copies: set[str] = set()
-        """Processors that share tasks with those, an active and its copy, by requests that are not about copies."""
+        """Processors that share tasks with those, as active and copy; of requests that are not about standbys."""
         self.copies_of_standbys: set[str] = set()
-        """The same by requests that start or stop standbys, each of which is about copies of its own."""
+        """The same of requests that start or stop standbys, each of which is about copies of its own."""
         self.hosts: dict[str, set[Phase]] = {}
 
 
-class Turns:
-    """What comes before a request: those under way, those that an agent before this one had begun, and what `add` adds.
+class Conflicts:
+    """The requests that come before one that waits.
 
-    Good for one fleet, as long as `is_about` says so.
+    These are the requests that are under way, the ones that an earlier agent had begun, and the ones that `add` adds.
+    An object holds for one fleet, as long as `holds_for` says so.
     """
 
     def __init__(self, fleet: Fleet, actions: Iterable[Action]) -> None:
         self._fleet = fleet
         self._on_executor: dict[str, set[str]] = {}
-        """Also of one that is lost: its processors wait for the next together."""
+        """Executor to processors; also a lost executor, whose processors wait for the next one together."""
         for id, processor in fleet.processors.items():
             self._on_executor.setdefault(processor.last_executor, set()).add(id)
         self._sharing = _sharing(fleet)
@@ -52,24 +55,27 @@ class Turns:
                 if action.begun.phase not in restart.LABELS:
                     self._busy |= {action.begun.source, action.begun.executor} - {""}
 
-    def is_about(self, fleet: Fleet) -> bool:
-        """Whether it still holds for this fleet."""
+    def holds_for(self, fleet: Fleet) -> bool:
+        """Whether the answers are still true for this fleet."""
         return fleet.model is self._fleet.model and fleet.processors is self._fleet.processors
 
     def add(self, action: Action) -> None:
-        """Those that are looked at later wait for this one; but what was begun waits for nothing that was not."""
+        """Requests that are looked up later wait for this one.
+
+        A request that an earlier agent had begun does not wait for one that no agent had begun.
+        """
         has_begun = action.is_under_way or action.begun is not None
         self._put(self._ahead if has_begun else self._waiting, action)
         if action.is_under_way:
             self._busy |= {action.source, action.executor} - {""}
 
-    def has_to_wait(self, action: Action) -> bool:
-        """Whether another one that it must not run beside comes first; `action` is waiting, and was not added."""
+    def must_wait(self, action: Action) -> bool:
+        """Whether a request that must not run at the same time comes first; `action` waits, and was not added."""
         others = (self._ahead,) if action.begun is not None else (self._ahead, self._begun, self._waiting)
         return any(self._waits_for(these, action) for these in others)
 
-    def begun(self, action: Action) -> Action:
-        """With what it is about, which is to be known as long as it is under way: by then the fleet may be another."""
+    def with_scope(self, action: Action) -> Action:
+        """The action with the processors that it is about now: the fleet may be another while it is under way."""
         if action.request.host_action is not None:
             return action
         processors = self._processors(action)
@@ -77,7 +83,7 @@ class Turns:
         return replace(action, beside=action.beside | processors, sharing=action.sharing | sharing)
 
     def is_busy(self, executor: str) -> bool:
-        """Whether a processor is on its way to that executor, or has it for a refuge, or was before the agent died."""
+        """Whether a move goes to that executor, or would come back to it; also a move that an earlier agent began."""
         return executor in self._busy
 
     def _put(self, there: _Concerned, action: Action) -> None:
@@ -90,7 +96,7 @@ class Turns:
         copies |= action.sharing | self._sharing_with(processors)
 
     def _sharing_with(self, processors: Iterable[str]) -> frozenset[str]:
-        """Those that have copies of these processors' tasks, and of whose tasks these have some."""
+        """The processors that have copies of these processors' tasks, and those of whose tasks these have copies."""
         return frozenset[str]().union(*(self._sharing.get(id, ()) for id in processors))
 
     def _waits_for(self, there: _Concerned, action: Action) -> bool:
@@ -104,11 +110,12 @@ class Turns:
         return action.request.standby is None and bool(processors & there.copies_of_standbys)
 
     def _processors(self, action: Action) -> set[str]:
-        ends = self._ends(action)
-        beside = self._on_executor.get(ends, set()) if ends else set()
-        return {self._fleet.base_of(action.request.processor_id), *beside}
+        """The processor of the request, and for a restart every other one on the executor that ends."""
+        ends = self._executor_to_end(action)
+        on_executor = self._on_executor.get(ends, set()) if ends else set()
+        return {self._fleet.base_of(action.request.processor_id), *on_executor}
 
-    def _ends(self, action: Action) -> str:
+    def _executor_to_end(self, action: Action) -> str:
         """The executor that a restart ends, or will end; empty for any other request."""
         if action.is_restart_under_way:
             return action.source
@@ -119,7 +126,7 @@ class Turns:
 
 
 def _sharing(fleet: Fleet) -> dict[str, set[str]]:
-    """Processor to those with a copy of its tasks, and those of whose tasks it has a copy."""
+    """Processor to the processors that have a copy of one of its tasks, and those of whose tasks it has a copy."""
     owner, sharing = fleet.processor_of_task(), dict[str, set[str]]()
     for holder, container in fleet.model.containers.items():
         for task in container.tasks.values():

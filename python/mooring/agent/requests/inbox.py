@@ -1,0 +1,204 @@
+"""Accepting the requests that clients have written into the store, each once, and answering the others. Pure.
+
+`mooring.agent.requests.run` carries the accepted requests out. Each change of a request's status is an order to write
+the response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+from uuid import UUID
+
+from mooring.agent.requests.action import Action
+from mooring.agent.requests.orders import Answer, RemoveMessages
+from mooring.agent.requests.queue import SHOWN_ACTIONS, Answers, RequestQueue, turn_of
+from mooring.agent.requests.validation import lasting_refusal, refusal
+from mooring.agent.state.fleet import Fleet
+from mooring.model import events
+from mooring.model.orders import LogLine, Order
+from mooring.placement import (
+    ContainerPlacementRequestMessage,
+    ContainerPlacementResponseMessage,
+    HostAction,
+    StatusCode,
+    StoredMessages,
+)
+from mooring.placement.lifecycle import Happening
+from mooring.records.operator_overrides import Verdict
+
+RESPONSES_KEPT_MS: Final = 3_600_000
+"""How long a final response stays in the store. Older ones are removed when the next message is seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestsRead(events.Event):
+    """The store was read; the reading began at `as_of_ms`.
+
+    `messages` are all messages in the store, None where they are the same as at the reading before.
+    """
+
+    messages: StoredMessages | None
+    as_of_ms: int
+
+
+def handle(queue: RequestQueue, fleet: Fleet, event: events.Event) -> tuple[RequestQueue, list[Order]]:
+    """The queue after an event, and the orders that answer new requests. Most events do not concern the queue."""
+    match event:
+        case RequestsRead():
+            queue = replace(queue, read_ms=event.as_of_ms)
+            return (queue, []) if event.messages is None else accept_requests(queue, fleet, event.messages, event.at_ms)
+        case events.RestartGivenUp():
+            return queue.with_restart_given_up(event.request), []
+        case _:
+            return queue, []
+
+
+def accept_requests(
+    queue: RequestQueue, fleet: Fleet, messages: StoredMessages, now_ms: int
+) -> tuple[RequestQueue, list[Order]]:
+    """Accept or refuse each new request in the store once, and remove the messages that are done with."""
+    stored = {str(uuid) for uuid in (*messages.requests, *messages.malformed)}
+    queue = replace(
+        queue,
+        answered_requests={uuid: verdict for uuid, verdict in queue.answered_requests.items() if uuid in stored},
+        resumed={uuid: begun for uuid, begun in queue.resumed.items() if uuid in stored},
+        history=queue.history or _final_answers(fleet, messages, now_ms),
+    )
+    reading = _Reading(queue, fleet, messages, now_ms)
+    for request in sorted(messages.requests.values(), key=turn_of):
+        reading.take(request, refusal(fleet, request))
+    for malformed in messages.malformed.values():
+        reading.take(malformed.request, malformed.reason)
+    queue = reading.queue.with_accepted(reading.accepted, reading.seen)
+    return queue, [*reading.orders, *_remove_old_responses(fleet, messages, now_ms)]
+
+
+class _Reading:
+    """One reading of the store: the queue, the orders and the accepted actions after each request that is taken."""
+
+    def __init__(self, queue: RequestQueue, fleet: Fleet, messages: StoredMessages, now_ms: int) -> None:
+        self.queue, self._fleet, self._messages, self._now_ms = queue, fleet, messages, now_ms
+        self.orders: list[Order] = []
+        self.accepted: list[Action] = []
+        self.seen = dict(queue.seen)
+        self._in_queue = {action.request.uuid for action in queue.actions}
+
+    def take(self, request: ContainerPlacementRequestMessage, refused: str | None) -> None:
+        """Take one request; `refused` says why it can not be done, None when it can."""
+        response = self._messages.responses.get(request.uuid)
+        verdict = self.queue.answered_requests.get(str(request.uuid))
+        if request.deployment_id not in ("", self._fleet.application):
+            self.orders.append(RemoveMessages(request.uuid, response_too=True))
+            line = f"request {request.uuid} is removed: it is for deployment {request.deployment_id}"
+            self.orders.append(LogLine(line))
+        elif request.uuid in self._in_queue:
+            pass
+        elif request.uuid in self.seen or (response is not None and response.status_code.is_final):
+            self.orders.append(RemoveMessages(request.uuid))
+            self.seen.setdefault(request.uuid)
+        elif verdict is not None:
+            self._answer_as_before(request, response, verdict)
+        else:
+            self._accept_or_refuse(request, response, refused)
+
+    def _answer_as_before(
+        self,
+        request: ContainerPlacementRequestMessage,
+        response: ContainerPlacementResponseMessage | None,
+        verdict: Verdict,
+    ) -> None:
+        """Write the final answer that an earlier agent recorded, and the statuses before it that are missing."""
+        status = StatusCode(verdict.status)
+        last = None if response is None else response.status_code
+        if status is not StatusCode.BAD_REQUEST:
+            action = Action.accepted(request)
+            if last is None:
+                self.orders.append(action.answered(f"accepted: {action.in_words}", self._now_ms))
+            if last is not StatusCode.IN_PROGRESS:
+                self.orders.append(action.in_progress(self._now_ms))
+        final = request.answered(status, verdict.message, self._now_ms)
+        self.queue = self.queue.with_answer(final)
+        self.orders += [Answer(final), RemoveMessages(request.uuid)]
+        self.seen[request.uuid] = None
+
+    def _accept_or_refuse(
+        self,
+        request: ContainerPlacementRequestMessage,
+        response: ContainerPlacementResponseMessage | None,
+        refused: str | None,
+    ) -> None:
+        self.seen[request.uuid] = None
+        begun = self.queue.resumed.get(str(request.uuid))
+        if refused is not None and begun is None and not self._may_become_possible(request):
+            self._refuse(request, response, refused)
+            return
+        action = Action.accepted(request, self._now_ms, begun)
+        self.accepted.append(action)
+        if response is None:  # else an earlier agent has accepted it
+            self.orders.append(action.answered(f"accepted: {action.in_words}", self._now_ms))
+            self.orders.append(LogLine(f"request {request.uuid} ({action.in_words}) is accepted"))
+
+    def _refuse(
+        self,
+        request: ContainerPlacementRequestMessage,
+        response: ContainerPlacementResponseMessage | None,
+        refused: str,
+    ) -> None:
+        if response is None:
+            action = Action(request, since_ms=self._now_ms).after(Happening.CAN_NOT_BE_DONE, self._now_ms)
+        else:  # an earlier agent has accepted it
+            accepted = Action.accepted(request, self._now_ms)
+            action = accepted.after(Happening.NOT_POSSIBLE_ANY_MORE, self._now_ms)
+            if response.status_code is StatusCode.ACCEPTED:
+                self.orders.append(accepted.in_progress(self._now_ms))
+        self.queue, answers = self.queue.finished(action, refused, self._now_ms)
+        self.orders += answers
+
+    def _may_become_possible(self, request: ContainerPlacementRequestMessage) -> bool:
+        """Whether a request that can not be done now may be possible once the requests before it are done."""
+        if lasting_refusal(self._fleet, request) is not None:
+            return False
+        waiting: Sequence[Action] = (*self.queue.actions, *self.accepted)
+        return any(_may_change(self._fleet, before.request, request) for before in waiting)
+
+
+def _may_change(
+    fleet: Fleet, earlier: ContainerPlacementRequestMessage, request: ContainerPlacementRequestMessage
+) -> bool:
+    """Whether the rule that forbids a request now may allow it once an earlier request is done."""
+    if turn_of(earlier) > turn_of(request) or request.uuid == earlier.uuid:
+        return False
+    if earlier.host_action is not None:
+        return earlier.host_action is HostAction.OPEN and earlier.destination_host == request.destination_host
+    processor = fleet.base_of(request.processor_id)
+    return processor in fleet.processors and fleet.base_of(earlier.processor_id) == processor
+
+
+def _final_answers(fleet: Fleet, messages: StoredMessages, now_ms: int) -> Answers:
+    """The newest final answers of earlier agents, the newest last."""
+    out_of_date = _out_of_date(fleet, messages, now_ms)
+    final = [
+        response
+        for uuid, response in messages.responses.items()
+        if response.status_code.is_final and uuid not in out_of_date
+    ]
+    return tuple(sorted(final, key=lambda response: response.timestamp)[-SHOWN_ACTIONS:])
+
+
+def _remove_old_responses(fleet: Fleet, messages: StoredMessages, now_ms: int) -> list[Order]:
+    """Remove responses without a request: unreadable ones and those of other deployments at once, others when old."""
+    asked = messages.requests.keys() | messages.malformed.keys()
+    over = messages.unreadable | _out_of_date(fleet, messages, now_ms)
+    return [RemoveMessages(uuid, response_too=True) for uuid in sorted(over - asked)]
+
+
+def _out_of_date(fleet: Fleet, messages: StoredMessages, now_ms: int) -> set[UUID]:
+    """The responses of other deployments, and old ones."""
+    return {
+        uuid
+        for uuid, response in messages.responses.items()
+        if response.request.deployment_id not in ("", fleet.application)
+        or response.timestamp < now_ms - RESPONSES_KEPT_MS
+    }

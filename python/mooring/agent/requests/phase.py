@@ -1,0 +1,94 @@
+"""How a phase of a request is handled: what is done when it begins, what ends it, what is undone when it fails. Pure.
+
+The files of the kinds of requests (move, restart, move_standby, toggle_standby, drain_host) have one handler for each
+phase; `mooring.agent.requests.run` calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from mooring.agent.requests.action import Action
+from mooring.agent.requests.queue import RequestQueue
+from mooring.agent.state.fleet import Fleet
+from mooring.model.orders import Copies, Order, Rows
+from mooring.placement.lifecycle import Happening
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTimeouts:
+    """How long each phase may last, in milliseconds. Phases that wait for copies get more time for larger copies."""
+
+    reserve_ms: int = 60_000
+    warm_up_ms: int = 600_000
+    switch_ms: int = 60_000
+    restart_ms: int = 120_000
+
+
+REQUEST_TIMEOUTS: Final = RequestTimeouts()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a handler sees besides the fleet: the time, and the version, the copies and the rows that the JVM has."""
+
+    now_ms: int
+    version_in_force: int = -1
+    copies: Copies = field(default_factory=dict)
+    rows: Rows = field(default_factory=dict)
+    timeouts: RequestTimeouts = REQUEST_TIMEOUTS
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What has ended a phase, and the message for the operator.
+
+    `executor` is the executor that the request goes to, `source` the one that it leaves or ends. Each is empty where
+    the happening names none.
+    """
+
+    happening: Happening
+    message: str
+    executor: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the begin of a phase, or a failure in it, has changed.
+
+    `orders` are to be carried out, `warnings` are lines for the log. `note` is added to the operator's message.
+    """
+
+    fleet: Fleet
+    action: Action
+    orders: tuple[Order, ...] = ()
+    warnings: tuple[str, ...] = ()
+    note: str = ""
+
+
+def released(fleet: Fleet, action: Action) -> Fleet:
+    """The fleet in which the processor or standby is neither on its way nor let go of, wherever it is."""
+    id = action.request.processor_id
+    moves = {other: move for other, move in fleet.moves.items() if other != id}
+    return replace(fleet, moves=moves, openings=fleet.openings if moves else {}, let_go=fleet.let_go - {id})
+
+
+def _release(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
+    return Change(released(fleet, action), action)
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseHandler:
+    """One phase of a request.
+
+    `outcome` returns what has ended the phase, None while it goes on. `enter` does what the begin of the phase asks
+    for: its action is in the phase already, and its outcome is that of the phase before. `fail` undoes what a request
+    that fails in this phase leaves. `enter` and `fail` raise InvalidGroupingError where the plan breaks a promise.
+    """
+
+    outcome: Callable[[RequestQueue, Fleet, Action, View], Outcome | None]
+    enter: Callable[[Fleet, Action, Outcome], Change]
+    fail: Callable[[Fleet, Action, Outcome], Change] = _release
