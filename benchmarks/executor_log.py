@@ -24,7 +24,9 @@ _LOADED = re.compile(r"Loaded (?:\d+|empty store)\b")
 _COPIED = re.compile(r"Copied (\d+) files \((\d+) bytes\) from DFS to local")
 _COUNTS = re.compile(
     r"opened \S*/state/(\d+)/(\d+)(?:/(\S+))? at version \d+ in (\d+) ms: "
-    r"ReadCounts\((\d+),(\d+),(\d+),(\d+),(\d+),(\d+)\)"
+    r"from this host (?P<local_files>\d+) files \((?P<local_bytes>\d+) bytes\), (?P<local_changelogs>\d+) changelogs; "
+    r"from the checkpoint (?P<remote_files>\d+) files \((?P<remote_bytes>\d+) bytes\), "
+    r"(?P<remote_changelogs>\d+) changelogs"
 )
 _UPLOADED = re.compile(r"Upload snapshot of version .* time taken: (\d+) ms")
 _KEPT = re.compile(r"keeping (\d+) files has taken (\d+) ms of writing state until now")
@@ -151,8 +153,8 @@ def parse(text: str) -> ExecutorLog:
         if line.logger == "slow-storage":
             _note_storage(log, line)
         elif found := _COUNTS.search(line.message):
-            numbers = [int(number) for number in found.groups()[4:]]
-            log.reads.append(Reads((int(found[1]), int(found[2]), found[3] or "default"), line.ms, *numbers))
+            counts = {name: int(count) for name, count in found.groupdict().items()}
+            log.reads.append(Reads((int(found[1]), int(found[2]), found[3] or "default"), line.ms, **counts))
         elif found := _FETCHED_LATER.match(line.message):
             log.shuffle_waits.append((line.ms, int(found[1])))
         elif found := _UPLOADED.search(line.message):

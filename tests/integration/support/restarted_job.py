@@ -105,12 +105,10 @@ class Stages:
 
 def opened(log: str) -> list[dict[str, int]]:
     """What was read to open each state store, counted where it was read: one entry for each opening that read files."""
-    names = ("local-files", "local-bytes", "remote-files", "remote-bytes", "local-changelogs", "remote-changelogs")
+    names = ("local-files", "local-bytes", "local-changelogs", "remote-files", "remote-bytes", "remote-changelogs")
     lines = [line for line in log.splitlines() if "Mooring: opened " in line]
-    return [
-        dict(zip(names, map(int, line.rpartition("ReadCounts(")[2].rstrip(")").split(",")), strict=True))
-        for line in lines
-    ]
+    counts = [re.findall(r"\d+", line.rpartition(" ms: from this host ")[2]) for line in lines]
+    return [dict(zip(names, map(int, found), strict=True)) for found in counts]
 
 
 def in_progress(log: str, metric: str) -> list[int]:

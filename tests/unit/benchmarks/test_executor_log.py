@@ -7,6 +7,8 @@ STORE = (
     "partitionId={partition}, storeName=default ], queryRunId=87388dab-bbd6-4673-afb1-c6e091d3ef11 ]"
 )
 
+READS = "from this host 2 files (10443 bytes), 3 changelogs; from the checkpoint 1 files (99 bytes), 4 changelogs"
+
 
 def line(ms, message, partition=None, logger="org.apache.spark.executor.Executor", thread="task 1.0 in stage 0.0"):
     name = logger if partition is None else STORE.format(partition=partition)
@@ -45,7 +47,7 @@ def test_an_opening_tells_its_version_and_its_task():
 
 
 def test_each_side_counts_its_own_bytes_from_the_checkpoint_for_the_stores_that_are_asked_for():
-    read = "Mooring: opened slow:/ck/state/0/6 at version 9 in 284 ms: ReadCounts(2,10443,1,99,3,4)"
+    read = f"Mooring: opened slow:/ck/state/0/6 at version 9 in 284 ms: {READS}"
     log = parse("\n".join([*opening(1000, 3, copied=50), *opening(2000, 5, copied=7), line(3000, read)]))
     assert (log.remote_bytes(is_stock=True), log.remote_bytes(is_stock=False)) == (57, 99)
     assert log.remote_bytes(is_stock=True, counts=lambda store, ms: store[1] == 5 and ms == 1767607202000) == 7
@@ -87,14 +89,14 @@ def test_parts_that_the_log_does_not_mention_take_no_time():
 
 
 def test_what_mooring_read_is_read_back():
-    text = "Mooring: opened slow:/ck/state/0/6 at version 9 in 284 ms: ReadCounts(2,10443,1,99,3,4)"
+    text = f"Mooring: opened slow:/ck/state/0/6 at version 9 in 284 ms: {READS}"
     (reads,) = parse(line(5, text, logger="io.mooring.Mooring")).reads
     assert (reads.store, reads.local_bytes, reads.remote_bytes) == ((0, 6, "default"), 10443, 99)
     assert (reads.local_changelogs, reads.remote_changelogs) == (3, 4)
 
 
 def test_a_named_store_of_a_join_is_read_back():
-    text = "Mooring: opened file:/ck/state/1/0/left-keyToNumValues at version 2 in 4 ms: ReadCounts(1,2,0,0,0,0)"
+    text = f"Mooring: opened file:/ck/state/1/0/left-keyToNumValues at version 2 in 4 ms: {READS}"
     (reads,) = parse(line(5, text, logger="io.mooring.Mooring")).reads
     assert reads.store == (1, 0, "left-keyToNumValues")
 

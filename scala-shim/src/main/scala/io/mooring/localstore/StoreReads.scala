@@ -38,6 +38,11 @@ final case class ReadCounts(
     localFiles: Long, localBytes: Long, remoteFiles: Long, remoteBytes: Long, localChangelogs: Long,
     remoteChangelogs: Long) {
   def isEmpty: Boolean = localFiles + remoteFiles + localChangelogs + remoteChangelogs == 0
+
+  /** For a log line. */
+  def inWords: String =
+    s"from this host $localFiles files ($localBytes bytes), $localChangelogs changelogs; " +
+      s"from the checkpoint $remoteFiles files ($remoteBytes bytes), $remoteChangelogs changelogs"
 }
 
 object ReadCounts {
