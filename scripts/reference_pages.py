@@ -22,9 +22,10 @@ from uuid import UUID
 
 from mooring.agent.state.fleet import Fleet
 from mooring.agent.status import Counters, metrics_of
-from mooring.cli import main as command
+from mooring.cli.commands import parser_of
 from mooring.cli.conf import render_settings_page
 from mooring.cli.exits import Exit
+from mooring.cli.main import COMMANDS, INTERRUPTED
 from mooring.cli.output import table
 from mooring.drain import DrainNotification
 from mooring.drain.notification import StopMode
@@ -82,7 +83,7 @@ def all_pages() -> dict[Path, str]:
 
 def commands_page() -> str:
     """Every command with its arguments, from the parser itself."""
-    parser, commands = command._parser()
+    parser, commands = parser_of(COMMANDS)
     summaries = {
         choice.dest: choice.help or ""
         for action in parser._actions
@@ -126,7 +127,7 @@ def exit_codes() -> str:
         Exit.NOT_UNDERSTOOD: "a checkpoint has something that this version does not understand",
     }
     rows = [f"| {code.value} | {said[code]} |" for code in Exit]
-    return "\n".join(["| exit code | |", "|---:|---|", *rows, f"| {command.INTERRUPTED} | Ctrl-C |"]) + "\n"
+    return "\n".join(["| exit code | |", "|---:|---|", *rows, f"| {INTERRUPTED} | Ctrl-C |"]) + "\n"
 
 
 # Settings

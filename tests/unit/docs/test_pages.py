@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mooring.cli import main as command
+from mooring.cli.commands import parse
 from mooring.cli.exits import BadUsage
+from mooring.cli.main import COMMANDS
 from scripts import reference_pages
 
 ROOT = Path(__file__).parents[3]
@@ -42,7 +43,7 @@ def test_a_reference_page_is_as_the_code_is(page, made):
 def test_every_command_on_a_page_exists(page):
     for line in commands_in(page):
         try:
-            command.parse(shlex.split(line, comments=True)[1:])
+            parse(shlex.split(line, comments=True)[1:], COMMANDS)
         except BadUsage as error:
             pytest.fail(f"{line}: {error}")
 
