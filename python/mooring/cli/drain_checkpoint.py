@@ -12,7 +12,6 @@ from typing import Any, Final
 from mooring.checkpoint.lease import DIRECTORY, lease_on
 from mooring.checkpoint.notes import leave_note
 from mooring.cli.checkpoint_place import checkpoint_directory
-from mooring.cli.durations import duration_ms
 from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.settings.notation import format_duration
@@ -32,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     _refuse_other_options(arguments)
     checkpoint = checkpoint_directory("--checkpoint", arguments.checkpoint, _INSTEAD)
-    timeout_ms = duration_ms("--timeout", arguments.timeout, "10m")
+    timeout_ms: int = arguments.timeout
     progress = ProgressLine(time.monotonic)
     drained = _drained(checkpoint)
     if drained is None:

@@ -9,7 +9,6 @@ from typing import Any, Final
 from uuid import UUID
 
 from mooring.agent.drains.drainage import FAILED, NOT_TOLD, OVER, REFUSED
-from mooring.cli.durations import duration_ms
 from mooring.cli.exits import CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.records import Records
@@ -29,7 +28,7 @@ def end_queries(
 
     CommandFailed when a query can not be ended so or there is none of that name, CommandTimedOut when it takes longer.
     """
-    timeout_ms = duration_ms("--timeout", arguments.timeout, "10m")
+    timeout_ms: int = arguments.timeout
     records = Records.named_by(arguments)
     status = records.status() if arguments.deployment_id is None else records.status_if_any()
     deployment = arguments.deployment_id or application_of(records, status)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
+from mooring.cli.durations import duration
+
 LOCAL_STORE_VARIABLE: Final = "MOORING_LOCAL_STORE_DIR"
 
 
@@ -91,5 +93,9 @@ def add_waiting(parser: argparse.ArgumentParser, timeout: str) -> None:
     )
     parser.add_argument("--wait", action="store_true", help="until it is done or has failed")
     parser.add_argument(
-        "--timeout", metavar="TIME", default=timeout, help="for how long --wait waits at most (default: %(default)s)"
+        "--timeout",
+        metavar="TIME",
+        type=duration("--timeout", timeout),
+        default=timeout,
+        help="for how long --wait waits at most, with its unit (default: %(default)s)",
     )

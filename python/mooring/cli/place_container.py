@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from mooring.cli import options
-from mooring.cli.durations import duration_ms
+from mooring.cli.durations import duration
 from mooring.cli.requests import ask
 
 NAME: Final = "place-container"
@@ -27,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--request-expiry",
         metavar="TIME",
-        help="for how long an executor is looked for there, or waited for after a restart (default: 60s; 120s)",
+        type=duration("--request-expiry", "10s"),
+        help="for how long an executor is looked for there, or waited for after a restart, such as 10s (default: 60s;"
+        " 120s)",
     )
     options.add_waiting(parser, "10m")
     options.add_json(parser)
@@ -39,8 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
     CommandFailed when it ended badly, CommandTimedOut when it has not ended in time.
     """
     id, destination = arguments.processor_id, arguments.destination_host
-    expiry = arguments.request_expiry
-    expiry_ms = None if expiry is None else duration_ms("--request-expiry", expiry, "10s")
+    expiry_ms = arguments.request_expiry
     ask(
         arguments,
         f"place processor {id} on {destination}",

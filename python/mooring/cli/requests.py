@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
-from mooring.cli.durations import duration_ms
 from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
 from mooring.cli.records import Records
@@ -21,7 +20,7 @@ from mooring.settings.notation import format_duration
 
 def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient, str], UUID]) -> None:
     """Write a request for a deployment, and show how far it is; `what` is it in words."""
-    timeout_ms = duration_ms("--timeout", arguments.timeout, "60s")
+    timeout_ms: int = arguments.timeout
     records = Records.named_by(arguments)
     status = records.status()
     deployment = arguments.deployment_id or application_of(records, status)
