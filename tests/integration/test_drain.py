@@ -62,6 +62,8 @@ def test_a_drained_job_has_let_out_everything(
         said = capsys.readouterr().out
         assert "nothing is left to do" in said and "ENDED at" in said and "drained at batch" in said
         assert of_another in read_drain_notifications(store).notifications
+    ordinary = [line for line in started.submission.log.splitlines() if "Mooring: drain" in line]
+    assert ordinary and not [line for line in ordinary if " WARN " in line]
     started.assert_drained()
 
 
@@ -112,6 +114,8 @@ def test_a_query_that_is_stopped_goes_on_at_its_next_start(
     started.submission.finish(60)
     (report,) = json.loads(capsys.readouterr().out)["drains"]
     assert report["phase"] == "stopped" and report["state-rows-left"] > 0
+    log = started.submission.log
+    assert "Mooring: stop of query" in log and "Mooring: drain of query" not in log
     if mode == "after-available":
         assert started.committed() >= 7, "each file is a batch"
     assert report["batch"] + 1 == started.committed() if mode != "now" else report["batch"] < started.committed()
