@@ -83,7 +83,8 @@ def all_pages() -> dict[Path, str]:
 
 def commands_page() -> str:
     """Every command with its arguments, from the parser itself."""
-    parser, commands = parser_of(COMMANDS)
+    parser = parser_of(COMMANDS)
+    commands = parser.commands
     summaries = {
         choice.dest: choice.help or ""
         for action in parser._actions

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NoReturn, Protocol
 
 import mooring
 from mooring.cli.exits import BadUsage
 from mooring.errors import nearest
 
-_OPTIONS_OF_ALL = ("help", "version")
+_OPTIONS_OF_ALL = ("version",)
 
 
 class Command(Protocol):
@@ -30,35 +30,50 @@ class Command(Protocol):
 
     @property
     def run(self) -> Callable[[argparse.Namespace], None]:
-        """Do it, and print the answer. MooringError when it fails; its class decides the exit code."""
+        """Do it, and print the answer. MooringError when it fails; its class decides the exit code.
+
+        The namespace has the values of its arguments, and under `parser` the `Parser` of `mooring`.
+        """
 
 
 class Parser(argparse.ArgumentParser):
     """Raises BadUsage instead of ending the process."""
 
+    commands: Mapping[str, argparse.ArgumentParser]
+    """The parser of each command, by its name. Only the parser of `mooring` has it."""
+
     def error(self, message: str) -> NoReturn:
         """Called by argparse for what it does not understand."""
         raise BadUsage(f"{message}; see {self.prog} --help")
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """As argparse's own, which does not say which choice is the nearest."""
+        if action.choices is not None and value not in action.choices:
+            choices = list(map(str, action.choices))
+            name = action.option_strings[0] if action.option_strings else action.metavar or action.dest
+            raise BadUsage(f"{name} {value}: expected one of {', '.join(choices)}{nearest(str(value), choices)}")
+
 
 def parse(arguments: Sequence[str], commands: Sequence[Command]) -> argparse.Namespace:
     """The arguments, with `run` to run them. BadUsage for what cannot be understood; exits by itself after `--help`."""
-    parser, parsers = parser_of(commands)
-    _refuse_unknown_command(arguments, list(parsers))
+    parser = parser_of(commands)
+    typed = [argument for argument in arguments if not argument.startswith("-")]
+    if typed:
+        refuse_unknown(typed[0], parser.commands)
     parsed, unknown = parser.parse_known_args(list(arguments))
     if unknown:
         if unknown[0] in {"--json", "--metadata"}:
             raise BadUsage(
                 f"{unknown[0]} stands before {parsed.command}; options go behind: mooring {parsed.command} {unknown[0]}"
             )
-        known = sorted(parsers[parsed.command]._option_string_actions)
+        known = sorted(parser.commands[parsed.command]._option_string_actions)
         expected = f"expected one of {', '.join(known)}{nearest(unknown[0], known)}"
         raise BadUsage(f"{parsed.command}: unknown argument {unknown[0]}; {expected}")
     return parsed
 
 
-def parser_of(commands: Sequence[Command]) -> tuple[Parser, Mapping[str, argparse.ArgumentParser]]:
-    """The parser of `mooring`, and that of each command by its name."""
+def parser_of(commands: Sequence[Command]) -> Parser:
+    """The parser of `mooring`, with a parser for each command."""
     parser = Parser(prog="mooring", description=mooring.__doc__, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"mooring {mooring.__version__}")
     parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
@@ -66,11 +81,13 @@ def parser_of(commands: Sequence[Command]) -> tuple[Parser, Mapping[str, argpars
         its_own = parsers.add_parser(command.NAME, help=command.HELP, allow_abbrev=False)
         command.add_arguments(its_own)
         its_own.set_defaults(run=command.run)
-    return parser, parsers.choices
+    parser.commands = parsers.choices
+    parser.set_defaults(parser=parser)
+    return parser
 
 
-def _refuse_unknown_command(arguments: Sequence[str], commands: Sequence[str]) -> None:
-    word = next((argument for argument in arguments if not argument.startswith("-")), commands[0])
-    if word not in commands:
-        near = f"; nearest: --{word}" if word in _OPTIONS_OF_ALL else nearest(word, commands)
-        raise BadUsage(f"there is no command {word!r}; expected one of {', '.join(commands)}{near}")
+def refuse_unknown(command: str, commands: Collection[str]) -> None:
+    """BadUsage, with the nearest command, for one that does not exist."""
+    if command not in commands:
+        near = f"; nearest: --{command}" if command in _OPTIONS_OF_ALL else nearest(command, commands)
+        raise BadUsage(f"there is no command {command!r}; expected one of {', '.join(commands)}{near}")

@@ -81,7 +81,7 @@ platforms' own documentation and have not been run there by us. What each needs 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
     parser.add_argument(
-        "--target", default="spark-submit", help="spark-submit (default), emr, databricks or kubernetes"
+        "--target", choices=list(_RENDERERS), default="spark-submit", help="the platform (default: %(default)s)"
     )
     options.add_json(parser)
 

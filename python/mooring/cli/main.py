@@ -19,6 +19,7 @@ from mooring.cli import (
     drain_host,
     export,
     gc,
+    help,
     history,
     jar,
     open_host,
@@ -57,6 +58,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     pin,
     verify,
     export,
+    help,
 )
 """In the order of `mooring --help`."""
 

@@ -46,8 +46,12 @@ def test_one_that_is_too_short_is_refused() -> None:
 
 
 def test_every_option_that_takes_a_time_refuses_a_bare_number() -> None:
-    _, parsers = parser_of(COMMANDS)
-    timed = [action for parser in parsers.values() for action in parser._actions if action.metavar == "TIME"]
+    timed = [
+        action
+        for parser in parser_of(COMMANDS).commands.values()
+        for action in parser._actions
+        if action.metavar == "TIME"
+    ]
     assert len(timed) >= 7
     for action in timed:
         assert callable(action.type)

@@ -1,5 +1,8 @@
 """What every sub-command shares: exit codes, bad usage, where the records are."""
 
+import subprocess
+import sys
+
 import pytest
 
 import mooring
@@ -46,6 +49,8 @@ def test_every_exit_code_can_happen():
     ("arguments", "said"),
     [
         (["stauts"], ["'stauts'", "expected one of", "nearest: status"]),
+        (["help", "stauts"], ["'stauts'", "expected one of", "nearest: status"]),
+        (["stop", "--mode", "after-bath"], ["--mode after-bath", "expected one of", "nearest: after-batch"]),
         (["status", "--jsn"], ["--jsn", "nearest: --json"]),
         (["plan", "--remove-hosts", "a"], ["--remove-hosts", "nearest: --remove-host"]),
         (["gc", "--dry"], ["--dry", "nearest: --dry-run"]),
@@ -71,6 +76,29 @@ def test_help_and_version_are_there(capsys):
             main(arguments)
         assert end.value.code == 0
         assert said in capsys.readouterr().out
+
+
+def test_help_of_a_command_is_what_its_option_prints(capsys):
+    for command in (["plan"], []):
+        with pytest.raises(SystemExit):
+            main([*command, "--help"])
+        by_option = capsys.readouterr().out
+        assert main(["help", *command]) == 0
+        assert capsys.readouterr().out == by_option
+    assert main(["help", "plan", "--json"]) == 0
+    assert records.as_json(capsys.readouterr().out)["command"] == "plan"
+
+
+def test_python_runs_the_package_as_the_command(tmp_path):
+    for module in ("mooring", "mooring.cli.main"):
+        ran = [
+            subprocess.run([sys.executable, "-m", module, *words], capture_output=True, text=True, cwd=tmp_path)
+            for words in (["--version"], ["help", "status"], ["status", "--metadata", "nowhere"])
+        ]
+        assert [one.returncode for one in ran] == [0, 0, 1]
+        assert ran[0].stdout == f"mooring {mooring.__version__}\n"
+        assert ran[1].stdout.startswith("usage: mooring status ")
+        assert "nowhere does not exist" in ran[2].stderr
 
 
 def test_without_a_place_the_command_says_how_to_name_one(monkeypatch, capsys):
@@ -112,9 +140,6 @@ def test_jar_prints_the_path_alone(tmp_path, monkeypatch, capsys):
 
 
 def test_a_reader_that_had_enough_is_no_failure(tmp_path):
-    import subprocess
-    import sys
-
     place = records.write(tmp_path / "records")
     command = [sys.executable, "-m", "mooring.cli.main", "status", "--json", "--metadata", place]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

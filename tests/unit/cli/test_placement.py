@@ -166,7 +166,7 @@ def test_a_request_that_is_not_there(place, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["control-standby", "--processor-id", "1", "halt"], "choose from"),
+        (["control-standby", "--processor-id", "1", "strat"], "expected one of start, stop; nearest: start"),
         (["control-standby", "stop"], "--processor-id"),
         (["control-standby", "--processor-id", "", "stop"], 'processorId is ""'),
         (["control-standby", "--processor-id", "1", "stop", "--timeout", "soon"], "--timeout soon: expected"),
