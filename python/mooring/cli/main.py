@@ -10,6 +10,7 @@ from typing import Final
 
 from mooring.cli import (
     apps,
+    completion,
     conf,
     container_status,
     control_standby,
@@ -58,6 +59,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     pin,
     verify,
     export,
+    completion,
     help,
 )
 """In the order of `mooring --help`."""

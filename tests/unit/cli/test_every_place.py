@@ -429,7 +429,7 @@ def test_who_names_a_silent_application_may_ask_it_and_one_that_has_ended_not(co
 
 def test_every_command_that_reads_a_place_is_in_the_table() -> None:
     known = {*OF_STORES, *(command.split()[0] for command in OF_CHECKPOINTS), "gc"}
-    without_a_place = {"demo", "conf", "jar", "states", "help"}
+    without_a_place = {"demo", "conf", "jar", "states", "help", "completion"}
     known.add("doctor")  # above: what is wrong with a place is what it finds
     assert {command.NAME for command in COMMANDS} == known | without_a_place
 
