@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
+UNLIMITED: Final = sys.maxsize
+"""A width in characters that nothing reaches."""
+
+_GAP: Final = "  "
+_LEAST_WIDTH: Final = 8
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -15,13 +21,36 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=1, ensure_ascii=False))
 
 
-def table(heading: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Columns as wide as they must be; None is shown as a dash."""
+def table(heading: Sequence[str], rows: Sequence[Sequence[Any]], width: int | None = None) -> str:
+    """Columns as wide as they must be, within so many characters; None is shown as a dash.
+
+    `width` is by default that of the terminal. Where standard output is no terminal, nothing is cut. The widest columns
+    are cut first, and end with `…` then.
+    """
     texts = [list(heading), *([("-" if cell is None else str(cell)) for cell in row] for row in rows)]
-    widths = [max(len(row[column]) for row in texts) for column in range(len(heading))]
+    needed = [max(len(row[column]) for row in texts) for column in range(len(heading))]
+    widths = _fitted(needed, (terminal_width() if width is None else width) - len(_GAP) * (len(heading) - 1))
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts
+        _GAP.join(_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in texts
     )
+
+
+def terminal_width() -> int:
+    """The characters in a line of the terminal; without limit where standard output is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNLIMITED
+
+
+def _fitted(widths: list[int], room: int) -> list[int]:
+    """The widths of columns that fit into the room together, if they can: the widest give way, to 8 at the least."""
+    fitted = list(widths)
+    while sum(fitted) > room and max(fitted) > _LEAST_WIDTH:
+        fitted[fitted.index(max(fitted))] -= 1
+    return fitted
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def size(count: int | None) -> str | None:

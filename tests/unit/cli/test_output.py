@@ -26,6 +26,35 @@ def test_columns_are_aligned_and_nothing_is_a_dash():
     assert table(("a", "long"), [("xyz", None), (1, 2)]) == "a    long\nxyz  -\n1    2"
 
 
+def on_terminal(monkeypatch, columns):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+
+def test_the_widest_column_is_cut_until_the_table_fits_the_terminal(monkeypatch):
+    on_terminal(monkeypatch, 30)
+    shown = table(("task", "checkpoint"), [("clicks/3", "file:/a/long/place/of/a/checkpoint"), ("b", "short")])
+    assert shown.splitlines() == [
+        "task      checkpoint",
+        "clicks/3  file:/a/long/place/…",
+        "b         short",
+    ]
+    assert max(map(len, shown.splitlines())) == 30
+
+
+def test_a_table_is_whole_where_it_fits_and_where_there_is_no_terminal(monkeypatch):
+    rows = [("x" * 300, "y")]
+    monkeypatch.setenv("COLUMNS", "30")
+    assert "x" * 300 in table(("a", "b"), rows)
+    on_terminal(monkeypatch, 400)
+    assert "x" * 300 in table(("a", "b"), rows)
+
+
+def test_columns_of_a_terminal_that_is_too_narrow_keep_eight_characters(monkeypatch):
+    on_terminal(monkeypatch, 5)
+    assert table(("a", "b"), [("x" * 20, "y" * 20)]).splitlines()[1] == "xxxxxxx…  yyyyyyy…"
+
+
 def test_plurals():
     assert counted(1, "task") == "1 task" and counted(2, "directory", "directories") == "2 directories"
 
