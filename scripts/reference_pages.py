@@ -22,17 +22,17 @@ from uuid import UUID
 
 from mooring.agent.state.fleet import Fleet
 from mooring.agent.status import Counters, metrics_of
+from mooring.cli import states
 from mooring.cli.commands import parser_of
 from mooring.cli.conf import render_settings_page
 from mooring.cli.exits import Exit
 from mooring.cli.main import COMMANDS, INTERRUPTED
-from mooring.cli.output import table
+from mooring.cli.output import UNLIMITED
 from mooring.drain import DrainNotification
 from mooring.drain.notification import StopMode
 from mooring.model import ContainerModel, JobModel, SystemStreamPartition, TaskModel, TaskName, events, orders
 from mooring.model.job_model_json import job_model_to_json
 from mooring.placement import ContainerPlacementRequestMessage, StatusCode
-from mooring.placement.lifecycle import TABLE
 from mooring.settings import TABLE as SETTINGS
 
 __all__ = ["SETTINGS", "all_pages", "all_texts", "whole_pages"]
@@ -171,16 +171,7 @@ def states_page() -> str:
         "",
         "```text",
     ]
-    rows = [
-        [
-            f"{row.phase.label} ({row.phase.status.value})",
-            row.happening.value,
-            f"{row.next.label} ({row.next.status.value})",
-            row.effect,
-        ]
-        for row in TABLE
-    ]
-    shown = table(["phase (status)", "what happens", "next phase (status)", "what is done"], rows)
+    shown = states.as_text(UNLIMITED)
     return "\n".join([*head, *(line.rstrip() for line in shown.splitlines()), "```"]) + "\n"
 
 

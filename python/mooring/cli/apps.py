@@ -115,13 +115,15 @@ def as_json(one: Application, now_ms: int) -> dict[str, Any]:
 def as_text(found: list[Application], now_ms: int) -> str:
     """A row for each, and a line for each store that is not readable."""
     rows = [_row(one, one.liveness(now_ms), now_ms) for one in found if not one.fault]
-    heading = ("name", "application", "since", "last heard of", "state", "queries", "--metadata")
+    heading = ("name", "application", "since", "at", "life", "queries", "place")
     return "\n".join([table(heading, rows), *(one.fault for one in found if one.fault)])
 
 
 def _row(one: Application, liveness: Liveness, now_ms: int) -> tuple[str | None, ...]:
     since, heard = one.status.get("since"), liveness.heard_ms
-    state = f"ended at {shown_time(liveness.ended_ms)}" if liveness.ended_ms is not None else liveness.life.value
+    life = "alive" if liveness.life is Life.ALIVE else liveness.life.name
+    if liveness.ended_ms is not None:
+        life = f"{life} at {shown_time(liveness.ended_ms)}"
     queries = one.running + [f"{name} (ended)" for name in one.ended]
     if liveness.life is Life.ENDED:
         queries = one.running + one.ended
@@ -130,7 +132,7 @@ def _row(one: Application, liveness: Liveness, now_ms: int) -> tuple[str | None,
         one.status.get("application"),
         shown_time(since) if isinstance(since, int) else None,
         None if heard is None else ago(now_ms - heard),
-        state,
+        life,
         ", ".join(queries) or None,
         one.place,
     )

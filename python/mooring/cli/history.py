@@ -18,7 +18,6 @@ from mooring.cli.output import print_json, size, table
 NAME: Final = "history"
 HELP: Final = "the batches of a checkpoint, and to which of them its query can go back"
 
-_LONGEST_OFFSETS = 60
 _NOT_UNDERSTOOD = "not understood"
 
 
@@ -110,7 +109,7 @@ def _batch(survey: Survey, batch: int) -> dict[str, Any]:
 
 def _show(found: dict[str, Any], is_listed: bool) -> None:
     """When a batch was committed only the catalogue knows: the time of a file is that of the newest copy of it."""
-    times = ("begun (UTC)", "committed (UTC)") if is_listed else ("begun (UTC)",)
+    times = ("begun-at (UTC)", "committed-at (UTC)") if is_listed else ("begun-at (UTC)",)
     rows = [
         (
             one["batch"],
@@ -120,11 +119,11 @@ def _show(found: dict[str, Any], is_listed: bool) -> None:
             one["keys"],
             size(one["bytes"]),
             one["whole"],
-            _short(one["offsets"]),
+            _in_words(one["offsets"]),
         )
         for one in found["batches"]
     ]
-    print(table(("batch", *times, "watermark (UTC)", "keys", "state", "whole", "offsets"), rows))
+    print(table(("batch", *times, "watermark (UTC)", "keys", "bytes", "whole", "offsets"), rows))
     print(f"can go back to: {described(tuple(one['batch'] for one in found['batches'] if one['whole'] == 'yes'))}")
     not_whole = [one for one in found["batches"] if one["whole"] == "no"]
     if not_whole:
@@ -149,6 +148,5 @@ def _time(at_ms: int | None) -> str | None:
     return datetime.fromtimestamp(at_ms / 1000, timezone.utc).isoformat(sep=" ", timespec="milliseconds")[:23]
 
 
-def _short(offsets: dict[str, str | None] | None) -> str | None:
-    text = None if offsets is None else " ".join("-" if one is None else one for one in offsets.values())
-    return text if text is None or len(text) <= _LONGEST_OFFSETS else f"{text[: _LONGEST_OFFSETS - 1]}…"
+def _in_words(offsets: dict[str, str | None] | None) -> str | None:
+    return None if offsets is None else " ".join("-" if one is None else one for one in offsets.values())

@@ -121,7 +121,8 @@ def as_text(outlook: Forecast) -> str:
             _shown(move.source_processor, move.source_location),
             _shown(move.destination_processor, move.destination_location),
             size(move.state_bytes),
-            "a copy" if outlook.has_copy(move) else "nothing" if outlook.fetches(move) else "its state",
+            "yes" if outlook.has_copy(move) else "no",
+            "yes" if outlook.fetches(move) else "no",
         )
         for move in outlook.plan.moves
     ]
@@ -131,7 +132,7 @@ def as_text(outlook: Forecast) -> str:
     return "\n".join(
         [
             hosts,
-            table(("task", "from", "to", "state", "there already"), rows),
+            table(("task", "from", "to", "bytes", "copy-is-there", "fetches"), rows),
             f"{moving} of {counted(tasks, 'task')} would move, {len(outlook.to_fetch)} would fetch state: "
             f"{total}, {time}; nothing was changed",
             *outlook.notes,

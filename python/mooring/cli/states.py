@@ -35,6 +35,11 @@ def run(arguments: argparse.Namespace) -> None:
             ]
         )
         return
+    print(as_text())
+
+
+def as_text(width: int | None = None) -> str:
+    """The table for people, within so many characters: see `output.table`."""
     rows = [
         [
             f"{row.phase.label} ({row.phase.status.value})",
@@ -44,4 +49,4 @@ def run(arguments: argparse.Namespace) -> None:
         ]
         for row in TABLE
     ]
-    print(table(["phase (status)", "what happens", "next phase (status)", "what is done"], rows))
+    return table(["phase (status)", "happening", "next-phase (next-status)", "effect"], rows, width)

@@ -71,7 +71,10 @@ def _heading(status: dict[str, Any], liveness: Liveness) -> str:
     lines = [f"{status['application']}{name}: {placement}"]
     if "barrier" in status:
         lines.append(_version(status))
-    if liveness.heard_ms is not None or liveness.ended_ms is not None:
+    is_known = liveness.heard_ms is not None or liveness.ended_ms is not None
+    if liveness.life is not Life.ALIVE:  # all that follows is of the past
+        lines.insert(0, f"{status['application']} {liveness.in_words}")
+    elif is_known:
         lines.append(liveness.in_words)
     return "\n".join(lines)
 
@@ -116,7 +119,9 @@ def _hosts(status: dict[str, Any]) -> str:
         for executor in host["executors"]
         if executor not in named
     ]
-    return table(("host", "executor", "processor", "state", "tasks", "standby"), sorted(rows, key=lambda row: row[0]))
+    return table(
+        ("location", "executor", "processor", "state", "tasks", "standby-tasks"), sorted(rows, key=lambda row: row[0])
+    )
 
 
 def _drained(status: dict[str, Any]) -> str:
@@ -137,7 +142,7 @@ def _requests(status: dict[str, Any]) -> str:
         (asked["uuid"], asked["processor"], asked["destination"], asked["status"], asked["message"])
         for asked in status.get("requests", [])
     ]
-    return table(("request", "processor", "destination", "status", "message"), rows) if rows else ""
+    return table(("uuid", "processor", "destination", "status", "message"), rows) if rows else ""
 
 
 def _queries(status: dict[str, Any], life: Life) -> str:
@@ -156,7 +161,7 @@ def _ends(status: dict[str, Any]) -> str:
         (one["query"], one["phase"], one["batch"], one["state-rows-flushed"], one["state-rows-left"], one.get("reason"))
         for one in status.get("drains", [])
     ]
-    heading = ("query", "drain", "batch", "state rows out", "left", "reason")
+    heading = ("query", "phase", "batch", "state-rows-flushed", "state-rows-left", "reason")
     return table(heading, rows) if rows else ""
 
 
@@ -168,11 +173,11 @@ def _restores(status: dict[str, Any]) -> str:
             one["executor"],
             f"{one['done']} of {one['stores']}",
             size(one["bytes"]),
-            one["milliseconds"] / 1000,
+            one["milliseconds"],
         )
         for one in status.get("restores", [])
     ]
-    return table(("query", "executor", "stores fetched", "bytes", "seconds"), rows) if rows else ""
+    return table(("query", "executor", "done of stores", "bytes", "milliseconds"), rows) if rows else ""
 
 
 def _tasks(status: dict[str, Any]) -> str:
@@ -189,7 +194,16 @@ def _tasks(status: dict[str, Any]) -> str:
         )
         for task in status["tasks"]
     ]
-    heading = ("task", "role", "processor", "location", "local", "lag", "lag ms", "recovery s")
+    heading = (
+        "task",
+        "mode",
+        "processor",
+        "location",
+        "local-bytes",
+        "lag-versions",
+        "lag-ms",
+        "estimated-recovery-seconds",
+    )
     return table(heading, rows) if rows else ""
 
 

@@ -75,7 +75,7 @@ def test_people_see_a_row_for_each(made: Made, capsys: pytest.CaptureFixture[str
     heading, first, second, third = capsys.readouterr().out.splitlines()
     assert heading.split()[:3] == ["name", "application", "since"]
     assert first.startswith("Clicks!") and "alive" in first and first.endswith("_mooring/clicks")
-    assert "ended at 20" in second and "silent" in third and "early (ended)" in third
+    assert "ENDED at 20" in second and "SILENT" in third and "early (ended)" in third
 
 
 def test_one_place_is_one_application(made: Made, capsys: pytest.CaptureFixture[str]) -> None:

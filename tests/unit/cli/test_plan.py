@@ -77,7 +77,7 @@ def test_the_bytes_are_not_known_without_a_status(tmp_path, capsys):
 def test_people_see_each_move(tmp_path, capsys):
     assert main(["plan", "--metadata", records.write(tmp_path), "--remove-host", "10.0.0.4"]) == 0
     shown = capsys.readouterr().out
-    assert "clicks/Partition 2" in shown and "2 on 10.0.0.4" in shown and "there already" in shown
+    assert "clicks/Partition 2" in shown and "2 on 10.0.0.4" in shown and "copy-is-there" in shown
     assert "3 of 9 tasks would move, 3 would fetch state: 90.0 MB" in shown
     assert "nothing was changed" in shown
 

@@ -34,7 +34,7 @@ def test_history_has_the_times_of_the_batches_also_in_a_copy(
     shutil.copytree(made.directory, tmp_path / "copy", copy_function=shutil.copyfile)  # with times of its own
     assert main(["history", str(tmp_path / "copy")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "begun (UTC)" in lines[0] and "committed" not in lines[0]
+    assert "begun-at (UTC)" in lines[0] and "committed" not in lines[0]
     assert "2026-11-18 11:06:40.000" in lines[1] and "2026-11-18 11:07:30.000" in lines[6]
     assert main(["history", str(tmp_path / "copy"), "--json"]) == 0
     assert [one["begun-at"] for one in json.loads(capsys.readouterr().out)["batches"]] == [

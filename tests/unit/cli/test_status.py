@@ -45,9 +45,30 @@ def test_an_application_that_has_ended_is_shown_as_that_with_when(tmp_path, caps
     place = records.write(tmp_path, record=record)
     assert main(["status", "--metadata", place]) == 0
     shown = capsys.readouterr().out
-    assert "ENDED at 2026-11-18 11:06:40 UTC" in shown and "orders" in shown and "running" not in shown
+    assert shown.startswith("app-20261121-0001 ENDED at 2026-11-18 11:06:40 UTC"), "before all that is of the past"
+    assert "orders" in shown and "running" not in shown
     assert main(["status", "--metadata", place, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {**record, "life": "ended"}
+
+
+def test_headings_are_the_names_of_the_json():
+    record = records.status(records.job_model())
+    request = {"uuid": "u", "processor": "1", "destination": "h", "status": "ACCEPTED", "message": "m"}
+    drain = {"query": "q", "id": "i", "phase": "frozen", "batch": 1, "state-rows-flushed": 0, "state-rows-left": 3}
+    restore = {"query": "q", "executor": "1", "done": 2, "stores": 3, "bytes": 10, "milliseconds": 4}
+    record |= {"requests": [request], "drains": [drain], "restores": [restore]}
+    lines = [line.split() for line in as_text(record, 0).splitlines()]
+    for rows, first, others in (
+        ("processors", "location", ["executor", "processor", "state", "tasks", "standby-tasks"]),
+        ("queries", "query", ["state", "batch", "checkpoint"]),
+        ("tasks", "task", ["mode", "processor", "location", "local-bytes", "lag-versions", "lag-ms"]),
+        ("requests", "uuid", ["processor", "destination", "status", "message"]),
+        ("drains", "query", ["phase", "batch", "state-rows-flushed", "state-rows-left", "reason"]),
+        ("restores", "query", ["executor", "done", "of", "stores", "bytes", "milliseconds"]),
+    ):
+        assert any(line[: len(others) + 1] == [first, *others] for line in lines), rows
+        names_of_rows = {"processor", "of", "lag-ms", "reason"}  # a row's own id or name, and what a row may lack
+        assert set(others) - names_of_rows <= record[rows][0].keys()
 
 
 def test_an_executor_without_a_processor_is_spare():
