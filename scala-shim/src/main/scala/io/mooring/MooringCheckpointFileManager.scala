@@ -10,7 +10,7 @@ import scala.util.control.NonFatal
 import io.mooring.checkpoint.{StartupReadCache, CommitsOfTools, EntryStream, Format2Stream, InMemoryFile}
 import io.mooring.common.{Names, Log}
 import io.mooring.drain.Drains
-import io.mooring.driver.Driver
+import io.mooring.election.LeaderOnlyWrites
 import io.mooring.localstore.{HostStoreFiles, HostStore, HostStores, KeptStream, LocalCopy, NotedStream, StoreReads, StoreWrites}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs._
@@ -40,7 +40,7 @@ final class MooringCheckpointFileManager(path: Path, conf: Configuration) extend
   commits.foreach(_.tellFormat(Option(conf.get(StreamShims.FormatKey))))
 
   override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
-    if (!overwriteIfPossible && isLogEntry(file)) Driver.checkLeads(file.toString)
+    if (!overwriteIfPossible && isLogEntry(file)) LeaderOnlyWrites.check(file.toString)
     val out =
       try stock.createAtomic(file, overwriteIfPossible)
       catch {

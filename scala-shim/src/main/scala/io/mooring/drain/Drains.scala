@@ -9,7 +9,7 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.JsonNode
 import io.mooring.agent.{Bridge, DriverFiles, StartWaitBudget}
 import io.mooring.common.{FailOpen, Json, Log}
-import io.mooring.driver.Driver
+import io.mooring.election.LeaderOnlyWrites
 
 import org.apache.spark.sql.execution.streaming.state.shims.{DrainLog, DrainValve, Ending, Intake, StreamShim, StreamShims}
 
@@ -317,7 +317,7 @@ final class Drains(bridge: Bridge, application: () => String, resume: String, on
     }
 
     private def mark(file: String, last: Long, more: (String, Any)*): Unit = {
-      Driver.checkLeads(file)
+      LeaderOnlyWrites.check(file)
       markers.write(file, Map[String, Any]("at" -> System.currentTimeMillis(), "deployment" -> application(), "query" -> shim.id,
         "name" -> shim.name, "batch" -> last, "offsets" -> shim.offsets(last),
         "with" -> (together.asScala.toSeq :+ shim.checkpoint).distinct.sorted) ++ more)

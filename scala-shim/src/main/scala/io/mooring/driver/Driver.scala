@@ -3,7 +3,7 @@ package io.mooring.driver
 import io.mooring.agent.{AgentProcess, Bridge, DriverFiles, Operations, StartWaitBudget}
 import io.mooring.common.{FailOpen, Build, Daemon, Names, OrdinaryEnd, Log, SettingsTable}
 import io.mooring.drain.{DrainOnTerm, Drains}
-import io.mooring.election.Leadership
+import io.mooring.election.{LeaderOnlyWrites, Leadership}
 import io.mooring.placement.PlacementTable
 import io.mooring.restore.Prefetches
 import io.mooring.standby.{Departures, Liveness, Standbys, StuckTasks}
@@ -154,14 +154,7 @@ object Driver {
   def current: Option[Driver] = running
 
   private[driver] def set(driver: Option[Driver]): Unit = {
-    lost = running.flatMap(_.leadership).filter(_.isLost)
+    LeaderOnlyWrites.use(driver.flatMap(_.leadership), () => driver.exists(_.mayBeTold))
     running = driver
   }
-
-  // A driver that has lost may end its application while a last batch is under way.
-  @volatile private var lost: Option[Leadership] = None
-
-  /** Before an entry of a log of the checkpoint, or of a sink, is written: throws when another driver leads. */
-  def checkLeads(what: String): Unit =
-    running.flatMap(_.leadership).orElse(lost).foreach(_.check(what)(running.exists(_.mayBeTold)))
 }
