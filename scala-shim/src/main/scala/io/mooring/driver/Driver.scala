@@ -4,13 +4,13 @@ import io.mooring.agent.{AgentProcess, Bridge, DriverFiles, Operations, StartWai
 import io.mooring.common.{FailOpen, Build, Daemon, Names, OrdinaryEnd, Log, SettingsTable}
 import io.mooring.drain.{DrainOnTerm, Drains}
 import io.mooring.election.{LeaderOnlyWrites, Leadership}
-import io.mooring.placement.PlacementTable
+import io.mooring.placement.{PlacementService, PlacementTable}
 import io.mooring.restore.Prefetches
 import io.mooring.standby.{Departures, Liveness, Standbys, StuckTasks}
 import io.mooring.warmup.WarmupProfiles
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.scheduler.shims.{ExecutorShim, ListenerShim}
-import org.apache.spark.sql.execution.streaming.state.shims.Ending
+import org.apache.spark.sql.execution.streaming.state.shims.{Ending, OperatorFacts}
 
 /** What runs in the driver while the application runs. */
 final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkContext) {
@@ -64,8 +64,17 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   /** Whether an agent is there, or comes, to tell of the election. */
   def mayBeTold: Boolean = agent.isComing
 
-  /** A batch is about to be run: which executors get no tasks is asked anew, as an event of it may have been lost. */
-  def batchIsPlaced(): Unit = cluster.lookAtOffers()
+  private object placementService extends PlacementService {
+    override def table: PlacementTable = Driver.this.table
+    override def planned(query: String, operators: Seq[OperatorFacts]): Unit = queries.planned(query, operators)
+    override def isRepeated(operator: OperatorFacts): Boolean = queries.isRepeated(operator)
+
+    /** Which executors get no tasks is asked anew, as an event of it may have been lost. */
+    override def batchIsPlaced(): Unit = cluster.lookAtOffers()
+
+    override def computes(query: String, batch: Long): Unit = queries.computes(query, batch)
+    override def drainStateOf(run: String, batch: Long): Int = drains.stateOf(run, batch)
+  }
 
   /** For how long a task waits for the executor that it prefers, and then for another one of its host. */
   private def localityWaitMs = {
@@ -155,6 +164,7 @@ object Driver {
 
   private[driver] def set(driver: Option[Driver]): Unit = {
     LeaderOnlyWrites.use(driver.flatMap(_.leadership), () => driver.exists(_.mayBeTold))
+    PlacementService.use(driver.map(_.placementService))
     running = driver
   }
 }

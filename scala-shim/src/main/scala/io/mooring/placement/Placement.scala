@@ -7,7 +7,6 @@ import scala.reflect.ClassTag
 import scala.util.control.NonFatal
 
 import io.mooring.common.{FailOpen, Location, Names, Log}
-import io.mooring.driver.Driver
 import org.apache.spark.{Partition, SparkContext, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.scheduler.StageInfo
@@ -30,14 +29,14 @@ private[mooring] object PlacementRule extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = {
     val operators = plan.collect(Function.unlift(StreamShims.statefulOperator))
     if (operators.isEmpty || !StreamShims.onStreamThread) plan
-    else Driver.current.fold(plan) { driver =>
+    else PlacementService.current.fold(plan) { driver =>
       val query = plan.session.sparkContext.getLocalProperty(Names.QueryIdProperty)
-      try driver.queries.planned(query, operators)
+      try driver.planned(query, operators)
       catch {
         case NonFatal(e) => // an interruption is not: the query is being stopped
           Log.failed("placement-rule", e)(s"a query could not be told to the agent ($e): it runs where Spark puts it")
       }
-      place(plan, query, operators.exists(driver.queries.isRepeated), stageHasOne = false)
+      place(plan, query, operators.exists(driver.isRepeated), stageHasOne = false)
     }
   }
 
@@ -92,9 +91,9 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
   override protected def doExecute(): RDD[InternalRow] = {
     StreamShims.allowProvider(child, Names.Provider)
     val operators = operatorsOfStage(child)
-    Driver.current.foreach(driver => DrainMetric.set(operators, driver.drains.stateOf(operator.runId, operator.batch)))
+    PlacementService.current.foreach(driver => DrainMetric.set(operators, driver.drainStateOf(operator.runId, operator.batch)))
     val restoreMetrics = RestoreMetrics.of(operators)
-    Driver.current.foreach(_.batchIsPlaced())
+    PlacementService.current.foreach(_.batchIsPlaced())
     new PlacedRDD(child.execute(), query, operator.batch, restoreMetrics, earlierAttempt)
   }
 
@@ -119,7 +118,7 @@ final class PlacedRDD[T: ClassTag](
 
   /** On the driver, before the first task: what the tasks report counts, and nothing else. */
   private def writeObject(out: ObjectOutputStream): Unit = {
-    Driver.current.foreach(_.queries.computes(query, batch))
+    PlacementService.current.foreach(_.computes(query, batch))
     FailOpen.otherwise("record of the state in each task", ())(PlacedStages.sent(this))
     if (earlierAttempt != null) earlierAttempt.foreach(_.forget())
     out.defaultWriteObject()
@@ -132,7 +131,7 @@ final class PlacedRDD[T: ClassTag](
 
   /** The executor, as (id, host), on which the plan wants this partition of the state now. */
   private[placement] def wanted(partition: Int): Option[(String, String)] = {
-    val found = Driver.current.flatMap(_.table.preferred(query, partition))
+    val found = PlacementService.current.flatMap(_.table.preferred(query, partition))
     for ((executor, _) <- found) PlacedStages.wanted(id, query, batch, partition, executor)
     found
   }
@@ -206,7 +205,7 @@ object PlacedStages {
     sentStages.put(sent.stage, SentStage(rdd.query, rdd.batch, sent.attempt, states))
   }
 
-  private def hostOf(executor: String) = Driver.current.flatMap(_.table.hostOf(executor))
+  private def hostOf(executor: String) = PlacementService.current.flatMap(_.table.hostOf(executor))
 
   /** What the task of this partition of a placed stage computes; empty of another stage. */
   def statesOf(stage: Int, partition: Int): Seq[PlacedState] =
