@@ -6,7 +6,7 @@ import java.nio.channels.ClosedByInterruptException
 import scala.util.Using
 import scala.util.control.NonFatal
 
-import io.mooring.MooringCheckpointFileManager
+import io.mooring.checkpoint.CheckpointFilesShim
 import io.mooring.localstore.HostStoreFiles
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.shims.CpuThrottle
@@ -32,7 +32,7 @@ private[mooring] final class StoreCopy(
     directory: Path, shelf: HostStoreFiles, access: CheckpointAccess, pace: Pace, open: OpenCopy, streams: Streams = OneStream,
     isAhead: Boolean = false, rests: Option[CpuThrottle] = None) {
   private val files: FileSystem = directory.getFileSystem(access.hadoopConf)
-  private lazy val checkpoint = new MooringCheckpointFileManager(directory, access.hadoopConf)
+  private lazy val checkpoint = new CheckpointFilesShim(directory, access.hadoopConf)
 
   private var needed = Map.empty[String, Long] // name -> bytes, of the newest whole version
   private var byChangelog = access.writesChangelogs // how the last version was written, most likely

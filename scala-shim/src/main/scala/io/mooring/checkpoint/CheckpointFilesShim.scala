@@ -1,0 +1,160 @@
+package io.mooring.checkpoint
+
+import java.io.{ByteArrayOutputStream, FileNotFoundException}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.Files
+
+import scala.util.Using
+import scala.util.control.NonFatal
+
+import io.mooring.common.{Names, Log}
+import io.mooring.drain.Drains
+import io.mooring.election.LeaderOnlyWrites
+import io.mooring.localstore.{HostStoreFiles, HostStore, HostStores, KeptStream, LocalCopy, NotedStream, StoreReads, StoreWrites}
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs._
+import org.apache.spark.SparkEnv
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
+import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, StreamShims}
+
+/**
+ * The checkpoint's file manager that would be there without us, with three shims in it:
+ *
+ *  - `offsets/N` always names the stock provider, so that stock Spark reads our checkpoints; a running stream of ours
+ *    reads its own provider's name there.
+ *  - The uniquely named files of a state store (snapshot archives, changelogs, their checksums) are kept on the host
+ *    when written and taken from the host when read.
+ *  - Spark's own tools learn the format of the checkpoint's state when they open its log of commits.
+ */
+class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFileManager {
+  private val stock = new StartupReadCache(CheckpointFileManager.create(path, CheckpointFilesShim.stockConf(conf)))
+  private val shelf = HostStores.ofThisExecutor.flatMap(_.shelf(path))
+  private lazy val reads = StoreReads.of(path)
+  private lazy val localFiles = FileSystem.getLocal(conf).getRaw
+  @volatile private var hasFiles = false // the directory is there
+  private val commits = Option.when(isLog(path, "commits") && OfflineTools.areOnThread)(new CommitsOfTools(path, stock))
+  commits.foreach(_.tellFormat(Option(conf.get(StreamShims.FormatKey))))
+
+  override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
+    if (!overwriteIfPossible && isLogEntry(file)) LeaderOnlyWrites.check(file.toString)
+    val out =
+      try stock.createAtomic(file, overwriteIfPossible)
+      catch {
+        case _: FileNotFoundException if hasFiles && file.getParent == path => // it was removed since, which `exists` hid
+          hasFiles = false
+          stock.mkdirs(path)
+          stock.createAtomic(file, overwriteIfPossible)
+      }
+    if (isOffsets(file)) new StockNameStream(out)
+    else if (commits.exists(_.isOfFormat2)) new Format2Stream(out)
+    else noted(file, keptOnHost(file).fold(out)(s => new KeptStream(out, new LocalCopy(s, file.getName))))
+  }
+
+  private def noted(file: Path, out: CancellableFSDataOutputStream) =
+    if (!HostStore.isUniqueName(file.getName) || file.getName.endsWith(".crc")) out
+    else StoreWrites.of(path).fold(out)(writes => new NotedStream(out, writes.add(file.getName, _)))
+
+  override def open(file: Path): FSDataInputStream = {
+    val opened =
+      if (isLog(file) && isOfStream) asThisStreamReads(file)
+      else keptOnHost(file).flatMap(s => openLocally(s, file).orElse(keptFirst(s, file)))
+        .getOrElse(reads.counted(file.getName, stock.open(file)))
+    hasFiles ||= file.getParent == path
+    opened
+  }
+
+  override def exists(file: Path): Boolean =
+    hasFiles && file == path || keptOnHost(file).exists(_.has(file.getName)) || stock.exists(file)
+
+  override def delete(file: Path): Unit = {
+    stock.delete(file)
+    keptOnHost(file).foreach(_.forget(file.getName))
+  }
+
+  override def list(dir: Path, filter: PathFilter): Array[FileStatus] = {
+    if (isLog(dir, "offsets") && isOfStream) Drains.checkMayStart(dir.getParent.toString)
+    val found = stock.list(dir, filter)
+    commits.filter(_ => dir == path).fold(found)(_.withoutSkipped(found))
+  }
+  override def mkdirs(dir: Path): Unit = stock.mkdirs(dir)
+  override def isLocal: Boolean = stock.isLocal
+  override def createCheckpointDirectory(): Path = stock.createCheckpointDirectory()
+  override def close(): Unit = stock.close()
+
+  /** Of the offsets, the commits, a source or a file sink: what makes a batch count, written once and for all. */
+  private def isLogEntry(file: Path) = file.getName.stripSuffix(".compact").forall(_.isDigit)
+
+  private def isLog(file: Path) = isOffsets(file) || file.getParent != null && file.getParent.getName == "commits"
+  private def isLog(dir: Path, name: String) = dir.getName == name && dir.getParent != null
+
+  /** Of a running stream for itself. Its thread may also run a tool, as in `foreachBatch`. */
+  private def isOfStream = StreamShims.onStreamThread && !OfflineTools.areOnThread
+
+  private def isOffsets(file: Path) = file.getParent != null && file.getParent.getName == "offsets"
+
+  private def keptOnHost(file: Path) = shelf.filter(_ => HostStore.isUniqueName(file.getName))
+
+  /** These files are small or read once through, so their checksum is always proved first. */
+  private def openLocally(shelf: HostStoreFiles, file: Path): Option[FSDataInputStream] =
+    shelf.sound(file.getName, readIt = true).flatMap { local =>
+      try {
+        val stream = localFiles.open(new Path(local.toUri))
+        val isNew = shelf.cameAhead(file.getName)
+        if (file.getName.endsWith(".changelog")) reads.keptChangelog(isNew)
+        else if (file.getName.endsWith(".zip")) reads.kept(Files.size(local), isNew)
+        Some(stream)
+      } catch {
+        case NonFatal(e) =>
+          Log.failed("local-store-open", e)(s"a file of the local store could not be opened ($e): it is fetched from the checkpoint")
+          None
+      }
+    }
+
+  /** An opening store reads each of its changelogs up to three times; here the first time brings it to the host. */
+  private def keptFirst(shelf: HostStoreFiles, file: Path): Option[FSDataInputStream] =
+    if (!CheckpointFilesShim.isOfChangelog(file.getName)) None
+    else {
+      val remote = reads.counted(file.getName, stock.open(file)) // that it is not there is Spark's to hear
+      Using.resource(remote)(in => HostStore.attemptOr[Option[Long]](s"keep ${file.getName}", None)(shelf.take(file.getName, in)))
+        .flatMap(_ => openLocally(shelf, file))
+    }
+
+  /** With our provider's name, and with another watermark where that of a drain is to be forgotten. */
+  private def asThisStreamReads(file: Path): FSDataInputStream = Using.resource(stock.open(file)) { stream =>
+    val read = stream.readAllBytes()
+    val named = if (isOffsets(file)) CheckpointFilesShim.replace(read, StreamShims.StockRocksDB, Names.Provider) else read
+    val instead = Drains.watermarkInstead(file.getParent.getParent.toString, file.getName)
+    new FSDataInputStream(new InMemoryFile(instead.fold(named)(CheckpointFilesShim.withWatermark(named, _))))
+  }
+}
+
+object CheckpointFilesShim {
+
+  /** Whether it is a changelog, or the checksum of one. */
+  private def isOfChangelog(name: String): Boolean = name.stripSuffix(".crc").endsWith(".changelog")
+
+  /** The configuration with the user's own file manager in it, or none as in stock Spark. */
+  private def stockConf(conf: Configuration): Configuration = {
+    val copy = new Configuration(conf)
+    Option(SparkEnv.get).flatMap(_.conf.getOption(Names.UsersFileManager)) match {
+      case Some(users) => copy.set(StreamShims.FileManagerKey, users)
+      case None => copy.unset(StreamShims.FileManagerKey)
+    }
+    copy
+  }
+
+  /** An entry of the offset or the commit log with another watermark. */
+  def withWatermark(entry: Array[Byte], ms: Long): Array[Byte] =
+    new String(entry, UTF_8).replaceAll(""""(batchWatermarkMs|nextBatchWatermarkMs)":\d+""", s""""$$1":$ms""").getBytes(UTF_8)
+
+  /** Exchanges one quoted JSON string for another. */
+  def replace(bytes: Array[Byte], from: String, to: String): Array[Byte] =
+    new String(bytes, UTF_8).replace(s""""$from"""", s""""$to"""").getBytes(UTF_8)
+}
+
+/** An entry of the offset log, with the stock provider's name. */
+private final class StockNameStream(out: CancellableFSDataOutputStream) extends EntryStream(out, new ByteArrayOutputStream) {
+  override protected def asWritten(entry: Array[Byte]): Array[Byte] =
+    CheckpointFilesShim.replace(entry, Names.Provider, StreamShims.StockRocksDB)
+}
