@@ -3,6 +3,7 @@ package io.mooring.checkpoint
 import java.io.{ByteArrayOutputStream, FileNotFoundException}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.Files
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.util.Using
 import scala.util.control.NonFatal
@@ -123,13 +124,22 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
   /** With our provider's name, and with another watermark where that of a drain is to be forgotten. */
   private def asThisStreamReads(file: Path): FSDataInputStream = Using.resource(stock.open(file)) { stream =>
     val read = stream.readAllBytes()
-    val named = if (isOffsets(file)) CheckpointFilesShim.replace(read, StreamShims.StockRocksDB, Names.Provider) else read
+    val named = if (isOffsets(file) && !CheckpointFilesShim.runsOnStock(file.getParent.getParent.toString)) CheckpointFilesShim.replace(read, StreamShims.StockRocksDB, Names.Provider) else read
     val instead = Drains.watermarkInstead(file.getParent.getParent.toString, file.getName)
     new FSDataInputStream(new InMemoryFile(instead.fold(named)(CheckpointFilesShim.withWatermark(named, _))))
   }
 }
 
 object CheckpointFilesShim {
+  private val onStock = ConcurrentHashMap.newKeySet[String]() // checkpoints
+
+  /** Whether the query of this checkpoint runs on Spark's own provider although Mooring's is set; before its logs are read. */
+  private[mooring] def runOnStock(checkpoint: String, isOnStock: Boolean): Unit = {
+    if (isOnStock) onStock.add(checkpoint) else onStock.remove(checkpoint)
+    ()
+  }
+
+  private def runsOnStock(checkpoint: String): Boolean = onStock.contains(checkpoint)
 
   /** Whether it is a changelog, or the checksum of one. */
   private def isOfChangelog(name: String): Boolean = name.stripSuffix(".crc").endsWith(".changelog")

@@ -2,6 +2,7 @@ package io.mooring.driver
 
 import scala.util.control.NonFatal
 
+import io.mooring.checkpoint.CheckpointFilesShim
 import io.mooring.common.{Names, Log}
 import org.apache.spark.SparkConf
 import org.apache.spark.sql.execution.streaming.state.shims.{StreamShim, StreamShims}
@@ -56,10 +57,12 @@ object ConfOverrides {
         Log.failed("take-over", e)(s"the state store of a query could not be looked at ($e): it runs as it is set")
     }
 
-  private def takeOverProvider(query: StreamShim): Unit =
+  private def takeOverProvider(query: StreamShim): Unit = {
+    val provider = if (query.mayUseOurProvider) Names.Provider else StreamShims.StockRocksDB
+    CheckpointFilesShim.runOnStock(query.checkpoint, provider == StreamShims.StockRocksDB)
     query.providerInCheckpoint.orElse(query.setting(StreamShims.ProviderKey)) match {
       case Some(StreamShims.StockRocksDB | Names.Provider) =>
-        query.set(StreamShims.ProviderKey, Names.Provider)
+        query.set(StreamShims.ProviderKey, provider)
         for (driver <- Driver.current; batch <- query.unfinishedBatch) driver.queries.repeats(query.runId, batch)
         query.formatInCheckpoint match {
           case Some(format) => query.setFormat(format)
@@ -67,6 +70,7 @@ object ConfOverrides {
         }
       case other => leaveAlone(other.getOrElse("none"))
     }
+  }
 
   private def leaveAlone(chosen: String): Unit = Log.once(s"left-alone-$chosen",
     s"$chosen is left as it was chosen: its state is placed, but the hosts keep no copies of it")

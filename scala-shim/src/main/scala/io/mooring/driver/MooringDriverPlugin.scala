@@ -8,6 +8,7 @@ import io.mooring.common.{FailOpen, Build, Metrics, Names, Log, SettingsTable}
 import io.mooring.localstore.HostStores
 import org.apache.spark.SparkContext
 import org.apache.spark.api.plugin.{DriverPlugin, PluginContext}
+import org.apache.spark.shims.SparkSelfCheck
 
 private[mooring] final class MooringDriverPlugin extends DriverPlugin {
 
@@ -16,6 +17,7 @@ private[mooring] final class MooringDriverPlugin extends DriverPlugin {
     val settings = SettingsTable.read(conf.getAll.toMap)
     settings.check()
     val refusal = if (!settings.isOn("spark.mooring.enabled")) None else FailOpen.otherwise[Option[String]]("driver part", None) {
+      SparkSelfCheck.line.foreach(Log.once("spark-internals", _))
       val driver = new Driver(conf, settings, context)
       Driver.set(Some(driver))
       ConfOverrides.amend(conf)

@@ -14,7 +14,7 @@ import io.mooring.warmup.ShuffleWarmup
 import org.apache.spark.SparkConf
 import org.apache.spark.api.plugin.{ExecutorPlugin, PluginContext}
 import org.apache.spark.scheduler.shims.ExecutorShim
-import org.apache.spark.shims.WarmupProfile
+import org.apache.spark.shims.{Capability, SparkSelfCheck, WarmupProfile}
 import org.apache.spark.sql.execution.streaming.state.shims.{OpenStores, StreamShims, Undo, WarmUp}
 
 private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
@@ -28,7 +28,8 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
     if (settings.isOn("spark.mooring.enabled")) {
       val isInDriver = ExecutorShim.isInDriver(context.executorID())
       if (!isInDriver) OrdinaryEnd.begins(() => isOver)
-      val mostOpen = settings.count("spark.mooring.standby.open.stores")
+      SparkSelfCheck.line.foreach(Log.once("spark-internals", _))
+      val mostOpen = if (Capability.OpenCopies.isOn) settings.count("spark.mooring.standby.open.stores") else 0
       ExecutorReports.through(Some(context), withOpenCopies = mostOpen > 0)
       val directory = HostStores.directory(settings.text("spark.mooring.local.store.dir"), System.getenv().asScala.get)
       val store = HostStore.open(directory)
@@ -42,7 +43,7 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
       val fetchedASecond = settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue)
       // A newcomer has that time to warm up; its copies leave most of it to what they have to do.
       val unhurriedMs = math.min(10000L, settings.milliseconds("spark.mooring.processor.rebind.timeout") / 6)
-      Undo.isWanted = settings.copies > 0
+      Undo.isWanted = settings.copies > 0 && Capability.OpenCopies.isOn
       Copies.use(store.map(new Copies(_, fetchedASecond, mostOpen, unhurriedMs)))
       val streams = settings.count("spark.mooring.restore.streams")
       Prefetch.use(store.filter(_ => streams > 0).map(

@@ -45,7 +45,7 @@ object WarmupProfile {
   private val Named = raw"[| ]*(?:\|--)?([\w.$$]+)/0x[0-9a-f]+(?: \(.*\))?\s*".r
 
   /** What was compiled against a session's own classes another session can not use. */
-  private def compiled: Seq[String] = SparkInternals.generatedCode.keySet.asScala
+  private def compiled: Seq[String] = if (!Capability.WarmUpByGeneratedCode.isOn) Nil else SparkInternals.generatedCode.keySet.asScala
     .collect { case (loader, code) if loader.get eq Utils.getContextOrSparkClassLoader => code.body }.toSeq
 
   /** As in tasks: who compiles first decides for how many pieces of code there is room. */

@@ -4,8 +4,10 @@ import java.lang.ref.WeakReference
 import java.lang.reflect.{AccessibleObject, Field, Method}
 import java.util.{Map => JMap}
 
+import scala.collection.mutable.ListBuffer
+
 import org.apache.spark.scheduler.Task
-import org.apache.spark.sql.catalyst.expressions.codegen.{CodeAndComment, CodeGenerator}
+import org.apache.spark.sql.catalyst.expressions.codegen.CodeAndComment
 import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
 import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExecBase
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
@@ -13,107 +15,161 @@ import org.apache.spark.sql.execution.streaming.state.RocksDB
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Everything that is private in Spark 4.2 and that Mooring reaches by reflection. Each member is looked up when it is first
- * asked for: one that is missing throws there, and the others work. Nothing else in Mooring looks up members of Spark's.
+ * Everything that is private in Spark 4.2 and that Mooring reaches by reflection. Nothing else in Mooring looks up members of
+ * Spark's. Each access is declared with the capability that needs it. Each is looked up when it is first asked for: one that
+ * is missing throws there. Code that may run without an access asks its `Capability` first whether it is on.
  */
 private[spark] object SparkInternals {
+  private val declared = ListBuffer.empty[Access[_]]
+
+  /** The accesses that this Spark lacks, in the order in which they are declared here. */
+  private[shims] lazy val missing: Seq[Access[_]] = declared.toSeq.filter(_.isMissing)
+
+  /** For tests: names of accesses, with commas between them, that this JVM is to take for missing. */
+  private val Hidden = "mooring.test.hidden-internals"
+  private val hidden = sys.props.get(Hidden).toSeq.flatMap(_.split(',')).toSet
+
+  private def access[T](name: String, capability: Capability)(lookUp: => T): Access[T] = {
+    val one = new Access(name, capability, () => if (hidden(name)) throw new NoSuchFieldException(Hidden) else lookUp)
+    declared += one
+    one
+  }
 
   // A streaming query.
 
   /** `StreamExecution.sink`. */
-  lazy val querySink: Field = field(classOf[StreamExecution], "sink")
+  def querySink: Field = sink.member
+  private val sink = access("StreamExecution.sink", Capability.RepeatedBatches)(field(classOf[StreamExecution], "sink"))
 
   /** `StreamExecution.uniqueSources`: what the query asks for new data, and how much of it. */
-  lazy val queryUniqueSources: Field = compiledField(classOf[StreamExecution], "uniqueSources")
+  def queryUniqueSources: Field = uniqueSources.member
+  private val uniqueSources =
+    access("StreamExecution.uniqueSources", Capability.Drain)(compiledField(classOf[StreamExecution], "uniqueSources"))
 
   /** `StreamExecution.triggerClock`. */
-  lazy val queryTriggerClock: Field = compiledField(classOf[StreamExecution], "triggerClock")
-
-  /** `MicroBatchExecution.sources`. */
-  lazy val querySources: Field = field(classOf[MicroBatchExecution], "sources")
-
-  /** `MicroBatchExecution.extraOptions`: the options of the query's writer. */
-  lazy val queryWriterOptions: Field = field(classOf[MicroBatchExecution], "extraOptions")
+  def queryTriggerClock: Field = triggerClock.member
+  private val triggerClock =
+    access("StreamExecution.triggerClock", Capability.Drain)(compiledField(classOf[StreamExecution], "triggerClock"))
 
   /** `MicroBatchExecution.watermarkTracker`. */
-  lazy val queryWatermarkTracker: Field = compiledField(classOf[MicroBatchExecution], "watermarkTracker")
+  def queryWatermarkTracker: Field = watermarkTracker.member
+  private val watermarkTracker =
+    access("MicroBatchExecution.watermarkTracker", Capability.Drain)(compiledField(classOf[MicroBatchExecution], "watermarkTracker"))
 
   /** `MicroBatchExecution.watermarkPropagator`. */
-  lazy val queryWatermarkPropagator: Field = compiledField(classOf[MicroBatchExecution], "watermarkPropagator")
+  def queryWatermarkPropagator: Field = watermarkPropagator.member
+  private val watermarkPropagator =
+    access("MicroBatchExecution.watermarkPropagator", Capability.Drain)(compiledField(classOf[MicroBatchExecution], "watermarkPropagator"))
+
+  /** `MicroBatchExecution.sources`. */
+  def querySources: Field = sources.member
+  private val sources =
+    access("MicroBatchExecution.sources", Capability.OrderOfDrains)(field(classOf[MicroBatchExecution], "sources"))
+
+  /** `MicroBatchExecution.extraOptions`: the options of the query's writer. */
+  def queryWriterOptions: Field = writerOptions.member
+  private val writerOptions =
+    access("MicroBatchExecution.extraOptions", Capability.OrderOfDrains)(field(classOf[MicroBatchExecution], "extraOptions"))
 
   /** `CommitLog.defaultVersion`: the version that the log's next entries are written in. */
-  lazy val commitLogVersion: Field = field(classOf[CommitLog], "defaultVersion")
+  def commitLogVersion: Field = versionOfLog.member
+  private val versionOfLog = access("CommitLog.defaultVersion", Capability.FormatOfState)(field(classOf[CommitLog], "defaultVersion"))
 
   /** The names of the state store providers that `transformWithState` runs on. */
-  lazy val transformWithStateProviders: Field = found(classOf[TransformWithStateExecBase].getDeclaredFields
-    .find(_.getName.endsWith("SUPPORTED_STATE_STORE_PROVIDERS")), "SUPPORTED_STATE_STORE_PROVIDERS")
+  def transformWithStateProviders: Field = providers.member
+  private val providers = access("TransformWithStateExecBase.SUPPORTED_STATE_STORE_PROVIDERS", Capability.TransformWithState) {
+    found(classOf[TransformWithStateExecBase].getDeclaredFields.find(_.getName.endsWith("SUPPORTED_STATE_STORE_PROVIDERS")),
+      "SUPPORTED_STATE_STORE_PROVIDERS")
+  }
 
   // The settings of a session.
 
   /** `SQLConf.settings`. */
-  lazy val sqlConfSettings: Field = field(classOf[SQLConf], "settings")
+  def sqlConfSettings: Field = settings.member
+  private val settings = access("SQLConf.settings", Capability.FormatForTools)(field(classOf[SQLConf], "settings"))
 
   /** `SQLConf.reader`. */
-  lazy val sqlConfReader: Field = field(classOf[SQLConf], "reader")
+  def sqlConfReader: Field = reader.member
+  private val reader = access("SQLConf.reader", Capability.FormatForTools)(field(classOf[SQLConf], "reader"))
 
   // A state store.
 
-  /** Methods of `RocksDB`, looked up together, so that all of it is found to be as expected, or none of it is used. */
+  /** Methods of `RocksDB`: all of them, or none where one is missing, so that none is used beside others that are not as expected. */
   lazy val rocksDB: RocksDBMethods = new RocksDBMethods
 
   final class RocksDBMethods private[SparkInternals] () {
-    private def method(name: String, parameters: Class[_]*): Method =
-      accessible(classOf[RocksDB].getDeclaredMethod(name, parameters: _*))
-
-    val replayChangelog: Method = method("replayChangelog", classOf[Array[(Long, Option[String])]])
-    val db: Method = method("db")
-    val writeOptions: Method = method("writeOptions")
-    val families: Method = method("colFamilyIdToNameMap")
-    val prefixed: Method = method("encodeStateRowWithPrefix", classOf[Array[Byte]], classOf[String])
-    val keys: Method = method("numKeysOnWritingVersion")
-    val internalKeys: Method = method("numInternalKeysOnWritingVersion")
-    val setKeys: Seq[Method] = both("numKeys")
-    val setInternalKeys: Seq[Method] = both("numInternalKeys")
-
-    /** What a roll-back returns to, and what the next version begins with. */
-    private def both(name: String): Seq[Method] =
-      Seq("OnLoadedVersion", "OnWritingVersion").map(which => method(s"$name${which}_$$eq", classOf[Long]))
+    val replayChangelog: Method = replayOfChangelog.member
+    val db: Method = nativeDB.member
+    val writeOptions: Method = optionsOfWrites.member
+    val families: Method = columnFamilies.member
+    val prefixed: Method = encodedKey.member
+    val keys: Method = keysWritten.member
+    val internalKeys: Method = internalKeysWritten.member
+    val setKeys: Seq[Method] = settersOfKeys.map(_.member)
+    val setInternalKeys: Seq[Method] = settersOfInternalKeys.map(_.member)
   }
+
+  private val replayOfChangelog = methodOfRocksDB("replayChangelog", classOf[Array[(Long, Option[String])]])
+  private val nativeDB = methodOfRocksDB("db")
+  private val optionsOfWrites = methodOfRocksDB("writeOptions")
+  private val columnFamilies = methodOfRocksDB("colFamilyIdToNameMap")
+  private val encodedKey = methodOfRocksDB("encodeStateRowWithPrefix", classOf[Array[Byte]], classOf[String])
+  private val keysWritten = methodOfRocksDB("numKeysOnWritingVersion")
+  private val internalKeysWritten = methodOfRocksDB("numInternalKeysOnWritingVersion")
+  private val settersOfKeys = bothSetters("numKeys")
+  private val settersOfInternalKeys = bothSetters("numInternalKeys")
+
+  /** Of what a roll-back returns to, and of what the next version begins with. */
+  private def bothSetters(name: String): Seq[Access[Method]] =
+    Seq("OnLoadedVersion", "OnWritingVersion").map(which => methodOfRocksDB(s"$name${which}_$$eq", classOf[Long]))
+
+  private def methodOfRocksDB(name: String, parameters: Class[_]*): Access[Method] =
+    access(s"RocksDB.$name", Capability.OpenCopies)(accessible(classOf[RocksDB].getDeclaredMethod(name, parameters: _*)))
 
   /**
    * `RocksDB.lastSnapshotVersion` and its setter; None where this Spark has other ones. Named with its class before it where
    * Spark's own inner classes use it.
    */
-  lazy val rocksDBLastSnapshotVersion: Option[(Method, Method)] =
+  def rocksDBLastSnapshotVersion: Option[(Method, Method)] = lastSnapshotVersion.ifThere
+  private val lastSnapshotVersion = access("RocksDB.lastSnapshotVersion", Capability.SnapshotTurns) {
     classOf[RocksDB].getDeclaredMethods.filter(_.getName.matches("(.*\\$)?lastSnapshotVersion(_\\$eq)?")).sortBy(_.getName).toSeq match {
       case Seq(get, set) if get.getReturnType == classOf[Long] && set.getParameterTypes.sameElements(Seq(classOf[Long])) =>
-        Some(accessible(get) -> accessible(set))
-      case _ => None
+        accessible(get) -> accessible(set)
+      case others => throw new NoSuchMethodException(others.map(_.getName).mkString(", "))
     }
+  }
 
   // A task that waits or runs.
 
   /** `preferredLocs` of either kind of tasks; None where it has none. */
-  def taskPreferredLocations(task: Task[_]): Option[Field] = taskField(task, "preferredLocs")
+  def taskPreferredLocations(task: Task[_]): Option[Field] = preferredLocations.ifThere.flatMap(_.get(task.getClass.getName))
+  private val preferredLocations = access("Task.preferredLocs", Capability.Redirection)(fieldsOfTasks("preferredLocs"))
 
   /** `taskBinary` of either kind of tasks: its code, a broadcast. None where it has none. */
-  def taskBinary(task: Task[_]): Option[Field] = taskField(task, "taskBinary")
+  def taskBinary(task: Task[_]): Option[Field] = code.ifThere.flatMap(_.get(task.getClass.getName))
+  private val code = access("Task.taskBinary", Capability.WarmUpByTasks)(fieldsOfTasks("taskBinary"))
 
-  private def taskField(task: Task[_], name: String): Option[Field] =
-    task.getClass.getDeclaredFields.find(isNamed(_, name)).map(accessible)
+  private def fieldsOfTasks(name: String): Map[String, Field] = Seq("ShuffleMapTask", "ResultTask").map { kind =>
+    val of = uninitialized(s"org.apache.spark.scheduler.$kind")
+    of.getName -> compiledField(of, name)
+  }.toMap
 
   // Generated code.
 
   /** What `CodeGenerator` has compiled in this JVM, by the class loader that it was compiled against: a cache of Guava's, under a name of Spark's own. */
-  def generatedCode: JMap[(WeakReference[ClassLoader], CodeAndComment), AnyRef] = {
-    val cache = valueOf(valueOf(CodeGenerator, "cache"), "cache")
-    accessible(cache.getClass.getMethod("asMap")).invoke(cache).asInstanceOf[JMap[(WeakReference[ClassLoader], CodeAndComment), AnyRef]]
+  def generatedCode: JMap[(WeakReference[ClassLoader], CodeAndComment), AnyRef] = compiledCode.member()
+  private val compiledCode = access("CodeGenerator.cache", Capability.WarmUpByGeneratedCode) {
+    val generator = uninitialized("org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator$")
+    val ofGenerator = compiledField(generator, "cache")
+    val classes = Iterator.iterate[Class[_]](ofGenerator.getType)(_.getSuperclass).takeWhile(_ != null)
+    val ofGuava = found(classes.flatMap(_.getDeclaredFields).find(isNamed(_, "cache")), s"${ofGenerator.getType.getName}.cache")
+    val asMap = ofGuava.getType.getMethod("asMap")
+    () => asMap.invoke(ofGuava.get(ofGenerator.get(generator.getField("MODULE$").get(null))))
+      .asInstanceOf[JMap[(WeakReference[ClassLoader], CodeAndComment), AnyRef]]
   }
 
-  private def valueOf(instance: AnyRef, name: String): AnyRef = {
-    val fields = Iterator.iterate[Class[_]](instance.getClass)(_.getSuperclass).takeWhile(_ != null).flatMap(_.getDeclaredFields)
-    found(fields.find(isNamed(_, name)), s"${instance.getClass.getName} has no $name").get(instance)
-  }
+  /** The first one to use `CodeGenerator` decides how much code it keeps: that is left to Spark. */
+  private def uninitialized(name: String): Class[_] = Class.forName(name, false, getClass.getClassLoader)
 
   private def field(of: Class[_], name: String): Field = accessible(of.getDeclaredField(name))
 

@@ -9,7 +9,7 @@ import org.apache.spark.scheduler.{
   ExecutorCacheTaskLocation, Pool, Schedulable, ShuffleMapStage, StageInfo, Task, TaskLocality, TaskLocation, TaskSchedulerImpl,
   TaskSetManager}
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
-import org.apache.spark.shims.SparkInternals
+import org.apache.spark.shims.{Capability, SparkInternals}
 
 /** The tasks of running stages that Spark has not started yet, or will start again. */
 object PendingTasks {
@@ -30,7 +30,7 @@ object PendingTasks {
   def redirect(context: SparkContext, isGone: String => Boolean, how: How)(
       candidates: Int => Option[Int => Seq[(String, String)]])(isTaken: (Int, Int, Option[String]) => Unit): Int =
     context.taskScheduler match {
-      case scheduler: TaskSchedulerImpl =>
+      case scheduler: TaskSchedulerImpl if Capability.Redirection.isOn =>
         val redirected = scheduler.synchronized {
           val placed = for {
             stage <- scheduler.rootPool.getSortedTaskSetQueue if !stage.isZombie
@@ -130,7 +130,7 @@ object PendingTasks {
    * which is not ready yet: nothing will run before it does.
    */
   def codeOfReaders(context: SparkContext, joining: String): Option[Seq[Long]] = (context.taskScheduler, context.schedulerBackend) match {
-    case (scheduler: TaskSchedulerImpl, backend: CoarseGrainedSchedulerBackend) if backend.getExecutorIds().exists(_ != joining) =>
+    case (scheduler: TaskSchedulerImpl, backend: CoarseGrainedSchedulerBackend) if Capability.WarmUpByTasks.isOn && backend.getExecutorIds().exists(_ != joining) =>
       val running = scheduler.synchronized(
         scheduler.rootPool.getSortedTaskSetQueue.filter(stage => !stage.isZombie && stage.runningTasks > 0).toSeq)
       val readers = running.filter { stage =>

@@ -4,7 +4,7 @@ import java.util.concurrent.{CountDownLatch, Semaphore, TimeUnit}
 
 import scala.collection.immutable.ListMap
 
-import org.apache.spark.shims.SparkInternals
+import org.apache.spark.shims.{Capability, SparkInternals}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
 import org.apache.spark.sql.connector.read.streaming.{CompositeReadLimit, MicroBatchStream, Offset, ReadLimit, ReadMinRows, SparkDataStream}
@@ -266,7 +266,8 @@ object DrainValve {
 
   /** Before a query's triggers are made, on its own thread: a drain will not have to wait for the next one. */
   def prepare(query: StreamShim): Unit = query.execution match {
-    case micro: MicroBatchExecution if micro.triggerClock.getClass == classOf[SystemClock] => SparkInternals.queryTriggerClock.set(micro, new WakingClock)
+    case micro: MicroBatchExecution if Capability.Drain.isOn && micro.triggerClock.getClass == classOf[SystemClock] =>
+      SparkInternals.queryTriggerClock.set(micro, new WakingClock)
     case _ => // a test's clock, or no batches
   }
 
@@ -317,6 +318,7 @@ object DrainValve {
 
   private def refused(trigger: Trigger, ending: Ending): Option[String] = (trigger, ending) match {
     case (_, Ending.Now) => None
+    case _ if !Capability.Drain.isOn => Some(s"${Capability.Drain.whyOff}; it can be stopped (now)")
     case (_: RealTimeTrigger, _) => Some("it runs in real-time mode: only queries that run in batches can be ended so; it can be stopped (now)")
     case (OneTimeTrigger, _) => Some("its trigger is once: it ends after its batch by itself; use availableNow to drain it")
     case (AvailableNowTrigger, Ending.AfterAvailable) => Some("its trigger is availableNow: it ends after what is available by itself")

@@ -5,7 +5,7 @@ import java.util.{AbstractMap, Collections, HashMap, Map => JMap, Set => JSet, W
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.internal.config.ConfigReader
-import org.apache.spark.shims.SparkInternals
+import org.apache.spark.shims.{Capability, SparkInternals}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.internal.SQLConf
@@ -87,7 +87,7 @@ private final class SettingsOfTools(settings: JMap[String, String]) extends Abst
 private object SettingsOfTools {
 
   /** Spark reads a setting by its key from the settings, and by its entry from the reader. */
-  def putBefore(conf: SQLConf): Unit = synchronized {
+  def putBefore(conf: SQLConf): Unit = if (Capability.FormatForTools.isOn) synchronized {
     SparkInternals.sqlConfSettings.get(conf) match {
       case _: SettingsOfTools =>
       case plain: JMap[_, _] =>

@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.TaskContext
-import org.apache.spark.shims.SparkInternals
+import org.apache.spark.shims.{Capability, SparkInternals}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.classic.SparkSession
@@ -61,6 +61,12 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
     case _ => false
   }
 
+  /** Whether Mooring's state store provider can run all of its operators in this Spark. */
+  def mayUseOurProvider: Boolean = Capability.TransformWithState.isOn || !execution.analyzedPlan.exists {
+    case _: TransformWithState | _: TransformWithStateInPySpark => true
+    case _ => false
+  }
+
   private lazy val begun = execution.offsetLog.getLatest()
   // A log of our own: the query's own fixes its format from the settings when it is first touched.
   private lazy val commits = new CommitLog(session, new Path(checkpoint, "commits").toString, readOnly = true)
@@ -71,13 +77,13 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
 
   /** As Spark describes them in the query's progress; none before they are made. */
   def sourcesAsDescribed: Seq[String] = execution match {
-    case micro: MicroBatchExecution => SparkInternals.querySources.get(micro).asInstanceOf[Seq[SparkDataStream]].map(_.toString)
+    case micro: MicroBatchExecution if Capability.OrderOfDrains.isOn => SparkInternals.querySources.get(micro).asInstanceOf[Seq[SparkDataStream]].map(_.toString)
     case _ => Nil
   }
 
   /** Whether its sources are made, or are none that can be known. */
   def hasItsSources: Boolean = execution match {
-    case _: MicroBatchExecution => sourcesAsDescribed.nonEmpty
+    case _: MicroBatchExecution if Capability.OrderOfDrains.isOn => sourcesAsDescribed.nonEmpty
     case _ => true
   }
 
@@ -91,7 +97,8 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
    * Up to a batch the sink may take each for one that it has, and not compute it: then that is done without it.
    * `wasComputed` tells whether it was. Before the first batch.
    */
-  def completeBatches(until: Long)(wasComputed: Long => Boolean): Unit = CompletingSink.putBefore(execution, until, wasComputed)
+  def completeBatches(until: Long)(wasComputed: Long => Boolean): Unit =
+    if (Capability.RepeatedBatches.isOn) CompletingSink.putBefore(execution, until, wasComputed)
 
   private def qualified(path: Path): Path = path.getFileSystem(session.sessionState.newHadoopConf()).makeQualified(path)
 
@@ -166,7 +173,7 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
    * Decides the format of the checkpoint's state. For a new checkpoint the query has made its commit log before any
    * listener is called, with the version of that moment in it; so the log is told as well.
    */
-  def setFormat(version: Int): Unit = {
+  def setFormat(version: Int): Unit = if (Capability.FormatOfState.isOn) {
     set(StreamShims.FormatKey, version.toString)
     SparkInternals.commitLogVersion.setInt(execution.commitLog, version)
   }
@@ -177,7 +184,7 @@ object StreamShims {
 
   /** The topic that a query's writer names in its options. */
   private[shims] def topicOf(execution: StreamExecution): Option[String] = execution match {
-    case micro: MicroBatchExecution => SparkInternals.queryWriterOptions.get(micro).asInstanceOf[Map[String, String]].get("topic")
+    case micro: MicroBatchExecution if Capability.OrderOfDrains.isOn => SparkInternals.queryWriterOptions.get(micro).asInstanceOf[Map[String, String]].get("topic")
     case _ => None
   }
 
@@ -232,7 +239,7 @@ object StreamShims {
    * name against a private set when it executes; so this is called just before, on the very instance.
    */
   def allowProvider(plan: SparkPlan, className: String): Unit = plan.foreach {
-    case operator: TransformWithStateExecBase =>
+    case operator: TransformWithStateExecBase if Capability.TransformWithState.isOn =>
       try {
         val field = SparkInternals.transformWithStateProviders
         field.set(operator, field.get(operator).asInstanceOf[Set[String]] + className)

@@ -1,0 +1,51 @@
+package org.apache.spark.shims
+
+/**
+ * What Mooring can do only by reaching something private in Spark; `SparkInternals` says which access each capability needs.
+ * In a JVM whose Spark lacks one of them the capability is off: `withoutIt` says what happens then. All else works.
+ */
+sealed abstract class Capability(val name: String, val withoutIt: String) {
+
+  /** Whether every access that it needs is there; the same answer for as long as this JVM lives. */
+  def isOn: Boolean = lacks.isEmpty
+
+  /** Why it is off, for a message to the user. */
+  def whyOff: String = s"this Spark lacks ${lacks.mkString(" and ")}"
+
+  private[shims] def lacks: Seq[String] = SparkInternals.missing.filter(_.capability == this).map(_.name)
+}
+
+object Capability {
+  case object Drain extends Capability("drain",
+    "queries can only be stopped at once (now); another way to end one is refused")
+
+  case object OrderOfDrains extends Capability("order of drains",
+    "queries are drained without regard to which one feeds which")
+
+  case object RepeatedBatches extends Capability("repetition of batches that a sink remembers",
+    "after `mooring restore`, a sink that remembers a batch may keep its state from being computed, as on stock Spark")
+
+  case object FormatOfState extends Capability("choice of the state's format",
+    "each query has the format that its session names, as on stock Spark")
+
+  case object FormatForTools extends Capability("format of the state for Spark's own tools",
+    "they read a checkpoint in the format that their session names, as on stock Spark")
+
+  case object TransformWithState extends Capability("host affinity of transformWithState",
+    "queries with transformWithState run on Spark's own state store provider")
+
+  case object OpenCopies extends Capability("open copies of state",
+    "copies are plain files, and an executor that takes over first opens RocksDB")
+
+  case object SnapshotTurns extends Capability("snapshots at versions of each partition's own",
+    "all partitions make their snapshots in the same batch, as on stock Spark")
+
+  case object Redirection extends Capability("redirection of waiting tasks",
+    "tasks that wait for a lost executor wait for spark.locality.wait, as on stock Spark")
+
+  case object WarmUpByTasks extends Capability("warm-up by the code of running tasks",
+    "an executor that joins reads a task's code with its first task")
+
+  case object WarmUpByGeneratedCode extends Capability("warm-up by generated code",
+    "an executor that joins compiles generated code with its first task")
+}

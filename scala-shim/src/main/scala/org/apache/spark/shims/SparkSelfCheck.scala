@@ -1,0 +1,41 @@
+package org.apache.spark.shims
+
+import org.apache.spark.SPARK_VERSION
+
+/**
+ * Looks every access of `SparkInternals` up at the start of the plugin's part in a JVM, so that a Spark that lacks one is
+ * known before a query runs. Looking up initializes no class of Spark's, and changes nothing.
+ */
+object SparkSelfCheck {
+
+  /** One line for the log: what this Spark lacks, which capabilities are off for that, and what happens instead. */
+  def line: Option[String] = {
+    val missing = SparkInternals.missing
+    Option.when(missing.nonEmpty) {
+      val off = missing.map(_.capability).distinct.map { capability =>
+        s"${capability.name} is off, as there is no ${capability.lacks.mkString(" and no ")}: ${capability.withoutIt}"
+      }
+      s"Spark $SPARK_VERSION lacks what Mooring reaches in it. ${off.mkString("; ")}. Everything else works"
+    }
+  }
+}
+
+/**
+ * One access by reflection to what is private in Spark.
+ *
+ * @param name       class and member, as the log names it
+ * @param capability what Mooring can not do without it
+ * @param lookUp     finds it, once; what it throws says why it is not there
+ */
+private[shims] final class Access[T](val name: String, val capability: Capability, lookUp: () => T) {
+  private lazy val found: Either[Throwable, T] =
+    try Right(lookUp())
+    catch { case e @ (_: ReflectiveOperationException | _: RuntimeException | _: LinkageError) => Left(e) }
+
+  def isMissing: Boolean = found.isLeft
+
+  /** Throws what the look-up has thrown, where it is missing. */
+  def member: T = found.fold(throw _, identity)
+
+  def ifThere: Option[T] = found.toOption
+}

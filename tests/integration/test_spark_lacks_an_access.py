@@ -1,0 +1,59 @@
+"""A Spark without a member that Mooring reaches by reflection: one capability is off, and everything else works."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.support import answers
+from tests.integration.support.restarted_job import FORMAT_KEY, Stages, said
+from tests.integration.support.store_with_open_copy import scala_object
+
+pytestmark = pytest.mark.one_jvm
+
+INTERNALS = Path(__file__).parents[2] / "scala-shim/src/main/spark-4.2/org/apache/spark/shims/SparkInternals.scala"
+
+
+def without(*accesses: str) -> dict[str, str]:
+    """Settings of an application whose JVM takes these accesses for missing."""
+    return {"spark.driver.extraJavaOptions": f"-Dmooring.test.hidden-internals={','.join(accesses)}"}
+
+
+def test_this_spark_has_every_member_that_is_reached(jvm: Any) -> None:
+    line = scala_object(jvm, "org.apache.spark.shims.SparkSelfCheck").line()
+    assert line.isEmpty(), line.get()
+
+
+def test_a_capability_is_off_where_spark_lacks_its_member(tmp_path: Path) -> None:
+    stages = Stages(tmp_path)
+    log = stages.run(1.0, without("MicroBatchExecution.watermarkTracker"))
+    assert said(log, "drain is off, as there is no MicroBatchExecution.watermarkTracker") == 1
+    assert said(log, " is off, as there is no ") == 1, "driver and executor are one JVM here"
+    assert said(log, "Spark goes on without it") == 0
+    assert stages.kept_files(".zip"), "the host still keeps state files"
+    stages.assert_right()
+
+
+@pytest.mark.heavy
+def test_transform_with_state_runs_on_stock_rocksdb_where_spark_lacks_its_member(tmp_path: Path) -> None:
+    stages, lacks = Stages(tmp_path, "transform_with_state", "winners"), "SUPPORTED_STATE_STORE_PROVIDERS"
+    stages.run(0.4)
+    for part in (0.7, 1.0):
+        log = stages.run(part, without(f"TransformWithStateExecBase.{lacks}"))
+        assert said(log, "host affinity of transformWithState is off") == 1
+    stages.assert_right(answers.transform_with_state)
+
+
+@pytest.mark.heavy
+def test_mooring_without_any_member_runs_as_stock_spark(tmp_path: Path) -> None:
+    names = re.findall(r'access\("([^"]+)"', INTERNALS.read_text()) + ["RocksDB.db"]
+    assert len(names) > 10
+    stages = Stages(tmp_path)
+    for part in (0.5, 1.0):
+        log = stages.run(part, {**without(*names), FORMAT_KEY: "2"})
+        assert said(log, " is off, as there is no ") == 1, "one line names all of them"
+        assert said(log, "Spark goes on without it") == 0
+    stages.assert_right()
