@@ -2,8 +2,11 @@ package io.mooring
 
 import io.mooring.driver.Driver
 
-/** What a job's own code may ask of the drains of its queries. */
+/** What a job's own code may ask about the drains of its queries. */
 object Drains {
-  /** As `letsOut` of this application; false where Mooring is switched off. For `mooring.drain.is_draining`. */
-  def isFlush(batch: Long): Boolean = Driver.current.exists(_.drains.letsOut(batch))
+  /**
+   * Whether this batch, of the query on whose thread this is called, lets out what was held back, such as windows that are not
+   * full. False where Mooring is switched off. `mooring.drain.is_draining` calls it.
+   */
+  def isFlush(batch: Long): Boolean = Driver.current.exists(_.drains.isFlush(batch))
 }

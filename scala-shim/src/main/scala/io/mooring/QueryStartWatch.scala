@@ -2,7 +2,7 @@ package io.mooring
 
 import io.mooring.checkpoint.StartupReadCache
 import io.mooring.common.FailOpen
-import io.mooring.drain.Drains
+import io.mooring.drain.StartRules
 import io.mooring.driver.{Driver, QueryWatch, ConfOverrides}
 import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
 import org.apache.spark.sql.streaming.StreamingQueryListener
@@ -17,9 +17,9 @@ final class QueryStartWatch extends StreamingQueryListener {
       driver.bridge.tell(Map("event" -> "CheckpointTaken", "run" -> query.runId, "checkpoint" -> query.checkpoint),
         about = Some(QueryStartWatch.about(query.runId)))
       FailOpen.otherwise("look at an earlier drain", ())(driver.drains.atStart(query))
-      if (Drains.whyNotToStart(query.checkpoint).isEmpty) {
+      if (StartRules.refusal(query.checkpoint).isEmpty) {
         ConfOverrides.atStart(query)
-        for (until <- driver.drains.undoneUntil(query.checkpoint)) driver.queries.comesAgain(query, until)
+        for (until <- driver.drains.lastBatchBeforeRestore(query.checkpoint)) driver.queries.comesAgain(query, until)
         look.foreach(driver.queries.starts(query, _))
       }
     }

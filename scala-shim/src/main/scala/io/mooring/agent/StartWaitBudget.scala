@@ -6,11 +6,11 @@ import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
  * How long the start of a query may wait for the agent: `milliseconds` for each run in all, whatever for, and no longer
  * than there is hope. After its first batch nothing of a run waits.
  */
-final class StartWaitBudget(milliseconds: Long, agentIsComing: () => Boolean) {
+final class StartWaitBudget(milliseconds: Long, agentIsExpected: () => Boolean) {
   private val waited = new ConcurrentHashMap[String, Long]() // run -> nanoseconds
 
   /** Whether there is an agent to wait for. */
-  def isHopeful: Boolean = agentIsComing()
+  def isAgentExpected: Boolean = agentIsExpected()
 
   /** Has `waiting` wait, for the milliseconds that it is given at the most, and counts how long it took. */
   def spend[T](run: String)(waiting: Long => T): T = {

@@ -9,7 +9,7 @@ import scala.util.Using
 import scala.util.control.NonFatal
 
 import io.mooring.common.{Names, Log}
-import io.mooring.drain.Drains
+import io.mooring.drain.StartRules
 import io.mooring.election.LeaderOnlyWrites
 import io.mooring.localstore.{HostStoreFiles, HostStore, HostStores, KeptStream, LocalCopy, NotedStream, StoreReads, StoreWrites}
 import org.apache.hadoop.conf.Configuration
@@ -74,7 +74,7 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
   }
 
   override def list(dir: Path, filter: PathFilter): Array[FileStatus] = {
-    if (isLog(dir, "offsets") && isOfStream) Drains.checkMayStart(dir.getParent.toString)
+    if (isLog(dir, "offsets") && isOfStream) StartRules.checkMayStart(dir.getParent.toString)
     val found = stock.list(dir, filter)
     commits.filter(_ => dir == path).fold(found)(_.withoutSkipped(found))
   }
@@ -125,7 +125,7 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
   private def asThisStreamReads(file: Path): FSDataInputStream = Using.resource(stock.open(file)) { stream =>
     val read = stream.readAllBytes()
     val named = if (isOffsets(file) && !CheckpointFilesShim.runsOnStock(file.getParent.getParent.toString)) CheckpointFilesShim.replace(read, StreamShims.StockRocksDB, Names.Provider) else read
-    val instead = Drains.watermarkInstead(file.getParent.getParent.toString, file.getName)
+    val instead = StartRules.watermarkInstead(file.getParent.getParent.toString, file.getName)
     new FSDataInputStream(new InMemoryFile(instead.fold(named)(CheckpointFilesShim.withWatermark(named, _))))
   }
 }

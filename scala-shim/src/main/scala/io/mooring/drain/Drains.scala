@@ -1,383 +1,306 @@
 package io.mooring.drain
 
-import java.nio.charset.StandardCharsets.UTF_8
 import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import com.fasterxml.jackson.databind.JsonNode
-import io.mooring.agent.{Bridge, DriverFiles, StartWaitBudget}
-import io.mooring.common.{FailOpen, Json, Log}
-import io.mooring.election.LeaderOnlyWrites
+import io.mooring.agent.{Bridge, StartWaitBudget}
+import io.mooring.common.{FailOpen, Log}
 
 import org.apache.spark.sql.execution.streaming.state.shims.{DrainLog, DrainValve, Ending, Intake, StreamShim, StreamShims}
 
 /**
- * The drains of this application's queries. A checkpoint says how far one has come, in files of `_mooring`, so that it
- * goes on at the next start, and so that nobody starts from a drained checkpoint without knowing:
+ * Drains the queries of this application, and ends queries in the other ways that `mooring stop` knows.
  *
- *     draining.json   a drain is under way; `phase` is asked, frozen or flushing; `after`, when it is asked, are the
- *                     checkpoints, by query, that are to be drained before
- *     to-drain.json   written by `mooring drain --checkpoint`: the next start drains it, without any new input
- *     drained.json    it is over, with the last batch; `with` are the checkpoints that are drained with it: until all are,
- *                     a start of this one ends at once, so that the application can be started to go on with theirs
- *     reset.json      the watermark is forgotten that the log's entries of the batches from `from` to `to` name;
- *                     `watermark` (ms) is to be read instead
+ * The agent decides which queries are drained, and in which order. This class does it: a DrainValve ends a run, and a
+ * DrainJournal writes how far it has come. At the start of a query the markers in its checkpoint (DrainMarkers) say whether it
+ * goes on with a drain, waits until the agent has it drained, or is refused (StartRules).
+ *
+ * Callers: the thread that serves the agent (`begin`, `request`, `noteRequested`), the stream's thread (`atStart`), and
+ * Spark's listener thread (`ended`). Where the markers can not be read the query is refused, and does not start: it might lose
+ * events. Where a drain can not be begun the query goes on without it, unless it was started for its drain only.
+ *
+ * Events: DrainProgressed, DrainOwed, QueryStarting.
+ *
+ * @param resumeDrained `spark.mooring.resume.drained`: false, true or reset
+ * @param drainOnStart  `spark.mooring.drain.on.start`: each query is started for its drain only
  */
-final class Drains(bridge: Bridge, application: () => String, resume: String, onStart: Boolean, patience: StartWaitBudget) {
+final class Drains(bridge: Bridge, application: () => String, resumeDrained: String, drainOnStart: Boolean, startWait: StartWaitBudget) {
   import Drains._
 
-  private val under = new ConcurrentHashMap[String, Option[DrainValve]]() // the runs that are ended; None: it was refused
-  private val undone = new ConcurrentHashMap[String, Long]() // checkpoint -> until where it went back once
-  private val checkpoints = new ConcurrentHashMap[String, String]() // by query, of all that this application has started
-  private val together = ConcurrentHashMap.newKeySet[String]() // the checkpoints that this application was to drain
-  private val flushesFrom = new ConcurrentHashMap[String, Long]() // run -> its first batch that flushes
-  private val held = new ConcurrentHashMap[String, (StreamShim, DrainValve)]() // the runs that were held as somebody has asked
-  private val fed = ConcurrentHashMap.newKeySet[String]() // the runs that were to be drained after others
-  private val closed = ConcurrentHashMap.newKeySet[String]() // runs whose intake has stopped, of those that are drained
-  private val shims = new ConcurrentHashMap[String, StreamShim]() // by run, of those that are ended by it, until they are over
-  private val failed = ConcurrentHashMap.newKeySet[String]() // queries that ended before their drain was over
-  private val atTheirEnd = ConcurrentHashMap.newKeySet[String]() // runs that are drained or stopped, and are about to be over
-  private var over = 0
-  private var isAwaited = true // whether somebody may still say
-  private var wanted: Option[Seq[Option[String]]] = None // of which queries a drain is asked for; None while nobody has said
+  private val resetsDrained = resumeDrained == "reset"
+  private val acceptsDrained = resumeDrained == "true"
+
+  private val runs = new ConcurrentHashMap[String, DrainedRun]() // by run id, until the run is over
+  private val checkpoints = new ConcurrentHashMap[String, String]() // query id -> checkpoint, of all queries that have started
+  private val beforeRestore = new ConcurrentHashMap[String, Long]() // checkpoint -> last batch that was begun before a restore
+  private val drainSet = ConcurrentHashMap.newKeySet[String]() // the checkpoints that this application drains together
+  private val failedQueries = ConcurrentHashMap.newKeySet[String]() // ids of queries that ended before their drain was over
+
+  // These change with the lock of this object.
+  private var finishedRequests = 0
+  private var isRequestAwaited = true // whether a query that starts still waits for the agent's first `request`
+  private var requested: Option[Seq[Option[String]]] = None // the argument of the last `request`
 
   /**
-   * Has a running query end; heard twice, it is done once, and sooner when it is asked for sooner. One that has ended is
-   * left to whoever looks which run. One that is held since its start goes on, with `zeroInput` without reading anything;
-   * but what others have let out for it, as was said before, it reads.
+   * Ends a running query. A second call does nothing, unless it asks for an earlier end. A query that has ended is left
+   * alone. One that is held since its start is released. With `zeroInput` it then reads nothing, unless queries that feed it
+   * were drained before: it reads what those have let out.
    */
-  def begin(query: String, how: Ending, zeroInput: Boolean): Unit = for (shim <- StreamShims.query(query)) synchronized {
-    val readsNothing = zeroInput && !fed.contains(shim.runId)
-    val isUnderWay = Option(under.get(shim.runId)).flatten.exists(_.end(how, readsNothing))
-    if (!isUnderWay && begun(shim, DrainValve.begin(shim, how, new Told(shim))).isDefined) notOwed(shim)
+  def begin(query: String, how: Ending, zeroInput: Boolean): Unit = for (running <- StreamShims.query(query)) synchronized {
+    val run = runOf(running)
+    val readsNothing = zeroInput && !run.isFedByOthers
+    val isUnderWay = run.end match {
+      case RequestedEnd.Begun(valve) => valve.end(how, readsNothing)
+      case _ => false
+    }
+    if (!isUnderWay && register(running, DrainValve.begin(running, how, journalOf(running))).isDefined) forgetRequest(running)
   }
 
-  /** Of these queries, by name or id, or of all (None), a drain is asked for: one that starts meanwhile is held. */
-  def asked(of: Seq[Option[String]]): Unit = synchronized {
-    if (of.isEmpty && wanted.exists(_.nonEmpty)) {
-      over += 1
-      failed.forEach(query => bridge.over(s"drain $query")) // the next drain is another: nobody waits for them in that
-      failed.clear()
+  /**
+   * The agent says of which queries a drain is asked for: names or ids; None stands for all queries. One of them that starts
+   * from now on is held. A query that is held and is not among them is released. Empty: all drains that were asked for are over.
+   */
+  def request(queries: Seq[Option[String]]): Unit = synchronized {
+    if (queries.isEmpty && requested.exists(_.nonEmpty)) {
+      finishedRequests += 1
+      failedQueries.forEach(query => bridge.over(aboutDrainOf(query))) // the next request is another: it does not wait for them
+      failedQueries.clear()
     }
-    wanted = Some(of)
-    for ((shim, valve) <- held.values.asScala if !isAsked(shim)) {
-      if (valve.isHeld) shims.remove(shim.runId) // its end is an ordinary one
+    requested = Some(queries)
+    for (run <- runs.values.asScala; valve <- run.heldAtStart if !isRequested(run.query)) {
+      if (valve.isHeld) run.isToFinish = false
       valve.giveUp()
     }
     notifyAll()
   }
 
-  private def isAsked(shim: StreamShim) = wanted.exists(_.exists(_.forall(Set(shim.id, shim.name))))
+  /** How many requests are over: each of their queries was drained, or can not be. */
+  def requestsFinished: Int = synchronized(finishedRequests)
 
-  /** How often all that was asked for was over, drained or not. */
-  def timesOver: Int = synchronized(over)
-
-  private def markersOf(checkpoint: String) = new Markers(bridge.files(s"$checkpoint/$Directory"))
-
-  /** What was noted when it was asked for is given up. */
-  private def notOwed(shim: StreamShim): Unit = markersOf(shim.checkpoint).delete(DrainingFile)
-
-  /** Notes what is to be drained, each query once those are that it names: as long as that is not over, their starts go on. */
-  def owe(after: Map[String, Seq[String]]): Unit = synchronized {
-    val shims = after.keys.toSeq.flatMap(StreamShims.query(_))
-    shims.filter(shim => after(shim.id).nonEmpty).foreach(shim => fed.add(shim.runId))
-    shims.foreach(shim => together.add(shim.checkpoint))
-    for (shim <- shims if !Option(under.get(shim.runId)).exists(_.forall(!_.isHeld))) FailOpen.otherwise("note what is to be drained", ()) {
-      new Told(shim).asked(after(shim.id).flatMap(id => Option(checkpoints.get(id)).map(id -> _)).toMap)
-    }
-  }
-
-  /** Why it was refused, if it was. */
-  private def begun(shim: StreamShim, valve: Either[String, DrainValve]): Option[String] = {
-    under.put(shim.runId, valve.toOption)
-    if (valve.isRight) shims.put(shim.runId, shim)
-    valve.left.toOption.map { reason =>
-      Log.warn(s"query ${shim.label} can not be ended so: $reason")
-      tell(shim, "refused", "reason" -> reason)
-      reason
-    }
-  }
-
-  /** The last batch that the query had begun before it went back to an earlier one: its sink may remember it. */
-  def undoneUntil(checkpoint: String): Option[Long] = Option.when(undone.containsKey(checkpoint))(undone.get(checkpoint))
-
-  /** On the thread of a stream that starts: what its checkpoint says of a drain. */
-  def atStart(shim: StreamShim): Unit = {
-    resets.remove(shim.checkpoint)
-    refusals.remove(shim.checkpoint)
-    undone.remove(shim.checkpoint)
-    checkpoints.put(shim.id, shim.checkpoint)
-    DrainValve.prepare(shim)
-    try {
-      val markers = markersOf(shim.checkpoint)
-      markers.read(RestoringFile) match {
-        case None =>
-          markers.read(UndoneFile).foreach(note => undone.put(shim.checkpoint, note.get("until").asLong()))
-          goOn(shim, markers)
-        case Some(note) =>
-          val batch = note.path("to-batch").asText()
-          refusals.put(shim.checkpoint, s"${shim.checkpoint} is on its way back to batch $batch and not there yet: " +
-            s"`mooring restore ${shim.checkpoint} --to-batch $batch` goes on with that")
-      }
-      if (whyNotToStart(shim.checkpoint).isEmpty && !under.containsKey(shim.runId)) hold(shim, markers)
-    } catch {
-      case NonFatal(_) if !shim.isActive => // it was stopped while it started: it begins no batch
-      case NonFatal(e) => refusals.put(shim.checkpoint, s"what ${shim.checkpoint}/$Directory says of a drain or a restore can not be read ($e): " +
-        "a drained checkpoint would count every new event as late. Try again, or remove the file")
+  /**
+   * Writes into the queries' checkpoints that they are to be drained; `after` names the queries that come before each of them.
+   * If the application ends before its drain is over, the next start of these queries goes on with the drain.
+   */
+  def noteRequested(after: Map[String, Seq[String]]): Unit = synchronized {
+    val queries = after.keys.toSeq.flatMap(StreamShims.query(_))
+    queries.filter(query => after(query.id).nonEmpty).foreach(query => runOf(query).isFedByOthers = true)
+    queries.foreach(query => drainSet.add(query.checkpoint))
+    for (query <- queries if runOf(query).isWaiting) FailOpen.otherwise("note what is to be drained", ()) {
+      journalOf(query).requested(after(query.id).flatMap(id => Option(checkpoints.get(id)).map(id -> _)).toMap)
     }
   }
 
   /**
-   * A drain of it may have been asked for before it starts: then it reads nothing until the agent says that it is its
-   * turn, as those that feed it may have to be drained before. The agent is waited for, once, to say what is asked for.
+   * The last batch that the query had begun when its checkpoint was restored to an earlier one. Its sink may remember the
+   * batches up to there.
    */
-  private def hold(shim: StreamShim, markers: Markers): Unit = synchronized {
-    val isNoted = markers.read(WantedFile).isDefined
-    val isToEnd = onStart || isNoted // it is started for its drain only
-    val about = s"start of ${shim.runId}"
-    if (isNoted) tellOwed(shim, Nil, isHeld = true)
-    if (!isToEnd && patience.isHopeful && (wanted.isEmpty && isAwaited && shim.isStateful || isAsked(shim))) {
-      bridge.tell(Map("event" -> "QueryStarting", "query" -> shim.id, "run" -> shim.runId, "checkpoint" -> shim.checkpoint), Some(about))
-      if (wanted.isEmpty) patience.spend(shim.runId)(most => awaitWord(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(most) / 2))
-      isAwaited = false
-    }
-    if (isToEnd && !patience.isHopeful)
-      refusals.put(shim.checkpoint, "it is to be drained at its start, and there is no agent to say when: see spark.mooring.agent.python")
-    else if (isToEnd || isAsked(shim)) {
-      val valve = DrainValve.beginAtStart(shim, Ending.Drained, Intake.Later(() => patience.isHopeful, isToEnd), new Told(shim))
-      if (!isToEnd) valve.foreach(one => held.put(shim.runId, shim -> one))
-      for (reason <- begun(shim, valve))
-        if (isToEnd) refusals.put(shim.checkpoint, s"it is to be drained at its start, and can not be: $reason")
-        else Log.warn(s"query ${shim.label} starts although a drain was asked for: $reason")
-    } else bridge.over(about)
-  }
+  def lastBatchBeforeRestore(checkpoint: String): Option[Long] =
+    Option.when(beforeRestore.containsKey(checkpoint))(beforeRestore.get(checkpoint))
 
-  /** With the lock, which is free meanwhile. */
-  private def awaitWord(end: Long): Unit =
-    try while (wanted.isEmpty && patience.isHopeful && System.nanoTime() < end) wait(LookAgainMs)
-    catch { case _: InterruptedException => } // the query is being stopped, and sees that next; Spark drops a listener that passes it on
-
-  /** A run is over; `error` is what Spark says of one that failed. */
-  def ended(run: String, error: Option[String]): Unit = {
-    bridge.over(s"drain owed to $run")
-    patience.ended(run)
-    val isAtItsEnd = atTheirEnd.remove(run)
-    under.remove(run)
-    Seq(closed, fed).foreach(_.remove(run))
-    held.remove(run)
-    bridge.over(s"start of $run")
-    flushesFrom.remove(run)
-    // Spark may tell the end of a run after the next one has started.
-    for (shim <- Option(shims.remove(run)) if !isAtItsEnd && !shims.values.asScala.exists(_.id == shim.id)) {
-      failed.add(shim.id)
-      tell(shim, "failed", "writes" -> Seq(shim.sinkAsDescribed),
-        "reason" -> error.fold("nothing failed: it ended by itself, or was stopped")(text => s"it failed: ${firstLine(text)}"))
-    }
-  }
-
-  private def firstLine(text: String) = text.linesIterator.nextOption().getOrElse("").take(MostOfAnError)
-
-  private def goOn(shim: StreamShim, markers: Markers): Unit = {
-    def isOfNow(marker: JsonNode) = shim.lastCommitted.exists(_ <= marker.get("batch").asLong())
-    markers.read(DrainedFile).filter(isOfNow) match {
-      case Some(drained) =>
-        Seq(DrainingFile, WantedFile).foreach(markers.delete) // left behind when it ended just then
-        val last = drained.get("batch").asLong()
-        val isUnderWay = onStart || checkpointsWith(drained).exists(markersOf(_).read(DrainingFile).isDefined)
-        if (resume == "reset") markers.write(ResetFile, Map("from" -> last, "to" -> last, "watermark" -> 0))
-        else if (resume != "true" && !(isUnderWay && endsAgain(shim, last)))
-          refusals.put(shim.checkpoint, s"the checkpoint ${shim.checkpoint} was drained: its state " +
-            "is flushed, and its watermark so far ahead that every new event would count as late. Start with a new checkpoint, " +
-            "or set spark.mooring.resume.drained to reset (go on from its offsets with a fresh watermark) or to true")
-      case None => markers.read(DrainingFile) match {
-        case Some(draining) if draining.get("phase").asText() == "asked" =>
-          if (resume == "reset") notOwed(shim)
-          else if (!onStart) owed(shim, draining)
-          else checkpointsWith(draining).foreach(together.add) // it is drained as all are
-        case Some(draining) if resume == "reset" =>
-          val begun = draining.get("batch").asLong() + 1
-          markers.write(ResetFile, Map("from" -> begun, "to" -> (begun + DrainValve.MostFlushes), "watermark" -> draining.get("watermark").asLong()))
-          markers.delete(DrainingFile)
-        case Some(draining) =>
-          val flushes = draining.get("phase").asText() == "flushing"
-          if (flushes) flushesFrom.put(shim.runId, draining.get("batch").asLong() + 1)
-          checkpointsWith(draining).foreach(together.add)
-          tellOwed(shim, Nil)
-          goOnWith(shim, if (flushes || draining.path("zero-input").asBoolean()) Intake.Nothing else Intake.All)
+  /** On the stream's thread, before it reads its logs: follows what its checkpoint says of a drain or a restore. */
+  def atStart(query: StreamShim): Unit = {
+    StartRules.forget(query.checkpoint)
+    beforeRestore.remove(query.checkpoint)
+    checkpoints.put(query.id, query.checkpoint)
+    DrainValve.prepare(query)
+    try {
+      val markers = markersOf(query.checkpoint)
+      markers.restoringTo match {
         case None =>
+          markers.lastBatchBeforeRestore.foreach(beforeRestore.put(query.checkpoint, _))
+          followMarkers(query, markers)
+        case Some(batch) =>
+          StartRules.refuse(query.checkpoint, s"${query.checkpoint} is on its way back to batch $batch and not there yet: " +
+            s"`mooring restore ${query.checkpoint} --to-batch $batch` goes on with that")
+      }
+      if (StartRules.refusal(query.checkpoint).isEmpty && !isEndRequested(query)) holdIfRequested(query, markers)
+    } catch {
+      case NonFatal(_) if !query.isActive => // it was stopped while it started: it begins no batch
+      case NonFatal(e) => StartRules.refuse(query.checkpoint, s"what ${query.checkpoint}/${DrainMarkers.Directory} says of a drain or a " +
+        s"restore can not be read ($e): a drained checkpoint would count every new event as late. Try again, or remove the file")
+    }
+  }
+
+  private def followMarkers(query: StreamShim, markers: DrainMarkers): Unit = {
+    def isOfNewestBatch(marker: DrainMarker) = query.lastCommitted.exists(_ <= marker.batch)
+    markers.drained.filter(isOfNewestBatch) match {
+      case Some(drained) => startDrained(query, markers, drained)
+      case None => for (draining <- markers.draining) draining.phase match {
+        case DrainingPhase.Asked if resetsDrained => forgetRequest(query)
+        case DrainingPhase.Asked if drainOnStart => addToDrainSet(draining) // the agent orders its drain among all others
+        case DrainingPhase.Asked => resumeRequested(query, draining)
+        case _ if resetsDrained => forgetDrain(markers, draining)
+        case phase => resumeDrain(query, draining, isFlushing = phase == DrainingPhase.Flushing)
       }
     }
-    for (reset <- markers.read(ResetFile))
-      resets.put(shim.checkpoint, Reset(reset.get("from").asLong(), reset.get("to").asLong(), reset.get("watermark").asLong()))
+    markers.reset.foreach(StartRules.reset(query.checkpoint, _))
   }
 
-  /** It was to be drained, and was not told so any more: it waits for those that come before it, as it would have. */
-  private def owed(shim: StreamShim, draining: JsonNode): Unit = synchronized {
-    checkpointsWith(draining).foreach(together.add)
-    val missing = draining.get("after").properties().asScala.filter(e => markersOf(e.getValue.asText).read(DrainedFile).isEmpty)
-    Log.info(s"query ${shim.label} was to be drained when it ended" + (if (missing.isEmpty) "" else ": it waits for those that feed it"))
-    tellOwed(shim, missing.map(_.getKey).toSeq)
-    if (missing.isEmpty)
-      for (reason <- begun(shim, DrainValve.beginAtStart(shim, Ending.Drained, Intake.All, new Told(shim)))) {
-        notOwed(shim)
-        Log.warn(s"query ${shim.label} goes on without the drain that was asked for: $reason")
-      }
+  /** The checkpoint is drained: refuses the query, unless the user wants it to go on, or other checkpoints are not drained yet. */
+  private def startDrained(query: StreamShim, markers: DrainMarkers, drained: DrainMarker): Unit = {
+    markers.deleteUnfinished() // the run may have been cut off before it did so
+    val isWithOthersUnderWay = drainOnStart || drained.checkpoints.exists(markersOf(_).draining.isDefined)
+    if (resetsDrained) markers.writeReset(WatermarkReset(drained.batch, drained.batch, 0))
+    else if (!acceptsDrained && !(isWithOthersUnderWay && endAtOnce(query, drained.batch)))
+      StartRules.refuse(query.checkpoint, s"the checkpoint ${query.checkpoint} was drained: its state " +
+        "is flushed, and its watermark so far ahead that every new event would count as late. Start with a new checkpoint, " +
+        "or set spark.mooring.resume.drained to reset (go on from its offsets with a fresh watermark) or to true")
   }
 
-  private def checkpointsWith(marker: JsonNode): Seq[String] = Option(marker.get("with")).toSeq.flatMap(_.asScala.map(_.asText))
-
-  private def tellOwed(shim: StreamShim, after: Seq[String], isHeld: Boolean = false): Unit = bridge.tell(
-    Map("event" -> "DrainOwed", "query" -> shim.id, "after" -> after, "held" -> isHeld), about = Some(s"drain owed to ${shim.runId}"))
-
-  /** It is drained: has it end before its first batch, if that can be. */
-  private def endsAgain(shim: StreamShim, last: Long): Boolean = synchronized {
-    Log.info(s"query ${shim.label} was drained before: it ends at once")
-    begun(shim, DrainValve.beginAtStart(shim, Ending.AfterBatch, Intake.Nothing, new DrainLog {
+  /** Ends the query before its first batch. False where that can not be. */
+  private def endAtOnce(query: StreamShim, lastBatch: Long): Boolean = synchronized {
+    Log.info(s"query ${query.label} was drained before: it ends at once")
+    register(query, DrainValve.beginAtStart(query, Ending.AfterBatch, Intake.Nothing, new DrainLog {
       override def frozen(next: Long, ending: Ending, zeroInput: Boolean): Unit = ()
       override def caughtUp(next: Long, watermarkMs: Long): Unit = ()
       override def flushed(batch: Long, removed: Long, left: Long): Unit = ()
       override def drained(last: Long): Unit = ()
-      override def stopped(next: Long, how: Ending): Unit = tell(shim, "drained", "batch" -> last)
+      override def stopped(next: Long, how: Ending): Unit = tell(query, DrainProgress.Drained, Seq("batch" -> lastBatch))
     })).isEmpty
   }
 
-  private def goOnWith(shim: StreamShim, intake: Intake): Unit = synchronized {
-    if (!under.containsKey(shim.runId))
-      for (reason <- begun(shim, DrainValve.beginAtStart(shim, Ending.Drained, intake, new Told(shim))))
-        refusals.put(shim.checkpoint, s"a drain of it is not over, and can not go on: $reason")
+  /** The user wants the query to go on without its unfinished drain: batches that flushed are read with the watermark from before. */
+  private def forgetDrain(markers: DrainMarkers, draining: DrainingMarker): Unit = {
+    val firstFlush = draining.batch + 1
+    markers.writeReset(WatermarkReset(firstFlush, firstFlush + DrainValve.MostFlushes, draining.watermarkMs))
+    markers.deleteDraining()
   }
 
-  private def tell(shim: StreamShim, phase: String, more: (String, Any)*): Unit = {
-    if (Set("drained", "stopped")(phase)) atTheirEnd.add(shim.runId)
-    bridge.tell(Map[String, Any]("event" -> "DrainProgressed", "query" -> shim.id, "name" -> shim.name, "run" -> shim.runId,
-      "phase" -> phase) ++ more, about = Some(s"drain ${shim.id}"))
+  /** Its drain was asked for in an earlier run, and had not begun. It begins now, if all queries that come before are drained. */
+  private def resumeRequested(query: StreamShim, draining: DrainingMarker): Unit = synchronized {
+    addToDrainSet(draining)
+    val missing = draining.after.collect { case (before, checkpoint) if markersOf(checkpoint).drained.isEmpty => before }
+    Log.info(s"query ${query.label} was to be drained when it ended" + (if (missing.isEmpty) "" else ": it waits for those that feed it"))
+    tellOwed(query, missing)
+    if (missing.isEmpty)
+      for (reason <- beginDrainAtStart(query, Intake.All)) {
+        forgetRequest(query)
+        Log.warn(s"query ${query.label} goes on without the drain that was asked for: $reason")
+      }
   }
 
-  /** Whether a batch of the query on whose thread this is asked lets out what was held back, such as windows that are not full. */
-  def letsOut(batch: Long): Boolean = StreamShims.ofThisThread.exists(shim => flushesFrom.getOrDefault(shim.runId, Long.MaxValue) <= batch)
-
-  /** How far the drain of a run is in a batch: 0 before, 1 when it catches up, 2 when it lets out what was held back. */
-  def stateOf(run: String, batch: Long): Int =
-    if (flushesFrom.getOrDefault(run, Long.MaxValue) <= batch) 2 else if (closed.contains(run)) 1 else 0
-
-  private final class Told(shim: StreamShim) extends DrainLog {
-    private lazy val markers = markersOf(shim.checkpoint)
-    private val first = shim.lastCommitted.fold(0L)(_ + 1) // the first batch that is counted
-    private var rows, stateLeft = 0L
-    private var flushes = 0
-    private var frozenAt, caughtUpAt = 0L // milliseconds since 1970
-
-    def asked(before: Map[String, String]): Unit = mark(DrainingFile, first - 1, "phase" -> "asked", "after" -> before)
-
-    // A flush that an earlier run has begun keeps its mark: the watermark from before it, and its first batch.
-    private def goesOn = flushesFrom.containsKey(shim.runId)
-
-    override def frozen(next: Long, ending: Ending, zeroInput: Boolean): Unit = {
-      frozenAt = System.currentTimeMillis()
-      if (ending == Ending.Drained) {
-        if (!goesOn) mark(DrainingFile, next - 1, "phase" -> "frozen", "zero-input" -> zeroInput)
-        closed.add(shim.runId)
-      }
-      say("frozen", next - 1, "its intake is stopped")
+  /** Its drain had begun in an earlier run, and goes on. */
+  private def resumeDrain(query: StreamShim, draining: DrainingMarker, isFlushing: Boolean): Unit = {
+    if (isFlushing) runOf(query).firstFlush = draining.batch + 1
+    addToDrainSet(draining)
+    tellOwed(query, after = Nil)
+    val intake = if (isFlushing || draining.readsNothing) Intake.Nothing else Intake.All
+    synchronized {
+      if (!isEndRequested(query))
+        for (reason <- beginDrainAtStart(query, intake))
+          StartRules.refuse(query.checkpoint, s"a drain of it is not over, and can not go on: $reason")
     }
+  }
 
-    override def caughtUp(next: Long, watermarkMs: Long): Unit = {
-      caughtUpAt = System.currentTimeMillis()
-      if (!goesOn) {
-        mark(DrainingFile, next - 1, "phase" -> "flushing", "watermark" -> watermarkMs)
-        flushesFrom.put(shim.runId, next)
-      }
-      say("caught-up", next - 1, "all that had come in was processed")
+  /**
+   * Holds a query whose drain is asked for before it starts: it reads nothing until the agent has it drained, as queries that
+   * feed it may have to be drained before. The first query that starts waits for the agent to say what is asked for.
+   */
+  private def holdIfRequested(query: StreamShim, markers: DrainMarkers): Unit = synchronized {
+    val isNoted = markers.isToDrain
+    val isForDrainOnly = drainOnStart || isNoted
+    if (isNoted) tellOwed(query, after = Nil, isHeld = true)
+    if (!isForDrainOnly && startWait.isAgentExpected && (requested.isEmpty && isRequestAwaited && query.isStateful || isRequested(query))) {
+      bridge.tell(Map("event" -> "QueryStarting", "query" -> query.id, "run" -> query.runId, "checkpoint" -> query.checkpoint),
+        about = Some(aboutStartOf(query.runId)))
+      if (requested.isEmpty) startWait.spend(query.runId)(mostMs => awaitRequest(System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(mostMs) / 2))
+      isRequestAwaited = false
     }
+    if (isForDrainOnly && !startWait.isAgentExpected)
+      StartRules.refuse(query.checkpoint, "it is to be drained at its start, and there is no agent to say when: see spark.mooring.agent.python")
+    else if (isForDrainOnly || isRequested(query)) hold(query, isForDrainOnly)
+    else bridge.over(aboutStartOf(query.runId))
+  }
 
-    override def flushed(batch: Long, removed: Long, left: Long): Unit = {
-      rows += removed
-      stateLeft = left
-      flushes += 1
-      say("flushed", batch, s"$removed rows of state went, $left are left")
-    }
+  private def hold(query: StreamShim, isForDrainOnly: Boolean): Unit = {
+    val intake = Intake.Later(() => startWait.isAgentExpected, isForDrainOnly)
+    val valve = DrainValve.beginAtStart(query, Ending.Drained, intake, journalOf(query))
+    if (!isForDrainOnly) valve.foreach(begun => runOf(query).heldAtStart = Some(begun))
+    for (reason <- register(query, valve))
+      if (isForDrainOnly) StartRules.refuse(query.checkpoint, s"it is to be drained at its start, and can not be: $reason")
+      else Log.warn(s"query ${query.label} starts although a drain was asked for: $reason")
+  }
 
-    override def drained(last: Long): Unit = {
-      mark(DrainedFile, last, "frozen-at" -> frozenAt, "caught-up-at" -> caughtUpAt, "flush-batches" -> flushes, "state-rows-flushed" -> rows, "state-rows-left" -> stateLeft)
-      Seq(DrainingFile, WantedFile).foreach(markers.delete)
-      say("drained", last, s"it stops after $flushes batches in which $rows rows of state went; $stateLeft are left")
-    }
+  /** Waits for `request` until `end` (`System.nanoTime`). Called with the lock, which is free during the wait. */
+  private def awaitRequest(end: Long): Unit =
+    try while (requested.isEmpty && startWait.isAgentExpected && System.nanoTime() < end) wait(LookAgainMs)
+    catch { case _: InterruptedException => } // the query is being stopped, and sees that next; Spark drops a listener that passes it on
 
-    override def stopped(last: Long, how: Ending): Unit = {
-      stateLeft = shim.stateRows
-      say("stopped", last, s"it stops (${how.name}); $stateLeft rows of state are kept")
+  /** A run is over; `error` is what Spark says of one that failed. */
+  def ended(runId: String, error: Option[String]): Unit = {
+    Seq(aboutOwedTo(runId), aboutStartOf(runId)).foreach(bridge.over)
+    startWait.ended(runId)
+    // Spark may report the end of a run after the next run has started.
+    def hasNewerRun(query: StreamShim) = runs.values.asScala.exists(other => other.isToFinish && other.query.id == query.id)
+    for (run <- Option(runs.remove(runId)) if run.isToFinish && !run.hasFinished && !hasNewerRun(run.query)) {
+      failedQueries.add(run.query.id)
+      val reason = error.fold("nothing failed: it ended by itself, or was stopped")(text => s"it failed: ${firstLine(text)}")
+      tell(run.query, DrainProgress.Failed, Seq("writes" -> Seq(run.query.sinkAsDescribed), "reason" -> reason))
     }
+  }
 
-    private def say(phase: String, batch: Long, what: String): Unit = {
-      Log.info(s"drain of query ${shim.label}, batch $batch: $what")
-      tell(shim, phase, "batch" -> batch, "batches" -> math.max(0, batch + 1 - first), "rows" -> shim.rowsSince(first),
-        "flushed" -> rows, "left" -> stateLeft, "flushes" -> flushes)
-    }
+  /** Whether a batch of the query on whose thread this is called lets out what was held back, such as windows that are not full. */
+  def isFlush(batch: Long): Boolean =
+    StreamShims.ofThisThread.flatMap(query => Option(runs.get(query.runId))).exists(_.isFlush(batch))
 
-    private def mark(file: String, last: Long, more: (String, Any)*): Unit = {
-      LeaderOnlyWrites.check(file)
-      markers.write(file, Map[String, Any]("at" -> System.currentTimeMillis(), "deployment" -> application(), "query" -> shim.id,
-        "name" -> shim.name, "batch" -> last, "offsets" -> shim.offsets(last),
-        "with" -> (together.asScala.toSeq :+ shim.checkpoint).distinct.sorted) ++ more)
+  /** How far the drain of a run is in a batch: 0 before, 1 while it catches up, 2 while it lets out what was held back. */
+  def stateOf(runId: String, batch: Long): Int = Option(runs.get(runId)) match {
+    case Some(run) if run.isFlush(batch) => 2
+    case Some(run) if run.isFrozen => 1
+    case _ => 0
+  }
+
+  private def runOf(query: StreamShim): DrainedRun = runs.computeIfAbsent(query.runId, _ => new DrainedRun(query))
+
+  private def isEndRequested(query: StreamShim) = Option(runs.get(query.runId)).exists(_.end != RequestedEnd.NotRequested)
+
+  private def isRequested(query: StreamShim) = requested.exists(_.exists(_.forall(Set(query.id, query.name))))
+
+  private def beginDrainAtStart(query: StreamShim, intake: Intake): Option[String] =
+    register(query, DrainValve.beginAtStart(query, Ending.Drained, intake, journalOf(query)))
+
+  /** Notes what has come of the request to end a run. The reason, where it was refused. */
+  private def register(query: StreamShim, valve: Either[String, DrainValve]): Option[String] = {
+    val run = runOf(query)
+    run.end = valve.fold(_ => RequestedEnd.Refused, RequestedEnd.Begun(_))
+    if (valve.isRight) run.isToFinish = true
+    valve.left.toOption.map { reason =>
+      Log.warn(s"query ${query.label} can not be ended so: $reason")
+      tell(query, DrainProgress.Refused, Seq("reason" -> reason))
+      reason
     }
+  }
+
+  private def forgetRequest(query: StreamShim): Unit = markersOf(query.checkpoint).deleteDraining()
+
+  private def addToDrainSet(marker: DrainMarker): Unit = marker.checkpoints.foreach(drainSet.add)
+
+  private def markersOf(checkpoint: String) = new DrainMarkers(bridge.files(s"$checkpoint/${DrainMarkers.Directory}"))
+
+  private def journalOf(query: StreamShim) =
+    new DrainJournal(query, runOf(query), markersOf(query.checkpoint), application, () => drainSet.asScala.toSeq, tell(query, _, _))
+
+  /** The query's checkpoint says that it is to be drained, once the queries `after` are. */
+  private def tellOwed(query: StreamShim, after: Seq[String], isHeld: Boolean = false): Unit = bridge.tell(
+    Map("event" -> "DrainOwed", "query" -> query.id, "after" -> after, "held" -> isHeld), about = Some(aboutOwedTo(query.runId)))
+
+  private def tell(query: StreamShim, progress: DrainProgress, more: Seq[(String, Any)]): Unit = {
+    if (progress.isLast) runOf(query).hasFinished = true
+    bridge.tell(Map[String, Any]("event" -> "DrainProgressed", "query" -> query.id, "name" -> query.name, "run" -> query.runId,
+      "phase" -> progress.phase) ++ more, about = Some(aboutDrainOf(query.id)))
   }
 }
 
-object Drains {
-
-  val Directory = "_mooring"
-  val WantedFile = "to-drain.json"
-  val DrainingFile = "draining.json"
-  val DrainedFile = "drained.json"
-  val ResetFile = "reset.json"
-  private val UndoneFile = "undone.json" // of `mooring restore`, for good
-  private val RestoringFile = "restoring.json" // of `mooring restore`, while it is at it
-
-  /** What the log's entries of some batches are to be read as. */
-  private final case class Reset(from: Long, to: Long, watermarkMs: Long)
-
-  private val refusals = new ConcurrentHashMap[String, String]() // checkpoint -> why no query may start from it
-  private val resets = new ConcurrentHashMap[String, Reset]()
-
-  /** On a stream's thread, before it reads its logs: throws where it may not start. */
-  def checkMayStart(checkpoint: String): Unit =
-    whyNotToStart(checkpoint).foreach(reason => throw new IllegalStateException(reason))
-
-  def whyNotToStart(checkpoint: String): Option[String] = Option(refusals.get(checkpoint))
-
-  /** The watermark that the logs' entry of a batch is to be read with, where it is another than it says. */
-  def watermarkInstead(checkpoint: String, batch: String): Option[Long] =
-    for (reset <- Option(resets.get(checkpoint)); number <- batch.toLongOption if reset.from <= number && number <= reset.to)
-      yield reset.watermarkMs
-
-  /** What lies there is listed first: a start asks for many that are not there, and storage may take long to answer. */
-  private final class Markers(files: DriverFiles) {
-    private var listed: Option[Set[String]] = None // until something is written
-
-    /** None when there is no such file. */
-    def read(name: String): Option[JsonNode] = Option.when(names(name))(files.read(name, MostBytes)).flatMap(Option(_))
-      .map(bytes => Json.read(new String(bytes, UTF_8)))
-
-    def write(name: String, content: Map[String, Any]): Unit = {
-      listed = None
-      files.writeAtomic(name, Json.write(content).getBytes(UTF_8))
-    }
-
-    def delete(name: String): Unit = {
-      listed = None
-      files.delete(name)
-    }
-
-    private def names: Set[String] = listed.getOrElse {
-      val found = files.names.toSet
-      listed = Some(found)
-      found
-    }
-  }
-
-  private val MostBytes = 1 << 20
-  private val MostOfAnError = 300
+private object Drains {
+  private val MostOfAnError = 300 // letters
   private val LookAgainMs = 100L
+
+  private def firstLine(text: String) = text.linesIterator.nextOption().getOrElse("").take(MostOfAnError)
+
+  // What later agents are told is kept in the bridge under these names.
+  private def aboutDrainOf(query: String) = s"drain $query"
+  private def aboutOwedTo(run: String) = s"drain owed to $run"
+  private def aboutStartOf(run: String) = s"start of $run"
 }

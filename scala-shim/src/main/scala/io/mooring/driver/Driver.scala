@@ -52,7 +52,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private val agent = new AgentProcess(conf, bridge,
     settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000)
 
-  if (settings.isOn("spark.mooring.drain.on.sigterm")) new DrainOnTerm(bridge, () => mayBeTold, () => bridge.running.size, () => drains.timesOver)
+  if (settings.isOn("spark.mooring.drain.on.sigterm")) new DrainOnTerm(bridge, () => mayBeTold, () => bridge.running.size, () => drains.requestsFinished)
 
   /** A standby waits here, before any executor is asked for. The answer is what is wrong with a setting, if anything. */
   def awaitTurn(): Option[String] = leadership.flatMap { election =>
@@ -110,9 +110,9 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     override def end(query: String, how: Ending, zeroInput: Boolean): Unit =
       FailOpen.otherwise(s"drain of $query", ())(drains.begin(query, how, zeroInput))
 
-    override def drainsAreAsked(of: Seq[Option[String]]): Unit = drains.asked(of)
+    override def drainsAreAsked(of: Seq[Option[String]]): Unit = drains.request(of)
 
-    override def owe(after: Map[String, Seq[String]]): Unit = FailOpen.otherwise("note what is to be drained", ())(drains.owe(after))
+    override def owe(after: Map[String, Seq[String]]): Unit = FailOpen.otherwise("note what is to be drained", ())(drains.noteRequested(after))
 
     override def agentIsNew(): Unit = {
       standbys.foreach(_.tellAgain())

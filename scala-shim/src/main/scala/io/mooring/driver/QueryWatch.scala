@@ -53,7 +53,7 @@ final class QueryWatch(
       val (shim, operators) = look.get()
       if (operators.nonEmpty && tellOnce(query.id, run, Some(shim), operators)) {
         synchronized(if (runs.get(query.id) == run) standbys.foreach(_.starts(query.id, run, operators)))
-        val hasPlan = !waitsForPlan || table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isHopeful && runs.get(query.id) == run)
+        val hasPlan = !waitsForPlan || table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isAgentExpected && runs.get(query.id) == run)
         if (hasPlan && runs.get(query.id) == run) prefetches.foreach(_.begin(shim, operators))
       }
     })
@@ -79,7 +79,7 @@ final class QueryWatch(
       synchronized(runs.put(query, run))
       tellOnce(query, run, shim, operators)
       standbys.foreach(_.planned(query, run, operators))
-      val hasPlan = !waitsForPlan || !patience.isHopeful || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isHopeful))
+      val hasPlan = !waitsForPlan || !patience.isAgentExpected || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isAgentExpected))
       for (running <- shim) prefetches.foreach(_.begin(running, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
       if (!hasPlan) Log.trouble(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
     }
