@@ -87,9 +87,9 @@ def keeper(
 ) -> CatalogueKeeper:
     made = CatalogueKeeper(tables, take_facts, LocalFileTree, print)
     conf = {
-        "spark.mooring.checkpoint.catalogue.interval": "1h",
-        "spark.mooring.checkpoint.catalogue.retain.batches": str(retain),
-        **{f"spark.mooring.checkpoint.catalogue.{name}": value for name, value in more.items()},
+        "spark.mooring.checkpoint.catalog.interval": "1h",
+        "spark.mooring.checkpoint.catalog.retain.batches": str(retain),
+        **{f"spark.mooring.checkpoint.catalog.{name}": value for name, value in more.items()},
     }
     made.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
     made.take(events.QueryPlanned(1, "q", run, "q", str(checkpoint), 0, {0: 2}))
@@ -163,7 +163,7 @@ def test_what_executors_have_told_is_in_the_rows(tmp_path: Path) -> None:
     made, tables = Made(tmp_path / "it", batches=1, partitions=1), InMemory()
     told = [json.dumps([committed(made)]), "[]"]
     catalogue = CatalogueKeeper(tables, lambda most: told.pop(0), LocalFileTree, print)
-    conf = {"spark.mooring.checkpoint.catalogue.interval": "1h"}
+    conf = {"spark.mooring.checkpoint.catalog.interval": "1h"}
     catalogue.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
     catalogue.take(events.QueryPlanned(1, "q", "run", "q", f"file:{made.directory}", 0, {0: 1}))
     catalogue._open_tree = lambda directory: LocalFileTree(directory.removeprefix("file:"))
