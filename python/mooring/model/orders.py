@@ -1,9 +1,11 @@
-"""What the agent's core wants done, as values; `mooring.agent.loop` does it."""
+"""Orders: what the agent's core decides is to be done, as values. `mooring.agent.loop` carries them out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import ClassVar
 
 from mooring.model.job_model import JobModel
 
@@ -15,9 +17,27 @@ Copies = Mapping[str, Mapping[int, tuple[str, ...]]]
 """Query id and partition to the executors that are to hold a copy of its state, in the order of the replicas."""
 
 
+class OrderStage(IntEnum):
+    """When an order of a decision is carried out.
+
+    A client gets an answer only after the overrides are saved: a later agent must know what was answered.
+    """
+
+    ACT = 0
+    SAVE_OVERRIDES = 1
+    ANSWER = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """Something to be done."""
+
+    stage: ClassVar[OrderStage] = OrderStage.ACT
+
+
+def by_stage(orders: Iterable[Order]) -> list[Order]:
+    """The orders by their stage; orders of one stage stay in their order."""
+    return sorted(orders, key=lambda order: order.stage)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from mooring.model import natural_order
-from mooring.model.orders import Order
+from mooring.model.orders import Order, OrderStage
 from mooring.placement import StatusCode
 
 
@@ -158,8 +158,9 @@ NO_OVERRIDES: Final = OperatorOverrides()
 
 @dataclass(frozen=True, slots=True)
 class SaveOverrides(Order):
-    """Keep what operators have said."""
+    """Save what operators have asked."""
 
+    stage: ClassVar[OrderStage] = OrderStage.SAVE_OVERRIDES
     overrides: OperatorOverrides
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 from uuid import UUID
 
-from mooring.model.orders import Order
+from mooring.model.orders import Order, OrderStage
 from mooring.placement import ContainerPlacementResponseMessage
 
 
@@ -13,6 +14,7 @@ from mooring.placement import ContainerPlacementResponseMessage
 class Answer(Order):
     """Write a response."""
 
+    stage: ClassVar[OrderStage] = OrderStage.ANSWER
     response: ContainerPlacementResponseMessage
 
 
@@ -20,5 +22,6 @@ class Answer(Order):
 class RemoveMessages(Order):
     """Remove a request, and its response too where `response_too` is true."""
 
+    stage: ClassVar[OrderStage] = OrderStage.ANSWER
     uuid: UUID
     response_too: bool = False

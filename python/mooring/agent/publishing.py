@@ -1,0 +1,132 @@
+"""What the JVM and the metadata store must get after a decision. Pure: only differences become orders."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from mooring.agent.agent_state import AgentState
+from mooring.agent.planning.copies import wanted_copies
+from mooring.agent.planning.rows import plan_rows
+from mooring.coordination.barrier import BarrierState
+from mooring.model import natural_order
+from mooring.model.orders import (
+    LogLine,
+    OfferPlan,
+    Order,
+    PublishPlan,
+    SaveBarrier,
+    SaveJobModel,
+    SaveTaskLocality,
+)
+from mooring.records.operator_overrides import OperatorOverrides, SaveOverrides
+
+
+def with_plan_published(state: AgentState, now_ms: int) -> tuple[AgentState, list[Order]]:
+    """The state after the plan, the job model and the task locations are handed out, and the orders for it."""
+    state, orders = _through_the_barrier(state, now_ms)
+    fleet = state.fleet
+    if fleet.model.version != state.saved_version and fleet.model.containers:
+        orders = [*orders, SaveJobModel(fleet.model)]
+        state = replace(state, saved_version=fleet.model.version)
+    if fleet.task_locality is not state.saved_locality:
+        changed = {
+            task: place for task, place in fleet.task_locality.items() if state.saved_locality.get(task) != place
+        }
+        if changed:
+            orders = [*orders, SaveTaskLocality(changed)]
+        state = replace(state, saved_locality=fleet.task_locality)
+    return state, orders
+
+
+def with_overrides_saved(state: AgentState) -> tuple[AgentState, list[Order]]:
+    """The state after the overrides are saved, and the order for it, if they differ from those saved last."""
+    overrides = _overrides_of(state)
+    if overrides == state.saved_overrides or not (overrides.is_set or state.saved_overrides.is_set):
+        return state, []
+    return replace(state, saved_overrides=overrides), [SaveOverrides(overrides)]
+
+
+def barrier_timeout_ms(state: AgentState) -> int:
+    """How long a new version waits for executors, in milliseconds.
+
+    It is short while a query waits for its first plan: that plan must come before the JVM stops waiting for it.
+    """
+    timing = state.fleet.timing
+    if all(query in state.published for query in state.fleet.queries):
+        return timing.barrier_timeout_ms
+    return min(timing.barrier_timeout_ms, int(0.15 * timing.first_plan_wait_ms))
+
+
+def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, list[Order]]:
+    """Publish a changed plan: at once if its version is in force, else when the barrier of its version opens.
+
+    The first plan of an application passes the barrier too. When executors let the barrier time out, the next version
+    is offered to the others.
+    """
+    fleet, plan_barrier = state.fleet, state.plan_barrier
+    version = fleet.model.version
+    if version == state.version_in_force or not fleet.model.containers or _has_no_plan_yet(state):
+        return _published(state)
+    orders: list[Order] = []
+    if plan_barrier.barrier is None or plan_barrier.barrier.version != version:
+        if plan_barrier.barrier and plan_barrier.is_new:  # a version that was never in force is replaced
+            orders.append(SaveBarrier(plan_barrier.barrier.version, BarrierState.TIMED_OUT.value))
+        plan_barrier = plan_barrier.opened(version, fleet.executors, now_ms)
+        orders += [OfferPlan(version), SaveBarrier(version, BarrierState.NEW.value)]
+    plan_barrier = plan_barrier.judged(fleet.executors, now_ms, barrier_timeout_ms(state))
+    state = replace(state, plan_barrier=plan_barrier)
+    if plan_barrier.is_new or plan_barrier.barrier is None:
+        return state, orders
+    orders.append(SaveBarrier(version, plan_barrier.barrier.state.value))
+    if plan_barrier.barrier.state is BarrierState.DONE:
+        state, published = _published(replace(state, version_in_force=version))
+        return state, [*orders, *published]
+    silent = ", ".join(sorted(plan_barrier.given_up & fleet.executors.keys(), key=natural_order))
+    message = f"executors {silent} did not take up placement version {version}: {version + 1} goes on without them"
+    state = replace(state, fleet=replace(fleet, model=replace(fleet.model, version=version + 1)))
+    state, later = _through_the_barrier(state, now_ms)
+    return state, [*orders, LogLine(message), *later]
+
+
+def _has_no_plan_yet(state: AgentState) -> bool:
+    return state.version_in_force < 0 and not plan_rows(state.fleet, state.published)
+
+
+def _published(state: AgentState) -> tuple[AgentState, list[Order]]:
+    """The state after the plan is published, and the order for it, if the plan differs from the JVM's."""
+    rows = plan_rows(state.fleet, state.published)
+    copies = wanted_copies(state.fleet, rows)
+    if rows == state.published and copies == state.published_copies:
+        return state, []
+    publish = PublishPlan(state.fleet.model.version, rows, copies)
+    return replace(state, published=rows, published_copies=copies), [publish]
+
+
+def _overrides_of(state: AgentState) -> OperatorOverrides:
+    """What a later agent must know of what operators have asked.
+
+    Executors of processors are kept where one executor has several processors. Without host affinity they are kept of
+    all processors, as tasks have no location then.
+    """
+    fleet, queue = state.fleet, state.queue
+    carriers = {id: one.last_executor for id, one in fleet.processors.items() if one.last_executor}
+    processors_of = Counter(carriers.values())
+    not_yet_resumed = {uuid: begun for uuid, begun in queue.resumed.items() if uuid not in queue.answered_requests}
+    under_way = {str(action.request.uuid): action.as_begun for action in queue.actions if action.is_under_way}
+    return OperatorOverrides(
+        application=fleet.application,
+        stopped=fleet.stopped_standbys,
+        spare=frozenset(id for id, processor in fleet.processors.items() if processor.is_spare),
+        carriers={
+            id: executor
+            for id, executor in carriers.items()
+            if processors_of[executor] > 1 or not fleet.has_host_affinity
+        },
+        under_way=not_yet_resumed | under_way,
+        done=queue.answered_requests,
+        drained=fleet.drained,
+        pinned=fleet.pinned_standbys,
+        attempt=fleet.attempt,
+        loans=fleet.lending.kept,
+    )

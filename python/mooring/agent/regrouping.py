@@ -1,0 +1,88 @@
+"""When the agent makes a new job model: after changes of the fleet, and for the first plan of a query. Pure.
+
+`mooring.agent.planning` makes the job model itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mooring.agent.planning.binding import ask_for_regrouping
+from mooring.agent.planning.next_job_model import regrouped
+from mooring.agent.planning.plan_in_force import without_regrouping
+from mooring.agent.planning.staged_moves import is_waiting_for_batches
+from mooring.agent.state.fleet import Fleet, Query
+from mooring.errors import InvalidGroupingError
+from mooring.model.orders import LogLine, Order
+
+
+def is_stage_waiting_for_batches(fleet: Fleet) -> bool:
+    """Whether the last stage of moves waits beyond its time, for batches that began before that time was over."""
+    return fleet.settled_by_ms is not None and is_waiting_for_batches(fleet, fleet.settled_by_ms)
+
+
+def with_stage_settled(fleet: Fleet, now_ms: int) -> Fleet:
+    """With the last stage of moves over. When a next stage is due later, it may come at once."""
+    is_awaited = fleet.even_out_by_ms is not None and fleet.regroup_at_ms is None
+    return replace(fleet, settled_by_ms=None, regroup_at_ms=now_ms if is_awaited else fleet.regroup_at_ms)
+
+
+def with_drained_hosts_emptied(before: Fleet, fleet: Fleet, now_ms: int) -> Fleet:
+    """Ask for a job model when tasks of drained hosts have a place since this event."""
+    is_asked = fleet.regroup_at_ms is not None or fleet.even_out_by_ms is not None
+    if is_asked or not fleet.is_to_be_emptied or before.open_places == fleet.open_places:
+        return fleet
+    return ask_for_regrouping(fleet, now_ms)
+
+
+def regroup_when_due(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[Order]]:
+    """The fleet with a new job model, if one is due, and warnings for the user's log.
+
+    One is due when the fleet has changed and the debounce time is over, when the next stage of moves may start, and
+    when a query may have its first plan. A job model that breaks a promise of the grouper is refused: the tasks then
+    stay where they are.
+    """
+    if fleet.settled_by_ms is not None and fleet.settled_by_ms <= now_ms and not is_stage_waiting_for_batches(fleet):
+        fleet = with_stage_settled(fleet, now_ms)
+    released = [
+        replace(query, is_released=True) for query in unreleased(fleet) if _may_be_released(fleet, query, now_ms)
+    ]
+    is_due = any(at_ms is not None and at_ms <= now_ms for at_ms in (fleet.regroup_at_ms, fleet.even_out_by_ms))
+    if not is_due and not released:
+        return fleet, []
+    for query in released:
+        fleet = fleet.with_query(replace(query, is_released=True))
+    try:
+        fleet, warnings = regrouped(fleet, now_ms)
+        return fleet, [LogLine(warning) for warning in warnings]
+    except InvalidGroupingError as refusal:
+        return without_regrouping(fleet), [LogLine(f"a plan was refused: {refusal}; the last one stays in force")]
+
+
+def unreleased(fleet: Fleet) -> list[Query]:
+    """The queries whose first batch waits for its plan."""
+    return [query for query in fleet.queries.values() if not query.is_released]
+
+
+def _may_be_released(fleet: Fleet, query: Query, now_ms: int) -> bool:
+    """Whether a query may have its first plan.
+
+    The plan waits until executors that have just joined are grouped, and until each processor of the last run has an
+    executor again. It waits at most until its deadline, and always for a first executor.
+    """
+    if not any(processor.executor for processor in fleet.processors.values()):
+        return False
+    awaits_last_run = any(p.is_awaited and p.executor is None for p in fleet.processors.values())
+    return (fleet.regroup_at_ms is None and not awaits_last_run) or now_ms >= first_plan_deadline_ms(fleet, query)
+
+
+def first_plan_deadline_ms(fleet: Fleet, query: Query) -> float:
+    """The time by which a query has its first plan, in milliseconds since the epoch. The JVM waits a little longer."""
+    return query.planned_at_ms + 0.8 * fleet.timing.first_plan_wait_ms
+
+
+def regrouping_deadlines_ms(fleet: Fleet) -> list[int]:
+    """The times at which a job model may be due, or the last stage of moves is over."""
+    settled_by_ms = None if is_stage_waiting_for_batches(fleet) else fleet.settled_by_ms
+    deadlines = (fleet.regroup_at_ms, fleet.even_out_by_ms, settled_by_ms)
+    return [at_ms for at_ms in deadlines if at_ms is not None]
