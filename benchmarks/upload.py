@@ -161,13 +161,13 @@ class Ours(Stock):
         executors = jvm.java.lang.Class.forName("io.mooring.localstore.HostStores$").getField("MODULE$").get(None)
         executors.use(jvm.scala.Option.apply(store))
         path = self.path(self.state)
-        self._shelf = store.shelf(path).get()
-        self._shelf.opening()  # by a store of Mooring's, which says when a version is complete
-        self._shelf.opened()
+        self._host_files = store.filesOf(path).get()
+        self._host_files.opening()  # by a store of Mooring's, which says when a version is complete
+        self._host_files.opened()
         self.files = jvm.io.mooring.MooringCheckpointFileManager(path, self.conf)
         reads = jvm.io.mooring.localstore.StoreReads.of(path)
-        self.file_system = jvm.io.mooring.localstore.SharedFileSystem(self.file_system, self._shelf, reads, None)
+        self.file_system = jvm.io.mooring.localstore.SharedFileSystem(self.file_system, self._host_files, reads, None)
 
     def complete(self) -> None:
         """Keep what was written, as a commit does."""
-        self._shelf.complete()
+        self._host_files.complete()

@@ -110,8 +110,8 @@ def test_only_what_is_kept_is_let_go_of(kept: Kept, jvm: Any) -> None:
     goes, stays = kept.keep(0, 1), kept.keep(0, 2)
     foreign = next(kept.root.rglob(f"{goes}~*")).parent / f"{goes}~mine"
     foreign.write_text("mine")
-    kept.shelf(0).forget(names(jvm, [goes]))
-    assert [kept.shelf(0).has(name) for name in (goes, stays)] == [False, True]
+    kept.files_of(0).forget(names(jvm, [goes]))
+    assert [kept.files_of(0).has(name) for name in (goes, stays)] == [False, True]
     assert foreign.read_text() == "mine"
 
 

@@ -26,11 +26,11 @@ def test_a_host_keeps_what_the_newest_snapshots_need_and_opens_from_that(tmp_pat
     log = stages.run(1.0, conf)
     assert opened(log) and all(one["remote-files"] + one["remote-changelogs"] == 0 for one in opened(log))
     stages.assert_right()
-    shelves = {path.parent for path in stages.kept_files(".zip")}
-    assert len(shelves) == 3
-    for shelf in shelves:
-        kept = {path.name.split("~")[0]: path for path in shelf.iterdir() if "~" in path.name}
-        in_checkpoint = stages.checkpoint / "state" / shelf.parent.parent.name / shelf.parent.name
+    directories = {path.parent for path in stages.kept_files(".zip")}
+    assert len(directories) == 3
+    for directory in directories:
+        kept = {path.name.split("~")[0]: path for path in directory.iterdir() if "~" in path.name}
+        in_checkpoint = stages.checkpoint / "state" / directory.parent.parent.name / directory.parent.name
         archives = sorted((name for name in kept if name.endswith(".zip")), key=_version)
         needed = [set(_sst_files(kept[archive])) for archive in archives[-4:]]
         files = {name for name in kept if name.endswith(".sst")}

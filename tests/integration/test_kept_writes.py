@@ -33,14 +33,14 @@ class Checkpoint:
 
     def open(self) -> None:
         """As a store of Mooring's does before each batch."""
-        self.shelf().opening()
+        self.host_files().opening()
 
     def complete(self) -> None:
         """As at the end of a commit."""
-        self.shelf().complete()
+        self.host_files().complete()
 
-    def shelf(self) -> Any:
-        return self.kept.store.shelf(self._jvm.org.apache.hadoop.fs.Path(self.state.as_uri())).get()
+    def host_files(self) -> Any:
+        return self.kept.store.filesOf(self._jvm.org.apache.hadoop.fs.Path(self.state.as_uri())).get()
 
     def on_host(self) -> dict[str, bytes]:
         """Each file of the host's store that is not one of its marks, by its whole name."""
@@ -70,7 +70,7 @@ def test_what_is_written_to_the_checkpoint_is_on_the_host_when_its_version_is_co
     (kept,) = checkpoint.on_host().items()
     assert kept[0].split("~")[:2] == [name, str(length)]
     assert kept[1] == content
-    assert checkpoint.shelf().sound(name, True).isDefined()
+    assert checkpoint.host_files().sound(name, True).isDefined()
 
 
 @pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
@@ -107,7 +107,7 @@ def test_a_version_that_was_given_up_is_no_longer_waited_for_when_its_store_is_o
         out.write(os.urandom(length))
         out.close()
     checkpoint.open()
-    assert [checkpoint.shelf().has(name) for name in names] == [True, True]
+    assert [checkpoint.host_files().has(name) for name in names] == [True, True]
 
 
 @pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
@@ -116,7 +116,7 @@ def test_what_a_provider_of_somebody_else_writes_waits_for_nothing(jvm: Any, tmp
     out = checkpoint.create(name)
     out.write(os.urandom(length))
     out.close()
-    assert checkpoint.shelf().has(name)
+    assert checkpoint.host_files().has(name)
 
 
 def test_a_killed_task_keeps_what_others_have_written(jvm: Any, tmp_path: Path) -> None:
@@ -131,4 +131,4 @@ def test_a_killed_task_keeps_what_others_have_written(jvm: Any, tmp_path: Path) 
     finally:
         was_interrupted = jvm.java.lang.Thread.interrupted()
     assert was_interrupted, "and it is still killed"
-    assert checkpoint.shelf().has(name)
+    assert checkpoint.host_files().has(name)

@@ -361,7 +361,7 @@ def test_a_copy_that_is_opened_anew_counts_no_keys_either(jvm: Any, kept: Any, l
     large.upload_snapshot()
     large.commit()
     large.commit()
-    large.keep_snapshots(kept.shelf(large.path).get())
+    large.keep_snapshots(kept.filesOf(large.path).get())
     large.counts[11] = large.key_counts(123)
     large.copy(11, is_counted=True)
     assert large.pairs_taken_over(11) == (large.pairs[11], 123)

@@ -21,28 +21,28 @@ class Kept:
         self.working.mkdir()
         self.store = jvm.io.mooring.localstore.HostStore.open(self._path(self.root)).get()
 
-    def shelf(self, partition: int, checkpoint: str = "/checkpoint") -> Any:
-        return self.store.shelf(self._jvm.org.apache.hadoop.fs.Path(f"file:{checkpoint}/state/0/{partition}")).get()
+    def files_of(self, partition: int, checkpoint: str = "/checkpoint") -> Any:
+        return self.store.filesOf(self._jvm.org.apache.hadoop.fs.Path(f"file:{checkpoint}/state/0/{partition}")).get()
 
     def keep(self, partition: int, number: int, kilobytes: int = 100, checkpoint: str = "/checkpoint") -> str:
         """Keep a file that an executor has written, and let the executor go on without it."""
         with self._written(partition, number) as path:
             path.write_bytes(os.urandom(kilobytes * 1024))
-            self.shelf(partition, checkpoint).keep(path.name, self._path(path))
+            self.files_of(partition, checkpoint).keep(path.name, self._path(path))
         return path.name
 
     def keep_again(self, partition: int, name: str, number: int) -> None:
         """Keep the same file by another name, as Spark uploads old files again."""
         file, again = next(self.root.rglob(f"{name}~*")), self._name(partition, number)
         os.link(file, self.working / again)
-        self.shelf(partition).keep(again, self._path(self.working / again))
+        self.files_of(partition).keep(again, self._path(self.working / again))
         (self.working / again).unlink()
 
     def fetch(self, partition: int, number: int) -> str:
         """Keep a file that an executor has fetched from the checkpoint."""
         with self._written(partition, number) as path:
             path.write_bytes(os.urandom(1024))
-            self.shelf(partition).replace(path.name, self._path(path))
+            self.files_of(partition).replace(path.name, self._path(path))
         return path.name
 
     def keep_sst(self, partition: int, number: int) -> str:
@@ -57,7 +57,7 @@ class Kept:
             for row in range(1000):
                 writer.put(f"{row:08}".encode(), os.urandom(100))
             writer.finish()
-            self.shelf(partition).keep(path.name, self._path(path))
+            self.files_of(partition).keep(path.name, self._path(path))
         return path.name
 
     @contextmanager
@@ -73,7 +73,7 @@ class Kept:
 
     def used(self, partition: int, ago: float) -> None:
         """Let an executor have opened the store so many seconds ago, and have kept nothing since."""
-        self.shelf(partition).touch()
+        self.files_of(partition).touch()
         mark = next(self.root.rglob(f"{partition}/*/.used"))
         for path in (mark, mark.parent):
             os.utime(path, (time.time() - ago,) * 2)
@@ -90,7 +90,7 @@ class Kept:
         return sorted(int(path.parts[-3]) for path in self.root.rglob("*.sst~*"))
 
     def adopt(self, partition: int, name: str, target: Path, read_it: bool = False) -> bool:
-        return bool(self.shelf(partition).adopt(name, self._path(target), read_it).isDefined())
+        return bool(self.files_of(partition).adopt(name, self._path(target), read_it).isDefined())
 
     def _path(self, path: Path) -> Any:
         return self._jvm.java.io.File(str(path)).toPath()

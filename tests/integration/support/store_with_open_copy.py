@@ -131,11 +131,11 @@ class Store:
         )
         assert self._copy.bringTo(copied)
 
-    def keep_snapshots(self, shelf: Any) -> None:
+    def keep_snapshots(self, host_files: Any) -> None:
         """This host has fetched all archives that there are."""
         for archive in self.checkpoint.glob("*.zip"):
             path = self._jvm.org.apache.hadoop.fs.Path(archive.as_uri())
-            shelf.take(archive.name, path.getFileSystem(self._access.hadoopConf()).open(path))
+            host_files.take(archive.name, path.getFileSystem(self._access.hadoopConf()).open(path))
 
     def upload_snapshot(self) -> None:
         """As the owner does every minute: later changelogs tell of no version before the snapshot."""
@@ -276,13 +276,13 @@ class Store:
         wanted.add(self._jvm.io.mooring.restore.StoreVersion(self.path.toString(), version, id, self._none))
         stores = self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(wanted).toSeq()
         prefetch = self._jvm.io.mooring.restore.Prefetch(host, 1, 2**62)
-        shelf = host.shelf(self._jvm.org.apache.hadoop.fs.Path(self.path.toString())).get()
+        host_files = host.filesOf(self._jvm.org.apache.hadoop.fs.Path(self.path.toString())).get()
         prefetch.begin(self._jvm.io.mooring.restore.PrefetchOrder("1", "query", "run", stores), self._access)
         try:
-            wait_until(lambda: shelf.names().mkString(" ").count(".sst") > 0, "what a snapshot needs", 30)
+            wait_until(lambda: host_files.names().mkString(" ").count(".sst") > 0, "what a snapshot needs", 30)
         finally:
             prefetch.stop()
-        return shelf.names()
+        return host_files.names()
 
     def _new_copy(self) -> Any:
         one_at_a_time = self._jvm.java.util.concurrent.Semaphore(1)

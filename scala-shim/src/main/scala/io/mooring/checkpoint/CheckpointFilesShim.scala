@@ -30,7 +30,7 @@ import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, Strea
  */
 class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFileManager {
   private val stock = new StartupReadCache(CheckpointFileManager.create(path, CheckpointFilesShim.stockConf(conf)))
-  private val shelf = HostStores.ofThisExecutor.flatMap(_.shelf(path))
+  private val hostFiles = HostStores.ofThisExecutor.flatMap(_.filesOf(path))
   private lazy val reads = StoreReads.of(path)
   private lazy val localFiles = FileSystem.getLocal(conf).getRaw
   @volatile private var hasFiles = false // the directory is there
@@ -94,14 +94,14 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
 
   private def isOffsets(file: Path) = file.getParent != null && file.getParent.getName == "offsets"
 
-  private def keptOnHost(file: Path) = shelf.filter(_ => HostStore.isUniqueName(file.getName))
+  private def keptOnHost(file: Path) = hostFiles.filter(_ => HostStore.isUniqueName(file.getName))
 
   /** These files are small or read once through, so their checksum is always proved first. */
-  private def openLocally(shelf: HostStoreFiles, file: Path): Option[FSDataInputStream] =
-    shelf.sound(file.getName, readIt = true).flatMap { local =>
+  private def openLocally(hostFiles: HostStoreFiles, file: Path): Option[FSDataInputStream] =
+    hostFiles.sound(file.getName, readIt = true).flatMap { local =>
       try {
         val stream = localFiles.open(new Path(local.toUri))
-        val isNew = shelf.cameAhead(file.getName)
+        val isNew = hostFiles.cameAhead(file.getName)
         if (file.getName.endsWith(".changelog")) reads.keptChangelog(isNew)
         else if (file.getName.endsWith(".zip")) reads.kept(Files.size(local), isNew)
         Some(stream)
@@ -117,8 +117,8 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
     if (!CheckpointFilesShim.isOfChangelog(file.getName)) None
     else {
       val remote = reads.counted(file.getName, stock.open(file)) // that it is not there is Spark's to hear
-      Using.resource(remote)(in => HostStore.attemptOr[Option[Long]](s"keep ${file.getName}", None)(shelf.take(file.getName, in)))
-        .flatMap(_ => openLocally(shelf, file))
+      Using.resource(remote)(in => HostStore.attemptOr[Option[Long]](s"keep ${file.getName}", None)(hostFiles.take(file.getName, in)))
+        .flatMap(_ => openLocally(hostFiles, file))
     }
 
   /** With our provider's name, and with another watermark where that of a drain is to be forgotten. */

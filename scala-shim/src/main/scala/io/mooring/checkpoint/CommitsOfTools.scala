@@ -12,17 +12,19 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, StreamShims}
 
 /**
- * The log of commits that one of Spark's own tools has opened. The repartition, told to skip a batch that was begun and not
- * committed, writes a commit for it that names no state. When it fails later, its next run would look for state there.
+ * The commit log of a checkpoint that one of Spark's own tools has opened (`OfflineTools`). It tells the format of the checkpoint's state,
+ * and hides skipped batches: when the repartition skips a batch that was begun and not committed, it writes a commit without state. If the
+ * repartition fails later, its next run would look for state in that commit.
+ *
+ * Called by the tool's thread. Depends on the form of commit log entries in Spark 4.2. Without it, a tool that was interrupted fails.
  */
 private[mooring] final class CommitsOfTools(commits: Path, stock: CheckpointFileManager) {
   /**
-   * The version of the newest entry that is of no skipped batch. State has format 2 if it is 2 or 3, and Spark's rewriter
-   * wants the setting to be the same number. None where the setting stands: version 3, which tells of the sink, may name
-   * no state.
+   * The version of the newest entry that is not of a skipped batch. State has format 2 for the versions 2 and 3, and Spark's rewriter needs
+   * the setting to be the same number. None where the setting is to stay: an entry of version 3, which describes the sink, may name no state.
    */
   private lazy val format: Option[Int] = {
-    // The newest may be a skipped one, which a session without Mooring writes as version 1.
+    // The newest entry may be of a skipped batch. A session without Mooring writes that as version 1.
     val (skipped, others) = newestOf(batches(stock.list(commits))).map(entry(commits, _)).span(isSkipped)
     val newest = others.headOption.orElse(skipped.maxByOption(version))
     newest.map(version).filter(known => known < 3 || newest.exists(namesState))
@@ -30,7 +32,7 @@ private[mooring] final class CommitsOfTools(commits: Path, stock: CheckpointFile
 
   private def newestOf(found: Seq[Long]): LazyList[Long] = found.reverse.to(LazyList).take(CommitsOfTools.MostSkipped + 1)
 
-  /** To the session's settings, as this thread sees them. `chosen` is what the session says. */
+  /** Makes the session's settings have the format, for this thread. `chosen` is the session's setting. */
   def tellFormat(chosen: Option[String]): Unit = FailOpen.otherwise("look at a checkpoint's format", ()) {
     OfflineTools.forget() // the same tool may have read another checkpoint before
     try for (known <- format) {
@@ -38,14 +40,14 @@ private[mooring] final class CommitsOfTools(commits: Path, stock: CheckpointFile
       for (other <- chosen if other != known.toString)
         Log.once(s"format-$commits", s"${commits.getParent} has state of format $known: Spark's tools read and write that, " +
           s"though ${StreamShims.FormatKey} is $other")
-    } catch { case _: FileNotFoundException => } // no checkpoint yet: the tool says so
+    } catch { case _: FileNotFoundException => } // there is no checkpoint: the tool reports that
   }
 
   def isOfFormat2: Boolean = FailOpen.otherwise("look at a checkpoint's format", false)(format.exists(_ >= 2))
 
   /**
-   * Without the newest commits that name no state, where a repartition that has skipped their batches is unfinished: its
-   * next run goes on from the newest commit with state, as the first one did.
+   * The listed entries without the newest commits that name no state, if an unfinished repartition has skipped their batches. Its next run
+   * then starts from the newest commit with state, as the first run did.
    */
   def withoutSkipped(found: Array[FileStatus]): Array[FileStatus] =
     if (!OfflineTools.isRepartition || !isOfFormat2) found
@@ -55,7 +57,7 @@ private[mooring] final class CommitsOfTools(commits: Path, stock: CheckpointFile
       if (isUnfinished) found.filterNot(file => skipped.exists(_.toString == file.getPath.getName)) else found
     }
 
-  /** Whether the entry after the skipped ones starts from the offsets of that batch, and none was given up with them. */
+  /** Whether the repartition has written an entry after the skipped batch `after`, with the offsets of batch `base`. */
   private def isFrom(base: Long, after: Long): Boolean = {
     val offsets = new Path(commits.getParent, "offsets")
     def sources(batch: Long) = entry(offsets, batch).linesIterator.drop(2).toSeq // after the version and the settings
@@ -74,12 +76,12 @@ private[mooring] final class CommitsOfTools(commits: Path, stock: CheckpointFile
 
 private object CommitsOfTools {
   val Skipped = "{\"nextBatchWatermarkMs\":0}" // after the version
-  val MostSkipped = 3 // a query has one batch that is begun and not committed; each repartition may skip one
+  val MostSkipped = 3 // each repartition may skip one batch
 }
 
 /**
- * An entry of the commit log of a checkpoint of format 2: Spark writes those of skipped batches as version 1. It reads
- * one of version 2 beside others of version 3, which always name a sink.
+ * A commit log entry of a checkpoint with state of format 2. Spark writes entries of skipped batches as version 1; they are written as
+ * version 2 here. Spark reads version 2 beside entries of version 3, which always describe a sink.
  */
 private[mooring] final class Format2Stream(out: CancellableFSDataOutputStream) extends EntryStream(out, new ByteArrayOutputStream) {
   override protected def asWritten(entry: Array[Byte]): Array[Byte] =

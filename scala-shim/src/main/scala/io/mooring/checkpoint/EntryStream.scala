@@ -4,7 +4,7 @@ import java.io.ByteArrayOutputStream
 
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 
-/** Holds an entry of a log back until it is closed, and writes it as it is to be. */
+/** An entry of a log, which is changed (`asWritten`) and written to `out` when it is closed. Used by one thread. */
 private[mooring] abstract class EntryStream(out: CancellableFSDataOutputStream, entry: ByteArrayOutputStream)
   extends CancellableFSDataOutputStream(entry) {
   private var closed = false

@@ -4,7 +4,7 @@ import java.io.ByteArrayInputStream
 
 import org.apache.hadoop.fs.FSInputStream
 
-/** A few kilobytes as Hadoop wants to read them. */
+/** A small file in memory, as an input stream of Hadoop. Used by one thread. */
 private[mooring] final class InMemoryFile(bytes: Array[Byte]) extends FSInputStream {
   private val in = new ByteArrayInputStream(bytes)
   override def seek(position: Long): Unit = {

@@ -71,7 +71,7 @@ final class ClusterWatch(
    * them now. Without copies those of a lost executor wait as on stock: it may come back to its host.
    */
   def redirect(): Unit = FailOpen.otherwise("redirection of tasks", ()) {
-    if (takesOver) PendingTasks.askAnew(context)
+    if (takesOver) PendingTasks.refreshEpochs(context)
     redirect(PendingTasks.Anew)
   }
 

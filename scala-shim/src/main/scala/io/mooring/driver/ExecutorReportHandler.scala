@@ -47,7 +47,7 @@ final class ExecutorReportHandler(
   private def newestVersion(executor: String, known: Long): String = {
     if (known >= 0 && table.isAlive(executor) && versions.put(executor, known) != known) bridge.pickedUp(executor, known)
     val again = askAgainInMs(known)
-    liveness.foreach(_.heard(executor, again))
+    liveness.foreach(_.hasAsked(executor, again))
     Json.write(Map("version" -> bridge.newest, "again-in-ms" -> again, "copied" -> standbys.toSeq.flatMap(_.copiedBy(executor)),
       "copied-anywhere" -> standbys.toSeq.flatMap(_.copied),
       "rehearsal-is-asked" -> rehearsals.isAsked(executor)))

@@ -49,7 +49,7 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
       Prefetch.use(store.filter(_ => streams > 0).map(
         new Prefetch(_, streams, settings.bytes("spark.mooring.restore.max.bytes.per.second").getOrElse(Long.MaxValue))))
       KeepingTime.begin()
-      StoreWrites.areTold = extraConf.containsKey(Names.Catalogued)
+      StoreWrites.areNoted = extraConf.containsKey(Names.Catalogued)
       // In local mode Spark asks for an executor's gauges before the application has its id, which is in their names.
       for (registry <- if (isInDriver) Metrics.ofDriver else Some(context.metricRegistry())) {
         Metrics.register(registry, "keeping-ms", () => KeepingTime.milliseconds.toDouble)
@@ -96,7 +96,7 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
     Prefetch.use(None)
     HostStores.use(None)
     ExecutorReports.through(None)
-    StoreWrites.areTold = false
+    StoreWrites.areNoted = false
   }
 }
 

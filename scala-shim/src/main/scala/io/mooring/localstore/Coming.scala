@@ -3,19 +3,19 @@ package io.mooring.localstore
 import java.util.concurrent.{CancellationException, ExecutionException, FutureTask}
 
 /**
- * The files of one store that are on their way to the host; run by whoever has the time for it first, and when those that
- * were ordered `before` for the store have come, so that nothing is fetched twice.
+ * Fetches the files of one store that is about to be opened on this host. It runs once, on the thread that calls `run` first: a thread of
+ * `Prefetch`, or the task that opens the store. It runs after the order `before` it for the same store, so that no file is fetched twice.
  */
 private[mooring] final class Coming(bring: => Unit, before: Option[Coming]) extends FutureTask[Unit](() => {
   before.foreach(_.await())
   bring
 }) {
 
-  /** Returns when they are here, or can not be had. InterruptedException when the caller's task is killed meanwhile. */
+  /** Blocks until the files are here, or have failed to come. InterruptedException when the caller's task is killed meanwhile. */
   def await(): Unit = {
     run() // does nothing when another thread has begun
     try Coming.resultOf(this)
-    catch { case _: CancellationException => } // it is not needed any more
+    catch { case _: CancellationException => } // the order was cancelled
   }
 }
 

@@ -17,13 +17,14 @@ import org.apache.hadoop.fs.{Path => RemotePath}
 import org.rocksdb.{Options, RocksDB, RocksDBException, SstFileReader, Status}
 
 /**
- * The files of state stores that this host keeps, for all executors of the host and beyond the application.
+ * The files of state stores that this host keeps, for all executors of the host, longer than the application runs.
  *
- * Only files that never change are kept: each carries a unique id in its name. A kept file is one directory entry
- * whose own name tells length, checksum and modification time, so it appears whole or not at all. A linked file's name
- * tells no checksum: to take it, every byte would be read once more just while its commit is uploaded. SST files carry
- * those of their blocks. The checkpoint stays the truth: whatever is missing or wrong here is a miss, and whatever goes
- * wrong here is said once and otherwise costs nothing.
+ * Only files that never change are kept: their names contain a unique id. A kept file is one directory entry. Its name tells length,
+ * checksum and modification time, so the file appears complete or not at all. The name of a linked file has no checksum: computing it
+ * would read every byte while the commit is uploaded. SST files have checksums of their blocks instead.
+ *
+ * The checkpoint stays the truth. A file that is missing or wrong here is fetched from the checkpoint. A failure here is logged once for
+ * each kind, and has no other effect. Safe for several threads and several executors. Without it, all state is fetched from the checkpoint.
  *
  *     <root>/<checkpoint key>/OWNER                             the checkpoint's location, for `mooring gc`
  *     <root>/<checkpoint key>/<operator>/<partition>/<store>/<name>~<length>~<crc32c, or nothing>~<mtime>
@@ -31,44 +32,47 @@ import org.rocksdb.{Options, RocksDB, RocksDBException, SstFileReader, Status}
 final class HostStore(val root: Path) {
   import HostStore._
 
-  /** What the store leaves free on its disk, in bytes, for those who share the disk: 1 GiB, or a twentieth if less. */
+  /** The bytes that the store leaves free on its disk: 1 GiB, or a twentieth of the disk if that is less. */
   lazy val floor: Long = math.min(1L << 30, root.toFile.getTotalSpace / 20)
 
-  /** How far the disk's free space lies below the floor, in bytes; 0 when all is well. */
+  /** How many bytes are missing to the floor of free space; 0 when there is enough. */
   def lackOfRoom(): Long = math.max(0, floor - root.toFile.getUsableSpace)
 
   private[localstore] def sayFull(): Unit =
     Log.once("local-store-full", s"the disk of the local store $root has less than ${floor >> 20} " +
       "MiB free: nothing more is kept until there is room; state that is not kept is fetched from the checkpoint")
 
-  /** At the start of an executor: what would be said sooner or later. `open` is where its state stores are open. */
+  /** Logs, at the start of an executor, what would be logged later in any case. `open` is the directory of its open state stores. */
   def sayWhatIsWrong(open: Path): Unit = {
     if (lackOfRoom() > 0) sayFull()
     val (kept, used) = (Files.getFileStore(root), Files.getFileStore(open))
     if (kept != used) sayCopied(s"$kept and $used")
   }
 
-  private val shelves = new ConcurrentHashMap[Path, HostStoreFiles]()
+  private val filesByDirectory = new ConcurrentHashMap[Path, HostStoreFiles]()
 
-  // What is removed may be large, which takes time; nobody's commit is to wait for that.
+  // Removing large files takes time, and no commit should wait for that.
   private val tidying = new ThreadPoolExecutor(1, 1, 10, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
     Daemon.factory("mooring-host-store-tidy"))
   tidying.allowCoreThreadTimeOut(true)
 
-  /** Does it soon, unless the executor ends before; `what` it is, for the log. */
+  /** Runs `work` in the background, unless the executor ends before. `what` names the work in the log. */
   def soon(what: String)(work: => Unit): Unit =
     try tidying.execute(() => attempt(what)(work))
-    catch { case _: RejectedExecutionException => } // closed: whoever opens the store next removes it
+    catch { case _: RejectedExecutionException => } // closed: the next executor that opens the store removes the files
 
-  /** Ends what is done in the background. */
+  /** Ends the background thread. */
   def close(): Unit = { tidying.shutdownNow(); () }
 
-  /** The place of one state store's files, one object for each in a JVM, or None where `storeDir` is not one that Spark lays out. */
-  def shelf(storeDir: RemotePath): Option[HostStoreFiles] = storeDir.toUri.toString match {
+  /**
+   * The kept files of the state store that the checkpoint has in `storeDir`; one object for each store of a JVM. None where `storeDir` has
+   * not the form `<checkpoint>/state/<operator>/<partition>[/<store>]`.
+   */
+  def filesOf(storeDir: RemotePath): Option[HostStoreFiles] = storeDir.toUri.toString match {
     case StoreDir(checkpoint, operator, partition, store) =>
       val owner = root.resolve(keyOf(checkpoint))
       val dir = owner.resolve(s"$operator/$partition/${Option(store).getOrElse("default")}")
-      Some(shelves.computeIfAbsent(dir, _ => new HostStoreFiles(this, checkpoint, owner, dir)))
+      Some(filesByDirectory.computeIfAbsent(dir, _ => new HostStoreFiles(this, checkpoint, owner, dir)))
     case _ => None
   }
 }
@@ -79,7 +83,7 @@ object HostStore {
   val UsedMark = ".used"
   val OwnerFile = "OWNER"
 
-  /** Of what is written to the checkpoint, a file up to this length is held in memory until it is complete, in bytes. */
+  /** A file up to this length, in bytes, is held in memory while it is written. */
   val SmallFile: Int = 1 << 20
   val OwnerOnlyDirectory = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"))
   val OwnerOnlyFile = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"))
@@ -94,15 +98,15 @@ object HostStore {
   private val UniqueArchive = s"""(\\d+)_$UniqueId\\.zip(?:\\.crc)?""".r
   private val UniqueRocksDBFile = s""".+-$UniqueId\\.(sst|log)""".r
 
-  /** Whether a file's name is its own for ever. `5.zip` of format v1 is not: a retried batch writes it again. */
+  /** Whether a name is used for one content only. Not so `5.zip` of checkpoint format v1, which a repeated batch writes again. */
   def isUniqueName(name: String): Boolean = isOfVersion(name) || UniqueRocksDBFile.matches(name)
 
-  /** Of those: an archive, a changelog, or the checksum of one. */
+  /** Whether such a file is an archive, a changelog, or the checksum of one. */
   def isOfVersion(name: String): Boolean = UniqueVersionFile.matches(name)
 
   /**
-   * Of these files the archives, and their checksums, of older versions. Spark's maintenance removes archives, here as well.
-   * It runs once a minute: an application of a few seconds has none, and a row of such applications would keep all archives.
+   * The archives of versions before this one, and their checksums. Spark's maintenance removes old archives, here too. But it runs once a
+   * minute: applications of a few seconds have none, and would keep all archives.
    */
   def archivesBefore(version: Long, names: Set[String]): Set[String] = names.filter {
     case UniqueArchive(of) => of.toLongOption.exists(_ < version)
@@ -118,12 +122,12 @@ object HostStore {
   def keyOf(checkpoint: String): String =
     MessageDigest.getInstance("SHA-256").digest(checkpoint.getBytes(UTF_8)).take(16).map(b => f"$b%02x").mkString
 
-  /** Opens the store at `root`, made when missing, closed to other users; None, said once, where that fails. */
+  /** Opens the store at `root`, and makes the directory if it is missing, closed to other users. None, with a log line, when that fails. */
   def open(root: Path): Option[HostStore] =
     try {
       if (!Files.exists(root, LinkOption.NOFOLLOW_LINKS)) Files.createDirectories(root, OwnerOnlyDirectory)
       if (!Files.isDirectory(root, LinkOption.NOFOLLOW_LINKS)) throw new IOException("it is not a directory")
-      val me = Files.createTempFile(root, TemporaryPrefix, "", OwnerOnlyFile) // shows as well that we may write
+      val me = Files.createTempFile(root, TemporaryPrefix, "", OwnerOnlyFile) // also shows that the directory is writable
       try if (Files.getOwner(root) != Files.getOwner(me)) throw new IOException(s"it belongs to ${Files.getOwner(root)}")
       finally Files.deleteIfExists(me)
       closeToOthers(root)
@@ -135,7 +139,7 @@ object HostStore {
         None
     }
 
-  /** An empty directory is closed; one that holds files and is open to others may be somebody's, and is left as it is. */
+  /** Closes an empty directory. A directory with files that is open to others may have another owner: that is an error. */
   private def closeToOthers(root: Path): Unit = {
     val closed = PosixFilePermissions.fromString("rwx------")
     if (Files.getPosixFilePermissions(root) != closed) {
@@ -145,7 +149,7 @@ object HostStore {
     }
   }
 
-  /** Read in pieces for which Java takes no memory outside of the heap. */
+  /** The CRC32C of a file. Read in small pieces: for larger ones Java takes memory outside of the heap. */
   def checksum(file: Path): Long = Using.resource(new FileInputStream(file.toFile)) { in =>
     val crc = new CRC32C
     val buffer = new Array[Byte](Piece)
@@ -153,6 +157,7 @@ object HostStore {
     crc.getValue
   }
 
+  /** Whether the file's content is what was kept, by its checksum. */
   private[localstore] def isProved(file: Path, kept: KeptFile): Boolean = kept.crc match {
     case Some(crc) => checksum(file) == crc
     case None => kept.name.endsWith(".sst") && hasGoodBlocks(file)
@@ -167,7 +172,7 @@ object HostStore {
     } match {
       case Success(_) => true
       case Failure(e: RocksDBException) if Option(e.getStatus).exists(_.getCode == Status.Code.Corruption) => false
-      case Failure(e) => throw e // it could not be read: that says nothing of its content
+      case Failure(e) => throw e // the file could not be read, which tells nothing about its content
     }
   }
 
@@ -176,17 +181,17 @@ object HostStore {
   private[localstore] def nanos(time: FileTime): Long = time.to(TimeUnit.NANOSECONDS)
 
   /**
-   * Makes a file and opens it, in one step: a file that is opened for truncation after it was made counts for ext4 as one
-   * whose content is replaced, and is written to the disk when it is closed.
+   * Makes a file and opens it, in one step. A file that is made first and then opened for truncation counts for ext4 as replaced, and is
+   * flushed to the disk when it is closed.
    */
   def create(file: Path): OutputStream = Channels.newOutputStream(
     Files.newByteChannel(file, java.util.Set.of(StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE), OwnerOnlyFile))
 
-  /** In pieces for which Java takes no memory outside of the heap. */
+  /** Writes in small pieces: for larger ones Java takes memory outside of the heap. */
   def writeTo(out: OutputStream, bytes: Array[Byte]): Unit =
     bytes.indices.by(Piece).foreach(start => out.write(bytes, start, math.min(Piece, bytes.length - start)))
 
-  /** Whether a link failed in a way that a copy may not: above all, as there is no link from one file system to another. */
+  /** Whether a copy may succeed where a hard link has failed: mostly as the files are on two file systems. */
   private[localstore] def needsCopy(e: Throwable): Boolean = e match {
     case _: FileAlreadyExistsException | _: NoSuchFileException | _: AccessDeniedException => false
     case _ => e.isInstanceOf[UnsupportedOperationException] || e.isInstanceOf[FileSystemException]
@@ -196,14 +201,15 @@ object HostStore {
     s"the local store and Spark's local directories lie on different file systems ($why): files are copied instead of " +
       "linked, which costs time and room; put both on one, by spark.mooring.local.store.dir or spark.local.dir")
 
-  /** Whatever the store can not do is said once for each kind of failure, and counts as not done. */
+  /** Runs `body`. A failure is logged once for each kind, and ignored. */
   private[localstore] def attempt(what: String)(body: => Unit): Unit = attemptOr(what, ())(body)
 
+  /** The result of `body`, or `otherwise` when it fails. A failure is logged once for each kind. */
   private[mooring] def attemptOr[T](what: String, otherwise: T)(body: => T): T =
     try body
     catch {
-      case e: ClosedByInterruptException => throw e // the task was killed; nothing is wrong here
-      case _: FileNotFoundException | _: NoSuchFileException => otherwise // another executor was faster
+      case e: ClosedByInterruptException => throw e // the task was killed
+      case _: FileNotFoundException | _: NoSuchFileException => otherwise // another executor has removed the file
       case NonFatal(e) =>
         Log.failed("local-store-" + e.getClass.getName, e)(s"the local store could not $what ($e): " +
           "state that is not kept here is fetched from the checkpoint when it is needed")

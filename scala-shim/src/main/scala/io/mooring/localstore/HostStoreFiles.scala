@@ -16,46 +16,53 @@ import scala.util.Using
 import io.mooring.common.Log
 import org.apache.hadoop.fs.{FileSystem, Path => RemotePath}
 
-/** The kept files of one state store. Safe for several executors of one host at once. */
+/**
+ * The files of one state store that the host keeps. Safe for several threads, and for several executors of the host. Failures are logged
+ * once, and count as a missing file.
+ *
+ * @param ownerDir the directory of the checkpoint's files in the host's store
+ * @param dir      the directory of this store's files
+ */
 final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: Path, dir: Path) {
   import HostStore._
 
   /**
-   * Keeps `file` under `name`, which is new or was just let go of: a hard link, or a copy where the store lies on another
-   * file system. The caller may remove `file` at once, but not change it.
+   * Keeps `file` under `name`, which must not be kept yet: as a hard link, or as a copy where the store is on another file system. The
+   * caller may remove `file` afterwards, but must not change it.
    */
   def keep(name: String, file: Path): Unit = if (hasRoom) attempt(s"keep $name") {
     prepare()
     val link = dir.resolve(KeptFile.of(name, file, None).fileName)
     try Files.createLink(link, file)
     catch {
-      case _: FileAlreadyExistsException => // this very file is kept
+      case _: FileAlreadyExistsException => // the same file is kept already
       case e if needsCopy(e) =>
         sayCopied(e.toString)
         Using.resource(Files.newInputStream(file))(in => write(name)(in.transferTo(_)))
     }
   }
 
-  /** Keeps `file`, which was fetched, instead of what the opening store has seen under `name`. */
+  /** Keeps `file`, which was fetched from the checkpoint, in the place of the file that is kept under `name`. */
   def replace(name: String, file: Path): Unit = {
     attempt(s"remove $name")(find(name).foreach { case (path, _) => Files.deleteIfExists(path) })
     keep(name, file)
   }
 
-  /** Where a new file is to be made (by `create`), filled and then kept by `publish`; None when that can not be. */
+  /** The path for a new file that is made by `create`, written, and kept by `publish`. None when it can not be written. */
   def temporary(): Option[Path] = if (!hasRoom) None else attemptOr[Option[Path]]("write", None) {
     prepare()
     Some(dir.resolve(TemporaryPrefix + UUID.randomUUID()))
   }
 
-  // What was written of a version, in its order. To make a file takes longer than all else that keeping a small one needs.
+  // The files of a version that is being written, in order. They are made when the version is complete, as making a small file takes
+  // longer than writing it.
   private val written = new ConcurrentLinkedQueue[() => Unit]
-  @volatile private var isOurs = false // a store of ours was opened here, which says when its versions are complete
+  @volatile private var isOurs = false // whether a store with Mooring was opened here, which calls `complete`
 
-  /** Keeps `bytes` under `name`, which nobody else writes, when the version is complete; at once where no store would say so. */
+  /** Keeps `bytes` under `name` when the version is complete; at once where no store would call `complete`. */
   def keepComplete(name: String, bytes: Array[Byte]): Unit = whenComplete(keepBytes(name, bytes))
 
-  /** The same for what lies in `temporary`, and whose CRC32C is `crc`. */
+  /** The same for the file `temporary`, whose CRC32C is `crc`. */
   def keepComplete(name: String, temporary: Path, crc: Long): Unit = whenComplete { publish(name, temporary, crc); () }
 
   private def whenComplete(keep: => Unit): Unit = {
@@ -69,18 +76,18 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
     ()
   }
 
-  /** A version is complete, or was given up: what was written of it is kept. By whoever commits, before it counts as committed. */
+  /** Keeps the files of a version that is complete, or was given up. Called by the thread that commits, before the commit is reported. */
   def complete(): Unit = written.synchronized {
-    val wasInterrupted = Thread.interrupted() // as a task that was killed, which may find what maintenance has written
+    val wasInterrupted = Thread.interrupted() // a killed task may run this for files that maintenance has written
     try Iterator.continually(written.poll()).takeWhile(_ != null).foreach { keep =>
       try KeepingTime.ofFile(keep())
-      catch { case _: ClosedByInterruptException => } // killed just now: the file is a miss
+      catch { case _: ClosedByInterruptException => } // the task was killed just now: the file is not kept
     } finally if (wasInterrupted) Thread.currentThread().interrupt()
   }
 
   /**
-   * Keeps what `in` holds under `name`, which nobody else writes; its length, or None where there is no room for it.
-   * IOException when the stream or the disk fails: nothing is kept then.
+   * Keeps the bytes of `in` under `name`. Their number, or None where there is no room. IOException when the stream or the disk fails:
+   * nothing is kept then.
    */
   def take(name: String, in: InputStream): Option[Long] = if (!hasRoom) None else {
     prepare()
@@ -89,26 +96,27 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
     kept.map(Files.size)
   }
 
-  // Of the store that is about to be opened here
+  // Files that are fetched before a task opens the store here
   private val coming = new AtomicReference[Coming]
   private val aheadMs = new AtomicLong
-  private val ahead = ConcurrentHashMap.newKeySet[String]() // files that have come for it
+  private val ahead = ConcurrentHashMap.newKeySet[String]() // files that have come
 
-  /** Its files are to be fetched, before it is opened; `made` from what was to come until now. */
-  private[mooring] def comes(made: Option[Coming] => Coming): Coming = coming.updateAndGet(before => made(Option(before)))
+  /** Sets what `opening` waits for. `make` gets the order that was set before. */
+  private[mooring] def expect(make: Option[Coming] => Coming): Coming = coming.updateAndGet(before => make(Option(before)))
 
-  /** These were fetched for the store that is about to be opened, which took so long. */
-  def came(names: Set[String], milliseconds: Long): Unit = if (names.nonEmpty) {
+  /** These files were fetched before the store is opened, in so many milliseconds. */
+  def fetchedAhead(names: Set[String], milliseconds: Long): Unit = if (names.nonEmpty) {
     names.foreach(ahead.add)
     aheadMs.set(milliseconds)
   }
 
-  /** How long fetching ahead has taken for the store that was opened; 0 where nothing was fetched so. */
+  /** How long it took to fetch files ahead for the store that was opened, in milliseconds; 0 where nothing was fetched. Resets it. */
   def takeAheadMs(): Long = aheadMs.getAndSet(0)
 
-  /** Whether the file is one of those; true once. */
+  /** Whether the file was fetched ahead; true once. */
   def cameAhead(name: String): Boolean = ahead.remove(name)
 
+  /** Keeps what `fill` writes. */
   private def write(name: String)(fill: OutputStream => Unit): Option[Path] = {
     val temporary = dir.resolve(TemporaryPrefix + UUID.randomUUID())
     try {
@@ -118,43 +126,43 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
     } finally Files.deleteIfExists(temporary)
   }
 
-  /** The names of all files that are kept, with their lengths. */
+  /** The names of all kept files, with their lengths. */
   def kept: Map[String, Long] = list("").map { case (_, file) => file.name -> file.length }.toMap
 
-  /** Those names alone, which takes a fraction of the time where many files are kept. */
+  /** The names of all kept files. Takes a fraction of the time of `kept` where there are many. */
   def names: Set[String] = entries("").flatMap(KeptFile.nameIn).toSet
 
-  /** Lets go of these files. */
+  /** Removes these files. */
   def forget(names: Set[String]): Unit = attempt("remove what is not needed") {
     for (path <- entries("") if KeptFile.nameIn(path).exists(names) && KeptFile.parse(path.getFileName.toString).isDefined)
       Files.deleteIfExists(path)
   }
 
-  /** Lets go, soon, of what is superseded: by what is kept then. */
+  /** Removes, in the background, those of the kept files that `superseded` returns. */
   def tidy(superseded: Set[String] => Set[String]): Unit = hostStore.soon("remove what is not needed") {
     val gone = superseded(attemptOr("list its files", Set.empty[String])(names))
     if (gone.nonEmpty) forget(gone)
   }
 
-  /** Gives back what the checkpoint has lost of these files, soon. */
+  /** Writes back, in the background, those of these files that the checkpoint has lost. */
   def mend(storeDir: RemotePath, names: Set[String], files: FileSystem): Unit =
-    hostStore.soon("mend the checkpoint")(new Mending(storeDir, this, files).look(names))
+    hostStore.soon("mend the checkpoint")(new Mending(storeDir, this, files).run(names))
 
   private def hasRoom: Boolean = hostStore.lackOfRoom() == 0 || {
     hostStore.sayFull()
     false
   }
 
-  /** Gives `temporary`, whose CRC32C is `crc`, its lasting name in one step. */
+  /** Gives the file `temporary`, whose CRC32C is `crc`, its final name in one step. */
   def publish(name: String, temporary: Path, crc: Long): Option[Path] = attemptOr[Option[Path]](s"keep $name", None) {
     val kept = dir.resolve(KeptFile.of(name, temporary, Some(crc)).fileName)
     Some(Files.move(temporary, kept, StandardCopyOption.ATOMIC_MOVE))
   }
 
   /**
-   * The whole, unharmed file of this name. It counts as unharmed when length and modification time are those it was
-   * kept with; otherwise, and always when `readIt`, the checksum in its name decides, or where there is none those of
-   * its blocks. A file that is not proved is removed.
+   * The path of the file with this name, if it is sound: its length and modification time are those that it was kept with. Otherwise, and
+   * always with `readIt`, its content decides: by the checksum in the file's name, or without one by the checksums of the SST file's
+   * blocks. A file that is not sound is removed.
    */
   def sound(name: String, readIt: Boolean): Option[Path] = attemptOr[Option[Path]](s"use $name", None) {
     find(name).filter { case (path, _) => Files.exists(path) }.find { case (path, kept) =>
@@ -170,7 +178,7 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
 
   def has(name: String): Boolean = attemptOr("look up", false)(find(name).nonEmpty)
 
-  /** Puts the sound file `name` at `target`; its length, or None when there is none. */
+  /** Puts the sound file `name` at `target`. Its length, or None when there is no such file. */
   def adopt(name: String, target: Path, readIt: Boolean): Option[Long] = sound(name, readIt).flatMap { path =>
     attemptOr[Option[Long]](s"use $name", None) {
       try Files.createLink(target, path)
@@ -187,7 +195,7 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
     list(name + Separator).foreach { case (path, _) => Files.deleteIfExists(path) }
   }
 
-  /** Notes that the store was opened here now; what was not opened for longest goes first when room is needed. */
+  /** Notes that the store is used now. When room is needed, files of the store that was not used for longest are removed first. */
   def touch(): Unit = attempt("note the use of a store") {
     if (Files.isDirectory(dir)) {
       val mark = dir.resolve(UsedMark)
@@ -197,29 +205,30 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
   }
 
   /**
-   * The store is opened from now on, when what is coming for it has come: what is asked for until `opened` is looked up in
-   * one listing. InterruptedException when the task is killed meanwhile.
+   * The store is about to be opened. Blocks until the files that are fetched ahead are here. Until `opened`, files are looked up in one
+   * listing of the directory. InterruptedException when the task is killed meanwhile.
    */
   def opening(): Unit = {
     Option(coming.getAndSet(null)).foreach(_.await())
     isOurs = true
-    complete() // of a version that was given up in the middle
+    complete() // files of a version that was given up
     synchronized { listing = Some(new Listing) }
   }
 
+  /** The opening has ended, well or badly. */
   def opened(): Unit = synchronized {
     listing = None
     ahead.clear()
   }
 
-  // An opening asks for some ten names. What other executors keep or remove meanwhile is at worst a miss.
+  // An opening looks up some ten names. A file that another executor keeps meanwhile is not found, which costs one fetch.
   private final class Listing { lazy val names: Map[String, Seq[(Path, KeptFile)]] = list("").groupBy(_._2.name) }
   @volatile private var listing: Option[Listing] = None
 
   private def find(name: String): Seq[(Path, KeptFile)] =
     listing.fold(list(name + Separator))(_.names.getOrElse(name, Nil))
 
-  /** The kept files whose own names begin so. */
+  /** The kept files whose file names begin with `start`. */
   private def list(start: String): Seq[(Path, KeptFile)] =
     entries(start).flatMap(p => KeptFile.parse(p.getFileName.toString).map(p -> _))
 
@@ -240,20 +249,20 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
   }
 }
 
-/** What a kept file's own name says of it. */
+/** What the file name of a kept file tells about it. `crc` is None for a linked file. */
 final case class KeptFile(name: String, length: Long, crc: Option[Long], mtimeNanos: Long) {
   def fileName: String =
     Seq(name, length.toString, crc.fold("")(_.toHexString), mtimeNanos.toString).mkString(HostStore.Separator)
 }
 
 object KeptFile {
-  /** What is to be said of `file`. */
+  /** The description of `file` as it is now. */
   def of(name: String, file: Path, crc: Option[Long]): KeptFile = {
     val written = Files.readAttributes(file, classOf[BasicFileAttributes])
     KeptFile(name, written.size, crc, HostStore.nanos(written.lastModifiedTime))
   }
 
-  /** The name under which this file is kept, if it looks like one that is. */
+  /** The name under which this file is kept; None for a file that is not a kept one. */
   def nameIn(path: Path): Option[String] = {
     val fileName = path.getFileName.toString
     val end = fileName.indexOf(HostStore.Separator)
@@ -264,7 +273,7 @@ object KeptFile {
     case Array(name, length, crc, mtime) =>
       def known = Option.when(crc.nonEmpty)(java.lang.Long.parseLong(crc, 16))
       try Some(KeptFile(name, length.toLong, known, mtime.toLong))
-      catch { case _: NumberFormatException => None } // somebody else's file
+      catch { case _: NumberFormatException => None } // not a file of this store
     case _ => None
   }
 }

@@ -13,12 +13,15 @@ import scala.util.control.NonFatal
 import io.mooring.common.{Daemon, Log}
 
 /**
- * Keeps a host's store within `limit` bytes, its disk above the store's floor of free space, and both clean of what a
- * killed executor left half written.
+ * Keeps the host's store within `limit` bytes, keeps the store's floor of free space on its disk, and removes unfinished files that killed
+ * executors have left.
  *
- * What was not opened for longest goes first; within one state store the oldest file does. A file that some executor
- * has open (it has one link more) stays. One executor of the host sweeps at a time; a daemon thread does it. Every file
- * is looked at then, which may be many: only when there may be anything to do, and seldom where it takes long.
+ * Files of the state store that was not used for longest are removed first; within a store, the oldest file. A file that an executor has
+ * open stays: it has one hard link more. A sweep looks at every file, so it runs only when there may be something to do, and less often
+ * where it takes long.
+ *
+ * A daemon thread of each executor, from the making of this object until `stop`. One executor of the host sweeps at a time. Without it, the
+ * store may fill the disk.
  */
 final class HostStoreSweep(store: HostStore, limit: Long) {
   import HostStoreSweep._
@@ -27,21 +30,21 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
 
   def stop(): Unit = thread.interrupt()
 
-  private var tidyFrom = System.nanoTime() // when to look again for what was abandoned
+  private var nextTidyAt = System.nanoTime() // when to look for unfinished files again
 
   private def run(): Unit =
     try {
-      orSay(alone(dropTemporary()))
+      orLog(withSweepLock(dropTemporary()))
       var took = 0L
       while (true) {
         TimeUnit.NANOSECONDS.sleep(math.min(math.max(PauseNanos, 100 * took), LongestPauseNanos))
         val start = System.nanoTime()
-        orSay(if (isDue) alone(sweep()))
+        orLog(if (isDue) withSweepLock(sweep()))
         took = System.nanoTime() - start
       }
     } catch { case _: InterruptedException => } // the executor ends
 
-  private def orSay(body: => Unit): Unit =
+  private def orLog(body: => Unit): Unit =
     try body
     catch {
       case e: InterruptedException => throw e
@@ -49,9 +52,10 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
       case NonFatal(e) => Log.failed("local-store-sweep", e)(s"the local store could not be swept ($e): it may outgrow its limit")
     }
 
-  private def isDue = limit < Long.MaxValue || store.lackOfRoom() > 0 || System.nanoTime() - tidyFrom >= 0
+  private def isDue = limit < Long.MaxValue || store.lackOfRoom() > 0 || System.nanoTime() - nextTidyAt >= 0
 
-  private def alone(body: => Unit): Unit =
+  /** Runs `body` unless another executor of the host sweeps. */
+  private def withSweepLock(body: => Unit): Unit =
     Using.resource(FileChannel.open(store.root.resolve(".sweep"), StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
       channel =>
         val lock = try Option(channel.tryLock()) catch { case _: OverlappingFileLockException => None }
@@ -60,9 +64,9 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
 
   /** Sweeps once, now. */
   def sweep(): Unit = {
-    tidyFrom = System.nanoTime() + AbandonedNanos
+    nextTidyAt = System.nanoTime() + AbandonedNanos
     dropTemporary()
-    val files = filesThatStay()
+    val files = allFiles()
     val longAgo = FileTime.fromMillis(System.currentTimeMillis() - TimeUnit.NANOSECONDS.toMillis(AbandonedNanos))
     files.foreach { case Found(path, _, changed) =>
       if (isTemporary(path) && changed.compareTo(longAgo) < 0) Files.deleteIfExists(path)
@@ -72,8 +76,8 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
   }
 
   /**
-   * Removes what is kept of checkpoints that nobody can use again: a query without a checkpoint location has a temporary one,
-   * which Spark deletes when the query ends.
+   * Removes files of temporary checkpoints that are gone. A query without a checkpoint location has a temporary checkpoint, which Spark
+   * deletes when the query ends.
    */
   private def dropTemporary(): Unit = for (owner <- children(store.root) if Files.isDirectory(owner)) {
     val checkpoint = try Files.readString(owner.resolve(HostStore.OwnerFile)) catch { case _: NoSuchFileException => "" }
@@ -83,10 +87,10 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
     }
   }
 
-  /** Others may write to it meanwhile: what they add stays, and goes the next time. */
+  /** Removes a directory. Files that other executors write to it meanwhile stay until the next time. */
   private def drop(path: Path): Unit = {
     val (owner, others) = children(path).partition(_.getFileName.toString == HostStore.OwnerFile)
-    (others ++ owner).foreach(drop) // without its owner's name nobody would know what is left
+    (others ++ owner).foreach(drop) // OWNER last: without it the remaining files would have no owner
     try Files.deleteIfExists(path)
     catch { case _: DirectoryNotEmptyException => }
     ()
@@ -98,8 +102,8 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
 
   private def isTemporary(file: Path) = file.getFileName.toString.startsWith(HostStore.TemporaryPrefix)
 
-  /** Every file with its time of change. Executors write and remove files meanwhile; what vanishes is not listed. */
-  private def filesThatStay(): Vector[Found] = {
+  /** All files with their modification times. Files that executors remove meanwhile are left out. */
+  private def allFiles(): Vector[Found] = {
     val found = Vector.newBuilder[Found]
     Files.walkFileTree(store.root, new SimpleFileVisitor[Path] {
       override def visitFile(file: Path, attributes: BasicFileAttributes): FileVisitResult = {
@@ -123,7 +127,7 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
     }
   }
 
-  /** When the store was opened, or last kept or let go of a file. */
+  /** When the state store was last opened, or a file of it was last kept or removed. */
   private def usedAt(dir: Path): Long = Seq(dir, dir.resolve(HostStore.UsedMark)).map { path =>
     try HostStore.mtime(path)
     catch { case _: NoSuchFileException => 0L } // never opened, or gone by now
@@ -133,13 +137,13 @@ final class HostStoreSweep(store: HostStore, limit: Long) {
 object HostStoreSweep {
   private final case class Found(path: Path, inode: AnyRef, changed: FileTime)
 
-  /** What lies on the disk once, under all the names that it is kept by: Spark uploads old files again, by new names. */
+  /** One content on the disk, with all names under which it is kept: Spark uploads old files again under new names. */
   private final class Content(val names: Vector[(Path, KeptFile)]) {
     def length: Long = names.head._2.length
     def writtenAt: Long = names.head._2.mtimeNanos
     def directories: Vector[Path] = names.map(_._1.getParent)
 
-    /** An executor has it open: it has another name, in that one's working directory. */
+    /** Whether an executor has the file open: then it has one hard link more, in the executor's working directory. */
     def isInUse: Boolean =
       try Files.getAttribute(names.head._1, "unix:nlink").asInstanceOf[Int] > names.size
       catch { case _: NoSuchFileException => false }
@@ -147,7 +151,7 @@ object HostStoreSweep {
     def delete(): Boolean = names.map { case (path, _) => Files.deleteIfExists(path) }.contains(true)
   }
 
-  /** As Spark names it, in the temporary directory of the driver's JVM. */
+  /** The location of a temporary checkpoint, as Spark names it in the temporary directory of the driver's JVM. */
   private val TemporaryCheckpoint = s"file:(?://)?(/.*/temporary-${HostStore.UniqueId})".r
 
   private val PauseNanos = TimeUnit.SECONDS.toNanos(30)

@@ -8,7 +8,7 @@ import io.mooring.common.Names
 object HostStores {
   @volatile private var store: Option[HostStore] = None
 
-  /** None in a driver, and where the store can not be used. */
+  /** None in a driver, and where the host's store can not be used. */
   def ofThisExecutor: Option[HostStore] = store
 
   private[mooring] def use(opened: Option[HostStore]): Unit = {
@@ -16,7 +16,7 @@ object HostStores {
     store = opened
   }
 
-  /** The host's variable, else the setting, else a directory of the user's in the JVM's temporary directory. */
+  /** The directory of the host's store: by the environment variable, else by the setting, else in the JVM's temporary directory. */
   def directory(setting: Option[String], environment: String => Option[String]): Path =
     environment(Names.LocalStoreVariable).orElse(setting).map(Paths.get(_)).getOrElse(
       Paths.get(System.getProperty("java.io.tmpdir"), s"mooring-${System.getProperty("user.name")}"))

@@ -6,12 +6,12 @@ import java.util.concurrent.atomic.{AtomicLong, LongAdder}
 import io.mooring.common.Log
 
 /**
- * How long writing state files took more in this JVM because the host keeps them: by the clock, of all threads together.
- * The log tells it now and then, as an executor may be ended without a last word.
+ * How much longer writing state files took in this JVM because the host keeps them: wall-clock time, summed over all threads. It is logged
+ * every 20 s, as an executor may be killed before it could log a total.
  */
 object KeepingTime {
   private val nanos, files = new LongAdder
-  private val toldAt = new AtomicLong(System.nanoTime())
+  private val loggedAt = new AtomicLong(System.nanoTime())
 
   def milliseconds: Long = NANOSECONDS.toMillis(nanos.sum())
 
@@ -21,18 +21,18 @@ object KeepingTime {
     finally nanos.add(System.nanoTime() - begin)
   }
 
-  /** The same, of what ends with one file more that is kept. */
+  /** The same, for work that keeps one file. */
   def ofFile[T](body: => T): T =
     try of(body)
     finally {
       files.increment()
-      val before = toldAt.get
+      val before = loggedAt.get
       val now = System.nanoTime()
-      if (now - before > KeepingTime.PauseNanos && toldAt.compareAndSet(before, now))
+      if (now - before > KeepingTime.PauseNanos && loggedAt.compareAndSet(before, now))
         Log.info(s"keeping ${files.sum()} files has taken $milliseconds ms of writing state until now")
     }
 
-  /** Counts from zero: an executor begins. */
+  /** Resets the counts. Called at the start of an executor. */
   def begin(): Unit = {
     nanos.reset()
     files.reset()

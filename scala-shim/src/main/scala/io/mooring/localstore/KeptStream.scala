@@ -10,7 +10,7 @@ import scala.util.control.NonFatal
 import io.mooring.common.Log
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 
-/** Writes a state file to the checkpoint and beside it for the host, which keeps it once its version is complete. */
+/** Writes a state file to the checkpoint, and a copy for the host. The host keeps the copy when the version is complete. */
 private[mooring] final class KeptStream(out: CancellableFSDataOutputStream, copy: LocalCopy)
   extends CancellableFSDataOutputStream(new TeeStream(out, copy)) {
 
@@ -34,41 +34,41 @@ private[mooring] final class KeptStream(out: CancellableFSDataOutputStream, copy
 }
 
 /**
- * The host's copy while it is written: in memory, from some length on in a file. A failure here must not reach the
- * writer: nothing is kept then.
+ * The host's copy of a file that is being written: in memory, and for files above `HostStore.SmallFile` on the disk. A failure here does
+ * not reach the writer of the file; the copy is then not kept.
  */
-private[mooring] final class LocalCopy(shelf: HostStoreFiles, name: String) {
+private[mooring] final class LocalCopy(hostFiles: HostStoreFiles, name: String) {
   private var broken = false
   private var inMemory = Option(new ByteArrayOutputStream)
-  private var out: OutputStream = OutputStream.nullOutputStream() // a large one's
+  private var out: OutputStream = OutputStream.nullOutputStream() // for a large file
   private var file = Option.empty[LocalPath]
-  private val written = new CRC32C // of all that was written to it, also where a disk kept something else
+  private val written = new CRC32C // of the bytes that were written, so that a fault of the disk is found
 
   def write(bytes: Array[Byte], offset: Int, length: Int): Unit = guarded {
     inMemory.filter(_.size + length > HostStore.SmallFile).foreach { first =>
       inMemory = None
-      file = shelf.temporary()
+      file = hostFiles.temporary()
       file.foreach(path => out = new CheckedOutputStream(new BufferedOutputStream(HostStore.create(path)), written))
       HostStore.writeTo(out, first.toByteArray)
     }
     inMemory.getOrElse(out).write(bytes, offset, length)
   }
 
-  /** All is written. */
+  /** The file is written completely. */
   def close(): Unit = {
     guarded(out.flush())
     try out.close()
-    catch { case NonFatal(_) => broken = true } // said when the write failed
+    catch { case NonFatal(_) => broken = true } // `guarded` has logged the failure of a write
   }
 
-  /** The checkpoint has the file, whose name is new, as Spark made an id for it. */
+  /** The checkpoint has the file: keeps the copy. The name is new, as it contains an id that Spark has just made. */
   def publish(): Unit = if (!broken) {
-    inMemory.foreach(bytes => shelf.keepComplete(name, bytes.toByteArray))
-    file.foreach(shelf.keepComplete(name, _, written.getValue))
+    inMemory.foreach(bytes => hostFiles.keepComplete(name, bytes.toByteArray))
+    file.foreach(hostFiles.keepComplete(name, _, written.getValue))
     file = None
   }
 
-  /** Removes what was not published. Whoever writes on, writes nothing. */
+  /** Removes a copy that was not published. Later writes have no effect. */
   def discard(): Unit = {
     close()
     inMemory = None

@@ -12,17 +12,17 @@ import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.sql.execution.streaming.state.shims.StateFiles
 
 /**
- * Gives back to the checkpoint what it has lost of a snapshot that this host has whole: files that are missing there, or
- * have another length. What is given back is proved by its checksum first.
+ * Writes files of a snapshot back to the checkpoint that are missing there, or have another length, if this host keeps them. A file is
+ * proved by its checksum before. Runs in the background thread of `HostStore`, after a store was opened.
  */
-private final class Mending(storeDir: Path, shelf: HostStoreFiles, checkpoint: FileSystem) {
+private final class Mending(storeDir: Path, hostFiles: HostStoreFiles, checkpoint: FileSystem) {
 
-  /** Looks at each file of the snapshot once; names without a place in the checkpoint. */
-  def look(names: Set[String]): Unit = {
-    val lengths = shelf.kept
+  /** Checks each of these files of the snapshot once. */
+  def run(names: Set[String]): Unit = {
+    val lengths = hostFiles.kept
     for (name <- names.toSeq.sorted; length <- lengths.get(name)) {
       val file = StateFiles.place(storeDir, name)
-      if (!lengthOf(file).contains(length)) giveBack(name, file)
+      if (!lengthOf(file).contains(length)) writeBack(name, file)
     }
   }
 
@@ -30,7 +30,7 @@ private final class Mending(storeDir: Path, shelf: HostStoreFiles, checkpoint: F
     try Some(checkpoint.getFileStatus(file).getLen)
     catch { case _: FileNotFoundException => None }
 
-  private def giveBack(name: String, file: Path): Unit = for (local <- shelf.sound(name, readIt = true)) {
+  private def writeBack(name: String, file: Path): Unit = for (local <- hostFiles.sound(name, readIt = true)) {
     val whole = new Path(file.getParent, s".mending-${UUID.randomUUID()}")
     try {
       Using.resource(checkpoint.create(whole, false))(out => Files.copy(local, out))

@@ -1,32 +1,34 @@
 package io.mooring.localstore
 
 /**
- * Which files of one state store its host needs to go on, or to open the store again: those of the newest two versions
- * of which a snapshot was saved, and the changelogs since the older one. Two, as a batch may be repeated from the version
- * before. What only older versions need is the checkpoint's alone: a host would hold a hundred versions of the state else.
- * Archives stay longer: they are small, and Spark's maintenance reads them. It removes them together with the checkpoint's own.
+ * Decides which files of one state store the host keeps: those of the newest two versions with a snapshot, and the changelogs since the
+ * older one. Two versions, as a batch may be repeated from the version before. Without this rule a host would keep all versions that the
+ * checkpoint retains, a hundred by default. Archives are kept longer: they are small, and Spark's maintenance reads them. It removes them
+ * here when it removes them from the checkpoint.
+ *
+ * Called by the thread that uses the store, and by Spark's maintenance.
  */
 private[mooring] final class NewestSnapshots {
-  // Version, and its SST and log files; the newest save first. A batch that runs its plan twice commits a version twice,
-  // by two ids, and the first may be the one that counts.
+  // Versions with their SST and log files, the last saved first. A batch that runs its plan twice commits a version twice, with two ids,
+  // and either may be the valid one.
   private var snapshots = List.empty[(Long, Set[String])]
-  private var known = Set.empty[String] // of these files, what may be kept here
+  private var known = Set.empty[String] // SST and log files that this host may keep
 
-  /** The store was opened from this snapshot, of which and of others the host keeps some files. */
+  /** The store was opened from this snapshot. `kept` are all files of the store that the host keeps. */
   def opened(version: Long, files: Set[String], kept: Set[String]): Unit = synchronized {
     snapshots = (version -> files) :: snapshots.filter(_._1 == version + 1)
     known = kept ++ snapshots.flatMap(_._2)
   }
 
-  /** A snapshot was saved; one of an older version may be saved after one that is newer. */
+  /** A snapshot was saved. An older version may be saved after a newer one. */
   def saved(version: Long, files: Set[String]): Unit = synchronized {
     val all = ((version -> files) :: snapshots).take(NewestSnapshots.Most)
     val newest = all.map(_._1).distinct.sorted.takeRight(2)
-    snapshots = all.filter { case (of, _) => newest.contains(of) }
+    snapshots = all.filter { case (saved, _) => newest.contains(saved) }
     known ++= files
   }
 
-  /** Of the files that are kept, those that nobody needs. */
+  /** Those of the kept files that are not needed any more. */
   def superseded(kept: Set[String]): Set[String] = synchronized {
     val versions = snapshots.map(_._1).distinct
     val needed = snapshots.flatMap(_._2).toSet

@@ -5,33 +5,33 @@ import java.io.File
 import org.apache.hadoop.fs.{FileSystem, FilterFileSystem, FSDataInputStream, Path}
 
 /**
- * Stands before the checkpoint's file system for the SST and log files of one state store: what is uploaded is kept
- * on the host as well, and what the host has is not downloaded.
+ * The checkpoint's file system for the SST and log files of one state store, with the host's store in front: an uploaded file is kept on
+ * the host too, and a file that the host keeps is not downloaded. Called by the thread that uses the store, and by Spark's maintenance.
  *
- * @param doubts how often in a row the store failed after it was loaded: from 1 on a local copy must be
- *               proved, from 2 on it is dropped, as it may have been kept damaged
+ * @param doubts how often in a row a load of the store, or the task after it, has failed: from 1 on a kept file is read and proved before
+ *               it is used, from 2 on it is removed, as it may have been damaged when it was kept
  */
-final class SharedFileSystem(stock: FileSystem, shelf: HostStoreFiles, reads: StoreReads, doubts: () => Int)
+final class SharedFileSystem(stock: FileSystem, hostFiles: HostStoreFiles, reads: StoreReads, doubts: () => Int)
   extends FilterFileSystem(stock) {
 
   override def copyFromLocalFile(source: Path, target: Path): Unit = {
     super.copyFromLocalFile(source, target)
     SharedFileSystem.note(source, target)
     if (HostStore.isUniqueName(target.getName))
-      KeepingTime.ofFile(shelf.keep(target.getName, new File(source.toUri.getPath).toPath))
+      KeepingTime.ofFile(hostFiles.keep(target.getName, new File(source.toUri.getPath).toPath))
   }
 
   override def copyToLocalFile(source: Path, target: Path): Unit = {
     val local = new File(target.toUri.getPath).toPath
-    if (doubts() > 1) shelf.forget(source.getName)
+    if (doubts() > 1) hostFiles.forget(source.getName)
     val adopted =
-      if (HostStore.isUniqueName(source.getName)) shelf.adopt(source.getName, local, readIt = doubts() > 0) else None
+      if (HostStore.isUniqueName(source.getName)) hostFiles.adopt(source.getName, local, readIt = doubts() > 0) else None
     adopted match {
-      case Some(bytes) => reads.kept(bytes, isNew = shelf.cameAhead(source.getName))
+      case Some(bytes) => reads.kept(bytes, isNew = hostFiles.cameAhead(source.getName))
       case None =>
         super.copyToLocalFile(source, target)
         reads.remote(java.nio.file.Files.size(local))
-        if (HostStore.isUniqueName(source.getName)) shelf.replace(source.getName, local)
+        if (HostStore.isUniqueName(source.getName)) hostFiles.replace(source.getName, local)
     }
   }
 
@@ -41,14 +41,14 @@ final class SharedFileSystem(stock: FileSystem, shelf: HostStoreFiles, reads: St
 
 private object SharedFileSystem {
 
-  /** Of an SST or log file, which lies one directory below its store's. */
+  /** Notes an uploaded SST or log file for the catalogue. The file is one directory below the store's directory. */
   def note(source: Path, target: Path): Unit = for (writes <- StoreWrites.of(target.getParent.getParent)) {
     val local = new File(source.toUri.getPath).toPath
     writes.add(target.getName, WrittenFile(java.nio.file.Files.size(local), HostStore.checksum(local)))
   }
 }
 
-/** Counts what comes from the checkpoint where there is no host store. */
+/** The checkpoint's file system where the host's store can not be used: counts what is read from the checkpoint. */
 final class CountingFileSystem(stock: FileSystem, reads: StoreReads) extends FilterFileSystem(stock) {
   override def copyFromLocalFile(source: Path, target: Path): Unit = {
     super.copyFromLocalFile(source, target)

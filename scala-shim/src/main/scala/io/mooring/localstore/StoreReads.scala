@@ -6,8 +6,8 @@ import java.util.concurrent.atomic.AtomicLong
 import org.apache.hadoop.fs.{FSDataInputStream, Path}
 
 /**
- * What was read to bring up one state store, counted where it is read. `snapshot` is SST, log and archive files;
- * changelog files are counted apart. Shared by the task's thread and the threads that read checksums beside it.
+ * Counts what is read to open one state store: files and bytes of snapshots (SST, log and archive files), and changelog files. Used by the
+ * task's thread and by Spark's threads that read checksums.
  */
 final class StoreReads {
   private val localFiles, localBytes, remoteFiles, remoteBytes = new AtomicLong
@@ -16,17 +16,17 @@ final class StoreReads {
   def local(bytes: Long): Unit = { localFiles.incrementAndGet(); localBytes.addAndGet(bytes); () }
   def remote(bytes: Long): Unit = { remoteFiles.incrementAndGet(); remoteBytes.addAndGet(bytes); () }
 
-  /** Of a file that the host has, or has fetched just for this opening. */
+  /** A file of the host was used. It counts as remote if it was fetched just for this opening (`isNew`). */
   def kept(bytes: Long, isNew: Boolean): Unit = if (isNew) remote(bytes) else local(bytes)
   def keptChangelog(isNew: Boolean): Unit = { (if (isNew) changelogRemote else changelogLocal).incrementAndGet(); () }
 
-  /** A stream from the checkpoint whose bytes count as remote as they pass. */
+  /** The stream of a file in the checkpoint, which counts as remote. */
   def counted(name: String, stream: FSDataInputStream): FSDataInputStream =
     if (name.endsWith(".changelog")) { changelogRemote.incrementAndGet(); stream }
     else if (name.endsWith(".zip")) { remoteFiles.incrementAndGet(); new CountingStream(stream, remoteBytes) }
     else stream
 
-  /** The counts since the last call, or None where nothing was read. */
+  /** The counts since the last call; None when nothing was read. */
   def take(): Option[ReadCounts] = {
     val counts = ReadCounts(localFiles.getAndSet(0), localBytes.getAndSet(0), remoteFiles.getAndSet(0),
       remoteBytes.getAndSet(0), changelogLocal.getAndSet(0), changelogRemote.getAndSet(0))
@@ -52,7 +52,7 @@ object ReadCounts {
 object StoreReads {
   private val byStore = new ConcurrentHashMap[String, StoreReads]()
 
-  /** The counts of the store whose files the checkpoint keeps in `storeDir`; one for each store of this JVM. */
+  /** The counts for the store whose files the checkpoint keeps in `storeDir`; one object for each store of this JVM. */
   def of(storeDir: Path): StoreReads = byStore.computeIfAbsent(storeDir.toUri.getPath, _ => new StoreReads)
 }
 

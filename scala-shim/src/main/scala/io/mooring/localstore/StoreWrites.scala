@@ -7,23 +7,24 @@ import java.util.zip.CRC32C
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 
-/** A file as it was written to the checkpoint. */
+/** Length and CRC32C of a file that was written to the checkpoint. */
 final case class WrittenFile(bytes: Long, crc: Long)
 
 /**
- * What was written to the checkpoint for one state store, for the catalogue, until it is told of: archives and changelogs
- * with the version that they make, SST files with the archive that names them.
+ * The files that were written to the checkpoint for one state store and are not reported yet. The catalogue needs them. Archives and
+ * changelogs are reported with their version, SST files with the archive that names them. Used by the threads that write and report.
  */
 final class StoreWrites {
   private val files = new ConcurrentHashMap[String, WrittenFile]()
 
-  /** What a task wrote that was given up is never told of: it goes when there is too much. */
+  /** Notes a file. Files of a task that was given up are never reported: all are dropped when there are too many. */
   def add(name: String, file: WrittenFile): Unit = {
     if (files.size >= StoreWrites.MostFiles) files.clear()
     files.put(name, file)
     ()
   }
 
+  /** The noted file, which is then forgotten. */
   def take(name: String): Option[WrittenFile] = Option(files.remove(name))
 }
 
@@ -31,15 +32,15 @@ object StoreWrites {
   private val MostFiles = 10000
   private val byStore = new ConcurrentHashMap[String, StoreWrites]()
 
-  /** Whether a catalogue is kept: else nothing is noted. */
-  @volatile private[mooring] var areTold = false
+  /** Whether files are noted: only where a catalogue is kept. */
+  @volatile private[mooring] var areNoted = false
 
-  /** Of the store whose files the checkpoint keeps in `storeDir`. */
+  /** The written files of the store in `storeDir`; None where no catalogue is kept. */
   def of(storeDir: Path): Option[StoreWrites] =
-    Option.when(areTold)(byStore.computeIfAbsent(storeDir.toUri.getPath, _ => new StoreWrites))
+    Option.when(areNoted)(byStore.computeIfAbsent(storeDir.toUri.getPath, _ => new StoreWrites))
 }
 
-/** Counts what passes to the checkpoint, and notes the file once it is there. */
+/** A file that is written to the checkpoint. Notes it when it is complete. */
 private[mooring] final class NotedStream(out: CancellableFSDataOutputStream, counting: CountingOutput, note: WrittenFile => Unit)
   extends CancellableFSDataOutputStream(counting) {
   def this(out: CancellableFSDataOutputStream, note: WrittenFile => Unit) = this(out, new CountingOutput(out), note)

@@ -188,7 +188,7 @@ object PlacedStages {
 
   /** Spark's scheduler is about to send the tasks of a stage that computes this RDD. */
   private[placement] def sent(rdd: PlacedRDD[_]): Unit = for (sent <- StageLineage.stagesOf(rdd.sparkContext, rdd)) {
-    val states: Int => Seq[PlacedState] = StageLineage.alike[PlacedRDD[_]](sent.last) match {
+    val states: Int => Seq[PlacedState] = StageLineage.sameNumbers[PlacedRDD[_]](sent.last) match {
       case Some(placed) =>
         val first = placed.state(0)
         task => Seq(first.copy(partition = task))

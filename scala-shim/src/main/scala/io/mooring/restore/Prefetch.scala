@@ -12,38 +12,43 @@ import io.mooring.reports.ExecutorReports
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, OpenStores}
 
-/** The stores that the tasks of one executor will open first in a run, in the order in which they will be needed. */
+/** The stores that the tasks of one executor will open in the first batch of a run, in the order in which they are needed. */
 final case class PrefetchOrder(executor: String, query: String, run: String, stores: Seq[StoreVersion])
 
 /**
- * Brings the stores that this executor's tasks are about to open to its host: several at once, and several files of
- * each. A store that is opened before waits for its own files, or, when nobody has begun with them, fetches them itself
- * in the same way. Whatever fails here is fetched as in stock Spark when the store is opened.
+ * Fetches the files of stores that this executor's tasks are about to open: several stores at once, and several files of each. A store
+ * that is opened meanwhile waits for its own files; if no thread has begun with them, the task fetches them itself in the same way.
+ *
+ * `begin` is called by a short task of `Prefetches`; the files are fetched by threads of this object. What fails is fetched when the
+ * store is opened, as in stock Spark, and so is everything without this class.
+ *
+ * @param mostStreams    how many stores, and how many files, are fetched at once
+ * @param bytesPerSecond the limit of all threads together
  */
 final class Prefetch(store: HostStore, mostStreams: Int, bytesPerSecond: Long) {
   private val pace = new Pace(bytesPerSecond)
   private val stores = pool("mooring-prefetch-store", new LinkedBlockingQueue[Runnable])
   private val files = pool("mooring-prefetch-file", new PriorityBlockingQueue[Runnable])
 
-  private val ordered = new ConcurrentHashMap[String, (String, Seq[Coming])]() // query -> its newest run, and what was ordered for it
+  private val ordered = new ConcurrentHashMap[String, (String, Seq[Coming])]() // query -> its newest run, and the order for that run
 
-  /** Returns at once. What was ordered for an earlier run, and not begun, is not needed any more. */
+  /** Returns at once. Cancels what was ordered for an earlier run of the query and has not begun. */
   def begin(order: PrefetchOrder, access: CheckpointAccess): Unit = {
-    val wanted = order.stores.filterNot(one => OpenStores.has(one.directory))
-    val shelves = wanted.flatMap(one => store.shelf(new Path(one.directory)).map(one -> _))
-    val progress = new Progress(order.query, shelves.size)
-    val coming = for (((wanted, shelf), place) <- shelves.zipWithIndex) yield {
-      val copy = new StoreCopy(new Path(wanted.directory), shelf, access, pace, NeverOpen, new InTurn(place), isAhead = true)
-      shelf.comes(new Coming(progress.count(wanted.directory)(copy.bringTo(wanted, isHeld = false)), _))
+    val wanted = order.stores.filterNot(version => OpenStores.has(version.directory))
+    val fetchable = wanted.flatMap(version => store.filesOf(new Path(version.directory)).map(version -> _))
+    val progress = new Progress(order.query, fetchable.size)
+    val coming = for (((wanted, hostFiles), place) <- fetchable.zipWithIndex) yield {
+      val copy = new StoreCopy(new Path(wanted.directory), hostFiles, access, pace, NeverOpen, new InTurn(place), isAhead = true)
+      hostFiles.expect(new Coming(progress.count(wanted.directory)(copy.bringTo(wanted, isHeld = false)), _))
     }
     val before = ordered.put(order.query, order.run -> coming)
     for ((run, earlier) <- Option(before) if run != order.run) earlier.foreach(_.cancel(false))
     coming.foreach(stores.execute)
   }
 
-  /** Ends the threads; a file that is being fetched is thrown away. */
+  /** Ends the threads. A file that is being fetched is not kept. */
   def stop(): Unit = for (pool <- Seq(stores, files); left <- pool.shutdownNow().asScala) left match {
-    case task: FutureTask[_] => task.cancel(false) // somebody may wait for it
+    case task: FutureTask[_] => task.cancel(false) // a task may wait for it
     case _ =>
   }
 
@@ -53,10 +58,10 @@ final class Prefetch(store: HostStore, mostStreams: Int, bytesPerSecond: Long) {
     threads
   }
 
-  /** Files of the store that is needed first go before those of others. */
+  /** Fetches files of one store at once; files of a store that is needed earlier go first. */
   private final class InTurn(place: Int) extends Streams {
     override def atOnce[T](work: Seq[() => T]): Seq[T] = {
-      val begun = work.map(one => new Placed(place, one))
+      val begun = work.map(fetch => new Placed(place, fetch))
       begun.foreach(files.execute)
       begun.map(Coming.resultOf(_))
     }
@@ -70,7 +75,7 @@ final class Prefetch(store: HostStore, mostStreams: Int, bytesPerSecond: Long) {
 object Prefetch {
   @volatile private var ofThis: Option[Prefetch] = None
 
-  /** None in a driver, where the host store can not be used, and where it is switched off. */
+  /** None in a driver, where the host's store can not be used, and where fetching ahead is switched off. */
   def ofThisExecutor: Option[Prefetch] = ofThis
 
   private[mooring] def use(prefetch: Option[Prefetch]): Unit = {
@@ -79,23 +84,24 @@ object Prefetch {
   }
 }
 
-/** How much of an order is done, told to the driver store by store. */
+/** Reports to the driver, store by store, how much of an order is done. */
 private final class Progress(query: String, of: Int) {
   private val began = System.nanoTime()
   private val done, failed = new AtomicInteger
   private val bytes = new AtomicLong
 
-  /** Does what brings one store's files, of which it answers the bytes that were fetched. */
+  /** Runs `bring`, which fetches the files of one store and returns the number of fetched bytes, and reports it. */
   def count(directory: String)(bring: => Long): Unit =
     try bytes.addAndGet(bring)
     catch {
-      case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the store's opening tells what is wrong, if it still is
+      case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // if the fault lasts, the opening of the store reports it
         failed.incrementAndGet()
         Log.failed(s"prefetch-${e.getClass.getName}", e)(
           s"the files of $directory could not be fetched ahead ($e): they are fetched when the store is opened")
-    } finally told()
+    } finally report()
 
-  private def told(): Unit = synchronized { // in order
+  /** Synchronized, so that the reports come in order. */
+  private def report(): Unit = synchronized {
     val now = done.incrementAndGet()
     val milliseconds = (System.nanoTime() - began) / 1000000
     ExecutorReports.storesFetched(query, now, of, bytes.get, milliseconds)

@@ -8,8 +8,10 @@ import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, StreamShim, StreamShims}
 
 /**
- * When a run of a query starts from state that there is already, every executor is told at once which stores its tasks will
- * open, so that the files come before the tasks do. A job of one short task for each executor carries the word there.
+ * When a query starts from existing state, tells every executor which stores its tasks will open, so that the files come before the
+ * tasks. The orders are sent by a Spark job with one short task for each executor.
+ *
+ * On the driver. `begin` is called by the stream's thread and for each new plan; a thread of its own runs the job.
  */
 final class Prefetches(context: SparkContext, table: PlacementTable) {
   private type Placed = Seq[(Int, (String, String))] // partition; executor, host
@@ -17,8 +19,8 @@ final class Prefetches(context: SparkContext, table: PlacementTable) {
   private val begun = new ConcurrentHashMap[String, Placed]() // by run
 
   /**
-   * Its executors are told, without waiting: those of the plan for the run; in local mode the only one, which needs no plan.
-   * They are told once, and again when it is another plan.
+   * Sends the orders of a run, and returns at once. The plan says which executor runs which partition; local mode has one executor, and
+   * needs no plan. Orders are sent once, and again when the plan has changed.
    */
   def begin(query: StreamShim, operators: Seq[OperatorFacts]): Unit = {
     val version = operators.headOption.fold(0L)(_.batch)
@@ -44,7 +46,7 @@ final class Prefetches(context: SparkContext, table: PlacementTable) {
       val access = query.checkpointAccess
       context.setJobDescription(s"mooring: state of ${query.label} is fetched")
       context.runJob(context.makeRDD(orders), (mine: Iterator[PrefetchOrder]) => for {
-        order <- mine if order.executor == SparkEnv.get.executorId // else Spark has sent it to another one, as that was busy
+        order <- mine if order.executor == SparkEnv.get.executorId // Spark may run the task elsewhere when the executor is busy
         prefetch <- Prefetch.ofThisExecutor
       } prefetch.begin(order, access))
     }

@@ -13,51 +13,55 @@ import org.apache.spark.shims.CpuThrottle
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, KeyCounts, StateFiles}
 
 /**
- * A version of one state store that was committed; its unique id, where the checkpoint's format has one; how many keys it
- * has, where its owner's word of that has come.
+ * A committed version of one state store.
+ *
+ * @param directory the store's directory in the checkpoint
+ * @param id        the version's unique id; None in checkpoint format v1
+ * @param counts    the numbers of keys, if the owner has reported them by now
  */
 final case class StoreVersion(directory: String, version: Long, id: Option[String], counts: Option[KeyCounts])
 
 /**
- * This host's copy of one state store: the very files that a provider opening its newest version would ask for, kept in
- * the host store. Called by one thread at a time.
+ * This host's copy of one state store: the files that a provider needs to open the store's newest version, kept in the host's store; and
+ * an open instance, if `open` has one. Called by one thread at a time: a thread of `Copies`, of `Prefetch`, or a task that opens the store.
  *
- * A version is whole when all of them are there; each is read again and again until then, so a file that the owner's
- * maintenance has removed meanwhile costs one round. What the newest two versions do not need is let go of.
+ * A version is complete when all its files are here. Maintenance of the owner may remove a file meanwhile: then this round fails, and
+ * the next round is for a newer version. Files that the newest two versions do not need are removed.
  *
- * @param isAhead whether the files are those of a store that this executor is about to open itself
- * @param rests and waits between files, until it has a version for the first time
+ * @param open     the store's open instance
+ * @param isAhead  whether a task of this executor is about to open the store itself
+ * @param throttle slows the fetching down until the copy has its first complete version
  */
 private[mooring] final class StoreCopy(
-    directory: Path, shelf: HostStoreFiles, access: CheckpointAccess, pace: Pace, open: OpenCopy, streams: Streams = OneStream,
-    isAhead: Boolean = false, rests: Option[CpuThrottle] = None) {
+    directory: Path, hostFiles: HostStoreFiles, access: CheckpointAccess, pace: Pace, open: OpenCopy, streams: Streams = OneStream,
+    isAhead: Boolean = false, throttle: Option[CpuThrottle] = None) {
   private val files: FileSystem = directory.getFileSystem(access.hadoopConf)
   private lazy val checkpoint = new CheckpointFilesShim(directory, access.hadoopConf)
 
   private var needed = Map.empty[String, Long] // name -> bytes, of the newest whole version
-  private var byChangelog = access.writesChangelogs // how the last version was written, most likely
-  private var listed = Option.empty[(String, Seq[(String, Long)])] // the last snapshot, and what its archive names
-  private var withoutArchive = Option.empty[String] // the base of a lineage that was found to have no snapshot yet
+  private var byChangelog = access.writesChangelogs // whether the last version was written as a changelog; the next one most likely is too
+  private var listed = Option.empty[(String, Seq[(String, Long)])] // the last snapshot, and the files that its archive names
+  private var withoutArchive = Option.empty[String] // the first version of a lineage, which has no snapshot yet
 
   def bytes: Long = needed.values.sum
 
   /**
-   * Fetches what is missing, and answers how many bytes that were. FileNotFoundException when the version can not be had.
-   * `isHeld` tells whether the copy is still this executor's: else somebody else may use the files by now.
+   * Brings the copy to this version. The number of bytes that were fetched. FileNotFoundException when the version is not complete in the
+   * checkpoint. `isHeld` tells whether this executor is still to hold the copy: otherwise a task here may use the files by now.
    */
   def bringTo(wanted: StoreVersion, isHeld: => Boolean): Long =
     try fetched(wanted, isHeld)
     finally open.endTurn()
 
-  /** What is open, and nobody's yet, goes on by changelogs; no other file is fetched. A task may be about to come. */
-  def goOn(wanted: StoreVersion): Unit =
-    try for (id <- wanted.id if open.isWaiting) needed = new Round(isHurried = true).wentOn(wanted.version, id, wanted.counts)
+  /** Advances the open instance by changelogs, if no provider has taken it over. Fetches no other file, as the task may be about to come. */
+  def advanceOpenCopy(wanted: StoreVersion): Unit =
+    try for (id <- wanted.id if open.isWaiting) needed = new Round(isHurried = true).afterAdvance(wanted.version, id, wanted.counts)
     finally open.endTurn()
 
   private def fetched(wanted: StoreVersion, isHeld: => Boolean): Long = {
     val (round, began) = (new Round, System.nanoTime())
     try fetched(round, wanted, isHeld)
-    finally if (isAhead) shelf.came(round.names, (System.nanoTime() - began) / 1000000)
+    finally if (isAhead) hostFiles.fetchedAhead(round.names, (System.nanoTime() - began) / 1000000)
   }
 
   private def fetched(round: Round, wanted: StoreVersion, isHeld: => Boolean): Long = {
@@ -66,35 +70,36 @@ private[mooring] final class StoreCopy(
       case Some(id) => round.uniquelyNamed(wanted.version, id, wanted.counts)
       case None => round.snapshotBefore(wanted.version)
     }
-    // Of what was here when the round began: what came meanwhile is an active's.
-    if (isHeld) shelf.forget(round.present.keySet -- now.keySet -- needed.keySet)
-    shelf.touch()
+    // Only files that were here when the round began: a file that came meanwhile may belong to a task that runs here.
+    if (isHeld) hostFiles.forget(round.present.keySet -- now.keySet -- needed.keySet)
+    hostFiles.touch()
     needed = now
-    // What is damaged goes, and comes anew with the next version.
-    if (!round.opened.forall(opened(_, isHeld))) now.keys.foreach(shelf.sound(_, readIt = true))
+    // The instance could not be opened: damaged files are removed, and fetched again with the next version.
+    if (!round.opensAs.forall(opened(_, isHeld))) now.keys.foreach(hostFiles.sound(_, readIt = true))
     round.fetched
   }
 
-  /** The wait may have been for the batch in which its task came here. */
+  /** False when the instance could not be opened. After the wait the copy may be held no more, as its task came here. */
   private def opened(copied: CopiedVersion, isHeld: => Boolean): Boolean = {
-    if (!open.isOpen) open.awaitQuiet(isHeld)
+    if (!open.isOpen) open.awaitIdle(isHeld)
     !isHeld || open.bringTo(copied)
   }
 
-  /** Its files stay until something else needs the room. */
+  /** Closes the open instance. The files stay until the host's store needs room. */
   def close(): Unit = open.close()
 
+  /** One attempt to get a version. `present` are the files that were here when it began, with their lengths. */
   private final class Round(isHurried: Boolean = false) {
-    val present: Map[String, Long] = shelf.kept
+    val present: Map[String, Long] = hostFiles.kept
     private var brought = Map.empty[String, Long]
     var fetched = 0L
 
     def names: Set[String] = brought.keySet
 
-    /** How an instance opens the version, where that is by a changelog. */
-    var opened = Option.empty[CopiedVersion]
+    /** The version as an instance can open it; None where the version has no changelog. */
+    var opensAs = Option.empty[CopiedVersion]
 
-    /** Of format v2: the version's own snapshot, else its changelog and all it builds on. */
+    /** The files that a version of checkpoint format v2 needs: its own snapshot, or its changelog and all that this builds on. */
     def uniquelyNamed(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
       val base = s"${version}_$id"
       if (present.contains(s"$base.zip")) snapshot(base)
@@ -104,16 +109,16 @@ private[mooring] final class StoreCopy(
       }.nextOption().getOrElse(throw new FileNotFoundException(s"$directory has no version $base any more"))
     }
 
-    /** What an open copy goes on by; else the newest snapshot that this host has or can get, and the changelogs after it. */
+    /** The changelogs by which the open instance was advanced; else the newest snapshot that can be had, and the changelogs after it. */
     private def byLineage(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] =
       lineage(version, id, counts) match {
         case None =>
-          opened = Some(CopiedVersion(Seq(version -> id), hasColumnFamilies = true, counts))
+          opensAs = Some(CopiedVersion(Seq(version -> id), hasColumnFamilies = true, counts))
           snapshot(s"${version}_$id")
-        case Some(copied) => goneOn(copied).getOrElse(fromSnapshot(s"${version}_$id", earlier(copied), copied))
+        case Some(copied) => advanced(copied).getOrElse(fromSnapshot(s"${version}_$id", earlier(copied), copied))
       }
 
-    /** None for a version that has made a column family: it has a snapshot besides, which alone tells of that. */
+    /** What the version builds on. None for a version that has made a column family: only its snapshot tells of the family. */
     private def lineage(version: Long, id: String, counts: Option[KeyCounts]): Option[CopiedVersion] = {
       val read = lineageIn(s"${version}_$id.changelog")
       Option.unless(read.hasColumnFamilies && fetch(s"${version}_$id.zip").isDefined)(
@@ -124,56 +129,60 @@ private[mooring] final class StoreCopy(
 
     private def earlier(copied: CopiedVersion) = (copied.before ++ copied.versions.init).map { case (version, id) => s"${version}_$id" }
 
-    /** What the version needs, when the open copy could go on to it. */
-    private def goneOn(read: CopiedVersion): Option[Map[String, Long]] = {
-      val copied = if (open.isOpen) uncut(read) else read
+    /** Advances the open instance. The files that the version needs then; None when the instance could not be advanced. */
+    private def advanced(read: CopiedVersion): Option[Map[String, Long]] = {
+      val copied = if (open.isOpen) withVersionsBefore(read) else read
       val versions = earlier(copied)
       val missed = versions.reverse.takeWhile(name => !needed.contains(s"$name.changelog")).reverse
-      val isThere = open.isOpen && missed.size < versions.size // else it stands at none of them
-      val changelogs = if (isThere) fetchAll(missed.map(name => s"$name.changelog")) else Nil
-      Option.when(isThere && changelogs.forall(_.isDefined) && open.goOn(copied))(needed ++ changelogs.flatten.flatten)
+      val isAtOneOfThem = open.isOpen && missed.size < versions.size
+      val changelogs = if (isAtOneOfThem) fetchAll(missed.map(name => s"$name.changelog")) else Nil
+      Option.when(isAtOneOfThem && changelogs.forall(_.isDefined) && open.advance(copied))(needed ++ changelogs.flatten.flatten)
     }
 
     /**
-     * Once a snapshot is uploaded the lineages of later versions begin with it. A copy that has missed its version stands at
-     * none of these, but may go on by that version's own changelog, which leads on to the versions before.
+     * The version with the versions before its lineage. Once a snapshot is uploaded, the lineages of later versions begin with it. A copy
+     * that has missed the snapshot's version is at none of these. But the changelog of that version names the versions before it.
      */
-    private def uncut(read: CopiedVersion): CopiedVersion = {
+    private def withVersionsBefore(read: CopiedVersion): CopiedVersion = {
       val isCut = !read.hasColumnFamilies && !earlier(read).exists(name => needed.contains(s"$name.changelog"))
       val first = read.versions.headOption.filter(_ => isCut).map { case (version, id) => s"${version}_$id.changelog" }
       try first.filter(fetch(_).isDefined).fold(read) { name =>
         read.copy(before = lineageIn(name).versions)
       } catch {
         case e: ClosedByInterruptException => throw e
-        case NonFatal(_) => read // nobody else needs that changelog: it may be damaged, and the snapshot is there
+        case NonFatal(_) => read // that changelog may be damaged: the snapshot is used instead
       }
     }
 
-    /** What is needed then; the same as before when it could not. */
-    def wentOn(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
-      val gone = for (own <- fetch(s"${version}_$id.changelog"); copied <- lineage(version, id, counts); all <- goneOn(copied)) yield all ++ own
-      gone.getOrElse(needed)
+    /** The files that are needed after the open instance was advanced; the same as before when it could not be advanced. */
+    def afterAdvance(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
+      val now = for (own <- fetch(s"${version}_$id.changelog"); copied <- lineage(version, id, counts); all <- advanced(copied)) yield all ++ own
+      now.getOrElse(needed)
     }
 
     private def fromSnapshot(changelog: String, versions: Seq[String], copied: CopiedVersion): Map[String, Long] = {
       val (base, later) = baseOf(changelog, versions)
-      opened = Some(copied)
+      opensAs = Some(copied)
       base.fold(Map.empty[String, Long])(snapshot) ++ fetchAll(later.map(name => s"$name.changelog")).zip(later).flatMap {
         case (found, name) => found.getOrElse(throw new FileNotFoundException(s"$directory has no $name.changelog any more"))
       }
     }
 
+    /** The snapshot to begin with, if any, and the versions after it whose changelogs are needed. */
     private def baseOf(changelog: String, versions: Seq[String]): (Option[String], Seq[String]) = {
-      val isFirst = versions.isEmpty && changelog.startsWith("1_") // of all: it needs its own changelog only
+      val isFirst = versions.isEmpty && changelog.startsWith("1_") // the checkpoint's first version needs its own changelog only
       if (versions.isEmpty && !isFirst) throw new FileNotFoundException(s"$changelog.changelog names no earlier version")
       val base = versions.reverseIterator.find(name => present.contains(s"$name.zip"))
         .orElse(versions.headOption.filter(hasSnapshot)).orElse(if (isFirst) None else newestUploadedLate(versions))
-      if (base.isEmpty && !isFirst && !versions.head.startsWith("1_")) // only the first versions of all have no snapshot before them
+      if (base.isEmpty && !isFirst && !versions.head.startsWith("1_")) // only the checkpoint's first versions have no snapshot before them
         throw new FileNotFoundException(s"$directory has no snapshot before $changelog any more")
       base -> base.fold(versions)(found => versions.drop(versions.indexOf(found) + 1))
     }
 
-    /** After the last of them was begun, so that they do not begin with it. It is looked for when their first changelog is gone. */
+    /**
+     * The newest of these versions with a snapshot in the checkpoint. A snapshot that was uploaded after the last version was begun is not
+     * the first of the lineage. It is looked for only when the lineage's first changelog is gone.
+     */
     private def newestUploadedLate(versions: Seq[String]): Option[String] =
       if (fetch(s"${versions.head}.changelog").isDefined) None
       else {
@@ -181,7 +190,7 @@ private[mooring] final class StoreCopy(
         versions.reverseIterator.find(name => there.contains(s"$name.zip"))
       }
 
-    /** Before the first snapshot a lineage begins with a changelog. */
+    /** Whether the version has a snapshot. A lineage from before the first snapshot begins with a changelog. */
     private def hasSnapshot(name: String): Boolean = !withoutArchive.contains(name) && {
       val found = fetch(s"$name.zip").isDefined
       withoutArchive = Option.when(!found)(name)
@@ -195,7 +204,7 @@ private[mooring] final class StoreCopy(
       archive ++ immutable(listed.fold(Seq.empty[(String, Long)])(_._2))
     }
 
-    /** Of format v1, whose archives and changelogs are not kept, as a retried batch writes them again. */
+    /** The files of a version of format v1. Its archives and changelogs are not kept, as a repeated batch writes them again. */
     def snapshotBefore(version: Long): Map[String, Long] = {
       val archive = new Path(directory, s"$version.zip")
       val newest = if (files.exists(archive)) Some(archive) else newestBefore(version)
@@ -206,7 +215,7 @@ private[mooring] final class StoreCopy(
       .filter(_.getName.endsWith(".zip")).flatMap(path => path.getName.stripSuffix(".zip").toLongOption.map(_ -> path))
       .filter(_._1 <= version).maxByOption(_._1).map(_._2)
 
-    /** A partition that has no state in this operator has no directory. */
+    /** Empty where there is no directory: the operator has no state in this partition. */
     private def directoryListing: Array[FileStatus] =
       try files.listStatus(directory) catch { case _: FileNotFoundException => Array.empty }
 
@@ -214,16 +223,16 @@ private[mooring] final class StoreCopy(
       case (files, (path, bytes)) =>
         val found = files.getOrElse(throw new FileNotFoundException(s"$directory has no $path any more"))
         for ((name, length) <- found if length != bytes) {
-          shelf.forget(name)
+          hostFiles.forget(name)
           throw new IOException(s"$directory/$path has $length bytes and should have $bytes")
         }
         found
     }.toMap
 
-    /** The file's name and length, when this host has it or gets it; None when the checkpoint has it not. */
+    /** The file's name and length, once the host has the file; None when the checkpoint does not have it. */
     private def fetch(path: String): Option[Map[String, Long]] = fetchAll(Seq(path)).head
 
-    /** Of each path the file's name and length, and those of its checksum, if it has one in a file of its own. */
+    /** For each path the file's name and length, and those of its checksum file, if any. */
     private def fetchAll(paths: Seq[String]): Seq[Option[Map[String, Long]]] = {
       val found = here(paths)
       val names = found.toMap
@@ -233,15 +242,15 @@ private[mooring] final class StoreCopy(
       }
     }
 
-    /** The paths of the files that are here, now at the latest, and their names. What is kept is proved when it is used. */
+    /** Fetches what is missing. The paths and names of the files that are here then. Kept files are proved when they are used. */
     private def here(paths: Seq[String]): Seq[(String, String)] = {
       val named = paths.map(path => path -> path.substring(path.lastIndexOf('/') + 1))
       val missing = named.filterNot { case (_, name) => isHere(name) }
-      val resting = rests.filter(_ => needed.isEmpty)
-      def comes(path: String, name: String) = resting.fold(bring(path, name, isHurried))(_.around(bring(path, name)))
-      val came = streams.atOnce(missing.map { case (path, name) => () => comes(path, name).map(name -> _) }).flatten
-      fetched += came.map(_._2).sum
-      brought ++= came
+      val throttleNow = throttle.filter(_ => needed.isEmpty)
+      def take(path: String, name: String) = throttleNow.fold(bring(path, name, isHurried))(_.run(bring(path, name)))
+      val taken = streams.atOnce(missing.map { case (path, name) => () => take(path, name).map(name -> _) }).flatten
+      fetched += taken.map(_._2).sum
+      brought ++= taken
       named.filter { case (_, name) => isHere(name) }
     }
 
@@ -249,17 +258,17 @@ private[mooring] final class StoreCopy(
     private def length(name: String): Long = present.getOrElse(name, brought(name))
   }
 
-  /** The length of the file; None when the checkpoint has it not. By any thread. */
+  /** Fetches a file. Its length; None when the checkpoint does not have it. Called by any thread. */
   private def bring(path: String, name: String, isHurried: Boolean = false): Option[Long] =
     try {
-      val bytes = Using.resource(files.open(new Path(directory, path)))(shelf.take(name, _))
+      val bytes = Using.resource(files.open(new Path(directory, path)))(hostFiles.take(name, _))
         .getOrElse(throw new IOException("there is no room"))
       pace.spent(bytes, isHurried)
       Some(bytes)
     } catch { case _: FileNotFoundException => None }
 }
 
-/** How several files are fetched: one after the other, or some at once. What fails is thrown when all have ended, or before. */
+/** How several files are fetched: one after the other, or several at once. Throws when one fails, at the latest when all have ended. */
 private[mooring] trait Streams {
   def atOnce[T](work: Seq[() => T]): Seq[T]
 }
@@ -268,7 +277,7 @@ private object OneStream extends Streams {
   override def atOnce[T](work: Seq[() => T]): Seq[T] = work.map(_())
 }
 
-/** Lets no more than so many bytes a second pass, over all threads: who has taken some waits until they are paid for, or others do. */
+/** Limits the bytes per second of all threads together. A thread waits after it has fetched bytes; one in a hurry leaves its wait to others. */
 private[mooring] final class Pace(bytesPerSecond: Long) {
   private var paidUntil = System.nanoTime()
 

@@ -15,39 +15,45 @@ import org.apache.spark.shims.{CpuThrottle, IdleWaitBudget}
 import org.apache.spark.sql.execution.streaming.state.shims.CheckpointAccess
 
 /**
- * The version to which the copy of one task is to be brought: all stores of one state partition. `isOfArrival` where the
- * task is to run from the next batch on: what is open goes on, until it is taken over, and nothing else is done for it.
+ * An order to bring the copy of one task, which is all stores of one state partition, to a version.
+ *
+ * @param isOfArrival whether the task itself is to run here from the next batch on. Then only open instances are advanced, until a
+ *                    provider takes them over
  */
 final case class CopyOrder(partition: Int, version: Long, stores: Seq[StoreVersion], isOfArrival: Boolean = false)
 
-/** How one copy stands; `version` is the last that is whole here, -1 for none. */
+/** The state of one copy; `version` is the last complete version here, -1 for none. */
 final case class CopyState(partition: Int, version: Long, bytes: Long)
 
 /**
- * The copies that this executor keeps for tasks that run elsewhere. They are brought up to date by threads of their own,
- * so the replica query's tasks hold a slot just for as long as it takes to leave an order here.
+ * The copies that this executor keeps of the state of tasks that run elsewhere.
  *
- * @param unhurriedForMs for so long one is made while others that are new wait, with waits and rests; of those that wait
- *                       each for as long in its turn, but none later than twice that after its first order
+ * Threads: tasks of the replica query leave orders (`order`) and return at once, so they hold a slot only for a moment. Four threads
+ * of this object carry the orders out. Tasks that open stores (`taskCame`), and the executor plugin's thread (`keepOnly`), call it too.
+ * Without it there is no hot standby: a task that moves fetches its state from the checkpoint.
+ *
+ * @param mostOpen      how many copies are kept open; the others are plain files
+ * @param throttledForMs how long one new copy is made slowly, while other new copies wait for their turn. Each of them has the same time
+ *                       in its turn; but a copy that was first ordered twice this time ago is made at full speed
  */
-final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurriedForMs: Long) {
+final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, throttledForMs: Long) {
   private val pace = new Pace(bytesPerSecond)
-  private val turn = new Semaphore(1) // of those that are made anew and not in a hurry
-  private val room = new Semaphore(mostOpen)
-  private val patience = new IdleWaitBudget(unhurriedForMs / 2) // before a copy is opened
-  private val held = new ConcurrentHashMap[(String, Int), TaskCopy]()
-  private val leaving = new ConcurrentHashMap[TaskCopy, Long]() // their tasks may come, or nobody wants them -> since when, by System.nanoTime
+  private val slowTurn = new Semaphore(1) // held by the one new copy that is made slowly
+  private val openSlots = new Semaphore(mostOpen)
+  private val openingWaits = new IdleWaitBudget(throttledForMs / 2) // the waits before copies are opened
+  private val held = new ConcurrentHashMap[(String, Int), TaskCopy]() // by query and partition
+  private val leaving = new ConcurrentHashMap[TaskCopy, Long]() // copies that are not to be held any more -> since when, by System.nanoTime
 
   private val threads = new ThreadPoolExecutor(Copies.Threads, Copies.Threads, 10, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
     Daemon.factory("mooring-standby-copy"))
   threads.allowCoreThreadTimeOut(true)
 
-  /** Takes orders for some tasks of a query, of which it is to hold no others; answers how those stand now. */
+  /** Takes all orders of a query for this executor: copies of other tasks of the query are held no more. The states of the ordered copies. */
   def order(query: String, orders: Seq[CopyOrder], access: CheckpointAccess): Seq[CopyState] = {
     val (arrivals, standing) = orders.partition(_.isOfArrival)
     val wanted = standing.map(_.partition).toSet
     held.asScala.foreach { case (key @ (ofQuery, partition), copy) =>
-      // It may be none any more because the task runs here from the next batch on, which is to find it open.
+      // The reason may be that the task runs here from the next batch on: so the copy stays open for a while.
       if (ofQuery == query && !wanted(partition) && held.remove(key, copy)) leaving.put(copy, System.nanoTime())
     }
     for (order <- arrivals; copy <- leaving.keySet.asScala if copy.isOf(query, order.partition)) {
@@ -61,12 +67,12 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     }
   }
 
-  /** A task opens the store of this directory here: orders for that version, or earlier ones, come too late for now. */
+  /** A task on this executor opens this version of the store. For a while no order for that version, or an earlier one, is carried out. */
   def taskCame(directory: String, version: Long): Unit = held.values.forEach(_.taskCame(directory, version))
 
   /**
-   * Lets go of the copies of other queries, unless they were ordered just now: the driver may have answered before. What
-   * has waited for long enough to be taken over is ended, by a thread of the copies'. Called again and again.
+   * Holds copies of these queries only. Copies that were ordered a moment ago stay, as the driver may have sent the list before. Closes
+   * copies that have waited for a minute to be taken over. Called every second or so.
    */
   def keepOnly(queries: Set[String]): Unit = {
     val now = System.nanoTime()
@@ -79,35 +85,36 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
     }
   }
 
-  /** Ends the threads; a file that is being fetched is thrown away. */
+  /** Ends the threads. A file that is being fetched is not kept. */
   def stop(): Unit = {
     threads.shutdownNow()
     (held.values.asScala ++ leaving.keySet.asScala).foreach(_.close())
   }
 
+  /** The copy of one task. At most one thread works on it at a time. */
   private final class TaskCopy(query: String, partition: Int) {
     @volatile private var isOver = false
     private val wantedSince = System.nanoTime()
-    private var rests = Option.empty[CpuThrottle] // from its turn on
+    private var throttle = Option.empty[CpuThrottle] // made when the copy has its turn
     @volatile private var stores = Map.empty[String, StoreCopy]
-    private var accessId = -1L // of the access that the stores were made with
-    private var done = Option.empty[CopyOrder]
+    private var accessId = -1L // the access with which `stores` were made
+    private var lastDone = Option.empty[CopyOrder]
     private var next = Option.empty[(CopyOrder, CheckpointAccess)]
     private var isBusy = false
     @volatile var state: CopyState = CopyState(partition, -1, 0)
     @volatile var orderedAt: Long = System.nanoTime()
     private val commits = new Commits
-    @volatile private var directories = Set.empty[String] // of the stores in the last order
-    @volatile private var opened = Option.empty[(Long, Long)] // the version that a task has opened here last, and when
+    @volatile private var directories = Set.empty[String] // of the last order's stores
+    @volatile private var opened = Option.empty[(Long, Long)] // the version that a task here opened last, and when
 
     def isOf(itsQuery: String, itsPartition: Int): Boolean = itsQuery == query && itsPartition == partition
 
-    /** Replaces an order that waits. One that is done already is only answered anew. */
+    /** Takes an order in the place of one that waits. An order that is done already is only reported again. */
     def order(newer: CopyOrder, access: CheckpointAccess): Unit = synchronized {
       orderedAt = System.nanoTime()
-      commits.heard(newer.version)
+      commits.note(newer.version)
       directories = newer.stores.map(_.directory).toSet
-      if (done.contains(newer)) ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched = 0)
+      if (lastDone.contains(newer)) ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched = 0)
       else {
         next = Some((newer, access))
         if (!isBusy) {
@@ -131,7 +138,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
       if (next.isEmpty) next = Some((order, access))
     }
 
-    /** Ends what is open, also what is being opened. */
+    /** Closes all open instances. An instance that is being opened just now is closed by the thread that opens it. */
     def close(): Unit = {
       isOver = true
       closeStores()
@@ -144,39 +151,41 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
       stores = Map.empty
     }
 
+    /** Whether the copy is to be held, and no task here has opened the version just now. */
     private def isHeld(order: CopyOrder): Boolean = (held.get((query, partition)) eq this) &&
       !opened.exists { case (version, at) => order.version <= version && System.nanoTime() - at < Copies.JustNowNanos }
 
     private def work(): Unit = take().foreach { case (order, access) =>
-      if (order.isOfArrival) goOn(order, access) else if (isHeld(order)) carryOut(order, access)
-      if (isOver) closeStores() // one may have been made since
-      if (!threads.isShutdown) threads.execute(() => work()) // behind the copies that wait, so that all come on
+      if (order.isOfArrival) advanceForArrival(order, access) else if (isHeld(order)) carryOut(order, access)
+      if (isOver) closeStores() // `close` may have been called meanwhile
+      if (!threads.isShutdown) threads.execute(() => work()) // at the end of the queue, so that all copies have their turn
     }
 
     private def carryOut(order: CopyOrder, access: CheckpointAccess): Unit =
       try {
-        val isInAHurry = rests.fold(hurriesInMs <= 0)(_.areOver)
+        val isInAHurry = throttle.fold(hurriesInMs <= 0)(_.isOver)
         if (state.version >= 0 || isInAHurry) bring(order, access)
-        else if (turn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try bring(order, access) finally turn.release()
+        else if (slowTurn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try bring(order, access) finally slowTurn.release()
         else putBack(order, access)
       } catch {
-        case _: FileNotFoundException => // the owner has gone on and cleaned up: the next order is for a newer version
+        case _: FileNotFoundException => // the owner has removed the version: the next order is for a newer one
         case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
         case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
           Log.failed(s"copy-$query-${e.getClass.getName}", e)(
             s"a copy of partition $partition could not be brought to version ${order.version} ($e): tried again soon")
           ExecutorReports.copyFailed(query, partition, Copies.inShort(e))
-          if (store.lackOfRoom() > 0) beginAnew() // an open copy holds on to files that are to go
+          if (store.lackOfRoom() > 0) beginAnew() // an open copy keeps files on the disk that were removed
       }
 
-    private def hurriesInMs: Long = 2 * unhurriedForMs - (System.nanoTime() - wantedSince) / 1000000
+    /** When a copy that has had no turn is made at full speed, in milliseconds from now. */
+    private def hurriesInMs: Long = 2 * throttledForMs - (System.nanoTime() - wantedSince) / 1000000
 
-    private def goOn(order: CopyOrder, access: CheckpointAccess): Unit =
+    private def advanceForArrival(order: CopyOrder, access: CheckpointAccess): Unit =
       if (accessId == access.id) for (wanted <- order.stores; copy <- stores.get(wanted.directory))
-        try copy.goOn(wanted)
+        try copy.advanceOpenCopy(wanted)
         catch {
           case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
-          case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the task reads it itself
+          case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the task reads the version itself
             Log.failed(s"arrival-$query-${e.getClass.getName}", e)(s"what was committed last is not at ${wanted.directory} before its task ($e)")
         }
 
@@ -185,16 +194,16 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
       accessId = access.id
       val fetched = order.stores.map(wanted => copyOf(wanted, access).bringTo(wanted, isHeld(order))).sum
       state = CopyState(partition, order.version, stores.values.map(_.bytes).sum)
-      synchronized { done = Some(order) }
+      synchronized { lastDone = Some(order) }
       ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched)
     }
 
     private def copyOf(wanted: StoreVersion, access: CheckpointAccess): StoreCopy = stores.getOrElse(wanted.directory, {
       val directory = new Path(wanted.directory)
-      val shelf = store.shelf(directory).getOrElse(throw new IllegalArgumentException(s"$directory is not where Spark keeps state"))
-      rests = rests.orElse(Some(new CpuThrottle(math.min(unhurriedForMs, hurriesInMs))))
-      val instance = new InstanceOfCopy(directory, partition, access, room, patience, commits)
-      val made = new StoreCopy(directory, shelf, access, pace, instance, rests = rests)
+      val hostFiles = store.filesOf(directory).getOrElse(throw new IllegalArgumentException(s"$directory is not where Spark keeps state"))
+      throttle = throttle.orElse(Some(new CpuThrottle(math.min(throttledForMs, hurriesInMs))))
+      val instance = new InstanceOfCopy(directory, partition, access, openSlots, openingWaits, commits)
+      val made = new StoreCopy(directory, hostFiles, access, pace, instance, throttle = throttle)
       stores += wanted.directory -> made
       made
     })
@@ -204,18 +213,18 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, unhurr
 object Copies {
   private val TakeOverNanos = TimeUnit.MINUTES.toNanos(1)
   private val JustNowNanos = TimeUnit.SECONDS.toNanos(10)
-  private val Threads = 4 // they wait for the checkpoint most of the time
-  private val TurnMs = 100L // then those that only have to be brought on are let before
+  private val Threads = 4 // most of the time they wait for the checkpoint
+  private val TurnMs = 100L // a new copy waits so long for its turn, then copies that only have to be advanced go first
 
-  private val MostWords = 200
+  private val MostCharacters = 200
 
-  /** For an answer to an operator: one line, without what an address may tell of who may use it. */
+  /** One line for an operator, without what an address may contain of user names, passwords and keys. */
   private def inShort(why: Throwable): String =
-    why.toString.linesIterator.nextOption().getOrElse("").replaceAll("//[^/\\s]*@", "//").replaceAll("\\?\\S*", "").take(MostWords)
+    why.toString.linesIterator.nextOption().getOrElse("").replaceAll("//[^/\\s]*@", "//").replaceAll("\\?\\S*", "").take(MostCharacters)
 
   @volatile private var ofThis: Option[Copies] = None
 
-  /** None in a driver, where the host store can not be used, and where no copies are wanted. */
+  /** None in a driver, where the host's store can not be used, and where no copies are wanted. */
   def ofThisExecutor: Option[Copies] = ofThis
 
   private[mooring] def use(copies: Option[Copies]): Unit = {

@@ -11,19 +11,19 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.shims.IdleWaitBudget
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, OpenStore, OpenStores}
 
-/** What the query of a copy commits, by the orders for that copy: they come soon after a commit, the first one at any time. */
+/** When the query of a copy has committed, by the orders for the copy: an order for a new version comes soon after the commit. */
 private[mooring] final class Commits {
   private var newest = -1L // version
-  @volatile private var heardAt = System.nanoTime()
+  @volatile private var committedAt = System.nanoTime()
 
-  /** By one thread at a time. */
-  def heard(version: Long): Unit = if (version > newest) {
+  /** An order for this version has come. Called by one thread at a time. */
+  def note(version: Long): Unit = if (version > newest) {
     newest = version
-    heardAt = System.nanoTime()
+    committedAt = System.nanoTime()
   }
 
-  /** So that the next batch's tasks are not here yet, where it does not follow at once. */
-  def isOneJustNow: Boolean = System.nanoTime() - heardAt < Commits.JustNowNanos
+  /** Whether the query has committed in the last half second. Then tasks of the next batch are not here yet, unless it follows at once. */
+  def hasJustCommitted: Boolean = System.nanoTime() - committedAt < Commits.JustNowNanos
 }
 
 private object Commits {
@@ -31,25 +31,28 @@ private object Commits {
 }
 
 /**
- * The open instance of one copied store, where there is room for it: brought on from version to version, else dropped
- * and opened anew from the files that were copied. Whatever goes wrong leaves a copy of files, which is opened at the
- * take-over.
+ * The open instance of one copied store, if there is a free slot for it. It is advanced from version to version; where it can not be, it
+ * is dropped, and opened anew from the copied files. After any failure the copy is plain files, which are opened at the take-over.
  *
- * @param patience of all copies before they are opened: that takes a processor for a second, where code is cold
+ * Called by the threads of `Copies`, one at a time; `close` by any. A provider may take the instance over at any moment
+ * (`OpenStores.take`).
+ *
+ * @param slots        free places for open copies on this executor
+ * @param openingWaits the waits of all copies before they are opened, which takes a processor for a second where code is cold
  */
 private final class InstanceOfCopy(
-    directory: Path, partition: Int, access: CheckpointAccess, room: Semaphore, patience: IdleWaitBudget, commits: Commits)
+    directory: Path, partition: Int, access: CheckpointAccess, slots: Semaphore, openingWaits: IdleWaitBudget, commits: Commits)
   extends OpenCopy {
-  private val isPossible = OpenStores.areOf(access)
+  private val isPossible = OpenStores.arePossible(access)
   @volatile private var isOver = false
   @volatile private var open = Option.empty[OpenStore]
-  private var notBefore = System.nanoTime()
+  private var notBefore = System.nanoTime() // when it may be opened next
   private var hasFailed = false
-  private var hasTurn = false
-  private var failure = Option.empty[Throwable] // of going on, not dealt with yet
+  private var hasTurn = false // to be opened anew
+  private var failure = Option.empty[Throwable] // of `advance`, for the next `bringTo`
 
-  override def goOn(copied: CopiedVersion): Boolean =
-    try hasGoneOn(copied)
+  override def advance(copied: CopiedVersion): Boolean =
+    try hasReached(copied) && !isDue(copied)
     catch {
       case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
         drop()
@@ -57,9 +60,7 @@ private final class InstanceOfCopy(
         false
     }
 
-  private def hasGoneOn(copied: CopiedVersion): Boolean = stands(copied) && !isDue(copied)
-
-  /** Whether it is to be opened anew now, though it could go on: until it is its turn it does. */
+  /** Whether the instance is to be opened anew now, from a newer snapshot. Copies have turns for that; until its turn a copy is advanced. */
   private def isDue(copied: CopiedVersion): Boolean =
     System.nanoTime() - notBefore >= 0 && open.exists(copy => !copy.isTaken && copy.isDated(copied)) && (hasTurn || {
       hasTurn = InstanceOfCopy.turn.tryAcquire()
@@ -71,16 +72,16 @@ private final class InstanceOfCopy(
     InstanceOfCopy.turn.release()
   }
 
-  private def stands(copied: CopiedVersion): Boolean = open.exists(_.goOn(copied))
+  private def hasReached(copied: CopiedVersion): Boolean = open.exists(_.advance(copied))
 
   override def isOpen: Boolean = open.nonEmpty
 
   override def isWaiting: Boolean = !isOver && open.exists(!_.isTaken)
 
-  /** One waits at a time: the other threads bring copies on. */
-  override def awaitQuiet(isWanted: => Boolean): Unit =
-    if (isPossible && !isPaused && room.availablePermits > 0 && InstanceOfCopy.waiting.tryAcquire())
-      try patience.await(isWanted && !isOver, commits.isOneJustNow)
+  /** One copy waits at a time, so that the other threads can advance copies. */
+  override def awaitIdle(isWanted: => Boolean): Unit =
+    if (isPossible && !isPaused && slots.availablePermits > 0 && InstanceOfCopy.waiting.tryAcquire())
+      try openingWaits.await(isWanted && !isOver, commits.hasJustCommitted)
       finally InstanceOfCopy.waiting.release()
 
   override def bringTo(copied: CopiedVersion): Boolean = !isPossible || isOver || {
@@ -90,8 +91,8 @@ private final class InstanceOfCopy(
           failure = None
           throw e
         }
-        if (!stands(copied)) openAnew(copied)
-        else if (isDue(copied)) exchange(copied)
+        if (!hasReached(copied)) openAnew(copied)
+        else if (isDue(copied)) replaceOpenOne(copied)
         if (open.nonEmpty) hasFailed = false
         true
       } catch {
@@ -123,14 +124,14 @@ private final class InstanceOfCopy(
   }
 
   private def openAnew(copied: CopiedVersion): Unit = {
-    if (open.exists(_.isTaken)) notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos // the order is from before that
+    if (open.exists(_.isTaken)) notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos // the order was sent before the take-over
     if (isPaused) drop() else openNow(copied)
   }
 
   private def isPaused: Boolean = notBefore - System.nanoTime() > 0
 
-  /** If that fails the one that is open goes on for another minute. */
-  private def exchange(copied: CopiedVersion): Unit =
+  /** Opens a new instance in the place of the open one. If that fails, the open one stays for another minute at least. */
+  private def replaceOpenOne(copied: CopiedVersion): Unit =
     try openNow(copied)
     catch {
       case e: ClosedByInterruptException => throw e
@@ -140,27 +141,28 @@ private final class InstanceOfCopy(
           "from the version that it has, and that is tried again in a minute")
     }
 
-  /** Where there is room for both, it takes the place of one that is still there. */
-  private def openNow(copied: CopiedVersion): Unit = if (hasRoom) {
+  /** Opens a new instance, if there is a free slot. With only one slot, the open instance is dropped first. */
+  private def openNow(copied: CopiedVersion): Unit = if (acquireSlot()) {
     val watcher = new StoreWatcher(directory, isOfCopy = true)
     val opened =
-      try OpenStores.open(directory, partition, copied, access, watcher)(room.release())
+      try OpenStores.open(directory, partition, copied, access, watcher)(slots.release())
       catch {
         case e: Throwable =>
-          room.release()
+          slots.release()
           throw e
       }
     open = Some(opened)
   }
 
-  private def hasRoom: Boolean = room.tryAcquire() || {
+  private def acquireSlot(): Boolean = slots.tryAcquire() || {
     drop()
-    room.tryAcquire()
+    slots.tryAcquire()
   }
 }
 
 private object InstanceOfCopy {
-  // Copies become dated together; opening them takes processor time that the tasks of the executor need, and a snapshot each.
+  // Many copies become due to be opened anew at the same time. That takes processor time from tasks, and a snapshot for each copy: so
+  // one copy of the executor is opened anew at a time.
   private val turn = new Semaphore(1)
   private val waiting = new Semaphore(1)
   private val PauseNanos = TimeUnit.MINUTES.toNanos(1)

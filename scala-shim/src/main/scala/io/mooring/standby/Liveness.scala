@@ -6,46 +6,48 @@ import scala.jdk.CollectionConverters._
 
 import io.mooring.common.{FailOpen, Daemon}
 
-/** What is done about an executor that is not to have any more tasks. */
+/** What `Liveness` calls when an executor leaves or is silent. All methods are called by its thread. */
 trait Departures {
 
-  /** Whether Spark has been told that the executor will go, and gives it no new task: it is decommissioned, say. */
+  /** Whether Spark gives the executor no new tasks, as it is to go: when it is decommissioned, for example. */
   def isLeaving(executor: String): Boolean
 
   /** Called once when an executor is found leaving. */
   def leaves(executor: String): Unit
 
-  /** Called some times a second, once there was one that left. */
+  /** Called five times a second, once any executor has left or was found leaving. */
   def haveLeft(): Unit
 
-  /** Called once when an executor has been silent for so many milliseconds. */
+  /** Called once for an executor that has been silent for so many milliseconds. */
   def isSilent(executor: String, forMs: Long): Unit
 }
 
 /**
- * Notices executors that will go, and those that have fallen silent without closing their connections: stopped, or cut
- * off. An executor asks for its plan version again and again and is told when to ask next; one that is late by more than
- * the timeout is given up. A daemon thread, from its making until `stop`.
+ * Notices executors that are about to leave; and executors that are silent without having closed their connections, as they were
+ * stopped or cut off. Each executor asks for the plan's version again and again, and is told when to ask next. An executor that is
+ * late by more than the timeout is given up.
  *
- * Time counts only while this driver hears: a pause of its own is nobody's silence. Of an executor that is known to go
- * nothing more is expected: Spark's own timeout holds for it.
+ * On the driver: a daemon thread, from the making of this object until `stop`. Time counts only while the driver itself runs and any
+ * executor asks: a pause of the driver is no executor's silence. An executor that is known to leave is not given up here. Without this
+ * class, Spark's `spark.network.timeout` (two minutes) is the time until a silent executor is given up.
  */
 final class Liveness(timeoutMs: Long, departures: Departures) {
   private val dueAt = new ConcurrentHashMap[String, Long]() // executor -> when it is to ask next, by the clock of `awake`
   private val left, gone = ConcurrentHashMap.newKeySet[String]() // ids are not used again
-  @volatile private var awake = 0L // milliseconds in which this driver was awake, and heard anybody
-  @volatile private var heardAt = 0L
+  @volatile private var awake = 0L // milliseconds in which this driver ran, and was asked by any executor
+  @volatile private var askedAt = 0L // when any executor has asked, by the clock of `awake`
 
   private val thread = Daemon.start("mooring-liveness")(run())
 
-  /** An executor has spoken, and is to speak again within so many milliseconds. */
-  def heard(executor: String, againInMs: Long): Unit = {
-    heardAt = awake
+  /** An executor has asked, and is to ask again within so many milliseconds. Called by threads that answer executors. */
+  def hasAsked(executor: String, againInMs: Long): Unit = {
+    askedAt = awake
     if (!gone.contains(executor)) dueAt.put(executor, awake + againInMs)
-    if (gone.contains(executor)) dueAt.remove(executor) // it went in between
+    if (gone.contains(executor)) dueAt.remove(executor) // it was removed in between
     ()
   }
 
+  /** Spark has removed the executor. */
   def removed(executor: String): Unit = {
     gone.add(executor)
     dueAt.remove(executor)
@@ -66,10 +68,10 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
       }
     } catch { case _: InterruptedException => } // the application ends
 
-  /** Looks once, after so many milliseconds. */
+  /** Looks at all executors once, `passedMs` milliseconds after the last look. */
   private[standby] def tick(passedMs: Long): Unit = {
-    // When all are silent at once, what does not hear is more likely here.
-    if (dueAt.size < 2 || awake - heardAt < Liveness.NobodyMs) awake += math.min(passedMs, 2 * Liveness.LookMs)
+    // When all executors are silent at once, the fault is more likely the driver's: then its clock stops.
+    if (dueAt.size < 2 || awake - askedAt < Liveness.NobodyMs) awake += math.min(passedMs, 2 * Liveness.LookMs)
     for ((executor, due) <- dueAt.asScala if !left.contains(executor)) FailOpen.otherwise("liveness watch", ()) {
       if (awake - due > timeoutMs) { if (dueAt.remove(executor, due)) departures.isSilent(executor, awake - due) }
       else if (departures.isLeaving(executor) && left.add(executor)) departures.leaves(executor)
@@ -80,5 +82,5 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
 
 object Liveness {
   private val LookMs = 200L
-  private val NobodyMs = 5000L // an executor speaks once a second, or every five where there is no agent
+  private val NobodyMs = 5000L // an executor asks every second, or every five seconds where there is no agent
 }

@@ -12,24 +12,26 @@ import io.mooring.placement.PlacementTable
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, KeyCounts, OperatorFacts, Replica, ReplicaSession}
 
 /**
- * The replica queries of this driver: one for each running query of which the plan names copies. A thread of its own,
- * from the first plan that names any, starts and stops them, and tells the agent how the copies stand; Spark's threads
- * only leave word here.
+ * The replica queries of this driver: one for each running query that the plan wants copies of.
+ *
+ * A thread of this object starts and stops the replica queries, and tells the agent the state of the copies. It runs from the first
+ * plan with copies on. Spark's listener threads only note events here. The replica queries' own threads wait for rounds (`awaitRound`)
+ * and make orders (`orders`). Without it there is no hot standby.
  */
 final class Standbys(table: PlacementTable, bridge: Bridge) {
-  private val watched = new ConcurrentHashMap[String, Watched]() // query id -> what is known of its run
+  private val watched = new ConcurrentHashMap[String, Watched]() // by query id
 
-  // Of the tending thread alone
+  // Used by the tending thread alone
   private val replicas = mutable.Map[String, Replica]() // query id -> its replica query
-  private val unwantedSince = mutable.Map[String, Long]() // query id -> when the plan had no more copies of it, by System.nanoTime
-  private val startAfter = mutable.Map[String, Long]() // query id -> the next attempt, by System.nanoTime
+  private val unwantedSince = mutable.Map[String, Long]() // query id -> since when the plan has no copies of it, by System.nanoTime
+  private val startAfter = mutable.Map[String, Long]() // query id -> when its replica query may be started next, by System.nanoTime
 
   private lazy val session = new ReplicaSession(Standbys.StopMs)
 
   private var thread = Option.empty[ScheduledExecutorService]
   private var isStopped = false
 
-  /** There is a plan with copies. */
+  /** A plan with copies has come. */
   def begin(): Unit = synchronized {
     if (thread.isEmpty && !isStopped) {
       val tending = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-standbys"))
@@ -38,32 +40,32 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     }
   }
 
-  /** A run of a query begins, from the state that the batch before has left. It may have no batch for long. */
+  /** A run of a query begins. Its first batch may come much later. */
   def starts(query: String, run: String, operators: Seq[OperatorFacts]): Unit = watch(query, run, operators)(_.run == _.run)
 
-  /** Its first batch was planned. */
+  /** The first batch of a run was planned. */
   def planned(query: String, run: String, operators: Seq[OperatorFacts]): Unit = {
     watch(query, run, operators)(_.isLike(_))
     Option(watched.get(query)).foreach(_.begins())
   }
 
   private def watch(query: String, run: String, operators: Seq[OperatorFacts])(isKnown: (Watched, Watched) => Boolean): Unit = {
-    val of = new Watched(query, run, operators.filter(_.stores.nonEmpty).distinctBy(_.id))
-    watched.merge(query, of, (before, now) => if (isKnown(before, now)) before else now)
+    val made = new Watched(query, run, operators.filter(_.stores.nonEmpty).distinctBy(_.id))
+    watched.merge(query, made, (before, now) => if (isKnown(before, now)) before else now)
     ()
   }
 
-  /** Has the agent told how the copies stand, whether or not that has changed. */
+  /** Tells the agent the state of all copies once more, whether or not it has changed. */
   def tellAgain(): Unit = watched.values.forEach(_.tellAgain())
 
-  /** A batch is committed: its state is what the copies are to hold. */
+  /** A batch was committed: the copies are to be brought to its state. */
   def committed(query: String, batch: Long, beganMs: Long, tookMs: Long): Unit =
     Option(watched.get(query)).foreach(_.committed(batch + 1, beganMs, tookMs))
 
-  /** Whoever tends ends its replica query first. */
-  def ended(query: String, run: String): Unit = for (of <- Option(watched.get(query)) if of.run == run) {
-    of.isOver = true
-    if (synchronized(thread.isEmpty)) watched.remove(query, of)
+  /** The run has ended. The tending thread ends its replica query, and forgets the run then. */
+  def ended(query: String, run: String): Unit = for (known <- Option(watched.get(query)) if known.run == run) {
+    known.isOver = true
+    if (synchronized(thread.isEmpty)) watched.remove(query, known)
   }
 
   def copyMade(executor: String, query: String, copy: CopyState, fetched: Long): Unit =
@@ -72,51 +74,51 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   def copyFailed(executor: String, query: String, partition: Int, why: String): Unit =
     Option(watched.get(query)).foreach(_.copyFailed(executor, partition, why))
 
-  /** What the owner of a store says of a version that it has just committed, and that may come to nothing. */
+  /** The owner of a store has counted the keys of a version that it has written. The batch may still fail. */
   def keysCounted(query: String, version: Long, id: String, counts: KeyCounts): Unit =
     Option(watched.get(query)).foreach(_.keysCounted(version, id, counts))
 
-  /** The newest round that there is, once it is another than `last`; `last` after a second. */
+  /** Blocks until there is a newer round than `last`, for a second at most. The newest round. */
   def awaitRound(query: String, last: Round): Round = {
-    val of = find(query)
+    val found = find(query)
     val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Standbys.LongestWaitMs)
-    def newest = of.round(table.standbys(query)).getOrElse(last)
-    of.synchronized {
-      while (newest == last && deadline > System.nanoTime()) of.wait(Standbys.LookMs)
+    def newest = found.round(table.standbys(query)).getOrElse(last)
+    found.synchronized {
+      while (newest == last && deadline > System.nanoTime()) found.wait(Standbys.LookMs)
       newest
     }
   }
 
   /**
-   * What every executor that holds copies is to do now, or is about to run their tasks; nothing for others that have held
-   * some until now.
+   * The orders of a round. They go to executors that hold copies, and to executors that are about to run the tasks of their copies. An
+   * executor that held copies before, and holds none now, gets an empty order.
    */
   def orders(query: String): Seq[CopyOrders] = {
-    val (of, holders) = (find(query), table.standbys(query))
+    val (found, holders) = (find(query), table.standbys(query))
     val placed = for {
       (partition, executors) <- holders.toSeq.sortBy(_._1)
-      order <- of.order(partition).toSeq
+      order <- found.order(partition).toSeq
       executor <- executors
     } yield executor -> order
     val arrivals = for {
-      (partition, executor) <- of.arrivals(holders, table.preferred(query, _))
-      order <- of.order(partition).toSeq
+      (partition, executor) <- found.arrivals(holders, table.preferred(query, _))
+      order <- found.order(partition).toSeq
     } yield executor -> order.copy(isOfArrival = true)
-    val relieved = of.holds(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
+    val relieved = found.assign(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
     val now = (placed ++ arrivals).groupMap(_._1)(_._2)
     (now.toSeq ++ (relieved -- now.keySet).map(_ -> Nil)).map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
   }
 
-  /** The queries of which anybody is to hold copies. */
-  def copied: Seq[String] = watched.asScala.collect { case (query, of) if !of.isOver && table.wantsStandbys(query) => query }.toSeq
+  /** The queries that any executor is to hold copies of. */
+  def copied: Seq[String] = watched.asScala.collect { case (query, known) if !known.isOver && table.wantsStandbys(query) => query }.toSeq
 
-  /** The queries of which this executor is to hold copies. */
+  /** The queries that this executor is to hold copies of. */
   def copiedBy(executor: String): Seq[String] =
-    watched.asScala.collect { case (query, of) if !of.isOver && table.wantsStandbys(query, executor) => query }.toSeq
+    watched.asScala.collect { case (query, known) if !known.isOver && table.wantsStandbys(query, executor) => query }.toSeq
 
   def access(query: String): CheckpointAccess = find(query).access
 
-  /** Stops the replica queries, and does not wait for long for one that does not end. */
+  /** Stops the replica queries; blocks for five seconds at most. */
   def stop(): Unit = {
     val tending = synchronized {
       isStopped = true
@@ -132,30 +134,31 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   private def find(query: String): Watched =
     Option(watched.get(query)).getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
 
-  private def tend(): Unit = watched.asScala.foreach { case (query, of) => FailOpen.forAWhile(s"standby of query $query", (), of.isOver) {
-    val isOver = of.isOver // once: what is started now is stopped at the next look
+  /** Called twice a second by the tending thread. */
+  private def tend(): Unit = watched.asScala.foreach { case (query, found) => FailOpen.forAWhile(s"standby of query $query", (), found.isOver) {
+    val isOver = found.isOver // read once: if the run ends meanwhile, the next look stops what is started now
     if (table.wantsStandbys(query)) unwantedSince.remove(query)
     val since = Option.unless(table.wantsStandbys(query))(unwantedSince.getOrElseUpdate(query, System.nanoTime()))
-    if (isOver || since.exists(!of.isAwaited(_))) stopReplica(query)
-    else if (since.isEmpty && of.isDue) startReplica(query, of)
-    of.news().foreach(bridge.tell(_))
+    if (isOver || since.exists(!found.mayHaveArrivals(_))) stopReplica(query)
+    else if (since.isEmpty && found.isDue) startReplica(query, found)
+    found.copiesSeen().foreach(bridge.tell(_))
     if (isOver) {
-      watched.remove(query, of)
+      watched.remove(query, found)
       startAfter.remove(query)
       unwantedSince.remove(query)
     }
   }}
 
-  private def startReplica(query: String, of: Watched): Unit = {
+  private def startReplica(query: String, found: Watched): Unit = {
     for (ended <- replicas.get(query) if !ended.isActive) {
-      for (why <- ended.failure) Log.failed(s"replica-$query-${why.getClass.getName}", why, of.isOver)(
+      for (why <- ended.failure) Log.failed(s"replica-$query-${why.getClass.getName}", why, found.isOver)(
         s"the copies of query $query are not brought up to date now ($why): tried again in 10 s")
       stopReplica(query)
     }
     val now = System.nanoTime()
     if (!replicas.contains(query) && startAfter.get(query).forall(_ - now <= 0)) {
       startAfter(query) = now + Standbys.RestartNanos
-      replicas(query) = session.replicate(of.query, of.name, Names.StandbySource, Names.StandbyQuery)
+      replicas(query) = session.replicate(found.query, found.name, Names.StandbySource, Names.StandbyQuery)
     }
   }
 
@@ -168,6 +171,6 @@ object Standbys {
   private val TendMs = 500L
   private val StopMs = 5000L
   private val LongestWaitMs = 1000L
-  private val LookMs = 50L // a new plan comes without a word to who waits
+  private val LookMs = 50L // a new plan does not wake a thread that waits
   private val RestartNanos = TimeUnit.SECONDS.toNanos(10)
 }

@@ -8,63 +8,68 @@ import io.mooring.reports.ExecutorReports
 import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, RestoreMetrics, SnapshotLoadWatcher}
 
-/** `isOfCopy`: until it is taken over, what it does is no opening of the store. */
+/**
+ * Watches one state store for the host's store, the metrics and the reports to the driver. Called by `RocksDBShim` and `FileManagerShim`,
+ * by the threads that `SnapshotLoadWatcher` names.
+ *
+ * @param isOfCopy whether the store is an open copy. Until it is taken over, its loads are not reported as openings
+ */
 private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) extends SnapshotLoadWatcher {
-  private val shelf = HostStores.ofThisExecutor.flatMap(_.shelf(storeDir))
+  private val hostFiles = HostStores.ofThisExecutor.flatMap(_.filesOf(storeDir))
   private val reads = StoreReads.of(storeDir)
   private val size = new StateSize
   private val snapshots = new NewestSnapshots
   private val isToTidy = new AtomicBoolean
-  private val isLookedAt = new AtomicBoolean // whether the checkpoint still has what the store was opened from
+  private val isChecked = new AtomicBoolean // whether it was checked that the checkpoint still has the files of the opened snapshot
   @volatile private var checkpoint = Option.empty[FileSystem]
   @volatile private var doubts = 0
   @volatile private var isCopy = isOfCopy
-  @volatile private var wasCopy = false // taken over, and not yet opened
+  @volatile private var wasCopy = false // taken over, and not opened by a task yet
 
   override def fileSystem(stock: FileSystem): FileSystem = {
     checkpoint = Some(stock)
-    shelf match {
+    hostFiles match {
       case Some(kept) => new SharedFileSystem(stock, kept, reads, () => doubts)
       case None => new CountingFileSystem(stock, reads)
     }
   }
 
-  override def keeps(name: String): Boolean = shelf.exists(_.has(name))
+  override def keeps(name: String): Boolean = hostFiles.exists(_.has(name))
 
-  /** Forgets what the maintenance of old versions has read meanwhile: it opened nothing. */
+  /** Drops the counts of what maintenance has read meanwhile, as that opened nothing. */
   override def opening(version: Long): Unit = {
     reads.take()
     if (!isCopy) Copies.ofThisExecutor.foreach(_.taskCame(storeDir.toString, version))
-    shelf.foreach(_.opening())
+    hostFiles.foreach(_.opening())
   }
 
-  override def distrusting(): Unit = shelf.foreach(files => files.forget(namesIn(files).filter(HostStore.isOfVersion)))
+  override def distrusting(): Unit = hostFiles.foreach(files => files.forget(namesIn(files).filter(HostStore.isOfVersion)))
 
   private def namesIn(files: HostStoreFiles) = HostStore.attemptOr("list its files", Set.empty[String])(files.names)
 
-  override def closing(): Unit = shelf.foreach(_.opened())
+  override def closing(): Unit = hostFiles.foreach(_.opened())
 
   override def loading(version: Long, doubts: Int): Unit = this.doubts = doubts
 
   override def loaded(version: Long, milliseconds: Long): Unit = {
-    // A copy that is taken over is opened by that, though nothing may be read.
+    // A copy that was taken over counts as opened, also when nothing had to be read.
     val read = reads.take().orElse(Option.when(wasCopy)(ReadCounts.Nothing))
     for (counts <- read if !isCopy) {
       wasCopy = false
-      shelf.foreach(_.touch())
+      hostFiles.foreach(_.touch())
       RestoreMetrics.opened(storeDir, counts.localBytes, counts.remoteBytes, milliseconds)
-      ExecutorReports.storeOpened(storeDir, version, milliseconds, shelf.fold(0L)(_.takeAheadMs()), counts)
+      ExecutorReports.storeOpened(storeDir, version, milliseconds, hostFiles.fold(0L)(_.takeAheadMs()), counts)
     }
   }
 
-  override def opened(version: Long, id: Option[String], files: Set[String]): Unit = shelf.foreach { here =>
+  override def opened(version: Long, id: Option[String], files: Set[String]): Unit = hostFiles.foreach { here =>
     snapshots.opened(version, files, namesIn(here))
-    if (!isCopy && version > 0 && !isLookedAt.getAndSet(true))
+    if (!isCopy && version > 0 && !isChecked.getAndSet(true))
       for (stock <- checkpoint) here.mend(storeDir, files ++ id.map(unique => s"${version}_$unique.zip"), stock)
   }
 
   override def saved(version: Long, id: Option[String], files: Map[String, Long], retained: Int): Unit = {
-    shelf.foreach { here =>
+    hostFiles.foreach { here =>
       snapshots.saved(version, files.keySet)
       if (!isToTidy.getAndSet(true)) here.tidy { kept =>
         isToTidy.set(false)
@@ -84,7 +89,7 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
       ExecutorReports.versionCommitted(storeDir, version, unique, base, keys, bytes, changelog, writes.take(changelog))
     }
 
-  override def written(): Unit = shelf.foreach(_.complete())
+  override def written(): Unit = hostFiles.foreach(_.complete())
 
   override def takenOver(): Unit = {
     wasCopy = true
@@ -93,21 +98,21 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
   }
 
   override def committed(bytes: Long): Unit =
-    if (size.isNews(bytes, System.nanoTime())) ExecutorReports.stateMeasured(storeDir, bytes)
+    if (size.isWorthReporting(bytes, System.nanoTime())) ExecutorReports.stateMeasured(storeDir, bytes)
 
   override def counted(version: Long, id: String, keys: KeyCounts): Unit = ExecutorReports.keysCounted(version, id, keys)
 }
 
-/** How large a store was said to be, and when: what is worth saying anew. */
+/** The size of a store that was last reported: decides when a new size is worth a report. */
 private final class StateSize {
-  private var told: Option[(Long, Long)] = None // bytes, and when
+  private var reported: Option[(Long, Long)] = None // bytes, and when (System.nanoTime)
 
-  /** The first sizes are news, of nothing and of something; then a change by a tenth, at most every 30 s. */
-  def isNews(bytes: Long, nanoTime: Long): Boolean = {
-    val isNew = told.forall { case (before, at) =>
+  /** The first size is reported, and the first that is not 0; after that a change by a tenth, at most every 30 s. */
+  def isWorthReporting(bytes: Long, nanoTime: Long): Boolean = {
+    val isNew = reported.forall { case (before, at) =>
       math.abs(bytes - before) * 10 > before && (before == 0 || nanoTime - at >= StateSize.SilenceNanos)
     }
-    if (isNew) told = Some((bytes, nanoTime))
+    if (isNew) reported = Some((bytes, nanoTime))
     isNew
   }
 }

@@ -12,22 +12,28 @@ import org.apache.spark.scheduler.shims.PendingTasks
 import org.apache.spark.sql.execution.streaming.state.shims.Replica
 
 /**
- * Frees tasks of streaming queries that wait for an executor that is gone. A task that had begun to read from it asks once
- * more after `spark.shuffle.io.retryWait` when it was killed, and waits for `spark.network.timeout` (two minutes) when it
- * fell silent. Meanwhile it holds a slot that the tasks of the lost executor are to have, or these wait for its files. It is
- * run again, and asks anew where that is; to be killed so does not count as a failure.
+ * Kills tasks of streaming queries that wait for an executor that is gone, so that Spark runs them again. When an executor was killed, a
+ * task that reads from it tries once more after `spark.shuffle.io.retryWait`. When an executor is silent, such a task waits for
+ * `spark.network.timeout` (two minutes). Meanwhile it holds a slot that the tasks of the lost executor need, or they wait for its files.
+ * A task that is killed here asks anew where the files are, and does not count as failed.
  *
- * Only tasks that began not long before the loss are meant: reading comes first, and what is killed is lost. Those with
- * state read shuffle files. Those before them, which make such files, read broadcasts, in their first milliseconds, and are
- * killed once at most, and so are those of replica queries, as each holds a slot that a task with state may wait for; tasks
- * with state read broadcasts as well, but it may take long to open their state again.
+ * Only tasks that began shortly before the loss are killed, as a task reads first, and loses its work when it is killed:
+ *
+ *  - tasks with state, which read shuffle files;
+ *  - tasks before them, which write shuffle files, and tasks of replica queries. They may wait for a broadcast in their first milliseconds,
+ *    and hold a slot that a task with state may need. They are killed once at most.
+ *
+ * Tasks with state read broadcasts as well, but are not killed for that: opening their state again may take long.
+ *
+ * On the driver: called by Spark's listener thread; a thread of its own kills the tasks. Depends on `PendingTasks`. Without it, a batch
+ * takes up to two minutes more after the loss of an executor.
  */
 final class StuckTasks(context: SparkContext) extends SparkListener {
-  private val stages = new ConcurrentHashMap[Int, Boolean]() // those that are looked at -> whether they hold state
-  private val running = new ConcurrentHashMap[Long, Running]() // by task id; of these stages
-  private val silence = new ConcurrentHashMap[String, Long]() // executor that was given up -> its milliseconds of silence
+  private val stages = new ConcurrentHashMap[Int, Boolean]() // stages whose tasks may be killed -> whether they hold state
+  private val running = new ConcurrentHashMap[Long, Running]() // tasks of these stages, by task id
+  private val silence = new ConcurrentHashMap[String, Long]() // executor that was given up -> how long it was silent, in milliseconds
   private val gone = ConcurrentHashMap.newKeySet[String]() // ids are not used again
-  private val forgotten = ConcurrentHashMap.newKeySet[String]() // the same: nobody is told to read from these any more
+  private val forgotten = ConcurrentHashMap.newKeySet[String]() // executors that no task is sent to for files any more
 
   private val later = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-stuck-tasks"))
 
@@ -53,34 +59,34 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
 
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = running.remove(end.taskInfo.taskId)
 
-  /** Once for each executor: Kubernetes has it removed again when its pod is deleted. */
+  /** Acts once for each executor: Kubernetes causes a second event when it deletes the pod of an executor. */
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = if (gone.add(removed.executorId)) {
     val loss = lossOf(removed.executorId, removed.time)
-    after(StuckTasks.PausesMs.head)(PendingTasks.beginEpoch(context)) // before the first look, by the same thread
+    after(StuckTasks.PausesMs.head)(PendingTasks.beginEpoch(context)) // runs before the first look, as one thread runs both
     look(loss, wasSilent = loss.silentMs.isDefined, StuckTasks.PausesMs)
   }
 
-  /** With some cluster managers well before the other. */
+  /** Some cluster managers cause this event well before the other one. */
   override def onBlockManagerRemoved(removed: SparkListenerBlockManagerRemoved): Unit = {
     val executor = removed.blockManagerId.executorId
-    if (forgotten.add(executor)) after(StuckTasks.PausesMs.head)(freeThoseBeforeState(lossOf(executor, removed.time)))
+    if (forgotten.add(executor)) after(StuckTasks.PausesMs.head)(freeTasksWithoutState(lossOf(executor, removed.time)))
   }
 
   private def lossOf(executor: String, atMs: Long): Loss = Loss(executor, atMs, Option(silence.get(executor)))
 
-  private def after(pauseMs: Long)(free: => Unit): Unit = if (!later.isShutdown) { // else the application ends
+  private def after(pauseMs: Long)(free: => Unit): Unit = if (!later.isShutdown) { // the application ends otherwise
     val freeing: Runnable = () => FailOpen.otherwise("freeing of stuck tasks", ())(free)
     later.schedule(freeing, pauseMs, TimeUnit.MILLISECONDS)
     ()
   }
 
-  /** Spark takes note of the lost files in its own time: in 0.2 s as a rule, later when its scheduler is busy. */
+  /** Looks after each pause, until Spark has noted the lost files: mostly after 0.2 s, later when its scheduler is busy. */
   private def look(loss: Loss, wasSilent: Boolean, pauses: List[Long]): Unit =
     for (pause <- pauses.headOption) after(pause)(if (!free(loss, wasSilent)) look(loss, wasSilent = false, pauses.tail))
 
-  /** Those as well that began after the loss and were still told of its files. */
+  /** Kills stuck tasks with state, also those that began after the loss and were still sent to the executor. Whether Spark has noted the loss. */
   private def free(loss: Loss, wasSilent: Boolean): Boolean = {
-    PendingTasks.askAnew(context)
+    PendingTasks.refreshEpochs(context)
     val withState = running.asScala.filter(_._2.holdsState)
     val lacking = withState.values.map(_.stage).toSet.filter(PendingTasks.lackShuffleFiles(context, _))
     kill(loss, withState.collect {
@@ -89,8 +95,8 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
     lacking.nonEmpty
   }
 
-  /** Those that have not come to an end meanwhile. */
-  private def freeThoseBeforeState(loss: Loss): Unit = {
+  /** Kills stuck tasks without state that have not ended meanwhile. */
+  private def freeTasksWithoutState(loss: Loss): Unit = {
     val since = loss.sinceMs - (if (loss.silentMs.isDefined) StuckTasks.ReadingMs else StuckTasks.BeginningMs)
     kill(loss, running.asScala.collect {
       case (id, task) if !task.holdsState && task.isFirst && task.began >= since && task.began <= loss.atMs => id
@@ -107,12 +113,12 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
 private final case class Running(stage: Int, holdsState: Boolean, began: Long, isFirst: Boolean)
 
 private final case class Loss(executor: String, atMs: Long, silentMs: Option[Long]) {
-  /** When it was heard of last. */
+  /** When the executor last gave a sign of life, in milliseconds since 1970. */
   def sinceMs: Long = atMs - silentMs.getOrElse(0L)
 }
 
 object StuckTasks {
   private val PausesMs = List(200L, 800L, 2000L)
   private val ReadingMs = 10000L
-  private val BeginningMs = 500L // that an executor was killed is noticed in 0.05 to 0.15 s
+  private val BeginningMs = 500L // Spark notices in 0.05 to 0.15 s that an executor was killed
 }

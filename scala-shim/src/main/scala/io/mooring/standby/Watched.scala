@@ -6,107 +6,116 @@ import java.util.concurrent.atomic.AtomicLong
 import io.mooring.restore.CommittedStores
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, KeyCounts, OpenStores, OperatorFacts, StreamShims}
 
-/** One run of a query that has standbys: which versions it has committed, and how the copies of them stand. */
+/**
+ * One run of a query that has standbys: its commits, the rounds of its replica query, and the state of its copies.
+ *
+ * Threads: Spark's listener threads note commits and reports of executors; the replica query's thread asks for rounds and makes orders;
+ * the tending thread of `Standbys` asks what to tell the agent.
+ */
 private final class Watched(val query: String, val run: String, private val operators: Seq[OperatorFacts]) {
   type Executor = (String, String) // id, host
-  type Place = (Int, Executor) // of a copy: whose it is, and who holds it
+  type Place = (Int, Executor) // a copy: its partition, and the executor that holds it
 
   private val shim = StreamShims.query(query)
-  @volatile private var began = System.nanoTime()
+  @volatile private var firstBatchAt = System.nanoTime()
   @volatile var isOver = false
   @volatile private var version: Long = operators.headOption.fold(-1L)(_.batch).max(0)
   @volatile private var hasCommitted = false
-  private var rush = Rush(0, 0)
+  private var backToBack = BackToBack(0, 0)
   private val commits = new java.util.TreeMap[Long, Long]() // version -> when it was committed, in milliseconds
   private var copies = Map.empty[(Int, String), CopyState] // by partition and executor
-  private var troubles = Map.empty[(Int, String), Trouble] // of those that have failed since they were last made
-  private var fetched = Map.empty[(Int, String), Long] // bytes since the last news
-  private var isNews = false
-  private var counted = Map.empty[String, (Long, KeyCounts)] // unique id of a store's version -> the version, and its keys
+  private var troubles = Map.empty[(Int, String), Trouble] // of copies that have failed since they were last made
+  private var fetched = Map.empty[(Int, String), Long] // bytes since the last event
+  private var hasChanged = false
+  private var keyCounts = Map.empty[String, (Long, KeyCounts)] // unique id of a store's version -> the version, and its keys
 
-  // Of the round that was offered last
+  // The newest round
   private var placed = Map.empty[Int, Seq[Executor]] // partition -> holders of its copies
-  private var offered = Option.empty[Round]
-  private var offeredAt = System.nanoTime()
-  private var changedAt = Option.empty[Long] // since when others than `placed` are to hold copies
-  private var looked = -1L // the newest version at the last look
-  private var sparedAt = Option.empty[Long] // since when its round is left to the next commit, if it is
+  private var newestRound = Option.empty[Round]
+  private var newestRoundAt = System.nanoTime()
+  private var changedAt = Option.empty[Long] // since when other executors than `placed` are to hold copies
+  private var seenVersion = -1L // the version when a round was last asked for
+  private var sparedAt = Option.empty[Long] // since when the round of that version is left out
 
-  // Of the replica query's thread alone, which may wait for the checkpoint: nobody else must wait for that.
+  // Used by the replica query's thread alone, which may wait for the checkpoint; so no other thread waits for its lock.
   @volatile private var stores = Option.empty[CommittedStores]
   @volatile private var opened = Option.empty[CheckpointAccess]
   private var holders = Set.empty[Executor]
-  // Written by that thread alone, the second one first.
-  @volatile private var held = Set.empty[Place] // of the round whose orders were given last
-  @volatile private var comers = Map.empty[Place, Long] // see arrivals -> the version then
+  // Written by that thread alone, `lastHeld` after `arriving`.
+  @volatile private var lastHeld = Set.empty[Place] // the copies of the last round that got orders
+  @volatile private var arriving = Map.empty[Place, Long] // copies whose tasks are coming to them -> the version when that was seen
 
-  /** Its first batch is about to begin: it may be long after the run has. */
-  def begins(): Unit = began = System.nanoTime()
+  /** The run's first batch is about to begin, which may be long after the run's start. */
+  def begins(): Unit = firstBatchAt = System.nanoTime()
 
-  /** Whether they are of one run, and of the same operators. */
+  /** Whether `other` is of the same run, with the same operators. */
   def isLike(other: Watched): Boolean = run == other.run && operators.toSet == other.operators.toSet
 
   def name: String = shim.map(_.name).filter(_.nonEmpty).getOrElse(query.take(8))
 
-  /** The first batch of a run has the executors to itself, unless none comes. */
-  def isDue: Boolean = version > 0 && (hasCommitted || System.nanoTime() - began > Watched.PatienceNanos)
+  /** Whether copies may be made: after the run's first commit, so that its first batch has the executors to itself; or after 30 s. */
+  def isDue: Boolean = version > 0 && (hasCommitted || System.nanoTime() - firstBatchAt > Watched.FirstBatchNanos)
 
-  /** A batch has left this version; when it began, in milliseconds since 1970, and how many it took. */
+  /** A batch has committed this version. It began at `beganMs` (since 1970), and took `tookMs`. */
   def committed(newest: Long, beganMs: Long, tookMs: Long): Unit = synchronized {
     hasCommitted = true
-    rush = rush.after(beganMs, tookMs)
+    backToBack = backToBack.after(beganMs, tookMs)
     commits.put(newest, System.currentTimeMillis())
     if (commits.size > Watched.MostCommits) commits.pollFirstEntry()
     version = newest
-    counted = counted.filter { case (_, (of, _)) => of >= newest - Watched.VersionsInWork }
-    isNews ||= copies.nonEmpty
+    keyCounts = keyCounts.filter { case (_, (counted, _)) => counted >= newest - Watched.VersionsInWork }
+    hasChanged ||= copies.nonEmpty
     notifyAll()
   }
 
-  /** Told before the commit of which it is; if there is none it goes with the next one. */
-  def keysCounted(of: Long, id: String, counts: KeyCounts): Unit = synchronized { if (of >= version) counted += id -> (of, counts) }
+  /** A store's owner has counted the keys of a version that it has written. The commit comes later, or the batch fails. */
+  def keysCounted(written: Long, id: String, counts: KeyCounts): Unit = synchronized {
+    if (written >= version) keyCounts += id -> (written, counts)
+  }
 
-  private def countsOf(id: String): Option[KeyCounts] = synchronized { counted.get(id).map(_._2) }
+  private def countsOf(id: String): Option[KeyCounts] = synchronized { keyCounts.get(id).map(_._2) }
 
   /**
-   * The newest round, when its copies are to be held by these: another than the last one after a commit, some seconds after
-   * the holders have changed without one, and some seconds after a round that has not brought all copies up to date. At
-   * most two a second, but when the next batch may open a copy. None before any commit.
+   * The newest round, or a new one with these holders of copies. None before the first round. A new round is made
    *
-   * Holders also change when an executor is lost, or is about to go: a round then would take slots from the batch that has
-   * to go on without it.
+   *  - after a commit, unless another commit is about to follow at once (`canBeSpared`);
+   *  - five seconds after a round in which not all copies have come up to date;
+   *  - three seconds after the holders have changed without a commit.
+   *
+   * Rounds are half a second apart at least, but not when the next batch may open a copy. A change of the holders waits, as it may
+   * be that an executor is lost or leaving: a round would take slots from the batch that has to go on without it.
    */
   def round(now: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
     val clock = System.nanoTime()
-    val age = clock - offeredAt
+    val age = clock - newestRoundAt
     changedAt = if (now == placed) None else changedAt.orElse(Some(clock))
-    if (looked != version) { // what changes later is no reason for a round amid a batch
-      looked = version
+    if (seenVersion != version) { // decided once for each version: a change of the holders in the middle of a batch is no reason for a round
+      seenVersion = version
       sparedAt = Option.when(canBeSpared(now))(clock)
     }
-    val isCommit = !offered.exists(_.version == version) && !sparedAt.exists(clock - _ < Watched.ChangeNanos)
+    val isCommit = !newestRound.exists(_.version == version) && !sparedAt.exists(clock - _ < Watched.ChangeNanos)
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
     val isLate = changedAt.exists(clock - _ > Watched.ChangeNanos)
     val isForNext = age > Watched.PauseNanos && (isCommit || isOverdue || isLate)
-    if (isDue && (offered.isEmpty || isForNext || isCommit && mayBeOpened(now))) {
+    if (isDue && (newestRound.isEmpty || isForNext || isCommit && mayBeOpened(now))) {
       placed = now
       changedAt = None
-      offered = Some(Round(version, Watched.rounds.incrementAndGet()))
-      offeredAt = clock
+      newestRound = Some(Round(version, Watched.rounds.incrementAndGet()))
+      newestRoundAt = clock
     }
-    offered
+    newestRound
   }
 
   /**
-   * Whether this commit needs no round, when another is to follow at once: an open copy goes on by two changelogs nearly as
-   * fast as by one, and rounds take processor time from the batches.
+   * Whether this commit needs no round, as another commit is about to follow at once. An open copy is advanced by two changelogs nearly
+   * as fast as by one, and rounds take processor time from the batches.
    */
-  private def canBeSpared(now: Map[Int, Seq[Executor]]): Boolean = rush.isOn && opened.exists(OpenStores.areOf) &&
-    offered.exists(_.version == version - 1) && now == placed && !mayBeOpened(now)
+  private def canBeSpared(now: Map[Int, Seq[Executor]]): Boolean = backToBack.isOn && opened.exists(OpenStores.arePossible) &&
+    newestRound.exists(_.version == version - 1) && now == placed && !mayBeOpened(now)
 
-  /** Whether tasks have come, or may be about to come, to where their copies are. */
+  /** Whether tasks may be about to run where their copies are. */
   private def mayBeOpened(now: Map[Int, Seq[Executor]]): Boolean =
-    (held -- placesIn(now)).nonEmpty || comers.exists { case (_, since) => version <= since + 1 }
+    (lastHeld -- placesIn(now)).nonEmpty || arriving.exists { case (_, since) => version <= since + 1 }
 
   private def placesIn(holders: Map[Int, Seq[Executor]]): Set[Place] =
     holders.toSeq.flatMap { case (partition, executors) => executors.map(partition -> _) }.toSet
@@ -117,45 +126,45 @@ private final class Watched(val query: String, val run: String, private val oper
     made
   }
 
-  /** The newest version of all stores of a partition; None while there is none, or the commit log does not tell it. */
+  /** The order for the copies of a partition: the newest version of all its stores. None while the commit log does not name it. */
   def order(partition: Int): Option[CopyOrder] = {
     val newest = version
     if (!stores.exists(known => known.version == newest && known.areKnown)) stores = Some(new CommittedStores(running, operators, newest))
     stores.flatMap(_.of(partition, countsOf)).map(CopyOrder(partition, newest, _))
   }
 
-  /** Who holds which partitions from now on; answers who held some until now and holds none any more. */
-  def holds(now: Map[Executor, Seq[Int]]): Set[Executor] = {
+  /** Sets which partitions each executor holds copies of. The executors that held copies before and hold none now. */
+  def assign(now: Map[Executor, Seq[Int]]): Set[Executor] = {
     val relieved = holders -- now.keySet
     holders = now.keySet
-    val keys = now.toSeq.flatMap { case ((executor, _), partitions) => partitions.map(_ -> executor) }.toSet // no map: of one partition several hold copies
+    val keys = now.toSeq.flatMap { case ((executor, _), partitions) => partitions.map(_ -> executor) }.toSet // a set of pairs, as several executors may hold copies of one partition
     synchronized {
       copies = keys.map(key => key -> copies.getOrElse(key, CopyState(key._1, -1, 0))).toMap
       troubles = troubles.filter { case (key, _) => keys(key) }
-      isNews = true
+      hasChanged = true
     }
     relieved
   }
 
   /**
-   * The copies to which their tasks come: no standbys any more, and not yet taken over. A batch that ran elsewhere may
-   * have been under way then, so they are brought on to what that one commits as well. `runsAt` is where a task runs.
+   * The copies whose tasks are to run where the copies are: they are standbys no more, and not taken over yet. A batch may be under way
+   * elsewhere meanwhile, so the copies are advanced to the version that it commits, too. `runsAt` is where the plan has a task run.
    */
   def arrivals(now: Map[Int, Seq[Executor]], runsAt: Int => Option[Executor]): Seq[Place] = {
     val (holding, newest) = (placesIn(now), version)
-    val left = (held -- holding).map(_ -> newest)
-    comers = (comers ++ left).filter { case (place @ (partition, executor), since) =>
+    val left = (lastHeld -- holding).map(_ -> newest)
+    arriving = (arriving ++ left).filter { case (place @ (partition, executor), since) =>
       !holding(place) && newest <= since + 1 && runsAt(partition).contains(executor)
     }
-    held = holding
-    comers.keys.toSeq
+    lastHeld = holding
+    arriving.keys.toSeq
   }
 
   /**
-   * Whether a copy may have to go on to one commit more, when nobody is to hold copies since then (by System.nanoTime); not
-   * for ever, as there may be none.
+   * Whether a copy may still have to be advanced by one commit, although the plan has no copies since then (System.nanoTime). For ten
+   * seconds at most, as there may be no commit.
    */
-  def isAwaited(since: Long): Boolean = (held.nonEmpty || comers.nonEmpty) && System.nanoTime() - since < Watched.AwaitedNanos
+  def mayHaveArrivals(since: Long): Boolean = (lastHeld.nonEmpty || arriving.nonEmpty) && System.nanoTime() - since < Watched.ArrivalNanos
 
   def copyMade(executor: String, copy: CopyState, bytes: Long): Unit = synchronized {
     val key = (copy.partition, executor)
@@ -163,7 +172,7 @@ private final class Watched(val query: String, val run: String, private val oper
       copies += key -> copy
       troubles -= key
       fetched += key -> (fetched.getOrElse(key, 0L) + bytes)
-      isNews = true
+      hasChanged = true
     }
   }
 
@@ -171,16 +180,16 @@ private final class Watched(val query: String, val run: String, private val oper
     val (key, now) = ((partition, executor), System.nanoTime())
     if (copies.contains(key)) {
       troubles += key -> Trouble(why, troubles.get(key).fold(now)(_.first), now)
-      isNews = true
+      hasChanged = true
     }
   }
 
-  def tellAgain(): Unit = synchronized { isNews = copies.nonEmpty }
+  def tellAgain(): Unit = synchronized { hasChanged = copies.nonEmpty }
 
-  /** How the copies stand, when that has changed since the last call. */
-  def news(): Option[Map[String, Any]] = synchronized {
-    Option.when(isNews) {
-      isNews = false
+  /** The event `CopiesSeen` for the agent: the state of all copies, if it has changed since the last call. */
+  def copiesSeen(): Option[Map[String, Any]] = synchronized {
+    Option.when(hasChanged) {
+      hasChanged = false
       val now = System.currentTimeMillis()
       val states = copies.toSeq.sortBy(_._1).map { case (key @ (partition, executor), copy) =>
         Map("partition" -> partition, "executor" -> executor, "version" -> copy.version, "bytes" -> copy.bytes,
@@ -192,39 +201,39 @@ private final class Watched(val query: String, val run: String, private val oper
     }
   }
 
-  /** For how long there has been a version that the copy has not. */
+  /** For how long there has been a newer version than the copy's, in milliseconds. */
   private def lagMs(copy: CopyState, now: Long): Long =
     Option(commits.higherEntry(copy.version)).fold(0L)(first => math.max(0, now - first.getValue))
 
   private def running = shim.getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
 }
 
-/** Why a copy was not made at its last attempt; by System.nanoTime when that failed first, and last. */
+/** Why the last attempt to make a copy failed, and when the first and the last attempt failed (System.nanoTime). */
 private final case class Trouble(why: String, first: Long, last: Long) {
   def forMs: Long = (last - first) / 1000000
 }
 
-/** When the last batch was over, in milliseconds since 1970, and how many have followed one another at once, short ones. */
-private final case class Rush(endedMs: Long, batches: Int) {
-  /** A batch without data follows at once on one with data, where that has moved the watermark: so it takes two. */
+/** Short batches that follow each other without a pause: when the last one ended (ms since 1970), and how many there have been. */
+private final case class BackToBack(endedMs: Long, batches: Int) {
+  /** From two on: a batch with data that has moved the watermark is followed at once by a batch without data. */
   def isOn: Boolean = batches > 1
 
-  def after(beganMs: Long, tookMs: Long): Rush = {
-    val isNext = math.abs(beganMs - endedMs) < Watched.RushMs && tookMs < Watched.LongMs
-    Rush(beganMs + tookMs, if (isNext) batches + 1 else 0)
+  def after(beganMs: Long, tookMs: Long): BackToBack = {
+    val isNext = math.abs(beganMs - endedMs) < Watched.PauseMs && tookMs < Watched.LongMs
+    BackToBack(beganMs + tookMs, if (isNext) batches + 1 else 0)
   }
 }
 
 private object Watched {
   private val rounds = new AtomicLong
   private val MostCommits = 1000
-  private val VersionsInWork = 3L // since a round has begun for one of them
-  // A round costs the driver about as much as a small batch; one that waits leaves a batch's changelog to the take-over.
+  private val VersionsInWork = 3L // copies may still be brought to so many versions before the newest
+  // A round costs the driver about as much as a small batch. A round that comes late leaves a batch's changelog to the take-over.
   private val PauseNanos = TimeUnit.MILLISECONDS.toNanos(500)
   private val ChangeNanos = TimeUnit.SECONDS.toNanos(3)
-  val RushMs = 100L // between two batches
-  val LongMs = 2000L // of a batch, beside which a round is little
+  val PauseMs = 100L // a longer time between two batches is a pause
+  val LongMs = 2000L // a round is little work beside a batch that takes so long
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
-  private val AwaitedNanos = TimeUnit.SECONDS.toNanos(10)
-  private val PatienceNanos = TimeUnit.SECONDS.toNanos(30)
+  private val ArrivalNanos = TimeUnit.SECONDS.toNanos(10)
+  private val FirstBatchNanos = TimeUnit.SECONDS.toNanos(30)
 }

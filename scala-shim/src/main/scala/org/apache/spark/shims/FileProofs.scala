@@ -15,22 +15,25 @@ import org.apache.spark.io.CompressionCodec
 import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, Checksum}
 import org.apache.spark.sql.execution.streaming.state.{StateStoreChangelogReader, StateStoreChangelogReaderFactory}
 
-/** A file is not what this Spark can read, and may be good. */
+/** This Spark can not read the file. The file may be good. */
 final class NotUnderstood(message: String, cause: Throwable) extends Exception(message, cause)
 
-/** Whether files of a RocksDB state store are what was written; for a process without a Spark of its own. */
+/**
+ * Proves whether files of a RocksDB state store are what was written. Called by `Proofs`, a process without a Spark application.
+ * Depends on Spark's readers of changelogs and checksum files, and on the texts of RocksDB's errors.
+ */
 object FileProofs {
   private val conf = new Configuration
 
-  /** What RocksDB says of a file whose form it does not know. */
+  /** Parts of RocksDB's messages about a file of a newer format. */
   private val FromNewerRocksDB = Seq("newer version of RocksDB", "unsupported format_version")
 
-  /** Throws when the file is damaged, by all that it and the checksum beside it tell; NotUnderstood when nothing tells that. */
+  /** Throws when the file, or the checksum beside it, shows that the file is damaged; `NotUnderstood` when neither can tell. */
   def prove(file: LocalPath, codec: String): Unit = {
     val name = file.getFileName.toString
     val proof = file.resolveSibling(s"$name.crc")
     if (Files.size(file) == 0) throw new IOException("it is empty")
-    // Of an archive without an id two may have been written at once: then the checksum may be the other's, which Spark knows.
+    // Two tasks may have written an archive without an id at once: then the checksum may belong to the other archive. Spark knows that.
     val mayBeOfAnother = name.matches("[0-9]+\\.zip")
     val isAsWritten = Files.exists(proof) && !mayBeOfAnother && compare(file, Checksum.fromJson(Files.readString(proof)))
     try {
@@ -47,7 +50,7 @@ object FileProofs {
   def lineage(file: LocalPath, codec: String): Map[Long, String] =
     withChangelog(file, codec)(_.lineage.map(one => one.version -> one.checkpointUniqueId).toMap)
 
-  /** Whether its checksum could be compared; throws when it is another. */
+  /** Whether the file's checksum could be compared. Throws when length or checksum differ. */
   private def compare(file: LocalPath, written: Checksum): Boolean = {
     val size = Files.size(file)
     if (size != written.mainFileSize) throw new IOException(s"it has $size bytes instead of ${written.mainFileSize}")
@@ -74,7 +77,7 @@ object FileProofs {
     }
   }
 
-  /** To the end, where the checksum of each entry is compared. */
+  /** Reads the archive to its end: `ZipInputStream` compares the checksum of each entry. */
   private def readThrough(archive: LocalPath): Unit = Using.resource(new ZipInputStream(new FileInputStream(archive.toFile))) { zip =>
     val buffer = new Array[Byte](1 << 16)
     val names = Iterator.continually(zip.getNextEntry).takeWhile(_ != null).map { entry =>

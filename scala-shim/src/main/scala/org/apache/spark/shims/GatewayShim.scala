@@ -5,10 +5,13 @@ import java.util.concurrent.FutureTask
 import org.apache.spark.SparkConf
 import org.apache.spark.api.python.{Py4JServer, PythonUtils}
 
-/** The gateway through which Spark's own PythonRunner lets a Python process in (private[spark]). */
+/**
+ * The Py4J gateway by which the agent's Python process calls the driver: the one that Spark's `PythonRunner` uses, which is
+ * private to Spark. Called by the driver plugin. Without it there is no agent.
+ */
 final class GatewayShim(conf: SparkConf) {
-  // Py4J starts to listen when it is made, and its threads are daemons only when a daemon makes it; others would keep a
-  // driver alive whose job has ended without stopping its session.
+  // Made by a daemon thread, so that the server's threads are daemons too. Other threads would keep a driver alive whose job has ended
+  // without stopping its session.
   private val server: Py4JServer = {
     val made = new FutureTask[Py4JServer](() => {
       val server = new Py4JServer(conf)

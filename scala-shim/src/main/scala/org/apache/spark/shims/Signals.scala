@@ -2,11 +2,14 @@ package org.apache.spark.shims
 
 import org.apache.spark.util.{ShutdownHookManager, SignalUtils}
 
-/** What the operating system asks of this process. */
+/**
+ * Signals of the operating system to this process. The handler is called by a thread of the JVM for signals. Depends on `SignalUtils`
+ * and `ShutdownHookManager`; without it a SIGTERM does not drain the application's queries.
+ */
 object Signals {
 
-  /** `heard` is called for each SIGTERM; where it says false, what would have been done without us is done. */
-  def onTerm(heard: () => Boolean): Unit = SignalUtils.register("TERM")(heard())
+  /** Calls `handle` for each SIGTERM. Where it returns false, the JVM goes on as it would have without this handler. */
+  def onTerm(handle: () => Boolean): Unit = SignalUtils.register("TERM")(handle())
 
   /** Whether this JVM is about to end: its shutdown hooks run. */
   def isShuttingDown: Boolean = ShutdownHookManager.inShutdown()

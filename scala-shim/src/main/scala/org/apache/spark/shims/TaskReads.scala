@@ -14,10 +14,13 @@ import org.apache.spark.storage.BroadcastBlockId
 import org.apache.spark.util.Utils
 
 /**
- * What tasks read before they compute: their code, which is a broadcast, and the files of a shuffle. An executor that
- * reads them once before its first task is connected with the others, and prepared for what tasks are made of. Nothing
- * that is read is kept. Who knows what a user's own classes do when they are loaded? So code is read only as Spark
- * writes it by default, and not where it has classes of others; of shuffles only those of Spark's own rows.
+ * Reads what tasks read before they compute: their code, which is a broadcast, and the files of a shuffle. An executor that joins
+ * does this once before its first task: then it is connected with the other executors, and the classes of tasks are loaded. Nothing
+ * that is read is kept. Loading a user's own classes may have effects, so only code in Spark's default format is read, only with
+ * classes of known packages, and only shuffles of Spark's own rows.
+ *
+ * Called by the warm-up threads of the executor plugin. Depends on `BlockTransferService.fetchBlockSync`, `MapOutputTrackerWorker` and the
+ * format of task binaries in Spark 4.2. Without it the first tasks of a new executor take longer.
  */
 object TaskReads {
   private val LargestShuffleRead = 1024 * 1024L
@@ -26,9 +29,9 @@ object TaskReads {
   private val SparksOwn = "org.apache.spark."
 
   /**
-   * The code of a task that runs somewhere, by its broadcast: RDD and function. From the driver, which has just answered.
-   * NoSuchElementException when it is gone, or too large for one piece; ClassNotFoundException when it has classes that
-   * are not known.
+   * The code of a running task, as RDD and function, from its broadcast. It is fetched from the driver.
+   * NoSuchElementException when the broadcast is gone, or has more than one piece; ClassNotFoundException when it has classes
+   * outside of the known packages.
    */
   def code(broadcast: Long): Any = {
     val env = SparkEnv.get
@@ -56,9 +59,11 @@ object TaskReads {
   }
 
   /**
-   * Reads the shuffles that a task of this code reads, of each one small partition; how many. Within a moment of when
-   * (`System.nanoTime`) the driver was asked which such tasks run: who asks for the files of a shuffle that is gone
-   * waits for `spark.rpc.askTimeout`. Only with Spark's own shuffles: what others do when they are read nobody knows.
+   * Reads one small partition of each shuffle that a task with this code reads. How many shuffles were read.
+   *
+   * A shuffle may be gone by now, and asking for its files then takes `spark.rpc.askTimeout`. So nothing is read when more than 0.2 s
+   * have passed since `asked` (`System.nanoTime`), when the driver told which tasks run. Nothing is read from other shuffle managers
+   * than Spark's.
    */
   def shuffles(code: Any, asked: Long): Int = code match {
     case (rdd: RDD[_], _) if Option(SparkEnv.get.shuffleManager).exists(_.getClass == classOf[SortShuffleManager]) =>
@@ -69,14 +74,14 @@ object TaskReads {
 
   private def inputs(rdd: RDD[_]): Seq[ShuffleDependency[_, _, _]] = {
     val seen = collection.mutable.Set[Int]()
-    def under(one: RDD[_]): Seq[ShuffleDependency[_, _, _]] = if (!seen.add(one.id)) Nil else one.dependencies.flatMap {
+    def under(rdd: RDD[_]): Seq[ShuffleDependency[_, _, _]] = if (!seen.add(rdd.id)) Nil else rdd.dependencies.flatMap {
       case shuffle: ShuffleDependency[_, _, _] => Seq(shuffle)
       case narrow => under(narrow.rdd)
     }
     under(rdd).distinctBy(_.shuffleId)
   }
 
-  /** NoSuchElementException when there is nothing to read, or too much. */
+  /** NoSuchElementException when there is no partition to read that is small. */
   private def read(input: ShuffleDependency[_, _, _]): Unit = {
     val env = SparkEnv.get
     val tracker = env.mapOutputTracker.asInstanceOf[MapOutputTrackerWorker]
@@ -91,11 +96,11 @@ object TaskReads {
       val metrics = context.taskMetrics.createTempShuffleReadMetrics()
       try env.shuffleManager.getReader[Any, Any](input.shuffleHandle, partition, partition + 1, context, metrics).read().foreach(_ => ())
       finally context.markTaskCompleted(None)
-    } finally if (!wasKnown) tracker.unregisterShuffle(input.shuffleId) // a task is to ask where the files are when it begins
+    } finally if (!wasKnown) tracker.unregisterShuffle(input.shuffleId) // the first task has to ask where the files are by then
   }
 }
 
-/** Those of the JDK, of Scala, of Spark and of Mooring. */
+/** Loads only classes of the JDK, Scala, Hadoop, Spark and Mooring. */
 private final class OnlyKnownClasses(all: ClassLoader) extends ClassLoader(all) {
   override def loadClass(name: String, resolve: Boolean): Class[_] =
     if (OnlyKnownClasses.Packages.exists(name.startsWith)) super.loadClass(name, resolve) else throw new ClassNotFoundException(name)

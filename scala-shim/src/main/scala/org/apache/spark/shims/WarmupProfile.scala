@@ -12,30 +12,36 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.Utils
 
 /**
- * What an executor has loaded and compiled by the time it works: the names of its classes, and the sources of its
- * generated code. One that joins loads and compiles the same before its first task, so that no batch waits for a cold
- * JVM. Nothing is run, not even the initializer of a class.
+ * What an executor has loaded and compiled by the time it works: the names of its classes, and the sources of its generated code. An
+ * executor that joins loads and compiles the same before its first task, so that no batch waits for a cold JVM. No code is run, not
+ * even a class's initializer.
+ *
+ * Called by threads of the executor plugin. Depends on the JVM's diagnostic command `vmClassHierarchy`, and on `CodeGenerator`'s
+ * cache in Spark 4.2. Without it the first tasks of a new executor take longer.
  */
 final case class WarmupProfile(classes: Seq[String], sources: Seq[String]) {
 
-  /** With the class loader of the tasks as the thread's own, until it is done or interrupted. What can not be had now comes with the first task. */
+  /**
+   * Loads and compiles all of it, until the thread is interrupted. Called with the tasks' class loader as the thread's own. What fails is
+   * left to the first task.
+   */
   def attend(conf: SparkConf): Unit = SQLConf.withExistingConf(WarmupProfile.sqlConf(conf)) {
     val loader = Utils.getContextOrSparkClassLoader
-    for (source <- sources if goesOn) WarmupProfile.asFarAsPossible(CodeGenerator.compile(new CodeAndComment(source, Map.empty)))
-    // To ask for constructors links a class, which takes as long as to load it.
-    for (name <- classes if goesOn) WarmupProfile.asFarAsPossible(Class.forName(name, false, loader).getDeclaredConstructors)
+    for (source <- sources if isToGoOn) WarmupProfile.asFarAsPossible(CodeGenerator.compile(new CodeAndComment(source, Map.empty)))
+    // Asking for constructors links the class, which takes as long as loading it.
+    for (name <- classes if isToGoOn) WarmupProfile.asFarAsPossible(Class.forName(name, false, loader).getDeclaredConstructors)
   }
 
-  private def goesOn: Boolean = !Thread.currentThread.isInterrupted
+  private def isToGoOn: Boolean = !Thread.currentThread.isInterrupted
 }
 
 object WarmupProfile {
   val Nothing: WarmupProfile = WarmupProfile(Nil, Nil)
 
-  /** Of the executor that this is. The JVM stops for some ten milliseconds to list its classes. */
+  /** The profile of this executor. The JVM pauses for some ten milliseconds to list its classes. */
   def ofThisExecutor(): WarmupProfile = WarmupProfile(loaded, compiled)
 
-  /** Those of the JDK come from its own archive, and are not worth a word; hidden ones have no name to ask for. */
+  /** The loaded classes. JDK classes are left out, as they come from the JDK's own archive; hidden ones, as they have no names. */
   private def loaded: Seq[String] = {
     val listed = ManagementFactory.getPlatformMBeanServer.invoke(new ObjectName("com.sun.management:type=DiagnosticCommand"),
       "vmClassHierarchy", Array[Object](Array.empty[String]), Array(classOf[Array[String]].getName))
@@ -44,18 +50,18 @@ object WarmupProfile {
 
   private val Named = raw"[| ]*(?:\|--)?([\w.$$]+)/0x[0-9a-f]+(?: \(.*\))?\s*".r
 
-  /** What was compiled against a session's own classes another session can not use. */
+  /** The generated code, without code that was compiled against the classes of one session: other sessions can not use it. */
   private def compiled: Seq[String] = if (!Capability.WarmUpByGeneratedCode.isOn) Nil else SparkInternals.generatedCode.keySet.asScala
     .collect { case (loader, code) if loader.get eq Utils.getContextOrSparkClassLoader => code.body }.toSeq
 
-  /** As in tasks: who compiles first decides for how many pieces of code there is room. */
+  /** The application's SQL settings, as tasks have them: the first compilation fixes the size of Spark's code cache. */
   private def sqlConf(conf: SparkConf): SQLConf = {
     val sql = new SQLConf
     conf.getAll.foreach { case (key, value) => if (key.startsWith("spark.sql.")) sql.setConfString(key, value) }
     sql
   }
 
-  /** Whether it was possible; else it comes with the first task, or never. */
+  /** Runs `work`; false when it fails. */
   def asFarAsPossible(work: => Any): Boolean =
     try { work; true }
     catch { case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] || e.isInstanceOf[StackOverflowError] => false }

@@ -15,9 +15,9 @@ import org.apache.spark.sql.execution.streaming.state.RocksDB
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Everything that is private in Spark 4.2 and that Mooring reaches by reflection. Nothing else in Mooring looks up members of
- * Spark's. Each access is declared with the capability that needs it. Each is looked up when it is first asked for: one that
- * is missing throws there. Code that may run without an access asks its `Capability` first whether it is on.
+ * All private members of Spark 4.2 that Mooring reaches by reflection. No other file of Mooring looks up members of Spark. Each member
+ * is declared with the capability that needs it, and looked up when it is first used: a missing member throws there. Code that can
+ * work without a member asks its `Capability` first whether it is on. Called by any thread.
  */
 private[spark] object SparkInternals {
   private val declared = ListBuffer.empty[Access[_]]
@@ -41,7 +41,7 @@ private[spark] object SparkInternals {
   def querySink: Field = sink.member
   private val sink = access("StreamExecution.sink", Capability.RepeatedBatches)(field(classOf[StreamExecution], "sink"))
 
-  /** `StreamExecution.uniqueSources`: what the query asks for new data, and how much of it. */
+  /** `StreamExecution.uniqueSources`: the sources that the query asks for new data, each with its read limit. */
   def queryUniqueSources: Field = uniqueSources.member
   private val uniqueSources =
     access("StreamExecution.uniqueSources", Capability.Drain)(compiledField(classOf[StreamExecution], "uniqueSources"))
@@ -94,7 +94,7 @@ private[spark] object SparkInternals {
 
   // A state store.
 
-  /** Methods of `RocksDB`: all of them, or none where one is missing, so that none is used beside others that are not as expected. */
+  /** Methods of `RocksDB`. They are looked up together: when one is missing, none is used. */
   lazy val rocksDB: RocksDBMethods = new RocksDBMethods
 
   final class RocksDBMethods private[SparkInternals] () {
@@ -119,7 +119,7 @@ private[spark] object SparkInternals {
   private val settersOfKeys = bothSetters("numKeys")
   private val settersOfInternalKeys = bothSetters("numInternalKeys")
 
-  /** Of what a roll-back returns to, and of what the next version begins with. */
+  /** The setters of a count for the loaded version, to which a roll-back returns, and for the version that is written. */
   private def bothSetters(name: String): Seq[Access[Method]] =
     Seq("OnLoadedVersion", "OnWritingVersion").map(which => methodOfRocksDB(s"$name${which}_$$eq", classOf[Long]))
 
@@ -127,8 +127,8 @@ private[spark] object SparkInternals {
     access(s"RocksDB.$name", Capability.OpenCopies)(accessible(classOf[RocksDB].getDeclaredMethod(name, parameters: _*)))
 
   /**
-   * `RocksDB.lastSnapshotVersion` and its setter; None where this Spark has other ones. Named with its class before it where
-   * Spark's own inner classes use it.
+   * `RocksDB.lastSnapshotVersion` and its setter; None where this Spark has others. The compiler puts the class's name before
+   * theirs when inner classes use them.
    */
   def rocksDBLastSnapshotVersion: Option[(Method, Method)] = lastSnapshotVersion.ifThere
   private val lastSnapshotVersion = access("RocksDB.lastSnapshotVersion", Capability.SnapshotTurns) {
@@ -141,11 +141,11 @@ private[spark] object SparkInternals {
 
   // A task that waits or runs.
 
-  /** `preferredLocs` of either kind of tasks; None where it has none. */
+  /** `preferredLocs` of `ShuffleMapTask` or `ResultTask`; None for another kind of task. */
   def taskPreferredLocations(task: Task[_]): Option[Field] = preferredLocations.ifThere.flatMap(_.get(task.getClass.getName))
   private val preferredLocations = access("Task.preferredLocs", Capability.Redirection)(fieldsOfTasks("preferredLocs"))
 
-  /** `taskBinary` of either kind of tasks: its code, a broadcast. None where it has none. */
+  /** `taskBinary` of `ShuffleMapTask` or `ResultTask`: the task's code, a broadcast. None for another kind of task. */
   def taskBinary(task: Task[_]): Option[Field] = code.ifThere.flatMap(_.get(task.getClass.getName))
   private val code = access("Task.taskBinary", Capability.WarmUpByTasks)(fieldsOfTasks("taskBinary"))
 
@@ -156,7 +156,7 @@ private[spark] object SparkInternals {
 
   // Generated code.
 
-  /** What `CodeGenerator` has compiled in this JVM, by the class loader that it was compiled against: a cache of Guava's, under a name of Spark's own. */
+  /** The code that `CodeGenerator` has compiled in this JVM, by class loader. The cache is Guava's, under a package name of Spark. */
   def generatedCode: JMap[(WeakReference[ClassLoader], CodeAndComment), AnyRef] = compiledCode.member()
   private val compiledCode = access("CodeGenerator.cache", Capability.WarmUpByGeneratedCode) {
     val generator = uninitialized("org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator$")
@@ -173,7 +173,7 @@ private[spark] object SparkInternals {
 
   private def field(of: Class[_], name: String): Field = accessible(of.getDeclaredField(name))
 
-  /** One that may have its class's name before its own. */
+  /** A field whose compiled name may begin with its class's name. */
   private def compiledField(of: Class[_], name: String): Field =
     found(of.getDeclaredFields.find(isNamed(_, name)), s"${of.getName}.$name")
 

@@ -8,7 +8,11 @@ import org.apache.spark.scheduler.cluster.CoarseGrainedClusterMessages.RemoveExe
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 import org.apache.spark.util.Utils
 
-/** What Spark does when an executor's heartbeats stay away, done earlier. */
+/**
+ * Executors as Spark's scheduler knows them: which ones leave, and how one is removed or restarted. Called by threads of the plugins.
+ * Depends on `CoarseGrainedSchedulerBackend` of Spark 4.2. In local mode it does nothing. Without it an executor that is silent is
+ * removed only after Spark's own timeout.
+ */
 object ExecutorShim {
   private val KillMs = 2000L
   private val LookMs = 10L
@@ -22,28 +26,28 @@ object ExecutorShim {
     case _ => false
   }
 
-  /** Where the state stores of this executor are open. */
+  /** The directory in which this executor has its open state stores. */
   def localDirectory(conf: SparkConf): Path = Path.of(Utils.getLocalDir(conf))
 
-  /** All such executors that are still there. */
+  /** All executors that are still there and get no new tasks, as they are to be removed or decommissioned. */
   def leaving(context: SparkContext): Set[String] = context.schedulerBackend match {
     case backend: CoarseGrainedSchedulerBackend => backend.getExecutorIds().filterNot(backend.isExecutorActive).toSet
     case _ => Set.empty
   }
 
-  /** Has the executor killed and replaced, and its tasks run elsewhere, whether or not it can be reached. */
+  /** Has the executor killed and replaced, and its tasks run elsewhere, also when the executor can not be reached. Returns at once. */
   def giveUp(context: SparkContext, executor: String, why: String): Unit = context.schedulerBackend match {
-    case backend: CoarseGrainedSchedulerBackend => aside(s"mooring-give-up-$executor") {
-      // Of an executor that was removed the cluster manager is not told; but it may be as silent itself.
-      aside(s"mooring-kill-$executor")(context.killAndReplaceExecutor(executor)).join(KillMs)
+    case backend: CoarseGrainedSchedulerBackend => inBackground(s"mooring-give-up-$executor") {
+      // Before `RemoveExecutor`: after that the cluster manager is not asked any more to kill it. It may not answer, so the wait is limited.
+      inBackground(s"mooring-kill-$executor")(context.killAndReplaceExecutor(executor)).join(KillMs)
       backend.driverEndpoint.send(RemoveExecutor(executor, ExecutorProcessLost(why, causedByApp = false)))
     }
-    case _ => // a local one is this process
+    case _ => // in local mode the executor is this process
   }
 
   /**
-   * Has the executor killed and replaced at a moment when no task runs on it, best when no job runs at all: then nobody
-   * reads its shuffle files. Returns when that is done, when it can not be done, or when no such moment has come.
+   * Has the executor killed and replaced at a moment when no task runs on it. In the first third of `waitAtMostMs` no job may run
+   * either, so that no task reads the executor's shuffle files. Blocks until the executor is ending, or `waitAtMostMs` have passed.
    */
   def restartWhenIdle(context: SparkContext, executor: String, waitAtMostMs: Long): Unit =
     (context.schedulerBackend, context.taskScheduler) match {
@@ -54,10 +58,10 @@ object ExecutorShim {
         def isEnding = mayEnd &&
           backend.killExecutors(Seq(executor), adjustTargetNumExecutors = false, countFailures = false, force = false).nonEmpty
         while (!context.isStopped && waitedMs < waitAtMostMs && backend.isExecutorActive(executor) && !isEnding) Thread.sleep(LookMs)
-      case _ => // a local one is this process
+      case _ => // in local mode the executor is this process
     }
 
-  private def aside(name: String)(body: => Unit): Thread = {
+  private def inBackground(name: String)(body: => Unit): Thread = {
     val thread = new Thread(() => body, name)
     thread.setDaemon(true)
     thread.start()

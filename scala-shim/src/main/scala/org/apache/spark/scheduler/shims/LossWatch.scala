@@ -8,11 +8,14 @@ import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{ExecutorLossReason, Pool, Schedulable, SchedulingMode, TaskSchedulerImpl, TaskSetManager}
 
 /**
- * Hears that an executor is about to go; and that one is lost when its tasks wait again and none of them has been started
- * anew: listeners hear of it a moment later, when each may run already wherever a slot was free.
+ * Learns that an executor is lost when the lost tasks wait again and none of them has been started elsewhere. Spark's listeners are
+ * called a moment later, when each task may already run wherever a slot was free. Learns also that an executor is about to leave.
  *
- * It stands among the scheduler's pools and stages, which hear of losses one after the other, with the scheduler's lock;
- * it has no tasks, and the word to those after it comes first: it goes behind them, and is told again.
+ * It is an entry in the queue of the scheduler's root pool, beside the stages, and has no tasks. Spark tells each entry of a loss, in
+ * their order. The stages must have been told first, so an entry that is not the last moves to the end of the queue, and is told there.
+ *
+ * Called by Spark's scheduler threads, with the scheduler's lock. Depends on `Pool.schedulableQueue` and on the order of calls in
+ * `Pool.executorLost`. Without it, tasks of a lost executor may be started where no copy of their state is.
  */
 private final class LossWatch(pool: Pool, lost: String => Unit, leaves: () => Unit) extends Schedulable {
   override var parent: Pool = pool
@@ -31,7 +34,7 @@ private final class LossWatch(pool: Pool, lost: String => Unit, leaves: () => Un
     last eq this
   }
 
-  override def schedulableQueue: ConcurrentLinkedQueue[Schedulable] = null // as stages have it
+  override def schedulableQueue: ConcurrentLinkedQueue[Schedulable] = null // as in stages
   override def schedulingMode: SchedulingMode.SchedulingMode = SchedulingMode.NONE
   override def weight: Int = 1
   override def minShare: Int = 0
@@ -50,13 +53,13 @@ private final class LossWatch(pool: Pool, lost: String => Unit, leaves: () => Un
 
 object LossWatch {
   /**
-   * Both are called with the scheduler's lock: they wait for nothing, and throw nothing. Spark notes that an executor
-   * leaves a moment after `leaves`, before it lets go of the lock.
+   * Calls `lost` with the id of each lost executor, and `leaves` when an executor is to be decommissioned. Both are called with the
+   * scheduler's lock, and must not block or throw. Spark notes that the executor leaves after `leaves`, before it releases the lock.
    */
   def begin(context: SparkContext, lost: String => Unit, leaves: () => Unit): Unit = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl =>
       scheduler.rootPool.schedulableQueue.add(new LossWatch(scheduler.rootPool, lost, leaves))
       ()
-    case _ => // somebody else's scheduler
+    case _ => // the application has another scheduler
   }
 }

@@ -3,17 +3,20 @@ package org.apache.spark.scheduler.shims
 import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{HealthTracker, TaskSchedulerImpl, TaskSetManager}
 
-/** To which living executors Spark offers no tasks. */
+/**
+ * Which living executors Spark offers no tasks. Called by threads of the driver plugin. Depends on `HealthTracker` and
+ * `TaskSetExcludelist` in Spark 4.2; without it the plan may place tasks on executors that get none.
+ */
 object Offers {
-  val ToBeRemoved = "it is to be removed" // the reason where nothing is wrong with it
+  val ToBeRemoved = "it is to be removed" // the reason for an executor that has no fault
 
-  /** Executors with the reason, out of `living` (id to host). Waits for the scheduler's lock. */
+  /** Those of `living` (id to host) that are offered no tasks, each with the reason. Waits for the scheduler's lock. */
   def withheld(context: SparkContext, living: Map[String, String]): Map[String, String] = {
     val excluded = context.taskScheduler match {
       case scheduler: TaskSchedulerImpl => scheduler.synchronized {
         for (health <- scheduler.healthTrackerOpt.toSeq; (id, host) <- living; why <- whyExcluded(health, id, host)) yield id -> why
       }
-      case _ => Nil // somebody else's scheduler, or none yet
+      case _ => Nil // the application has another scheduler, or none yet
     }
     val leaving = ExecutorShim.leaving(context).filter(living.contains).map(_ -> ToBeRemoved)
     leaving.toMap ++ excluded
@@ -24,7 +27,7 @@ object Offers {
     else if (health.isExecutorExcluded(id)) Some("Spark has excluded it after failures")
     else None
 
-  /** Whether the executor may have this task of the stage. With the scheduler's lock. */
+  /** Whether the executor may run this task of the stage. Called with the scheduler's lock. */
   private[shims] def mayHave(stage: TaskSetManager, task: Int, id: String, host: String): Boolean = {
     val isExcluded = stage.taskSetExcludelistHelperOpt.exists { failures =>
       failures.isNodeExcludedForTaskSet(host) || failures.isExecutorExcludedForTaskSet(id) ||

@@ -11,53 +11,64 @@ import org.apache.spark.scheduler.{
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 import org.apache.spark.shims.{Capability, SparkInternals}
 
-/** The tasks of running stages that Spark has not started yet, or will start again. */
+/**
+ * The tasks of running stages that Spark has not started yet, or will start again. Called by threads of the driver plugin and, where
+ * said, with the scheduler's lock. Depends on `TaskSetManager.pendingTasks`, `Task.preferredLocs`, `MapOutputTrackerMaster` and
+ * `DAGScheduler.stageIdToStage` in Spark 4.2. Without it, tasks of a lost executor wait twice for `spark.locality.wait`.
+ */
 object PendingTasks {
   sealed trait How
+
+  /** The waiting tasks prefer another executor from now on. */
   case object Anew extends How
 
-  /** As Spark hears of the loss: what it would start anywhere goes to the other executor at once; the others' time begins anew. */
+  /**
+   * For the moment in which Spark learns of the loss. In a stage that has tasks for living executors, the waiting tasks stay, and their
+   * locality wait starts again. In other stages they prefer another executor from now on, as Spark would start them anywhere.
+   */
   case object HeldBack extends How
 
-  private val FewStages = 4 // each executor that joins asks some times
+  private val FewStages = 4 // each executor that joins asks several times
 
   /**
-   * Has tasks wait for another executor when theirs is gone, or may not have them: else they wait until
-   * `spark.locality.wait` has passed, twice, and may then be the first of the cold executor that comes in the place of
-   * a lost one. `candidates` names executors (id, host) for each partition of a stage, the most wanted first; None for a
-   * stage that is not placed. A task that none of them may have goes to any executor. `isTaken` hears where each task goes.
+   * Has waiting tasks prefer another executor when theirs is gone, or may not run them. Otherwise they wait twice for
+   * `spark.locality.wait`, and may then start on the cold executor that replaces the lost one. How many tasks were redirected.
+   *
+   * @param candidates for a stage: executors (id, host) for each partition, the best first; None for a stage that is not placed. A task
+   *                   that no candidate may run goes to any executor
+   * @param redirected called with stage, partition and the new executor, None for any
    */
   def redirect(context: SparkContext, isGone: String => Boolean, how: How)(
-      candidates: Int => Option[Int => Seq[(String, String)]])(isTaken: (Int, Int, Option[String]) => Unit): Int =
+      candidates: Int => Option[Int => Seq[(String, String)]])(redirected: (Int, Int, Option[String]) => Unit): Int =
     context.taskScheduler match {
       case scheduler: TaskSchedulerImpl if Capability.Redirection.isOn =>
-        val redirected = scheduler.synchronized {
+        val count = scheduler.synchronized {
           val placed = for {
             stage <- scheduler.rootPool.getSortedTaskSetQueue if !stage.isZombie
             those <- candidates(stage.stageId)
-          } yield redirect(stage, isGone, how, those)(isTaken(stage.stageId, _, _))
+          } yield redirect(stage, isGone, how, those)(redirected(stage.stageId, _, _))
           placed.sum
         }
-        if (redirected > 0) scheduler.backend.reviveOffers()
-        redirected
-      case _ => 0 // somebody else's scheduler
+        if (count > 0) scheduler.backend.reviveOffers()
+        count
+      case _ => 0 // the application has another scheduler
     }
 
   private def redirect(stage: TaskSetManager, isGone: String => Boolean, how: How, candidates: Int => Seq[(String, String)])(
-      isTaken: (Int, Option[String]) => Unit): Int = {
+      redirected: (Int, Option[String]) => Unit): Int = {
     val pending = stage.pendingTasks
     def partition(task: Int) = stage.tasks(task).partitionId
     def hostOf(task: Int, executor: String) =
       stage.tasks(task).preferredLocations.collectFirst { case at: ExecutorCacheTaskLocation if at.executorId == executor => at.host }
     val found = for {
       (wanted, waiting) <- pending.forExecutor.toSeq
-      task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task) // Spark clears the others away later
+      task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task) // Spark removes the others later
       if isGone(wanted) || !Offers.mayHave(stage, task, wanted, hostOf(task, wanted).getOrElse(""))
     } yield (wanted, task, candidates(partition(task)).find { case (id, host) => Offers.mayHave(stage, task, id, host) })
     val isHeld = how == HeldBack && stage.myLocalityLevels.contains(TaskLocality.PROCESS_LOCAL)
     if (!isHeld) for ((wanted, task, to) <- found) {
       pending.forExecutor(wanted) -= task
-      to match { // one that is started is passed over
+      to match { // Spark skips a task that was started meanwhile
         case Some((executor, _)) => pending.forExecutor.getOrElseUpdate(executor, new ArrayBuffer) += task
         case None => pending.noPrefs += task
       }
@@ -65,69 +76,68 @@ object PendingTasks {
     }
     if (found.nonEmpty) {
       if (!isHeld) stage.recomputeLocality()
-      stage.resetDelayScheduleTimer(Some(TaskLocality.PROCESS_LOCAL)) // else it may be as good as over, or over
+      stage.resetDelayScheduleTimer(Some(TaskLocality.PROCESS_LOCAL)) // the wait may otherwise be over, or nearly
     }
     if (!isHeld) for ((_, task, to) <- found) {
       prefer(stage.tasks(task), to.map { case (executor, host) => new ExecutorCacheTaskLocation(host, executor) }.toSeq)
-      isTaken(partition(task), to.map(_._1))
+      redirected(partition(task), to.map(_._1))
     }
     if (isHeld) 0 else found.size
   }
 
-  /** A task is told once what it prefers, for all its attempts. */
+  /** Sets the preferred locations of a task, which hold for all its attempts. */
   private def prefer(task: Task[_], executors: Seq[TaskLocation]): Unit =
     for (field <- SparkInternals.taskPreferredLocations(task)) field.set(task, executors)
 
   /**
-   * Has tasks that start from now on ask where their shuffle files are. An executor remembers that until a task of a newer
-   * epoch comes, and a task has the epoch of its stage's beginning, however late it is tried again: it would read from an
-   * executor that is gone, and of a silent one wait for `spark.network.timeout`.
+   * Has tasks that start from now on ask the driver where their shuffle files are. An executor remembers the answer until a task of a
+   * newer epoch comes. A task has the epoch in which its stage began, also when it is tried again later. So it would read from an
+   * executor that is gone; and if that executor is silent, wait for `spark.network.timeout`.
    */
-  def askAnew(context: SparkContext): Unit = context.taskScheduler match {
+  def refreshEpochs(context: SparkContext): Unit = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl => scheduler.synchronized {
       val epoch = scheduler.mapOutputTracker.getEpoch
-      // What a zombie's last tasks say of lost files is still told apart by their epoch.
+      // Not in zombie stages: Spark tells by the epoch whether a failure of their last tasks is about files that are lost since.
       for (stage <- stagesIn(scheduler.rootPool) if !stage.isZombie; task <- stage.tasks) task.epoch = epoch
     }
-    case _ => // somebody else's scheduler
+    case _ => // the application has another scheduler
   }
 
-  /** Also those without a task that waits: one that runs may fail. */
-  private def stagesIn(one: Schedulable): Seq[TaskSetManager] = one match {
+  /** All stages, also those without a waiting task: a running task may fail. */
+  private def stagesIn(entry: Schedulable): Seq[TaskSetManager] = entry match {
     case stage: TaskSetManager => Seq(stage)
     case pool: Pool => pool.schedulableQueue.asScala.toSeq.flatMap(stagesIn)
     case _ => Nil
   }
 
   /**
-   * Once for an executor that is lost: Spark begins an epoch when it has noted the lost files of all shuffles, and tasks were
-   * seen that began later and still read what they remembered.
+   * Begins an epoch, once for each lost executor. Spark begins one itself when it has noted the lost files of all shuffles; but tasks
+   * that began after that were seen to use old answers.
    */
   def beginEpoch(context: SparkContext): Unit = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl => scheduler.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster].incrementEpoch()
-    case _ => // somebody else's scheduler
+    case _ => // the application has another scheduler
   }
 
-  /** None of a barrier stage, which begins anew as a whole when one of its tasks is killed. */
+  /** Whether the stage writes shuffle files. Not for a barrier stage, which starts again as a whole when one of its tasks is killed. */
   def makesShuffleFiles(stage: StageInfo): Boolean = stage.shuffleDepId.isDefined && !stage.rddInfos.exists(_.isBarrier)
 
-  /** Whether shuffle files that the stage reads are to be made again. */
+  /** Whether shuffle files that the stage reads are missing, and are to be written again. */
   def lackShuffleFiles(context: SparkContext, stage: Int): Boolean = writersFor(context, stage).exists(!_.isAvailable)
 
-  /** Whether tasks of running stages would still be told to read shuffle files from this executor. */
+  /** Whether the driver would still send tasks of running stages to this executor for shuffle files. */
   def areSentTo(context: SparkContext, executor: String): Boolean = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl =>
       val running = scheduler.synchronized(scheduler.rootPool.getSortedTaskSetQueue.map(_.taskSet.stageId).toSeq)
       val known = scheduler.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster].shuffleStatuses
       running.flatMap(writersFor(context, _)).flatMap(writer => known.get(writer.shuffleDep.shuffleId))
         .exists(_.withMapStatuses(_.exists(status => status != null && status.location.executorId == executor)))
-    case _ => false // somebody else's scheduler
+    case _ => false // the application has another scheduler
   }
 
   /**
-   * The code of tasks that read shuffles and run just now, of a few stages, each as the id of a broadcast. All files of
-   * these shuffles are there, and while the tasks run nobody removes them. None when there is no executor but `joining`,
-   * which is not ready yet: nothing will run before it does.
+   * The code of running tasks that read shuffles, for a few stages, each as the id of a broadcast. All files of these shuffles exist, and
+   * stay while the tasks run. None when `joining`, which is not ready yet, is the only executor: nothing runs before it is ready.
    */
   def codeOfReaders(context: SparkContext, joining: String): Option[Seq[Long]] = (context.taskScheduler, context.schedulerBackend) match {
     case (scheduler: TaskSchedulerImpl, backend: CoarseGrainedSchedulerBackend) if Capability.WarmUpByTasks.isOn && backend.getExecutorIds().exists(_ != joining) =>
@@ -138,7 +148,7 @@ object PendingTasks {
         writers.nonEmpty && writers.forall(_.isAvailable)
       }
       Some(readers.take(FewStages).flatMap(_.tasks.headOption).flatMap(codeOf))
-    case _ => None // somebody else's scheduler, or this process alone
+    case _ => None // the application has another scheduler, or local mode
   }
 
   private def codeOf(task: Task[_]): Option[Long] =

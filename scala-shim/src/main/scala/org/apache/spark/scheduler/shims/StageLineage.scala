@@ -8,15 +8,18 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.scheduler.ExecutorCacheTaskLocation
 
 /**
- * Which partitions of an RDD a task computes. A task has the number of a partition of its stage's last RDD. Between the
- * two RDDs a union may number partitions anew, and a coalesce may put several of them into one.
+ * Which partitions of an RDD a task computes. A task has the number of a partition of its stage's last RDD. Between the two RDDs, a
+ * union may renumber partitions, and a coalesce may merge several into one.
+ *
+ * Called on the driver, mostly by the thread that sends the tasks of stages. Depends on `DAGScheduler.runningStages` and that
+ * thread's name; without it tasks of renumbered partitions are not placed.
  */
 object StageLineage {
   private val SendingThread = "dag-scheduler-event-loop"
 
-  /** The partitions of the nearest RDDs of this class that make up this partition of `last`, without a shuffle between. */
+  /** The partitions of RDDs of class `R` that this partition of `last` is computed from, without a shuffle between. */
   def nearest[R <: RDD[_]: ClassTag](last: RDD[_], partition: Int): Seq[(R, Int)] = {
-    val seen = mutable.Set.empty[(Int, Int)] // several ways may lead to one partition
+    val seen = mutable.Set.empty[(Int, Int)] // several dependencies may lead to one partition
     def from(rdd: RDD[_], partition: Int): Seq[(R, Int)] = rdd match {
       case _ if !seen.add(rdd.id -> partition) => Nil
       case found: R => Seq(found -> partition)
@@ -25,11 +28,11 @@ object StageLineage {
     from(last, partition)
   }
 
-  /** The nearest RDD of this class, when each of its partitions has the number of its task: most stages are so. */
-  def alike[R <: RDD[_]: ClassTag](last: RDD[_]): Option[R] = last match {
+  /** The RDD of class `R`, if its partitions have the same numbers as those of `last`. In most stages they have. */
+  def sameNumbers[R <: RDD[_]: ClassTag](last: RDD[_]): Option[R] = last match {
     case found: R => Some(found)
     case other => other.dependencies match {
-      case Seq(same: OneToOneDependency[_]) => alike[R](same.rdd)
+      case Seq(same: OneToOneDependency[_]) => sameNumbers[R](same.rdd)
       case _ => None
     }
   }
@@ -37,21 +40,21 @@ object StageLineage {
   /** A stage whose tasks Spark's scheduler is about to send. */
   final case class Sent(stage: Int, attempt: Int, last: RDD[_])
 
-  /** The running stages that compute this RDD; none in other threads than that in which Spark sends the tasks of stages. */
+  /** The running stages that compute this RDD. None when another thread calls than the one that sends the tasks of stages. */
   def stagesOf(context: SparkContext, rdd: RDD[_]): Seq[Sent] =
-    if (Thread.currentThread.getName != SendingThread) Nil // the set of running stages is that thread's own
+    if (Thread.currentThread.getName != SendingThread) Nil // only that thread may read the set of running stages
     else context.dagScheduler.runningStages.toSeq.filter(stage => computes(stage.rdd, rdd))
       .map(stage => Sent(stage.id, stage.latestInfo.attemptNumber(), stage.rdd))
 
   private def computes(last: RDD[_], rdd: RDD[_]): Boolean = {
     val seen = mutable.Set.empty[Int]
-    def from(one: RDD[_]): Boolean = seen.add(one.id) && ((one eq rdd) || narrow(one).exists(dependency => from(dependency.rdd)))
+    def from(other: RDD[_]): Boolean = seen.add(other.id) && ((other eq rdd) || narrow(other).exists(dependency => from(dependency.rdd)))
     from(last)
   }
 
-  private def narrow(rdd: RDD[_]): Seq[NarrowDependency[_]] = rdd.dependencies.collect { case one: NarrowDependency[_] => one }
+  private def narrow(rdd: RDD[_]): Seq[NarrowDependency[_]] = rdd.dependencies.collect { case dependency: NarrowDependency[_] => dependency }
 
-  /** Which executors the task of this partition is told to prefer, by themselves or by their host. */
+  /** Whether the task of this partition prefers an executor, by the executor's id or by its host. */
   def prefers(context: SparkContext, last: RDD[_], partition: Int, hostOf: String => Option[String]): String => Boolean = {
     val places = context.getPreferredLocs(last, partition)
     executor => places.exists {

@@ -6,8 +6,16 @@ import org.apache.spark.sql.execution.streaming.Sink
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 
 /**
- * Stands before a sink that remembers batches, while a query does again what was undone. Such a sink takes a batch for one
- * that it has, and does not compute it; its state would be missing, and its watermark. So it is computed here then.
+ * Stands in front of a sink that remembers batches, while a query repeats batches that `mooring restore` has undone. Such a sink
+ * has these batches already, and skips them without computing them: their state and watermark would be missing. So they are
+ * computed here.
+ *
+ * Called by the stream's thread. Depends on `StreamExecution.sink`. Without it a restored query has wrong state after its sink has
+ * skipped batches.
+ *
+ * @param until       the last batch that the sink may have already
+ * @param wasComputed whether the sink has computed a batch
+ * @param passed      called after batch `until`
  */
 private final class CompletingSink(sink: Sink, until: Long, wasComputed: Long => Boolean, passed: () => Unit) extends Sink {
   override def addBatch(batch: Long, data: DataFrame): Unit = {
@@ -17,12 +25,12 @@ private final class CompletingSink(sink: Sink, until: Long, wasComputed: Long =>
     if (batch >= until) passed()
   }
 
-  override def toString: String = sink.toString // it is in the query's progress
+  override def toString: String = sink.toString // shown in the query's progress
 }
 
 private object CompletingSink {
-  /** Until the query has passed the batch; of a sink of Spark's newer kind, which always computes, nothing is changed. */
-  def putBefore(execution: StreamExecution, until: Long, wasComputed: Long => Boolean): Unit = execution.sink match {
+  /** Wraps the query's sink until batch `until` has passed. A sink of the newer API always computes, and stays as it is. */
+  def wrapSinkOf(execution: StreamExecution, until: Long, wasComputed: Long => Boolean): Unit = execution.sink match {
     case sink: Sink => SparkInternals.querySink.set(execution, new CompletingSink(sink, until, wasComputed, () => SparkInternals.querySink.set(execution, sink)))
     case _ =>
   }

@@ -12,13 +12,16 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreId
 import org.apache.spark.util.CollectionAccumulator
 
 /**
- * What an earlier attempt at a batch has left of its state, offered to the operators of the batch's repetition.
+ * The state that an earlier attempt at a batch has written, offered to the operators when the batch is repeated.
  *
- * A driver may end after the batch's sink has taken it and before its commit is logged. Repeated, the batch is skipped
- * by a sink that has it (files, Delta), so nothing is computed. State of format 1 is then found by its version. That of
- * format 2 has unique ids, which Spark knows from the tasks that ran; without any it ends the query, and so at each
- * start. The ids are in the names of the state's files; those that are older than the batch's offsets are of another
- * batch. Where the batch is computed after all, what was offered is forgotten before its first task.
+ * A driver may end after the sink has taken a batch and before the commit is logged. When the batch is repeated, a sink that has it
+ * (files, Delta) skips it, so no task runs. State of checkpoint format 1 is then found by its version. State of format 2 has unique
+ * ids, which Spark learns from tasks; without ids it ends the query, at each start again. Here the ids are read from the names of the
+ * state's files. Files that are older than the batch's offsets belong to another batch. If the batch is computed after all, `forget`
+ * is called before its first task.
+ *
+ * Called by the stream's thread. Depends on `StateStoreWriter.checkpointInfoAccumulator`, and on the names of state files, in
+ * Spark 4.2. Without it such a query can not be started again.
  */
 final class EarlierAttempt private (offered: Seq[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]]) {
   private val forgotten = new AtomicBoolean
@@ -29,7 +32,7 @@ final class EarlierAttempt private (offered: Seq[CollectionAccumulator[StatefulO
 object EarlierAttempt {
   private val StateFile = """(\d+)_([^.]+)\.(?:zip|changelog)""".r
 
-  /** Offers what there is to those of `operators` that write state, when it is whole; they are those of the final plan. */
+  /** Offers complete state of an earlier attempt to those of `operators` that write state. They are the operators of the final plan. */
   def offer(operators: Seq[SparkPlan]): EarlierAttempt = {
     val writers = operators.collect {
       case w: StateStoreWriter if w.stateInfo.isDefined && StatefulOperatorStateInfo.enableStateStoreCheckpointIds(w.conf) => w
@@ -39,14 +42,14 @@ object EarlierAttempt {
     new EarlierAttempt(found.collect { case (writer, versions) if versions.nonEmpty => writer.checkpointInfoAccumulator })
   }
 
-  /** What each partition has; nothing when one of them has nothing, as a sink then can not have the batch. */
+  /** The versions of all partitions; none when a partition has no version, as then no sink can have the batch. */
   private def versionsOf(writer: StateStoreWriter, conf: Configuration): Seq[StatefulOpStateStoreCheckpointInfo] = {
     val info = writer.getStateInfo
     val offsets = new Path(new Path(info.checkpointLocation).getParent, s"offsets/${info.storeVersion}")
     val began = offsets.getFileSystem(conf).getFileStatus(offsets).getModificationTime
-    // Of a global limit one partition has state.
+    // A global limit has state in one partition only.
     val partitions = if (writer.outputPartitioning.numPartitions == 1) 1 else info.numPartitions
-    // An attempt that was cut off most likely lacks the last ones.
+    // From the last partition on: an attempt that was cut off most likely lacks that one.
     val found = Iterator.range(partitions - 1, -1, -1).map(versionOf(writer, _, began, conf)).takeWhile(_.isDefined)
     val versions = found.flatten.toSeq
     if (versions.length == partitions) versions else Nil
@@ -65,7 +68,7 @@ object EarlierAttempt {
     if (store == StateStoreId.DEFAULT_STORE_NAME) ofPartition else new Path(ofPartition, store)
   }
 
-  /** Of several attempts at one batch each has left valid state; the last one's is taken. */
+  /** Each of several attempts at a batch has left valid state: the newest is taken. */
   private def newestId(directory: Path, version: Long, began: Long, conf: Configuration): Option[String] = {
     val files = try directory.getFileSystem(conf).listStatus(directory).toSeq catch { case _: FileNotFoundException => Nil }
     val ids = files.map(file => file.getPath.getName -> file.getModificationTime).collect {

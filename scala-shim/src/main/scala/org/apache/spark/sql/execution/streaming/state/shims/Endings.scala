@@ -1,35 +1,39 @@
 package org.apache.spark.sql.execution.streaming.state.shims
 
-/** Follows a drain; called on the stream's own thread, between two batches. What it throws ends the query with an error. */
+/** What a `DrainValve` reports. Called by the stream's thread between two batches; an exception ends the query with an error. */
 trait DrainLog {
 
-  /** Nothing more is taken in from now on, or nothing at all was; `next` is the batch after those that were begun before. */
+  /** The intake is stopped. If `zeroInput`, nothing was read at all. `next` is the next batch that the query will begin. */
   def frozen(next: Long, ending: Ending, zeroInput: Boolean): Unit
 
-  /** All that had come in was processed, up to this watermark: from batch `next` on state is flushed. */
+  /** All input is processed, up to this watermark. Batch `next` is the first that flushes state. */
   def caughtUp(next: Long, watermarkMs: Long): Unit
 
-  /** A batch that flushed has ended: so many rows of state went, and so many are left. */
+  /** A batch that flushes has ended: it has removed so many rows of state, and so many are left. */
   def flushed(batch: Long, removed: Long, stateLeft: Long): Unit
 
-  /** Nothing more comes out; the query is about to stop. */
+  /** All state is flushed after batch `last`. The query is about to stop. */
   def drained(last: Long): Unit
 
-  /** The query is about to stop, as was asked, with state that it keeps. */
+  /** The query is about to stop after batch `last`, as was asked. Its state is kept. */
   def stopped(last: Long, how: Ending): Unit
 }
 
-/** How a query is to end; what comes later is sooner over, and may still be asked for when an earlier one is under way. */
+/**
+ * How a query is to end. A greater `haste` is over sooner, and may be asked for while an ending with less haste is under way.
+ *
+ * @param name as in requests and messages
+ */
 sealed abstract class Ending(val name: String, private[shims] val haste: Int)
 
 object Ending {
-  /** All that has come in is processed, and all state comes out. */
+  /** All input that there is now is processed, and all state is flushed. */
   case object Drained extends Ending("DRAIN", 0)
-  /** All that has come in is processed. */
+  /** All input that there is now is processed. */
   case object AfterAvailable extends Ending("AFTER_AVAILABLE", 1)
-  /** The batch that runs is the last. */
+  /** The running batch is the last. */
   case object AfterBatch extends Ending("AFTER_BATCH", 2)
-  /** As by Spark's own stop: the batch that runs is cut, and repeated at the next start. */
+  /** As Spark's own stop: the running batch is cut, and repeated at the next start. */
   case object Now extends Ending("NOW", 3)
 
   private val all = Seq(Drained, AfterAvailable, AfterBatch, Now)
@@ -41,13 +45,14 @@ object Ending {
 sealed trait Intake
 
 object Intake {
-  /** Nothing at all, also of what lies ready. */
+  /** Nothing, also if there is input. */
   case object Nothing extends Intake
-  /** All that there is at the moment of its freeze. */
+  /** All that there is when the query is frozen. */
   case object All extends Intake
   /**
-   * One or the other, as it will be told, as long as there is hope for that. Without hope it goes on as if nobody had
-   * asked; one that `endsWithoutHope` was started for its drain only, and ends.
+   * The query is held until it is told whether it reads nothing or all. It is held while `isToBeHoped`: while somebody may still
+   * tell it. After that it goes on as if no drain had been asked for; or it ends, if it `endsWithoutHope`, as it was started for
+   * its drain only.
    */
   final case class Later(isToBeHoped: () => Boolean, endsWithoutHope: Boolean) extends Intake
 }

@@ -8,14 +8,19 @@ import org.apache.hadoop.fs.FileSystem
 
 import org.apache.spark.sql.execution.streaming.state._
 
-/** How far the local files of one store may be trusted. */
+/**
+ * How far the local files of one store may be trusted: after loads and tasks that failed they may be damaged. Called by the
+ * thread that uses the store.
+ */
 private class LoadDoubts {
   @volatile private var doubt = LoadDoubts.Doubt()
 
   def any: Boolean = doubt.any
+
+  /** The task that had loaded the store failed. */
   def taskFailed(): Unit = doubt = doubt.copy(failed = true)
 
-  /** Starts a load; answers how often in a row, up to now, a load or the task after it did not end well. */
+  /** A load starts. How often in a row a load before it, or the task after that, has failed. */
   def loadStarts(): Int = {
     doubt = doubt.copy(unfinished = true, inARow = doubt.inARow + (if (any) 1 else 0))
     doubt.inARow
@@ -24,7 +29,7 @@ private class LoadDoubts {
   def loadSucceeded(): Unit = doubt = doubt.copy(unfinished = false, failed = false, failedLoads = 0)
   def loadFailed(): Unit = doubt = doubt.copy(failed = true, failedLoads = doubt.failedLoads + 1)
 
-  /** A version was written on top of what was loaded, so that was good. */
+  /** A version was committed on top of the loaded one: the local files are good. */
   def settled(): Unit = doubt = doubt.copy(inARow = 0)
 
   def now: LoadDoubts.Doubt = doubt
@@ -37,6 +42,19 @@ private object LoadDoubts {
   }
 }
 
+/**
+ * Stock's file manager of one RocksDB store, with Mooring's additions:
+ *
+ *  - SST and log files go through the host's store (`getFileSystem`), and the watcher is told of loads and uploads;
+ *  - local files that may be damaged are not used again (`LoadDoubts`);
+ *  - the cancelled load of a killed task does not count as a damaged snapshot;
+ *  - what the host keeps is not looked for in the checkpoint;
+ *  - changelogs name no versions before the snapshot that the instance began with.
+ *
+ * Called by the thread that uses the store, and by Spark's maintenance (`saveCheckpointToDfs`, `deleteOldVersions`). Depends on
+ * the overridden methods of `RocksDBFileManager` in Spark 4.2, and on `RocksDBFileMapping.remove` and `clear`.
+ * Without it every file is fetched from the checkpoint.
+ */
 private class FileManagerShim(
     watcher: SnapshotLoadWatcher,
     dfsRootDir: String,
@@ -52,12 +70,12 @@ private class FileManagerShim(
 
   val doubts = new LoadDoubts
 
-  /** The snapshot that was brought last; None for the empty store. */
+  /** The snapshot that was loaded last, as version and id; None for the empty store. */
   @volatile var beganWith: Option[(Long, String)] = None
-  @volatile private var origins = Option.empty[RocksDBFileMapping] // of local files, in the checkpoint
+  @volatile private var origins = Option.empty[RocksDBFileMapping] // which local files are which files of the checkpoint
   private var isAnew = false
 
-  /** The next snapshot names none of the files that the checkpoint has: all are uploaded, under new names. */
+  /** The next snapshot names no file that the checkpoint has already: all local files are uploaded, under new names. */
   def forgetOrigins(): Unit = origins.foreach(_.clear())
 
   /** The next load uses none of the files in the working directory. */
@@ -72,8 +90,8 @@ private class FileManagerShim(
       mapping: RocksDBFileMapping,
       checkpointUniqueId: Option[String]): RocksDBCheckpointMetadata = {
     val doubted = doubts.loadStarts()
-    refuseToCountACancelledLoadAsDamage()
-    // Our local files are hard links of the host's copies: what is wrong with one is wrong with the other.
+    throwIfTaskIsKilled()
+    // Local files are hard links to the host's files, so damage is in both.
     if ((doubted > 0 || isAnew) && localDir.exists) listRocksDBFiles(localDir)._1.foreach { file =>
       mapping.remove(file.getName)
       file.delete()
@@ -89,7 +107,7 @@ private class FileManagerShim(
     } catch {
       case e: ClosedByInterruptException => throw cancelled(e)
       case e: Throwable =>
-        refuseToCountACancelledLoadAsDamage()
+        throwIfTaskIsKilled()
         throw e
     }
   }
@@ -110,28 +128,28 @@ private class FileManagerShim(
     watcher.saved(version, checkpointUniqueId, files, storeConf.minVersionsToRetain)
   }
 
-  /** What maintenance does after the upload of a snapshot, if there was one. It may take long, and remove what was uploaded late. */
+  /** Maintenance calls this after it has uploaded a snapshot, if there was one. It may take long, and may remove files that came late. */
   override def deleteOldVersions(retained: Int, mostDeleted: Int, leastDeleted: Long): Unit = {
     watcher.written()
     super.deleteOldVersions(retained, mostDeleted, leastDeleted)
   }
 
-  // Finding the snapshot costs stock four calls to the checkpoint. What the host keeps, the checkpoint has had.
+  // Stock looks for the snapshot by four calls to the checkpoint. A file that the host keeps was in the checkpoint.
   override def existsSnapshotFile(version: Long, checkpointUniqueId: Option[String]): Boolean =
     checkpointUniqueId match {
       case Some(id) if !doubts.any && watcher.keeps(s"${version}_$id.zip") => true
-      // The lineage in the changelog leads to a snapshot as well.
+      // A version with a changelog: its lineage leads to the snapshot.
       case Some(id) if !doubts.any && watcher.keeps(s"${version}_$id.changelog") => false
       case _ => super.existsSnapshotFile(version, checkpointUniqueId)
     }
 
-  /** Whether the checkpoint has it, whatever the host keeps. */
+  /** Whether the checkpoint has the snapshot; the host is not asked. */
   def hasSnapshot(version: Long, id: String): Boolean = super.existsSnapshotFile(version, Some(id))
 
   override def getSnapshotVersionsAndUniqueIdsFromLineage(lineage: Array[LineageItem]): Seq[(Long, String)] = {
     val kept = if (doubts.any) Array.empty[LineageItem]
       else lineage.filter(i => watcher.keeps(s"${i.version}_${i.checkpointUniqueId}.zip")).sortBy(-_.version)
-    // The last one's changelog has just been read, for the lineage; others may have been removed from the checkpoint.
+    // The changelog of the last version has just been read, for its lineage. Others may be gone from the checkpoint.
     val last = lineage.map(_.version).maxOption
     if (kept.nonEmpty && lineage.filter(i => i.version > kept.head.version && !last.contains(i.version))
         .forall(i => watcher.keeps(s"${i.version}_${i.checkpointUniqueId}.changelog")))
@@ -140,24 +158,24 @@ private class FileManagerShim(
   }
 
   /**
-   * A changelog names the versions that it builds on, of which none before the snapshot that they were brought from is needed.
-   * Stock lets go of those only where it uploads a snapshot itself. Where a partition goes elsewhere before that, again and
-   * again, they would become more until they could not be written, which ends the query: some 860 are the most.
+   * A changelog names all versions that it builds on. Those before the snapshot that this instance began with are not needed, and
+   * are left out here. Stock drops them only when it uploads a snapshot itself. If a partition always moved before that, the list
+   * would grow until it can not be written (at about 860 versions), which ends the query.
    */
   override def getChangeLogWriter(
       version: Long,
       useColumnFamilies: Boolean,
       checkpointUniqueId: Option[String],
       lineage: Option[Array[LineageItem]]): StateStoreChangelogWriter =
-    super.getChangeLogWriter(version, useColumnFamilies, checkpointUniqueId, lineage.map(sinceItBegan))
+    super.getChangeLogWriter(version, useColumnFamilies, checkpointUniqueId, lineage.map(fromItsBase))
 
-  private def sinceItBegan(lineage: Array[LineageItem]): Array[LineageItem] = beganWith match {
+  private def fromItsBase(lineage: Array[LineageItem]): Array[LineageItem] = beganWith match {
     case Some((first, id)) if lineage.contains(LineageItem(first, id)) => lineage.filter(_.version >= first)
     case _ => lineage
   }
 
-  /** Stock takes any ordinary exception for a damaged snapshot and replays every changelog instead. */
-  private def refuseToCountACancelledLoadAsDamage(): Unit = if (RocksDBShim.taskIsKilled) throw cancelled(null)
+  /** Stock takes an ordinary exception for a damaged snapshot, and replays every changelog. An InterruptedException prevents that. */
+  private def throwIfTaskIsKilled(): Unit = if (RocksDBShim.taskIsKilled) throw cancelled(null)
 
   private def cancelled(cause: Throwable): Throwable =
     new InterruptedException("the task was killed while its state was loading").initCause(cause)

@@ -8,7 +8,11 @@ import org.rocksdb.{WriteOptions, RocksDB => NativeRocksDB}
 import org.apache.spark.shims.SparkInternals
 import org.apache.spark.sql.execution.streaming.state.RocksDB
 
-/** What is private in an instance of Spark 4.2's. It may throw what reflection throws, at its making. */
+/**
+ * The private members of Spark's `RocksDB` that Mooring needs, for one instance. Called by the thread that uses the instance. Its
+ * making throws what reflection throws when a member is missing (`SparkInternals.rocksDB`): then copies are not kept open, and
+ * the writes of killed tasks are not taken back.
+ */
 private final class InsideRocksDB(store: RocksDB) {
   private val methods = SparkInternals.rocksDB
 
@@ -16,13 +20,13 @@ private final class InsideRocksDB(store: RocksDB) {
   def writeOptions: WriteOptions = call(methods.writeOptions)
   def families: JMap[Short, String] = call(methods.families)
 
-  /** With all that stock does on the way: it looks every key up to count them. */
+  /** Stock's replay of changelogs, which looks every key up to count keys. */
   def replayChangelog(versions: Seq[(Long, String)]): Unit = {
     call[Any](methods.replayChangelog, versions.map { case (version, id) => (version, Option(id)) }.toArray)
     ()
   }
 
-  /** As the store has the key of a column family. */
+  /** The key as the store has it: with the prefix of its column family. */
   def prefixed(key: Array[Byte], family: String): Array[Byte] = call(methods.prefixed, key, family)
 
   def counts: KeyCounts = KeyCounts(call[Long](methods.keys), call[Long](methods.internalKeys))
@@ -38,11 +42,11 @@ private final class InsideRocksDB(store: RocksDB) {
 }
 
 private object InsideRocksDB {
-  /** The version from which stock counts to the next snapshot; None where this Spark has another way to count. */
+  /** The version from which stock counts to the next snapshot; None where this Spark counts in another way. */
   def lastSnapshotOf(store: RocksDB): Option[Long] =
     SparkInternals.rocksDBLastSnapshotVersion.map { case (get, _) => get.invoke(store).asInstanceOf[Long] }
 
-  /** Nothing is done where this Spark has another way to count. */
+  /** Does nothing where this Spark counts in another way. */
   def setLastSnapshot(store: RocksDB, version: Long): Unit =
     SparkInternals.rocksDBLastSnapshotVersion.foreach { case (_, set) => set.invoke(store, Long.box(version)) }
 }

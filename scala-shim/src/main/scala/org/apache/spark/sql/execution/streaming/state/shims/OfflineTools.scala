@@ -11,10 +11,13 @@ import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Spark's own tools that read or rewrite the state of a checkpoint outside of its query: the state data source, and the
- * offline repartition with its rewriter. They take the format of the state from the session's settings, while a query of
- * ours takes it from its checkpoint. So a thread that runs such a tool finds in the settings of every session the format of
- * the checkpoint that the tool has opened. Other threads, and the settings themselves, stay as they are.
+ * Spark's own tools that read or rewrite the state of a checkpoint outside of its query: the state data source, and the offline
+ * repartition with its rewriter. These tools take the format of the state from the session's settings. Queries with Mooring take it
+ * from the checkpoint, so the setting may be wrong. This object makes the setting right for the thread that runs a tool: that thread
+ * sees, in every session, the format of the checkpoint that the tool has opened. Other threads see the settings as they are.
+ *
+ * Depends on the class names of the tools in Spark 4.2, found on the call stack, and on `SQLConf.settings` and `SQLConf.reader`.
+ * Without it the tools fail, or find no state, where the session's format is not the checkpoint's.
  */
 object OfflineTools {
   private val Repartition = "org.apache.spark.sql.execution.streaming.state.OfflineStateRepartitionRunner"
@@ -30,7 +33,7 @@ object OfflineTools {
   private def isCaller(className: String => Boolean): Boolean = StackWalker.getInstance()
     .walk[java.lang.Boolean](frames => frames.anyMatch(frame => className(frame.getClassName)))
 
-  /** A session of the application, before its first use. It is forgotten when nobody else has it. */
+  /** Remembers a session of the application, by a weak reference. Called before the session is used. */
   def follow(session: SparkSession): Unit = sessions.synchronized {
     sessions.add(session)
     ()
@@ -38,22 +41,22 @@ object OfflineTools {
 
   private val sessions = Collections.newSetFromMap(new WeakHashMap[SparkSession, java.lang.Boolean])
 
-  // What the thread's tool has opened; left behind when the tool ends, so each look asks whether it still runs.
+  // The format of the checkpoint that the thread's tool has opened. It stays when the tool has ended, so `format` looks for the tool.
   private val opened = new ThreadLocal[String]
 
   /**
-   * The tool on this thread has opened a checkpoint of this format, and has not yet asked for the setting.
+   * The tool on this thread has opened a checkpoint of this format, and has not read the setting yet.
    *
-   * @param aside runs what may fail. Each session is told on its own: one that fails keeps the format from no other
+   * @param failOpen runs the work for one session; the other sessions are served also when it fails
    */
-  def open(format: Int)(aside: (=> Unit) => Unit): Unit = {
+  def open(format: Int)(failOpen: (=> Unit) => Unit): Unit = {
     opened.set(format.toString)
-    for (session <- sessions.synchronized(sessions.asScala.toList)) aside {
-      if (!session.sparkContext.isStopped) SettingsOfTools.putBefore(session.asInstanceOf[ClassicSession].sessionState.conf)
+    for (session <- sessions.synchronized(sessions.asScala.toList)) failOpen {
+      if (!session.sparkContext.isStopped) SettingsOfTools.wrapSettingsOf(session.asInstanceOf[ClassicSession].sessionState.conf)
     }
   }
 
-  /** The tool on this thread opens another checkpoint, of which nothing is known yet. */
+  /** The tool on this thread opens another checkpoint, whose format is not known yet. */
   def forget(): Unit = opened.remove()
 
   /** The format of the checkpoint that the tool on this thread has opened; None where no tool runs. */
@@ -64,7 +67,7 @@ object OfflineTools {
   }
 }
 
-/** A session's settings, in which a tool's thread finds the format of its checkpoint. */
+/** A session's settings, with the format of the checkpoint for the thread of a tool. */
 private final class SettingsOfTools(settings: JMap[String, String]) extends AbstractMap[String, String] {
   override def get(key: Object): String =
     if (key == StreamShims.FormatKey) OfflineTools.format.getOrElse(settings.get(key)) else settings.get(key)
@@ -76,7 +79,7 @@ private final class SettingsOfTools(settings: JMap[String, String]) extends Abst
   override def remove(key: Object): String = settings.remove(key)
   override def clear(): Unit = settings.clear()
 
-  /** A copy: Spark only reads it, and others may write meanwhile. */
+  /** A copy: Spark only reads it, and other threads may write settings meanwhile. */
   override def entrySet(): JSet[JMap.Entry[String, String]] = settings.synchronized {
     val all = new HashMap[String, String](settings)
     OfflineTools.format.foreach(all.put(StreamShims.FormatKey, _))
@@ -86,8 +89,8 @@ private final class SettingsOfTools(settings: JMap[String, String]) extends Abst
 
 private object SettingsOfTools {
 
-  /** Spark reads a setting by its key from the settings, and by its entry from the reader. */
-  def putBefore(conf: SQLConf): Unit = if (Capability.FormatForTools.isOn) synchronized {
+  /** Wraps the session's settings, once. Spark reads a setting by its key from `settings`, and by its entry from `reader`. */
+  def wrapSettingsOf(conf: SQLConf): Unit = if (Capability.FormatForTools.isOn) synchronized {
     SparkInternals.sqlConfSettings.get(conf) match {
       case _: SettingsOfTools =>
       case plain: JMap[_, _] =>

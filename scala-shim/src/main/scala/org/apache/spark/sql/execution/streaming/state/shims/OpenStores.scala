@@ -11,38 +11,44 @@ import org.apache.spark.sql.execution.streaming.state.{RocksDBConf, RocksDBEvent
 import org.apache.spark.util.Utils
 
 /**
- * A version of one state store whose files are all here: the versions since a snapshot, oldest first, the version itself
- * last; and how many keys that one has, if its owner has told. `before` are those that the first one builds on, for an
- * open copy that stands at one of these.
+ * A version of one state store whose files are all on this host.
+ *
+ * @param versions the versions since a snapshot, with their ids, oldest first; the version itself is the last
+ * @param counts   the numbers of keys in the version, if its owner has told them
+ * @param before   versions that the first one of `versions` builds on, for an open copy that is at one of these
  */
 final case class CopiedVersion(
     versions: Seq[(Long, String)], hasColumnFamilies: Boolean, counts: Option[KeyCounts], before: Seq[(Long, String)] = Nil)
 
 /**
- * The open copies of state stores that run elsewhere: RocksDB instances at a committed version, each of which waits for
- * the provider that takes it over. Spark's registry of providers, its coordinator and its maintenance know none of them,
- * and none can write to the checkpoint before it is taken over: it is loaded for reading only.
+ * The open copies on this executor of state stores that run elsewhere: RocksDB instances at a committed version, each of which
+ * waits for the provider that takes it over. Spark's registry of providers, its coordinator and its maintenance do not know
+ * them. A copy is loaded for reading only, so it can not write to the checkpoint before it is taken over.
+ *
+ * Threads: the threads of `Copies` open and advance copies; the task's thread takes them (`RocksDBProviderShim.createRocksDB`).
+ * Depends on `RocksDB` of Spark 4.2 with checkpoint ids and changelogs. Without open copies, a copy is plain files, and the
+ * executor that takes over must first open RocksDB.
  */
 object OpenStores {
-  private val RestsForMs = 10000L
+  private val ThrottledForMs = 10000L
 
-  private val held = new ConcurrentHashMap[String, OpenStore]() // by the directory in the checkpoint, of which ids are unique
+  private val held = new ConcurrentHashMap[String, OpenStore]() // by the store's directory in the checkpoint, which is unique
 
   def count: Int = held.size
 
-  /** Whether there is one of the store with this directory. */
+  /** Whether there is an open copy of the store in this directory. */
   def has(directory: String): Boolean = held.containsKey(directory)
 
-  /** Whether stores opened with this access have changelogs to go on by, and versions that can be told apart. */
-  def areOf(access: CheckpointAccess): Boolean =
+  /** Whether stores with this access can have open copies: they need changelogs, and versions with unique ids. */
+  def arePossible(access: CheckpointAccess): Boolean =
     access.stores.enableStateStoreCheckpointIds && access.writesChangelogs
 
-  /** Opens the copy, which takes as long as any opening; `ended` is called once, when it is taken over or dropped. */
+  /** Opens a copy, which takes as long as any opening. `ended` is called once, when the copy is taken over or dropped. */
   def open(directory: Path, partition: Int, copied: CopiedVersion, access: CheckpointAccess, watcher: SnapshotLoadWatcher)(
       ended: => Unit): OpenStore = {
     val name = s"standby of $directory"
     val local = Utils.createExecutorLocalTempDir(SparkEnv.get.conf, s"mooring-standby-$partition")
-    val reports = new ReportsOnceTaken(partition)
+    val reports = new ReportsAfterTakeOver(partition)
     val shim =
       try new RocksDBShim(watcher, directory.toString, RocksDBConf(access.stores), local, access.hadoopConf, name,
         copied.hasColumnFamilies, enableStateStoreCheckpointIds = true, partition, Some(reports), None)
@@ -52,11 +58,11 @@ object OpenStores {
           throw e
       }
     try {
-      // Up to the snapshot first: what came after it need not be counted.
+      // Stock loads the snapshot alone. The versions after it are replayed by `Replay`, which need not count keys.
       val (version, id) = shim.newestSnapshotHere(copied.versions).getOrElse(copied.versions.last)
-      val rests = new CpuThrottle(RestsForMs)
-      rests.around(shim.load(version, Some(id), readOnly = true, loadEmpty = false))
-      if (!goOnUnhurriedly(shim, version, copied, rests))
+      val throttle = new CpuThrottle(ThrottledForMs)
+      throttle.run(shim.load(version, Some(id), readOnly = true, loadEmpty = false))
+      if (!advanceThrottled(shim, version, copied, throttle))
         throw new IllegalStateException(s"from version $version the changelogs do not lead to ${copied.versions.last._1}")
     } catch {
       case e: Throwable =>
@@ -68,20 +74,23 @@ object OpenStores {
     opened
   }
 
-  /** One version after the other from that which is loaded, with waits and rests between them. */
-  private def goOnUnhurriedly(shim: RocksDBShim, loaded: Long, copied: CopiedVersion, rests: CpuThrottle): Boolean = {
+  /** Advances a store by one version at a time, and is throttled before each. */
+  private def advanceThrottled(shim: RocksDBShim, loaded: Long, copied: CopiedVersion, throttle: CpuThrottle): Boolean = {
     val ends = copied.versions.indices.filter(copied.versions(_)._1 > loaded).map(_ + 1)
-    ends.dropRight(1).forall(end => rests.around(shim.goOn(copied.versions.take(end), copied.counts))) &&
-      shim.goOn(copied.versions, copied.counts)
+    ends.dropRight(1).forall(end => throttle.run(shim.advance(copied.versions.take(end), copied.counts))) &&
+      shim.advance(copied.versions, copied.counts)
   }
 
-  /** The copy of this directory's store, for a provider that would make an instance with these arguments. */
+  /**
+   * Takes the copy of the store in this directory, for a provider that would make an instance with these arguments. A copy with
+   * other arguments is dropped. Called by the task's thread, with Spark's lock of all providers: so nothing is closed here.
+   */
   private[shims] def take(
       directory: String, conf: RocksDBConf, hasColumnFamilies: Boolean, hasIds: Boolean, partition: Int,
       forwarder: Option[RocksDBEventForwarder]): Option[RocksDBShim] = Option(held.get(directory)).flatMap { copy =>
     if (hasIds && copy.isLike(conf, partition, hasColumnFamilies)) copy.take(forwarder)
     else {
-      copy.giveUp() // closing it takes time, and Spark lets no other store be asked for meanwhile
+      copy.giveUp()
       None
     }
   }
@@ -90,39 +99,39 @@ object OpenStores {
 }
 
 /**
- * One open copy. It is its maker's until it ends, once: a provider takes it over, at any moment, or it is dropped. The
- * instance has a lock of its own, so a provider that takes it over while it goes on loads after that.
+ * One open copy. It ends once: a provider takes it, at any moment, or it is dropped. The instance has a lock of its own, so a
+ * provider that takes the copy while it is advanced loads after that.
  */
 final class OpenStore private[shims] (
-    private[shims] val directory: String, shim: RocksDBShim, reports: ReportsOnceTaken, partition: Int,
+    private[shims] val directory: String, shim: RocksDBShim, reports: ReportsAfterTakeOver, partition: Int,
     hasColumnFamilies: Boolean, ended: () => Unit) {
   import OpenStore._
 
   private val state = new AtomicReference[State](Held)
 
-  /** A provider has it. */
+  /** Whether a provider has taken the copy over. */
   def isTaken: Boolean = state.get == Taken
 
   /**
-   * Goes on to the version by the changelogs since the one it stands at; false when that can not be, as when it has ended.
-   * What is thrown leaves it fit only to be dropped.
+   * Advances the copy to the version by the changelogs since its own version; false when it can not, or has ended. After an
+   * exception the copy can only be dropped.
    */
-  def goOn(copied: CopiedVersion): Boolean =
+  def advance(copied: CopiedVersion): Boolean =
     try shim.exclusively {
       state.get == Held && copied.hasColumnFamilies == hasColumnFamilies &&
-        shim.goOn(copied.versions, copied.counts, copied.before)
+        shim.advance(copied.versions, copied.counts, copied.before)
     } finally closeIfDropped()
 
-  /** Whether one that is opened now would begin with a newer snapshot, and should, although this one can still go on. */
+  /** Whether the copy should be opened anew from a newer snapshot, although it can still be advanced. */
   def isDated(copied: CopiedVersion): Boolean = shim.isDated(copied.versions)
 
-  /** Closes it, or has it closed by the thread that is at it. */
+  /** Ends the copy. It is closed now, or by the thread that is using it. */
   def drop(): Unit = {
     giveUp()
     closeIfDropped()
   }
 
-  /** Nobody is to take it over; its maker closes it when it comes to it the next time, to bring it on or to drop it. */
+  /** Ends the copy without closing it. `advance` and `drop` close it. */
   private[shims] def giveUp(): Unit = if (state.compareAndSet(Held, Dropped)) {
     OpenStores.forget(this)
     ended()
@@ -132,7 +141,7 @@ final class OpenStore private[shims] (
     conf.copy(stateStoreConf = shim.conf.stateStoreConf) == shim.conf && ofPartition == partition &&
       withColumnFamilies == hasColumnFamilies
 
-  /** The instance, which is the caller's from now on: to be loaded, and closed. */
+  /** The instance. The caller loads and closes it from now on. None when the copy has ended. */
   private[shims] def take(forwarder: Option[RocksDBEventForwarder]): Option[RocksDBShim] =
     Option.when(state.compareAndSet(Held, Taken)) {
       OpenStores.forget(this)
@@ -152,13 +161,13 @@ private object OpenStore {
   case object Dropped extends State
 }
 
-/** What a store tells the coordinator of is told by the provider that has taken it over. */
-private[shims] final class ReportsOnceTaken(partition: Int)
-  extends RocksDBEventForwarder(ReportsOnceTaken.NoRun, StateStoreId("", 0, partition)) {
+/** Passes a store's reports to Spark's coordinator on to the provider that has taken the store over; before that it drops them. */
+private[shims] final class ReportsAfterTakeOver(partition: Int)
+  extends RocksDBEventForwarder(ReportsAfterTakeOver.NoRun, StateStoreId("", 0, partition)) {
   @volatile var to: Option[RocksDBEventForwarder] = None
   override def reportSnapshotUploaded(version: Long): Unit = to.foreach(_.reportSnapshotUploaded(version))
 }
 
-private object ReportsOnceTaken {
+private object ReportsAfterTakeOver {
   val NoRun: String = new java.util.UUID(0, 0).toString
 }

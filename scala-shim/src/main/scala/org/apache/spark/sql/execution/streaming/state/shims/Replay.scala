@@ -9,7 +9,7 @@ import org.rocksdb.{WriteBatch, WriteOptions, RocksDB => NativeRocksDB}
 
 import org.apache.spark.sql.execution.streaming.state.{RecordType, RocksDB, RocksDBStateStoreProvider, StateStoreChangelogReader}
 
-/** How many keys a version of a store has, and how many that Spark keeps beside the user's; -1 where they are not counted. */
+/** How many keys of the user, and how many of Spark's own, a version of a store has; -1 where they are not counted. */
 final case class KeyCounts(keys: Long, internal: Long)
 
 object KeyCounts {
@@ -17,23 +17,25 @@ object KeyCounts {
 }
 
 /**
- * Brings an open instance on by the changes of later versions. Stock's replay looks every key up before it writes it, to
- * know how many there are, which is the larger part of its time; where the owner has told their number the changes are
- * written many at once instead, in the order of their keys.
+ * Writes the changes of later versions into an open copy. Stock's replay looks every key up before it writes the key, to count
+ * keys; the look-ups take most of its time. Where the owner of the store has told the number of keys, this replay writes many
+ * changes at once, in the order of their keys.
+ *
+ * Called by the thread that advances the copy. Depends on what `InsideRocksDB` reaches, and on the kinds of records in a changelog.
  */
 private final class Replay(store: RocksDB, hasColumnFamilies: Boolean) {
   import Replay._
 
   private val inside = new InsideRocksDB(store)
 
-  /** As stock replays on top of a snapshot. */
-  def counting(versions: Seq[(Long, String)]): Unit = {
+  /** Replays these versions as stock does on top of a snapshot. */
+  def countingKeys(versions: Seq[(Long, String)]): Unit = {
     inside.replayChangelog(versions)
-    told(inside.counts)
+    setCounts(inside.counts)
   }
 
-  /** The changes of one version, which may have any number of them. */
-  def uncounted(changes: StateStoreChangelogReader): Unit = {
+  /** Replays the changes of one version. `setCounts` has to follow after the last version. */
+  def withoutCounting(changes: StateStoreChangelogReader): Unit = {
     store.updateMemoryUsageIfNeeded()
     val batch = new Batch(inside.db, inside.writeOptions)
     val families = if (hasColumnFamilies) Some(inside.families) else None
@@ -44,14 +46,14 @@ private final class Replay(store: RocksDB, hasColumnFamilies: Boolean) {
     batch.write()
   }
 
-  /** As Spark's replay does by looking it up: a family that is not known would be numbered anew later. */
+  /** Stock's replay finds an unknown family when it looks a key up. Such a family would get another number later. */
   private def checkFamily(key: Array[Byte], families: JMap[Short, String]): Unit = {
     val id = RocksDBStateStoreProvider.getColumnFamilyBytesAsId(key)
     if (!families.containsKey(id)) throw new IllegalStateException(s"a changelog has a key of column family $id, which is not known here")
   }
 
-  /** How many keys there are in the version to which it was brought. */
-  def told(counts: KeyCounts): Unit = inside.setCounts(counts)
+  /** Sets the numbers of keys in the version that was reached. */
+  def setCounts(counts: KeyCounts): Unit = inside.setCounts(counts)
 }
 
 private object Replay {
@@ -59,8 +61,8 @@ private object Replay {
   private type Change = (RecordType.Value, Array[Byte], Array[Byte])
 
   /**
-   * The order in which to write these keys, each by its place here: neighbours in it are neighbours in memory, too. Those of
-   * equal keys keep theirs. By words of eight bytes: to compare the keys one with another took a quarter of a copy's time.
+   * The places of these keys in sorted order. Equal keys keep their order. Keys are compared by words of eight bytes, which are
+   * sorted as numbers: comparing keys byte by byte took a quarter of a copy's time.
    */
   private[shims] def order(keys: Array[Array[Byte]]): Array[Int] = {
     val order = keys.indices.toArray
@@ -68,14 +70,14 @@ private object Replay {
     order
   }
 
-  /** Of this part, whose keys are in order as far as their first `sorted` bytes go, and alike in these. */
+  /** Sorts the part of `order` from `from` to `until`, whose keys have the same first `sorted` bytes. */
   private def sort(keys: Array[Array[Byte]], order: Array[Int], from: Int, until: Int, sorted: Int): Unit = {
     val before = Arrays.copyOfRange(order, from, until)
     val start = commonPrefix(keys, before)
-    if (start > sorted) { // else the shorter ones are as if zeros came after them
-      val mask = (1L << (64 - java.lang.Long.numberOfLeadingZeros(before.length.toLong))) - 1 // of a place, below a key's bits
+    if (start > sorted) { // else the keys differ only by zeros at the end of the longer ones
+      val mask = (1L << (64 - java.lang.Long.numberOfLeadingZeros(before.length.toLong))) - 1 // the lowest bits of a word hold the place of its key
       val words = Array.tabulate(before.length)(place => (wordAt(keys(before(place)), start) ^ Long.MinValue) & ~mask | place)
-      Arrays.sort(words) // as signed numbers, hence the first bit turned
+      Arrays.sort(words) // as signed numbers: that is why the first bit of each word is inverted
       for (place <- words.indices) order(from + place) = before((words(place) & mask).toInt)
       var first = 0
       while (first < words.length) {
@@ -96,7 +98,7 @@ private object Replay {
     }
   }
 
-  /** Eight bytes of the key from there on, the first one the highest; zeros behind its end. */
+  /** Eight bytes of the key from `start` on, as a big-endian number; zeros after the end of the key. */
   private def wordAt(key: Array[Byte], start: Int): Long =
     ByteBuffer.wrap(if (key.length < start + 8) Arrays.copyOf(key, start + 8) else key).getLong(start)
 
@@ -105,11 +107,11 @@ private object Replay {
     private var bytes = 0L
 
     def add(kind: RecordType.Value, key: Array[Byte], value: Array[Byte]): Unit = {
-      val isOfMany = kind == RecordType.DELETE_RANGE_RECORD
-      if (isOfMany || bytes >= MostBytes) write()
+      val isRange = kind == RecordType.DELETE_RANGE_RECORD
+      if (isRange || bytes >= MostBytes) write()
       changes += ((kind, key, value))
       bytes += key.length + (if (value == null) 0 else value.length)
-      if (isOfMany) write()
+      if (isRange) write()
     }
 
     def write(): Unit = if (changes.nonEmpty) {

@@ -12,7 +12,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.ui.StreamingQueryStatusListener
 import org.apache.spark.util.{SerializableConfiguration, Utils}
 
-/** How a watched query reads its checkpoint, for executors that read it as well. Made on the driver. */
+/** How a query with standbys reads its checkpoint, for executors that read the same checkpoint. Made on the driver. */
 final class CheckpointAccess private (conf: Broadcast[(SerializableConfiguration, StateStoreConf)]) extends Serializable {
   def hadoopConf: Configuration = conf.value._1.value
   def codec: String = stores.compressionCodec
@@ -20,10 +20,10 @@ final class CheckpointAccess private (conf: Broadcast[(SerializableConfiguration
 
   def writesChangelogs: Boolean = RocksDBConf(stores).enableChangelogCheckpointing
 
-  /** As the providers of the query's stores have it. */
+  /** The settings that the providers of the query's stores have. */
   private[shims] def stores: StateStoreConf = conf.value._2
 
-  /** The same for all that are the same. */
+  /** Equal for copies of the same access. */
   def id: Long = conf.id
 }
 
@@ -35,17 +35,20 @@ object CheckpointAccess {
 }
 
 /**
- * The session of all replica queries of the application; `stopMs` is how long one may take to stop. Of listeners it
- * has the one of Spark's streaming tab: the user's are not told of queries that are not the user's.
+ * The session of all replica queries of the application. Its only listener is that of Spark's streaming tab: the user's listeners
+ * are not called for queries that are not the user's. Called by the thread of `Standbys`. Depends on session settings of Spark 4.2;
+ * without it there are no copies.
+ *
+ * @param stopMs how long a replica query may take to stop
  */
 final class ReplicaSession(stopMs: Long) {
   private val session = {
     val own = SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession)
       .getOrElse(throw new IllegalStateException("there is no session yet")).newSession()
     own.sessionState.conf.setConf(SQLConf.STREAMING_STOP_TIMEOUT, stopMs)
-    // Their logs are on the driver's own disk, where Spark's usual file manager begins some forty processes a batch, this one a few.
+    // The logs are on the driver's own disk. There Spark's default file manager starts some forty processes a batch, this one a few.
     own.sessionState.conf.setConfString(StreamShims.FileManagerKey, classOf[FileSystemBasedCheckpointFileManager].getName)
-    // A scan and no more: what plans and compiles it anew in every batch takes longer than running it.
+    // The query only scans. Adaptive execution and generated code would take longer in each batch than the scan itself.
     own.sessionState.conf.setConf(SQLConf.ADAPTIVE_EXECUTION_ENABLED, false)
     own.sessionState.conf.setConf(SQLConf.WHOLESTAGE_CODEGEN_ENABLED, false)
     own.streams.listListeners().filterNot(_.isInstanceOf[StreamingQueryStatusListener]).foreach(own.streams.removeListener)
@@ -53,8 +56,8 @@ final class ReplicaSession(stopMs: Long) {
   }
 
   /**
-   * Starts a query that reads `source`, which learns by `option` of the query that it follows. In a session names are
-   * unique; two sessions of the user's may have queries of one name.
+   * Starts a query that reads `source`. The value of `option` is the id of the query that is copied. Names are unique in a session,
+   * but the user's queries may be in several sessions, and two of them may have one name.
    */
   def replicate(query: String, name: String, source: String, option: String): Replica = {
     val plain = s"standby of $name"
@@ -63,7 +66,7 @@ final class ReplicaSession(stopMs: Long) {
   }
 }
 
-/** The replica query of one watched query, as Spark runs it; its own checkpoint ends with it. */
+/** The replica query of one copied query. Its own checkpoint is deleted when it stops. */
 final class Replica private[shims] (session: SparkSession, query: String, name: String, source: String, option: String) {
   private val scratch = Utils.createTempDir(namePrefix = "mooring-standby")
   private val running =
@@ -75,7 +78,7 @@ final class Replica private[shims] (session: SparkSession, query: String, name: 
         throw e
     }
 
-  /** The query's thread has the properties of the one that starts it, and so have its stages. */
+  /** The query's thread inherits the local properties of the thread that starts it, and so do its stages. */
   private def marked[T](start: => T): T = {
     session.sparkContext.setLocalProperty(Replica.Property, query)
     try start
@@ -84,10 +87,10 @@ final class Replica private[shims] (session: SparkSession, query: String, name: 
 
   def isActive: Boolean = running.isActive
 
-  /** Why it ended by itself, if it did. */
+  /** Why the query ended by itself, if it did. */
   def failure: Option[Throwable] = running.exception
 
-  /** Where the application ends, its threads and its directory end with the JVM. */
+  /** Does nothing when the application ends: threads and directory end with the JVM. */
   def stop(): Unit = if (!session.sparkContext.isStopped) {
     try running.stop()
     finally Utils.deleteRecursively(scratch)

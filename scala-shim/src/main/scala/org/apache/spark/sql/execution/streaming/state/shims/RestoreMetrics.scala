@@ -13,8 +13,10 @@ import org.apache.spark.sql.execution.streaming.state.{StateStoreCustomMetric, S
 /**
  * What was read to open state stores, as custom metrics of the operators in `StreamingQueryProgress`.
  *
- * Spark makes the metrics that a provider supports for each operator, but a store of ours can not fill in its own: the
- * class that reports is private. So the placed node hands its operators' metrics to the tasks, where they are added to.
+ * Spark makes the metrics that a provider supports, for each operator. A store of Mooring can not fill them in, as the class that
+ * reports them is private to Spark. So the placed plan node gives its operators' metrics to its tasks, which add to them.
+ *
+ * Threads: the stream's thread on the driver (`of`), tasks (`duringTask`, `opened`). Depends on `StatefulOperator.metrics`.
  */
 object RestoreMetrics {
   private val BytesLocal = "mooring.restore-bytes-local"
@@ -30,8 +32,8 @@ object RestoreMetrics {
   type OfStage = Map[Long, Map[String, SQLMetric]]
 
   /**
-   * The metrics of the stateful operators among `operators`, where the provider is ours. Of two nodes of one operator
-   * (an aggregation restores in one and saves in another) the one that writes has them.
+   * The metrics of the stateful operators among `operators`, where the provider is Mooring's. An aggregation has two nodes of one
+   * operator, one that restores and one that saves: the node that saves has the metrics.
    */
   def of(operators: Seq[SparkPlan]): OfStage = {
     val found = for {
@@ -44,14 +46,14 @@ object RestoreMetrics {
 
   private val ofTask = new ConcurrentHashMap[Long, OfStage]()
 
-  /** Until the task ends, what its stores read is added to these. */
+  /** What the task's stores read until the task ends is added to these metrics. */
   def duringTask(context: TaskContext, metrics: OfStage): Unit = if (metrics.nonEmpty) {
     ofTask.merge(context.taskAttemptId(), metrics, (before, more) => before ++ more) // a stage may place several operators
     context.addTaskCompletionListener[Unit](_ => { ofTask.remove(context.taskAttemptId()); () })
     ()
   }
 
-  /** A store was opened by the calling thread's task. */
+  /** The task of the calling thread has opened a store. */
   def opened(storeDir: Path, bytesLocal: Long, bytesRemote: Long, milliseconds: Long): Unit = for {
     task <- Option(TaskContext.get())
     stage <- Option(ofTask.get(task.taskAttemptId()))

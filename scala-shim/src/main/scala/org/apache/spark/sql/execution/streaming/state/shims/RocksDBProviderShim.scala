@@ -9,22 +9,24 @@ import org.apache.spark.sql.execution.streaming.state._
 import org.apache.spark.sql.types.StructType
 
 /**
- * Stock RocksDB's provider with the three shims that Spark 4.2 leaves open (`createRocksDB`,
- * `RocksDB.createFileManager`, `RocksDBFileManager.getFileSystem`) turned into plain methods.
+ * Stock's provider of RocksDB stores, which makes a `RocksDBShim` for each store, or takes an open copy over.
  *
- * It lives in this package because `createRocksDB` names `RocksDBEventForwarder`, which is private to `state`.
+ * Called by the task's thread, with Spark's lock of all providers. Depends on three extension points of Spark 4.2:
+ * `RocksDBStateStoreProvider.createRocksDB`, `RocksDB.createFileManager` and `RocksDBFileManager.getFileSystem`. It lives in this
+ * package because `createRocksDB` names `RocksDBEventForwarder`, which is private to `state`.
+ * Without it there is no store on the host, no hot standby, and no custom metric of Mooring.
  */
 abstract class RocksDBProviderShim extends RocksDBStateStoreProvider {
 
-  /** Makes the watcher of one store; `storeDir` is where the checkpoint keeps the store's files. */
+  /** Makes the watcher of the store whose files the checkpoint keeps in `storeDir`. */
   protected def watch(storeDir: Path): SnapshotLoadWatcher
 
   override def supportedCustomMetrics: Seq[StateStoreCustomMetric] =
     super.supportedCustomMetrics ++ RestoreMetrics.supported ++ DrainMetric.supported
 
-  private var taken = Option.empty[RocksDBShim]
+  private var takenOver = Option.empty[RocksDBShim]
 
-  /** A provider that could not be made, as when its task is killed just then, is never closed: an open copy would stay for ever. */
+  /** Spark never closes a provider whose `init` fails, as when its task is killed: then a copy that was taken over is closed here. */
   override def init(
       stateStoreId: StateStoreId,
       keySchema: StructType,
@@ -39,7 +41,8 @@ abstract class RocksDBProviderShim extends RocksDBStateStoreProvider {
       useMultipleValuesPerKey, stateSchemaProvider)
     catch {
       case e: Throwable =>
-        for (open <- taken) { // not here, with the lock of all stores: a thread that brings a copy on may be at it
+        for (open <- takenOver) {
+          // Another thread may still be advancing the copy. This thread has the lock of all providers, and must not wait.
           val closing = new Thread(() => open.close(), "mooring-close-copy")
           closing.setDaemon(true)
           closing.start()
@@ -60,8 +63,8 @@ abstract class RocksDBProviderShim extends RocksDBStateStoreProvider {
       uniqueId: Option[String]): RocksDB =
     OpenStores.take(dfsRootDir, conf, useColumnFamilies, enableStateStoreCheckpointIds, partitionId, eventForwarder) match {
       case Some(open) =>
-        taken = Some(open)
-        localRootDir.delete() // it has one of its own
+        takenOver = Some(open)
+        localRootDir.delete() // the copy has a directory of its own
         open
       case None => new RocksDBShim(watch(new Path(dfsRootDir)), dfsRootDir, conf, localRootDir, hadoopConf, loggingId,
         useColumnFamilies, enableStateStoreCheckpointIds, partitionId, eventForwarder, uniqueId)

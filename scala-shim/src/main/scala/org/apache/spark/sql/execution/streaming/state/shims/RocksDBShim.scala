@@ -12,6 +12,21 @@ import org.apache.spark.TaskContext
 import org.apache.spark.shims.IdleWaitBudget
 import org.apache.spark.sql.execution.streaming.state._
 
+/**
+ * Stock RocksDB's instance of one state store, with what Mooring adds to it:
+ *
+ *  - it tells a `SnapshotLoadWatcher` what is loaded and committed, for the host's store, metrics and reports;
+ *  - it stays usable after a task was killed, where stock opens the version anew;
+ *  - as an open copy it is advanced from version to version by changelogs, until a provider takes it over;
+ *  - it makes snapshots at versions that differ from partition to partition;
+ *  - its maintenance waits until the executor is idle.
+ *
+ * Threads: the task's thread (`load`, writes, `commit`, `rollback`), a thread that advances copies (`exclusively`, `advance`),
+ * Spark's maintenance (`doMaintenance`), and any thread (`close`).
+ * Depends on `RocksDB` of Spark 4.2: `createFileManager`, the signatures that are overridden here, and for copies what
+ * `InsideRocksDB` reaches. Where those are missing, an instance is opened anew each time, as in stock Spark.
+ * Without this class the host keeps no state files: each executor fetches its state from the checkpoint.
+ */
 private class RocksDBShim(
     watcher: SnapshotLoadWatcher,
     dfsRootDir: String,
@@ -40,17 +55,18 @@ private class RocksDBShim(
   private def files: FileManagerShim = fileManager.asInstanceOf[FileManagerShim]
   private def doubts: LoadDoubts = files.doubts
 
-  private val turns = conf.minDeltasForSnapshot.toLong.max(1)
+  private val snapshotInterval = conf.minDeltasForSnapshot.toLong.max(1) // in versions
 
-  // Contended only while a copy is taken over: a provider has one thread at a time at its instance.
+  // A provider uses its instance by one thread at a time, so threads meet here only while a copy is taken over.
   private val lock = new ReentrantLock
   private var isClosed = false
-  @volatile private var isFresh = false // taken over, and not yet asked for a version
+  @volatile private var isJustTakenOver = false // a provider has taken this copy over and has loaded no version yet
   private lazy val inside = new InsideRocksDB(this)
-  @volatile private var asLoaded = Option.empty[Position]
-  @volatile private var asKept = Option.empty[Position] // what a roll-back has left open
-  @volatile private var undo = Option.empty[Undo] // of what is written on top of what was loaded
+  @volatile private var loadedPosition = Option.empty[Position]
+  @volatile private var keptPosition = Option.empty[Position] // where `rollback` has left the instance open
+  @volatile private var undo = Option.empty[Undo] // takes back what was written since the version was loaded
 
+  /** Runs `body` while no other thread loads, advances or closes this instance. */
   def exclusively[T](body: => T): T = {
     lock.lockInterruptibly()
     try body
@@ -63,92 +79,94 @@ private class RocksDBShim(
       readOnly: Boolean,
       loadEmpty: Boolean): RocksDB = exclusively {
     val start = System.nanoTime()
-    asLoaded = None
+    loadedPosition = None
     undo = None
-    // A task whose Python was still writing when it was rolled back has changed what was kept: it is opened anew.
-    if (asKept.exists(!position.contains(_))) loadedVersion = -1
-    asKept = None
+    // Python of a killed task may have written after the roll-back: then the instance is not what was kept, and is opened anew.
+    if (keptPosition.exists(!position.contains(_))) loadedVersion = -1
+    keptPosition = None
     watcher.opening(version)
-    val before = doubts.now
+    val doubtsBefore = doubts.now
     val result =
       try {
-        // A copy of another version that can not go on is thrown away, its files with it; the store is opened as without it.
-        if (isFresh) {
-          if (loadEmpty || !(standsAt(version, stateStoreCkptId) || catchesUp(version, stateStoreCkptId))) throwAway()
-          else goOnForOwner()
+        if (isJustTakenOver) {
+          if (loadEmpty || !(isAt(version, stateStoreCkptId) || catchUp(version, stateStoreCkptId))) discardLocalFiles()
+          else continueSnapshotSchedule()
         }
-        isFresh = false
-        if (before.failedLoads > 1) watcher.distrusting()
+        isJustTakenOver = false
+        if (doubtsBefore.failedLoads > 1) watcher.distrusting()
         super.load(version, stateStoreCkptId, readOnly, loadEmpty)
       } catch {
         case e: Throwable =>
-          // One that was cut off tells nothing of the files.
-          // Nor does one that has brought the version, and could not begin to write the next.
-          if (RocksDBShim.taskIsKilled) doubts.backTo(before) else if (loadedVersion < 0) doubts.loadFailed()
+          // Two failures tell nothing about the files: a task that was killed, and a version that was loaded before the failure.
+          if (RocksDBShim.taskIsKilled) doubts.backTo(doubtsBefore) else if (loadedVersion < 0) doubts.loadFailed()
           throw e
       } finally watcher.closing()
     doubts.loadSucceeded()
-    if (!readOnly) takesItsTurn()
-    asLoaded = position
-    undo = asLoaded.filter(loaded => Undo.isWanted && !readOnly && loaded.id.nonEmpty).map(loaded => new Undo(inside, loaded.changes))
+    if (!readOnly) bringSnapshotForward()
+    loadedPosition = position
+    undo = loadedPosition.filter(loaded => Undo.isWanted && !readOnly && loaded.id.nonEmpty).map(loaded => new Undo(inside, loaded.changes))
     watcher.loaded(version, (System.nanoTime() - start) / 1000000)
     result
   }
 
-  /** Only a reader of the state asks for it so. */
+  /** Called only by the reader of the state data source. */
   override def loadFromSnapshot(
       snapshotVersion: Long,
       endVersion: Long,
       snapshotVersionStateStoreCkptId: Option[String],
       endVersionStateStoreCkptId: Option[String]): RocksDB = exclusively {
-    if (isFresh) throwAway()
-    isFresh = false
-    asLoaded = None
+    if (isJustTakenOver) discardLocalFiles()
+    isJustTakenOver = false
+    loadedPosition = None
     undo = None
     super.loadFromSnapshot(snapshotVersion, endVersion, snapshotVersionStateStoreCkptId, endVersionStateStoreCkptId)
   }
 
-  private def throwAway(): Unit = {
+  /** The next load opens the store as if no copy had been here. */
+  private def discardLocalFiles(): Unit = {
     loadedVersion = -1
     files.beginAnew()
   }
 
   /**
-   * The next snapshot is due at the partition's turn, as the owner's was. Stock counts from the one that was loaded, older as
-   * a rule: all copies that are taken over together would make theirs in their first batch, when there is most to do.
+   * Makes the next snapshot of a copy that was taken over due at the partition's turn, as its former owner would have made it.
+   * Stock counts from the snapshot that was loaded, which is mostly an older one: all copies that are taken over together
+   * would make their snapshots in their first batch, when there is most to do.
    */
-  private def goOnForOwner(): Unit = {
+  private def continueSnapshotSchedule(): Unit = {
     val lineage = versionsIn(lineageManager.getLineageForCurrVersion())
     if (!mayNameItsBase(lineage, 0)) files.forgetOrigins()
-    else if (mayNameItsBase(lineage, nextTurn - loadedVersion)) InsideRocksDB.setLastSnapshot(this, nextTurn - turns)
+    else if (mayNameItsBase(lineage, nextTurn - loadedVersion)) InsideRocksDB.setLastSnapshot(this, nextTurn - snapshotInterval)
   }
 
   /**
-   * Each partition makes its snapshots at versions of its own, the same on any executor: stock's all make theirs in the same
-   * batch, one of so many, which takes the longer for it. None comes later than stock's would; the first one comes sooner.
+   * Makes the next snapshot due at the partition's turn, if that comes sooner than stock's. With stock, all partitions make
+   * theirs in the same batch, one in `minDeltasForSnapshot`, and that batch takes longer. A partition's turn is the same on
+   * any executor.
    */
-  private def takesItsTurn(): Unit =
-    if (conf.enableChangelogCheckpointing) for (last <- InsideRocksDB.lastSnapshotOf(this) if nextTurn < last + turns)
-      InsideRocksDB.setLastSnapshot(this, nextTurn - turns)
+  private def bringSnapshotForward(): Unit =
+    if (conf.enableChangelogCheckpointing) for (last <- InsideRocksDB.lastSnapshotOf(this) if nextTurn < last + snapshotInterval)
+      InsideRocksDB.setLastSnapshot(this, nextTurn - snapshotInterval)
 
-  /** The next version that is the partition's turn to make a snapshot at. */
+  /** The next version at which it is the partition's turn to make a snapshot. */
   private def nextTurn: Long = {
     val next = loadedVersion + 1
-    next + Math.floorMod(RocksDBShim.turnOf(partitionId, turns) - next, turns)
+    next + Math.floorMod(RocksDBShim.turnOf(partitionId, snapshotInterval) - next, snapshotInterval)
   }
 
-  /** A copy that has missed the last commits goes on by their changelogs, where it may. */
-  private def catchesUp(version: Long, id: Option[String]): Boolean = loadedVersion > 0 && loadedVersion < version && id.exists { last =>
+  /** Advances a copy that has missed the last commits to this version by their changelogs; false when it can not. */
+  private def catchUp(version: Long, id: Option[String]): Boolean = loadedVersion > 0 && loadedVersion < version && id.exists { last =>
     try {
       val lineage = lineageOf(version, last)
-      // Once a snapshot is uploaded the lineages of later versions begin with it; its own leads on to those before.
+      // Once a snapshot is uploaded, the lineages of later versions begin with it. Its own lineage leads on to the versions before.
       def before = lineage.headOption.filter(_._1 > loadedVersion).toSeq.flatMap { case (first, itsId) => lineageOf(first, itsId).init }
-      !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && goOn(lineage, None, before)
+      !hasSnapshotOf(lineage.filter(_._1 > loadedVersion)) && advance(lineage, None, before)
     } catch {
-      case NonFatal(_) if !RocksDBShim.taskIsKilled => false // its files are read in another way, which tells what is wrong
+      case NonFatal(_) if !RocksDBShim.taskIsKilled => false // stock's load reads the same files, and reports what is wrong
     }
   }
 
+  /** The versions that this one builds on, as its changelog names them, and the version itself. */
   private def lineageOf(version: Long, id: String): Seq[(Long, String)] = {
     val changelog = files.getChangelogReader(version, Some(id))
     try versionsIn(changelog.lineage) :+ (version -> id)
@@ -156,18 +174,19 @@ private class RocksDBShim(
   }
 
   private def versionsIn(lineage: Array[LineageItem]): Seq[(Long, String)] =
-    lineage.toSeq.map(one => one.version -> one.checkpointUniqueId).sorted
+    lineage.toSeq.map(item => item.version -> item.checkpointUniqueId).sorted
 
-  /** A version that made a column family has a snapshot besides its changelog, which alone tells of that. */
+  /** Whether one of these versions has made a column family: its snapshot tells of the family, its changelog does not. */
   private def hasSnapshotOf(versions: Seq[(Long, String)]): Boolean =
     useColumnFamilies && versions.exists { case (version, id) => files.hasSnapshot(version, id) }
 
-  private def standsAt(version: Long, id: Option[String]): Boolean =
+  /** Whether the instance has this version loaded. */
+  private def isAt(version: Long, id: Option[String]): Boolean =
     id.isDefined && loadedVersion == version && loadedStateStoreCkptId == id
 
-  /** A provider has it now; the thread that brings a copy on may still be at it. */
+  /** Called when a provider takes this copy over. Another thread may still be advancing the copy. */
   def takenOver(): Unit = {
-    isFresh = true
+    isJustTakenOver = true
     watcher.takenOver()
   }
 
@@ -175,9 +194,9 @@ private class RocksDBShim(
   def beganWith: Option[(Long, String)] = files.beganWith
 
   /**
-   * Whether the checkpoint will still have the files of the snapshot that it began with when its own next snapshot, so many
-   * versions from now, names them. Those of an older one than the newest are removed with the versions that are not retained
-   * any more; a quarter of their number, and two at least, are left until then.
+   * Whether this instance's next snapshot, `later` versions from now, may name files of the snapshot that the instance began
+   * with. Spark removes files that only versions outside of the retained ones need. The answer is yes while the base is inside
+   * them by a margin of a quarter of the retained versions, and of two versions at least.
    */
   private def mayNameItsBase(lineage: Seq[(Long, String)], later: Long): Boolean = {
     val (age, retained) = (ageOfBase(lineage), conf.minVersionsToRetain.toLong)
@@ -185,63 +204,66 @@ private class RocksDBShim(
   }
 
   /**
-   * Whether it should rather begin with the newest snapshot: from a quarter of the versions that are retained when there
-   * is little to be replayed on top of that, as when it has just been uploaded; from half of them in any case.
+   * Whether the copy should be opened anew from the newest snapshot. Yes, when its base is older than half of the retained
+   * versions; or older than a quarter of them, while only few versions need to be replayed on top of the newest snapshot.
    */
   def isDated(lineage: Seq[(Long, String)]): Boolean = {
     val (age, retained) = (ageOfBase(lineage), conf.minVersionsToRetain)
     age * 2 > retained || age * 4 > retained && (lineage.size - 1) * 4 <= age
   }
 
-  /** The newest of these versions of which the host keeps the snapshot. */
+  /** The newest of these versions whose snapshot the host keeps. */
   def newestSnapshotHere(versions: Seq[(Long, String)]): Option[(Long, String)] =
     versions.reverseIterator.find { case (version, id) => watcher.keeps(s"${version}_$id.zip") }
 
-  /** How many versions the end of the lineage is past what it began with; 0 when the lineage begins with that as well. */
+  /** How many versions the end of the lineage is past this instance's base; 0 when the lineage contains the base. */
   private def ageOfBase(lineage: Seq[(Long, String)]): Long =
     if (beganWith.fold(lineage.headOption.exists(_._1 == 1))(lineage.contains)) 0L
     else lineage.lastOption.fold(0L)(_._1 - beganWith.fold(0L)(_._1))
 
   /**
-   * Brings a copy from the version that it stands at to the last of these, which build on each other, by their changelogs;
-   * false when it stands at none of them, or one is missing. Whatever fails leaves an instance that any load opens anew.
-   * `counts` are those of the last, where they are known; `before` are versions that the first one builds on.
+   * Advances a copy from its version to the last version of `lineage`, by changelogs. False when the copy is at none of these
+   * versions, or when a version between is missing. After an exception any load opens the instance anew.
+   *
+   * @param lineage versions with their ids, oldest first, each of which builds on the one before
+   * @param counts  the numbers of keys in the last version, where they are known
+   * @param before  versions that the first one of `lineage` builds on
    */
-  def goOn(lineage: Seq[(Long, String)], counts: Option[KeyCounts], before: Seq[(Long, String)] = Nil): Boolean = {
-    val later = (before ++ lineage).dropWhile { case (version, id) => !standsAt(version, Some(id)) }.drop(1)
-    val isThere = lineage.lastOption.exists { case (version, id) => standsAt(version, Some(id)) }
+  def advance(lineage: Seq[(Long, String)], counts: Option[KeyCounts], before: Seq[(Long, String)] = Nil): Boolean = {
+    val later = (before ++ lineage).dropWhile { case (version, id) => !isAt(version, Some(id)) }.drop(1)
+    val isAtTheEnd = lineage.lastOption.exists { case (version, id) => isAt(version, Some(id)) }
     if (later.nonEmpty && later.map(_._1) == (loadedVersion + 1 to later.last._1)) {
       val (version, id) = later.last
-      loadedStateStoreCkptId = None // a half-replayed instance is no version at all
+      loadedStateStoreCkptId = None // while changelogs are replayed the instance is at no version
       try replay(later, if (conf.trackTotalNumberOfRows) counts.filter(_.keys >= 0) else Some(KeyCounts.NotCounted))
       catch {
         case e: Throwable =>
           loadedVersion = -1
           throw e
       }
-      lineageManager.resetLineage(lineage.map { case (one, itsId) => LineageItem(one, itsId) }.toArray)
+      lineageManager.resetLineage(lineage.map { case (each, itsId) => LineageItem(each, itsId) }.toArray)
       loadedVersion = version
       loadedStateStoreCkptId = Some(id)
       true
-    } else isThere
+    } else isAtTheEnd
   }
 
-  /** Nothing is written elsewhere, as a copy is loaded for reading only. Stock's replay alone verifies checksums of rows. */
+  /** Replays changelogs. Where rows have checksums, stock's own replay is used: only that one verifies them. */
   private def replay(versions: Seq[(Long, String)], counts: Option[KeyCounts]): Unit = {
     val replay = new Replay(this, useColumnFamilies)
     counts.filterNot(_ => conf.rowChecksumEnabled) match {
-      case None => replay.counting(versions)
-      case Some(told) =>
+      case None => replay.countingKeys(versions)
+      case Some(known) =>
         for ((version, id) <- versions) {
           val changelog = files.getChangelogReader(version, Some(id))
-          try replay.uncounted(changelog)
+          try replay.withoutCounting(changelog)
           finally changelog.closeIfNeeded()
         }
-        replay.told(told)
+        replay.setCounts(known)
     }
   }
 
-  /** Spark's own `close` may be called by any thread, and any number of times. */
+  /** Called by any thread, any number of times, as stock's. */
   override def close(): Unit = {
     lock.lock()
     try if (!isClosed) {
@@ -250,7 +272,7 @@ private class RocksDBShim(
     } finally lock.unlock()
   }
 
-  /** Closes it, unless another thread is at it. */
+  /** Closes the instance, unless another thread is using it. */
   def closeIfFree(): Unit = if (lock.tryLock()) {
     try close()
     finally lock.unlock()
@@ -263,134 +285,135 @@ private class RocksDBShim(
       finally watcher.written()
     doubts.settled()
     for (metrics <- metricsOpt) {
-      if (isWeighed(committed._1, metrics)) watcher.committed(metrics.totalSSTFilesBytes)
+      if (hasKnownSize(committed._1, metrics)) watcher.committed(metrics.totalSSTFilesBytes)
       watcher.versionCommitted(committed._1, committed._2.stateStoreCkptId, committed._2.baseStateStoreCkptId,
         if (conf.trackTotalNumberOfRows) metrics.numUncommittedKeys else -1, metrics.totalSSTFilesBytes)
-      for (id <- committed._2.stateStoreCkptId if isWorthCounting)
+      for (id <- committed._2.stateStoreCkptId if countsHelpCopies)
         watcher.counted(committed._1, id, KeyCounts(metrics.numUncommittedKeys, metrics.numInternalKeys))
     }
     committed
   }
 
-  /** Whether its SST files tell its weight: with changelogs it has none before its first snapshot, while others have theirs. */
-  private def isWeighed(version: Long, metrics: RocksDBMetrics): Boolean =
+  /**
+   * Whether the SST files tell how large the store is. With changelogs a store has no SST files before its first snapshot: it
+   * would look empty beside stores that have made theirs.
+   */
+  private def hasKnownSize(version: Long, metrics: RocksDBMetrics): Boolean =
     metrics.totalSSTFilesBytes > 0 || !conf.enableChangelogCheckpointing ||
-      (if (conf.trackTotalNumberOfRows) metrics.numUncommittedKeys == 0 else version >= turns)
+      (if (conf.trackTotalNumberOfRows) metrics.numUncommittedKeys == 0 else version >= snapshotInterval)
 
-  /** Whether an open copy could do with the number of keys. */
-  private def isWorthCounting: Boolean = conf.enableChangelogCheckpointing && conf.trackTotalNumberOfRows && !conf.rowChecksumEnabled
+  /** Whether an open copy of this store can use the number of keys. */
+  private def countsHelpCopies: Boolean = conf.enableChangelogCheckpointing && conf.trackTotalNumberOfRows && !conf.rowChecksumEnabled
 
-  // All ways to write.
+  // All writes of `RocksDB`. Each tells `undo` of its key first.
 
   override def put(
       key: Array[Byte], value: Array[Byte], cfName: String, includesPrefix: Boolean, deriveCfName: Boolean,
-      includesChecksum: Boolean): Unit = {
-    writes(key, cfName, includesPrefix)
-    super.put(key, value, cfName, includesPrefix, deriveCfName, includesChecksum)
-  }
+      includesChecksum: Boolean): Unit =
+    undoable(key, cfName, includesPrefix)(super.put(key, value, cfName, includesPrefix, deriveCfName, includesChecksum))
 
   override def putList(
       key: Array[Byte], values: List[Array[Byte]], cfName: String, includesPrefix: Boolean, includesChecksum: Boolean,
-      deriveCfName: Boolean): Unit = {
-    writes(key, cfName, includesPrefix)
-    super.putList(key, values, cfName, includesPrefix, includesChecksum, deriveCfName)
-  }
+      deriveCfName: Boolean): Unit =
+    undoable(key, cfName, includesPrefix)(super.putList(key, values, cfName, includesPrefix, includesChecksum, deriveCfName))
 
   override def merge(
       key: Array[Byte], value: Array[Byte], cfName: String, includesPrefix: Boolean, deriveCfName: Boolean,
-      includesChecksum: Boolean): Unit = {
-    writes(key, cfName, includesPrefix)
-    super.merge(key, value, cfName, includesPrefix, deriveCfName, includesChecksum)
-  }
+      includesChecksum: Boolean): Unit =
+    undoable(key, cfName, includesPrefix)(super.merge(key, value, cfName, includesPrefix, deriveCfName, includesChecksum))
 
   override def mergeList(
       key: Array[Byte], values: List[Array[Byte]], cfName: String, includesPrefix: Boolean, includesChecksum: Boolean,
-      deriveCfName: Boolean): Unit = {
-    writes(key, cfName, includesPrefix)
-    super.mergeList(key, values, cfName, includesPrefix, includesChecksum, deriveCfName)
-  }
+      deriveCfName: Boolean): Unit =
+    undoable(key, cfName, includesPrefix)(super.mergeList(key, values, cfName, includesPrefix, includesChecksum, deriveCfName))
 
   override def remove(
-      key: Array[Byte], cfName: String, includesPrefix: Boolean, deriveCfName: Boolean, includesChecksum: Boolean): Unit = {
-    writes(key, cfName, includesPrefix)
-    super.remove(key, cfName, includesPrefix, deriveCfName, includesChecksum)
-  }
+      key: Array[Byte], cfName: String, includesPrefix: Boolean, deriveCfName: Boolean, includesChecksum: Boolean): Unit =
+    undoable(key, cfName, includesPrefix)(super.remove(key, cfName, includesPrefix, deriveCfName, includesChecksum))
 
-  /** What that deletes is not looked up: nothing is taken back after it. */
+  /** The keys that this deletes are not looked up: nothing can be taken back after it. */
   override def deleteRange(
       beginKey: Array[Byte], endKey: Array[Byte], cfName: String, includesPrefix: Boolean, includesChecksum: Boolean): Unit = {
     undo.foreach(_.giveUp())
     super.deleteRange(beginKey, endKey, cfName, includesPrefix, includesChecksum)
   }
 
-  private def writes(key: Array[Byte], family: String, includesPrefix: Boolean): Unit =
-    for (known <- undo) known.writes(key, Option.when(useColumnFamilies && !includesPrefix)(family))
+  private def undoable(key: Array[Byte], family: String, includesPrefix: Boolean)(write: => Unit): Unit = {
+    for (changes <- undo) changes.beforeWrite(key, Option.when(useColumnFamilies && !includesPrefix)(family))
+    write
+  }
 
   /**
-   * Stock opens the version anew for the next attempt. A task that was killed, or could not fetch its input from an
-   * executor that is lost, had written little as a rule: what it had is taken back, and the instance stands at the version.
+   * After a roll-back stock opens the version anew for the next attempt. A task that was killed, or could not fetch its input from
+   * a lost executor, has mostly written little: its writes are taken back, and the instance stays open at the version.
    */
   override def rollback(): Unit = {
     val task = Option(TaskContext.get())
     val isInnocent = task.exists(context => context.isInterrupted() || context.fetchFailed.nonEmpty)
-    if (!isInnocent && task.exists(_.isFailed())) doubts.taskFailed() // a damaged file would fail its retry as well
+    if (!isInnocent && task.exists(_.isFailed())) doubts.taskFailed() // a damaged local file may be the reason, and would fail the retry too
     val lineage = lineageManager.getLineageForCurrVersion()
-    val unchanged =
-      try asLoaded.filter(loaded => isInnocent && loaded.id.nonEmpty).flatMap(standsAgainAt)
+    val kept =
+      try loadedPosition.filter(loaded => isInnocent && loaded.id.nonEmpty).flatMap(returnTo)
       finally {
-        asLoaded = None
+        loadedPosition = None
         super.rollback()
       }
-    for (kept <- unchanged) {
+    for (position <- kept) {
       lineageManager.resetLineage(lineage)
-      loadedVersion = kept.version
-      loadedStateStoreCkptId = kept.id
+      loadedVersion = position.version
+      loadedStateStoreCkptId = position.id
     }
-    asKept = unchanged
+    keptPosition = kept
   }
 
-  /** Where it stands now, if that has the content of what was loaded. The task may be a killed one. */
-  private def standsAgainAt(loaded: Position): Option[Position] = {
-    lock.lock()
+  /** Takes back the writes since `loaded`. The position then, if it has the content of `loaded`. */
+  private def returnTo(loaded: Position): Option[Position] = {
+    lock.lock() // not interruptibly: the task may be killed
     try position.filter(_.copy(changes = loaded.changes) == loaded).flatMap { now =>
-      if (now == loaded) Some(now) else undo.flatMap(_.done()).map(changes => now.copy(changes = changes))
+      if (now == loaded) Some(now) else undo.flatMap(_.takeBack()).map(changes => now.copy(changes = changes))
     } catch {
-      case NonFatal(_) => None // what is half taken back is opened anew, as stock does
+      case NonFatal(_) => None // what is half taken back is opened anew, as in stock Spark
     } finally {
       undo = None
       lock.unlock()
     }
   }
 
-  /** Of all stores of an executor it comes at once, mostly in the middle of a batch: it waits for that to end, for a while. */
+  /** Spark calls this for all stores of an executor at once, mostly in the middle of a batch. It waits for the batch to end, for 5 s at most. */
   override def doMaintenance(): Unit =
     try {
-      RocksDBShim.patience.await()
+      RocksDBShim.maintenanceWait.await()
       super.doMaintenance()
     } catch {
-      case _: InterruptedException => Thread.currentThread().interrupt() // its threads are ended: Spark looks for that
+      case _: InterruptedException => Thread.currentThread().interrupt() // Spark ends its maintenance threads, and looks for this flag
     }
 
-  /** None where it can not be told. */
+  /** None when it can not be known. */
   private def position: Option[Position] = {
-    lock.lock() // a closed instance must not be asked
+    lock.lock() // a native instance must not be asked after it is closed
     try Option.when(!isClosed)(inside.db).flatMap(Option(_)).map { db =>
       Position(loadedVersion, loadedStateStoreCkptId, db.getLatestSequenceNumber, inside.families.asScala.toMap)
     } catch {
-      case NonFatal(_) => None // another Spark's instance: what failed is opened anew, as stock does
+      case NonFatal(_) => None // this Spark has another `RocksDB`: a version is opened anew, as in stock Spark
     } finally lock.unlock()
   }
 }
 
-/** What an instance has in it: RocksDB numbers all changes, so one that is still there has the same content. */
+/**
+ * What an instance contains. `changes` is RocksDB's number of its last change: two positions of one instance with the same
+ * number have the same content.
+ */
 private final case class Position(version: Long, id: Option[String], changes: Long, families: Map[Short, String])
 
 private object RocksDBShim {
-  /** Of the maintenance of all stores: what it uploads takes a good part of a second, from a batch of a few seconds. */
-  val patience = new IdleWaitBudget(longestMs = 5000)
+  /** Waits of the maintenance of all stores. An upload takes a good part of a second of processor time from a batch. */
+  val maintenanceWait = new IdleWaitBudget(longestMs = 5000)
 
   def taskIsKilled: Boolean = Option(TaskContext.get()).exists(_.isInterrupted())
 
-  /** Of 0 until `every`. Multiplied by the golden ratio, those that one host has, each tenth say, mostly lie evenly apart. */
+  /**
+   * At which of every `every` versions a partition makes its snapshot: a number from 0 to `every` - 1. A host often has each
+   * second, or each tenth, partition. Their multiples of the golden ratio are spread evenly, so few of them share a turn.
+   */
   def turnOf(partition: Int, every: Long): Long = (partition * 2654435769L & 0xFFFFFFFFL) * every >>> 32
 }

@@ -2,54 +2,57 @@ package org.apache.spark.sql.execution.streaming.state.shims
 
 import org.apache.hadoop.fs.FileSystem
 
-/** What the shim tells, and asks, about one store. Called by the one thread that holds the store. */
+/**
+ * What `RocksDBShim` and `FileManagerShim` tell, and ask, about one store. Called by the thread that uses the store, where nothing
+ * else is said.
+ */
 trait SnapshotLoadWatcher {
 
-  /** The file system for SST and log files: `stock`, or something in front of it. */
+  /** The file system for SST and log files: `stock`, or a file system in front of `stock`. */
   def fileSystem(stock: FileSystem): FileSystem
 
-  /** Whether the host keeps this file of the store's. */
+  /** Whether the host keeps this file of the store. */
   def keeps(name: String): Boolean
 
-  /** The store is asked for; nothing is known yet of whether files have to be read. */
+  /** A task asks for the store at `version`. It is not known yet whether files have to be read. */
   def opening(version: Long): Unit
 
   /**
-   * A snapshot is about to be brought to the working directory. `doubts` is how often in a row the store failed after
-   * it was brought here: from 1 on no local copy is trusted unread, from 2 on none is.
+   * A snapshot is about to be loaded into the working directory. `doubts` is how often in a row a load of the store, or the task
+   * after it, has failed. From 1 on, the host's files are read and proved before they are used; from 2 on, none of them is used.
    */
   def loading(version: Long, doubts: Int): Unit
 
-  /** It fails again and again to be opened: what the host keeps of it to tell versions by may have been damaged when it came. */
+  /** Several loads in a row have failed: the host's changelogs and archives of the store may be damaged. */
   def distrusting(): Unit
 
-  /** The store is not asked for any more, however that ended. */
+  /** The load that `opening` began has ended, well or badly. */
   def closing(): Unit
 
-  /** The store stands at `version` after `milliseconds`, whether or not anything had to be loaded. */
+  /** The store is at `version` after `milliseconds`, whether or not files had to be read. */
   def loaded(version: Long, milliseconds: Long): Unit
 
-  /** The store was opened with the snapshot of `version`, which has these SST and log files. */
+  /** The store was opened from the snapshot of `version`, which has these SST and log files. */
   def opened(version: Long, id: Option[String], files: Set[String]): Unit
 
   /**
-   * A snapshot of `version` was saved, which has these SST and log files, with their lengths. Spark is to retain so many versions.
+   * A snapshot of `version` was uploaded, with these SST and log files and their lengths. Spark retains `retained` versions.
    * Called by any thread.
    */
   def saved(version: Long, id: Option[String], files: Map[String, Long], retained: Int): Unit
 
-  /** A commit or an upload has ended, well or badly, and nothing of it counts yet. Called by the thread that did it. */
+  /** A commit or an upload has written all its files, or has failed. It is not reported as done yet. Called by the thread that did it. */
   def written(): Unit
 
-  /** The store is a provider's from now on; it was a copy. The provider has not asked for a version yet. */
+  /** A provider has taken this copy over. The provider has not asked for a version yet. */
   def takenOver(): Unit
 
-  /** A version was committed; the store's SST files weigh `bytes`, by the figures that RocksDB takes at each commit. */
+  /** A version was committed; the store's SST files have `bytes`, as RocksDB counts them at each commit. */
   def committed(bytes: Long): Unit
 
-  /** A version was committed, on top of the one that `base` names; `keys` is -1 where they are not counted. */
+  /** A version was committed on top of the one with the id `base`; `keys` is -1 where they are not counted. */
   def versionCommitted(version: Long, id: Option[String], base: Option[String], keys: Long, bytes: Long): Unit
 
-  /** How many keys the version has that was committed under this unique id. */
+  /** The numbers of keys in the version that was committed under this id. */
   def counted(version: Long, id: String, keys: KeyCounts): Unit
 }

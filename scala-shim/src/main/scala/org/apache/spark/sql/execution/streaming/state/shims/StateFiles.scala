@@ -13,11 +13,14 @@ import org.apache.spark.io.CompressionCodec
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state.{RocksDBCheckpointMetadata, RocksDBImmutableFile, StateStoreChangelogReaderFactory}
 
-/** What the files of a RocksDB state store say of each other. */
+/**
+ * What archives and changelogs of a RocksDB state store say of other files of the store. Called by any thread. Depends on the
+ * formats that Spark 4.2 writes: the archive's `metadata` entry, and the changelog's header.
+ */
 object StateFiles {
   private val Metadata = "metadata"
 
-  /** The files that a snapshot archive needs beside it: path below the store's directory, and length in bytes. */
+  /** The files that a snapshot needs besides its archive: path below the store's directory, and length in bytes. */
   def neededBy(archive: InputStream): Seq[(String, Long)] = {
     val metadata = Files.createTempFile("mooring-", s"-$Metadata")
     try {
@@ -36,19 +39,19 @@ object StateFiles {
     if (RocksDBImmutableFile.isSstFile(immutable)) RocksDBImmutableFile.SST_FILES_DFS_SUBDIR
     else RocksDBImmutableFile.LOG_FILES_DFS_SUBDIR
 
-  /** Where the checkpoint has an archive, or a file that archives name. */
+  /** Where the checkpoint keeps an archive, an SST file or a log file. */
   def place(storeDir: Path, name: String): Path =
     if (name.endsWith(".zip")) new Path(storeDir, name) else new Path(storeDir, s"${directoryOf(name)}/$name")
 
-  /** What a changelog of format v2 builds on. */
+  /** The versions that a changelog of checkpoint format v2 builds on. */
   def lineage(files: CheckpointFileManager, changelog: Path, codec: String): ChangelogLineage = {
     val reader = new StateStoreChangelogReaderFactory(files, changelog,
       CompressionCodec.createCodec(SparkEnv.get.conf, codec)).constructChangelogReader()
     try ChangelogLineage(reader.lineage.map(item => (item.version, item.checkpointUniqueId)).sorted.toSeq,
-      hasColumnFamilies = reader.version % 2 == 0) // 1 and 3 are without
+      hasColumnFamilies = reader.version % 2 == 0) // changelog formats 2 and 4 have them, 1 and 3 do not
     finally reader.closeIfNeeded()
   }
 }
 
-/** Versions with their unique ids, oldest first: all since the last snapshot, that one included if there is any. */
+/** Versions with their unique ids, oldest first: the last snapshot, if there is any, and all versions after it. */
 final case class ChangelogLineage(versions: Seq[(Long, String)], hasColumnFamilies: Boolean)

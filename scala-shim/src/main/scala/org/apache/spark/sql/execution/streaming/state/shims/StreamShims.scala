@@ -23,11 +23,16 @@ import org.apache.spark.sql.execution.streaming.state.{RocksDBStateStoreProvider
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.{SerializableConfiguration, Utils}
 
-/** A query as far as Mooring has to know it; its logs as they are at the first look. */
+/**
+ * A running query, as far as Mooring needs it. Its logs are read once, when they are first asked for.
+ *
+ * Called by the stream's thread, and by threads of the driver plugin. Depends on members of `StreamExecution` and
+ * `MicroBatchExecution` in Spark 4.2: `offsetLog`, `commitLog`, `sink`, `analyzedPlan`, `sparkSessionForStream`.
+ */
 final class StreamShim private[shims] (private[shims] val execution: StreamExecution) {
   private val session = execution.sparkSessionForStream // protected[sql]
 
-  /** The same query, whose logs are looked at anew. */
+  /** The same query, with its logs read anew. */
   def another: StreamShim = new StreamShim(execution)
 
   def id: String = execution.id.toString
@@ -35,15 +40,15 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
   def name: String = Option(execution.name).getOrElse("")
   def checkpoint: String = execution.resolvedCheckpointRoot
 
-  /** How people know it: its name, else its id. */
+  /** The query's name, else its id. */
   def label: String = if (name.isEmpty) id else name
 
-  /** The stream's own copy of the session's settings; a batch reads them when it is planned. */
+  /** A setting in the stream's own copy of the session's settings. A batch reads them when it is planned. */
   def setting(key: String): Option[String] = session.conf.getOption(key)
   def isSet(key: String): Boolean = session.sessionState.conf.contains(key)
   def set(key: String, value: String): Unit = session.sessionState.conf.setConfString(key, value)
 
-  /** Whether this run goes on: no longer from the moment that it is told to stop. */
+  /** Whether this run goes on. False as soon as the query is asked to stop. */
   def isActive: Boolean = execution.isActive
 
   /** Returns when the query has stopped. */
@@ -52,7 +57,7 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
   /** How this query reads its checkpoint. */
   def checkpointAccess: CheckpointAccess = CheckpointAccess.of(session)
 
-  /** As Spark itself decides whether to switch adaptive execution off (MicroBatchExecution). */
+  /** Whether the query keeps state, by the rule by which Spark switches adaptive execution off (`MicroBatchExecution`). */
   def isStateful: Boolean = execution.analyzedPlan.exists {
     case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: GlobalLimit |
         _: FlatMapGroupsWithState | _: FlatMapGroupsInPandasWithState | _: TransformWithState |
@@ -68,55 +73,55 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
   }
 
   private lazy val begun = execution.offsetLog.getLatest()
-  // A log of our own: the query's own fixes its format from the settings when it is first touched.
+  // Not the query's own log, which fixes its format from the settings when it is first used.
   private lazy val commits = new CommitLog(session, new Path(checkpoint, "commits").toString, readOnly = true)
   private lazy val committed = try commits.getLatest() catch { case _: java.io.FileNotFoundException => None }
 
-  /** Whether each version of its state has an id of its own: checkpoint format v2. */
+  /** Whether each version of the query's state has a unique id: checkpoint format v2. */
   def hasUniqueIds: Boolean = session.sessionState.conf.stateStoreCheckpointFormatVersion >= 2
 
-  /** As Spark describes them in the query's progress; none before they are made. */
+  /** The sources, as Spark describes them in the query's progress; none before they are made. */
   def sourcesAsDescribed: Seq[String] = execution match {
     case micro: MicroBatchExecution if Capability.OrderOfDrains.isOn => SparkInternals.querySources.get(micro).asInstanceOf[Seq[SparkDataStream]].map(_.toString)
     case _ => Nil
   }
 
-  /** Whether its sources are made, or are none that can be known. */
+  /** Whether the query's sources are made. True for a query that does not run in micro-batches. */
   def hasItsSources: Boolean = execution match {
     case _: MicroBatchExecution if Capability.OrderOfDrains.isOn => sourcesAsDescribed.nonEmpty
     case _ => true
   }
 
-  /** The same of its sink, but with a whole path, or with the topic, by which a source is told to read it. */
+  /** The sink, described as a source that reads the sink's output would be: with a whole path, or with the topic. */
   def sinkAsDescribed: String = execution.sink.toString match {
-    case described @ StreamShims.SinkOfFiles(kind, path) => try s"$kind[${qualified(new Path(path))}]" catch { case NonFatal(_) => described } // out of reach
+    case described @ StreamShims.SinkOfFiles(kind, path) => try s"$kind[${qualified(new Path(path))}]" catch { case NonFatal(_) => described } // the file system can not be reached
     case other => StreamShims.topicOf(execution).fold(other)(topic => s"KafkaSink[Subscribe[$topic]]")
   }
 
   /**
-   * Up to a batch the sink may take each for one that it has, and not compute it: then that is done without it.
-   * `wasComputed` tells whether it was. Before the first batch.
+   * The sink may have each batch up to `until` already, and skip it without computing it: such a batch is computed all the same.
+   * `wasComputed` tells whether the sink has computed a batch. To be called before the first batch.
    */
   def completeBatches(until: Long)(wasComputed: Long => Boolean): Unit =
-    if (Capability.RepeatedBatches.isOn) CompletingSink.putBefore(execution, until, wasComputed)
+    if (Capability.RepeatedBatches.isOn) CompletingSink.wrapSinkOf(execution, until, wasComputed)
 
   private def qualified(path: Path): Path = path.getFileSystem(session.sessionState.newHadoopConf()).makeQualified(path)
 
-  /** Whether it reads a source that was named by this format. */
+  /** Whether the query reads a source with this format. */
   def reads(format: String): Boolean = execution.analyzedPlan.exists {
     case relation: StreamingRelationV2 => relation.sourceName == format
     case _ => false
   }
 
-  /** Rows that came in with the batches from `first` on, of those whose progress is kept. */
+  /** The input rows of batches from `first` on, as far as Spark keeps their progress. */
   def rowsSince(first: Long): Long = execution.recentProgress.filter(_.batchId >= first).map(_.numInputRows).sum
 
-  /** Rows of state after the last batch of which there is progress. */
+  /** The rows of state after the last batch that has progress. */
   def stateRows: Long = Option(execution.lastProgress).fold(0L)(_.stateOperators.map(_.numRowsTotal).sum)
 
   /**
-   * The stateful operators of the newest batch that was committed, by what they have written of themselves; none before. The
-   * number of partitions is that of the offset log, which Spark goes by: a repartition leaves some descriptions as they were.
+   * The stateful operators of the newest committed batch, from their metadata in the checkpoint; none before the first commit. The
+   * number of partitions is from the offset log, as in Spark: a repartition leaves an old number in some operators' metadata.
    */
   def operatorsInCheckpoint: Seq[OperatorFacts] = lastCommitted.toSeq.flatMap { batch =>
     val conf = new SerializableConfiguration(session.sessionState.newHadoopConf())
@@ -129,10 +134,10 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
     }
   }
 
-  /** The newest batch that was committed, at the first look. */
+  /** The newest committed batch when the logs were read. */
   def lastCommitted: Option[Long] = committed.map(_._1)
 
-  /** The offsets that a batch has reached, a JSON text for each source; null for one that had nothing yet. */
+  /** The end offsets of a batch, a JSON text for each source; null for a source without data. */
   def offsets(batch: Long): Seq[String] =
     execution.offsetLog.get(batch).toSeq.flatMap { entry =>
       entry match {
@@ -141,11 +146,11 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
       }
     }
 
-  /** The unique ids of the state that a committed batch has left: operator, partition, store; none in format v1. */
+  /** The unique ids of a committed batch's state, by operator, partition and store; none in checkpoint format v1. */
   def stateIds(batch: Long): Map[Long, Array[Array[String]]] =
     committed.filter(_._1 == batch).map(_._2).orElse(commits.get(batch)).flatMap(_.stateUniqueIds).getOrElse(Map.empty)
 
-  /** The batch that was begun and not committed, if there is one. */
+  /** The batch that was begun and not committed, if any. */
   def unfinishedBatch: Option[Long] =
     begun.collect { case (batch, _) if committed.forall(_._1 < batch) => batch }
 
@@ -159,7 +164,7 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
   def formatInCheckpoint: Option[Int] =
     committed.map { case (_, commit) => if (commit.stateUniqueIds.exists(_.nonEmpty)) 2 else 1 }
 
-  /** Whether a first batch that was not committed has left state of format 1: its sink may have the batch. */
+  /** Whether the first batch was not committed, and has left state of format 1. The sink may have that batch. */
   def beganInFormat1: Boolean = begun.nonEmpty && {
     val ofFirst = new Path(checkpoint, "state/0/0")
     val files = ofFirst.getFileSystem(session.sessionState.newHadoopConf())
@@ -170,8 +175,8 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
   }
 
   /**
-   * Decides the format of the checkpoint's state. For a new checkpoint the query has made its commit log before any
-   * listener is called, with the version of that moment in it; so the log is told as well.
+   * Sets the format of the checkpoint's state. The commit log of a new checkpoint was made before any listener is called, with a
+   * version from the settings at that time; so the log's version is set as well.
    */
   def setFormat(version: Int): Unit = if (Capability.FormatOfState.isOn) {
     set(StreamShims.FormatKey, version.toString)
@@ -182,7 +187,7 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
 object StreamShims {
   private[shims] val SinkOfFiles = """((?:File|Delta)Sink)\[(.*)\]""".r
 
-  /** The topic that a query's writer names in its options. */
+  /** The option `topic` of a query's writer. */
   private[shims] def topicOf(execution: StreamExecution): Option[String] = execution match {
     case micro: MicroBatchExecution if Capability.OrderOfDrains.isOn => SparkInternals.queryWriterOptions.get(micro).asInstanceOf[Map[String, String]].get("topic")
     case _ => None
@@ -194,33 +199,33 @@ object StreamShims {
   val StockRocksDB: String = classOf[RocksDBStateStoreProvider].getName
   val HdfsBacked: String = SQLConf.STATE_STORE_PROVIDER_CLASS.defaultValueString
 
-  /** The running query with this id, in whatever session of the application it was started. */
+  /** The running query with this id, from any session of the application. */
   def query(id: String): Option[StreamShim] =
     SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession)
       .flatMap(s => Option(s.sharedState.activeStreamingQueries.get(UUID.fromString(id))))
       .map(new StreamShim(_))
 
-  /** The id of the query that this thread runs a task of, if any. */
+  /** The id of the query whose task this thread runs, if any. */
   def queryOfTask: Option[String] = Option(TaskContext.get()).flatMap(task => Option(task.getLocalProperty(StreamExecution.QUERY_ID_KEY)))
 
-  /** Every query of the application that runs. */
+  /** All running queries of the application. */
   def running: Seq[StreamShim] = SparkSession.getDefaultSession.orElse(SparkSession.getActiveSession).toSeq
     .flatMap(_.sharedState.activeStreamingQueries.values().asScala.map(new StreamShim(_)))
 
-  /** Whether a class is among the application's own jars. */
+  /** Whether this class can be loaded in the application. */
   def isLoadable(className: String): Boolean = Utils.classIsLoadable(className)
 
-  /** Whether the caller is a running stream's own thread (as opposed to a batch reader of its logs). */
+  /** Whether the caller is a stream's own thread. A batch reader of the stream's logs is not. */
   def onStreamThread: Boolean = Thread.currentThread().isInstanceOf[QueryExecutionThread]
 
-  /** The query on whose thread the caller runs, as in `foreachBatch`. */
+  /** The query whose stream thread the caller is on, as in `foreachBatch`. */
   def ofThisThread: Option[StreamShim] = for {
     session <- SparkSession.getActiveSession
     id <- Option(session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY))
     shim <- query(id)
   } yield shim
 
-  /** The stateful operators below `plan` as (operator id, state store names, partitions, checkpoint/state, run, batch). */
+  /** What `plan` says of itself, if it is a stateful operator of a stream. */
   def statefulOperator(plan: SparkPlan): Option[OperatorFacts] = plan match {
     case operator: StatefulOperator =>
       operator.stateInfo.map { info =>
@@ -235,8 +240,8 @@ object StreamShims {
   }
 
   /**
-   * Lets `transformWithState` run on our provider, which is stock RocksDB underneath. The operator checks the class's
-   * name against a private set when it executes; so this is called just before, on the very instance.
+   * Lets `transformWithState` run on Mooring's provider, which is stock RocksDB underneath. The operator checks the class name
+   * against a private set when it executes, so this is called on the operator just before.
    */
   def allowProvider(plan: SparkPlan, className: String): Unit = plan.foreach {
     case operator: TransformWithStateExecBase if Capability.TransformWithState.isOn =>
@@ -251,11 +256,16 @@ object StreamShims {
   }
 }
 
-/** What a planned stateful operator says of itself; `stores` are the names of those it writes. */
+/**
+ * A stateful operator of a planned batch.
+ *
+ * @param stateDir the checkpoint's `state` directory
+ * @param stores   the names of the stores that the operator writes
+ */
 final case class OperatorFacts(
     id: Long, partitions: Int, stateDir: String, runId: String, batch: Long, stores: Seq[String]) {
 
-  /** Where the checkpoint keeps a store of one partition. */
+  /** Where the checkpoint keeps a store of a partition. */
   def directory(partition: Int, store: String): String =
     if (store == StateStoreId.DEFAULT_STORE_NAME) s"$stateDir/$id/$partition" else s"$stateDir/$id/$partition/$store"
 }

@@ -6,21 +6,24 @@ import scala.util.control.NonFatal
 import org.rocksdb.WriteBatch
 
 /**
- * Takes back what a task has written to an open store since it loaded its version: keeps what each key had before. Only of
- * some writes, as each is looked up for that: where there were more, the store is opened anew, as in stock Spark.
+ * Takes back what a task has written to its open store since the version was loaded. It notes the value that each key had
+ * before, which costs a look-up for each write. So it does this for a limited number of writes: a store with more is opened
+ * anew, as in stock Spark.
  *
- * RocksDB's own snapshots would do without looking up; but when one is released, files of the lowest level are compacted,
- * and have to be uploaded again.
+ * RocksDB's own snapshots need no look-ups. But when one is released, RocksDB compacts files of the lowest level, and these
+ * have to be uploaded again.
  *
- * @param first how many changes the store had when the version was loaded
+ * Called by the thread that writes and by the thread that rolls back. Depends on what `InsideRocksDB` reaches.
+ *
+ * @param first the number of RocksDB's last change when the version was loaded
  */
 private final class Undo(inside: InsideRocksDB, first: Long) {
-  private val before = ArrayBuffer.empty[(Array[Byte], Array[Byte])] // key, and its value or null
+  private val before = ArrayBuffer.empty[(Array[Byte], Array[Byte])] // keys with their values, null for none
   private var bytes = 0L
   private var isPossible = true
 
-  /** Called before each write, by who writes. The key's bytes may be another key's soon. */
-  def writes(key: Array[Byte], family: Option[String]): Unit = synchronized {
+  /** Called before each write. The key is copied, as the caller may use its array for the next key. */
+  def beforeWrite(key: Array[Byte], family: Option[String]): Unit = synchronized {
     if (isPossible)
       try {
         val whole = family.fold(key.clone())(inside.prefixed(key, _))
@@ -28,20 +31,20 @@ private final class Undo(inside: InsideRocksDB, first: Long) {
         before += whole -> value
         bytes += whole.length + (if (value == null) 0 else value.length)
         if (before.size > Undo.MostWrites || bytes > Undo.MostBytes) giveUp()
-      } catch { case NonFatal(_) => giveUp() } // the write itself tells what is wrong
+      } catch { case NonFatal(_) => giveUp() } // the write that follows reports what is wrong
   }
 
-  /** Before a write that can not be taken back. */
+  /** Called before a write that can not be taken back. */
   def giveUp(): Unit = synchronized {
     isPossible = false
     before.clear()
   }
 
   /**
-   * How many changes the store has when it has the content again that it had; None when it has not. RocksDB numbers all
-   * changes: there may be no others than those that are known, and none that come meanwhile.
+   * Restores the content that the store had. The number of RocksDB's last change afterwards; None when the content could not be
+   * restored. RocksDB numbers its changes: there must be none but those that were noted, and none that come meanwhile.
    */
-  def done(): Option[Long] = synchronized {
+  def takeBack(): Option[Long] = synchronized {
     val last = inside.db.getLatestSequenceNumber
     Option.when(isPossible && last - first == before.size)(new WriteBatch()).flatMap { batch =>
       try {
@@ -54,7 +57,7 @@ private final class Undo(inside: InsideRocksDB, first: Long) {
 }
 
 object Undo {
-  /** Where standbys take over: who has none does not pay for it. */
+  /** Whether writes are noted: only where there are standbys, so that others do not pay for it. */
   @volatile var isWanted = false
 
   private val MostWrites = 256

@@ -8,8 +8,13 @@ import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.sql.execution.streaming.state.{RocksDB, RocksDBConf, StateStoreCoordinatorRef, StateStoreId, StateStoreProviderId}
 import org.apache.spark.util.Utils
 
-/** Lives a small store's whole life once, so that the first real one finds classes loaded: native library, JSON, zip. */
+/**
+ * What an executor does once before its first task, so that the first task need not do it. Called by the executor plugin's threads.
+ * Without it the first tasks take longer.
+ */
 object WarmUp {
+
+  /** Writes and reads a small store: loads RocksDB's native library, and the classes for JSON and zip. */
   def run(conf: SparkConf, fileManager: String): Unit = {
     val scratch = Utils.createTempDir(namePrefix = "mooring-warm-up")
     try {
@@ -30,10 +35,10 @@ object WarmUp {
     } finally Utils.deleteRecursively(scratch)
   }
 
-  /** The executor's first word with the coordinator of state stores, about one that nobody has. */
+  /** Connects the executor with Spark's coordinator of state stores, by a question about a store that does not exist. */
   def askCoordinator(): Unit = {
-    val nobodys = StateStoreProviderId(StateStoreId("mooring-warm-up", 0, 0), UUID.randomUUID())
-    StateStoreCoordinatorRef.forExecutor(SparkEnv.get).verifyIfInstanceActive(nobodys, SparkEnv.get.executorId)
+    val noStore = StateStoreProviderId(StateStoreId("mooring-warm-up", 0, 0), UUID.randomUUID())
+    StateStoreCoordinatorRef.forExecutor(SparkEnv.get).verifyIfInstanceActive(noStore, SparkEnv.get.executorId)
     ()
   }
 }

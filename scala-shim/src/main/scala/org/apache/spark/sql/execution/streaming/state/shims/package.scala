@@ -1,2 +1,2 @@
-/** Host affinity, hot standby and drain: what reads or extends classes of Structured Streaming that only Spark's own packages see. */
+/** Host affinity, hot standby and drain: code that reads or extends classes of Structured Streaming that only packages of Spark can see. */
 package org.apache.spark.sql.execution.streaming.state.shims
