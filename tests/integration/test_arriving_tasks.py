@@ -1,4 +1,4 @@
-"""A copy whose task comes to it goes on to what is committed elsewhere until then: in one JVM, on a real checkpoint."""
+"""A copy whose task is about to come is advanced to the last commits elsewhere: in one JVM, on a real checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUERY, PARTITION = "of a test", 0
 
 
 class Executor:
-    """What keeps the copy of the store, ordered as the replica query's tasks do."""
+    """An executor that holds a copy of the store, and gets orders as from tasks of the replica query."""
 
     def __init__(self, jvm: Any, session: Any, store: Store, kept: Kept, unhurried_ms: int = 0) -> None:
         self._jvm, self._store, self._kept = jvm, store, kept
@@ -29,7 +29,7 @@ class Executor:
         self._open = scala_object(jvm, f"{STATE_SHIMS}.OpenStores")
 
     def order(self, version: int, is_of_arrival: bool = False) -> int:
-        """The version that the copy has now; -1 for none."""
+        """Order that version. The version that the copy has now; -1 for none."""
         option = self._jvm.scala.Option.apply
         path, unique_id = self._store.path.toString(), self._store.ids[version]
         stores = self._seq(self._jvm.io.mooring.restore.StoreVersion(path, version, option(unique_id), option(None)))
@@ -68,7 +68,10 @@ class Executor:
 
 @pytest.fixture(scope="module")
 def session(jvm: Any) -> Iterator[Any]:
-    conf = {**CONF, "spark.sql.streaming.minBatchesToRetain": "100"}  # so that no copy is opened anew for its age
+    conf = {
+        **CONF,
+        "spark.sql.streaming.minBatchesToRetain": "100",
+    }  # so that no copy is opened anew because of its age
     with scala_session(jvm, "arrivals", conf) as session:
         yield session
 
@@ -84,7 +87,7 @@ def store(jvm: Any, session: Any, tmp_path: Path) -> Iterator[Store]:
 
 @contextmanager
 def executor_of(jvm: Any, session: Any, store: Store, tmp_path: Path) -> Iterator[Executor]:
-    """With an open copy at version 3."""
+    """An executor with an open copy at version 3."""
     executor = Executor(jvm, session, store, Kept(jvm, tmp_path))
     try:
         executor.waits_until_at(3)
@@ -100,10 +103,10 @@ def executor(jvm: Any, session: Any, store: Store, tmp_path: Path) -> Iterator[E
         yield executor
 
 
-def test_a_copy_goes_on_when_it_is_none_any_more_until_its_task_comes(store: Store, executor: Executor) -> None:
+def test_a_copy_that_is_not_held_any_more_is_advanced_until_its_task_comes(store: Store, executor: Executor) -> None:
     executor.order(4, is_of_arrival=True)
     executor.waits_until_fetched(4)
-    executor.order(5, is_of_arrival=True)  # is carried out after that
+    executor.order(5, is_of_arrival=True)  # is carried out after the first order
     executor.waits_until_fetched(5)
     executor.order(6, is_of_arrival=True)
     executor.waits_until_fetched(6)
@@ -113,14 +116,14 @@ def test_a_copy_goes_on_when_it_is_none_any_more_until_its_task_comes(store: Sto
     assert store.taken_over(7) == store.values[7]
 
 
-def test_a_copy_that_has_missed_the_version_of_a_snapshot_goes_on(jvm: Any, session: Any, tmp_path: Path) -> None:
+def test_a_copy_that_has_missed_the_version_of_a_snapshot_is_advanced(jvm: Any, session: Any, tmp_path: Path) -> None:
     with closing(Store(jvm, session, tmp_path)) as store:
         for _ in range(4):
             store.commit()
         with executor_of(jvm, session, store, tmp_path) as executor:
             store.upload_snapshot()
             store.commit()
-            assert store.named_by(5) == [4], "the snapshot's version is the first one"
+            assert store.versions_named_by(5) == [4], "the snapshot's version is the first one"
             executor.waits_until_at(5)
             store.changelog(4).unlink()
             assert store.taken_over(5) == store.values[5]
@@ -136,7 +139,7 @@ def unhurried(
     executor.stop()
 
 
-def test_a_copy_is_opened_when_no_task_runs_any_more(jvm: Any, session: Any, unhurried: Executor) -> None:
+def test_a_copy_is_opened_when_no_task_runs(jvm: Any, session: Any, unhurried: Executor) -> None:
     job = Job(jvm, session, 5_000)
     unhurried.order(3)
     unhurried.waits_until_open()
@@ -147,7 +150,7 @@ def test_a_copy_is_opened_when_no_task_runs_any_more(jvm: Any, session: Any, unh
 @pytest.mark.parametrize("unhurried", [60_000], indirect=True)
 def test_a_copy_is_opened_after_a_commit(jvm: Any, session: Any, unhurried: Executor) -> None:
     def goes_on(condition: Callable[[], bool], what: str) -> None:
-        """With one stage after the other, as in long batches; between them are moments without tasks."""
+        """Wait while one stage follows the other, as in long batches, with short moments without tasks between."""
         wait_until(lambda: Job(jvm, session, 300).join() or condition(), what, 15, interval=0.2)
 
     job = Job(jvm, session, 5_000)

@@ -1,4 +1,4 @@
-"""A host's store in its own JVM: what goes first when room is needed, and what never does."""
+"""A host's store in its own JVM: which files are removed first when room is needed, and which never."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def kept(jvm: Any, tmp_path: Path) -> Kept:
     return Kept(jvm, tmp_path)
 
 
-def test_what_was_not_opened_for_longest_goes_first(kept: Kept) -> None:
+def test_files_of_the_store_that_was_not_opened_for_longest_are_removed_first(kept: Kept) -> None:
     for partition in range(4):
         kept.keep(partition, 1)
         kept.used(partition, ago=HOUR * [2, 4, 1, 3][partition])
@@ -42,7 +42,7 @@ def test_a_store_that_keeps_files_is_in_use_however_long_ago_it_was_opened(kept:
     assert kept.partitions() == [0, 0]
 
 
-def test_a_file_that_is_kept_by_two_names_counts_and_goes_once(kept: Kept) -> None:
+def test_a_file_that_is_kept_under_two_names_counts_once_and_is_removed_as_a_whole(kept: Kept) -> None:
     first = kept.keep(0, 1)
     kept.keep_again(0, first, 2)
     kept.used(0, ago=HOUR * 2)
@@ -51,17 +51,17 @@ def test_a_file_that_is_kept_by_two_names_counts_and_goes_once(kept: Kept) -> No
     kept.sweep(limit=250 * 1024)
     assert kept.partitions() == [0, 0, 1], "two files, of which one has two names, are within the limit"
     kept.sweep(limit=150 * 1024)
-    assert kept.partitions() == [1], "nobody has it open: its names are the store's own"
+    assert kept.partitions() == [1], "no executor has it open: both names are in the store"
 
 
-def test_within_the_limit_nothing_goes(kept: Kept) -> None:
+def test_within_the_limit_no_file_is_removed(kept: Kept) -> None:
     for partition in range(3):
         kept.keep(partition, 1)
     kept.sweep(limit=300 * 1024)
     assert kept.partitions() == [0, 1, 2]
 
 
-def test_what_is_kept_of_a_temporary_checkpoint_goes_with_it(kept: Kept, tmp_path: Path) -> None:
+def test_files_of_a_temporary_checkpoint_are_removed_with_it(kept: Kept, tmp_path: Path) -> None:
     temporary, lasting = tmp_path / f"temporary-{uuid.uuid4()}", tmp_path / "lasting"
     for partition, checkpoint in enumerate((temporary, lasting)):
         checkpoint.mkdir()
@@ -72,7 +72,7 @@ def test_what_is_kept_of_a_temporary_checkpoint_goes_with_it(kept: Kept, tmp_pat
     lasting.rmdir()
     kept.sweep()
     wait_until(lambda: len([path for path in kept.root.iterdir() if path.is_dir()]) == 1, "one directory to go")
-    assert kept.partitions() == [1], "a checkpoint of the user's may only be out of reach"
+    assert kept.partitions() == [1], "a checkpoint of the user may only be out of reach"
 
 
 def test_a_file_in_use_stays(kept: Kept, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_file_in_use_stays(kept: Kept, tmp_path: Path) -> None:
     assert kept.partitions() == []
 
 
-def test_what_a_killed_executor_left_half_written_goes_after_an_hour(kept: Kept) -> None:
+def test_a_half_written_file_of_a_killed_executor_is_removed_after_an_hour(kept: Kept) -> None:
     kept.keep(0, 1)
     directory = next(kept.root.rglob("*.sst~*")).parent
     young, old = directory / ".writing-young", directory / ".writing-old"
@@ -98,7 +98,7 @@ def test_what_a_killed_executor_left_half_written_goes_after_an_hour(kept: Kept)
     assert young.exists() and not old.exists() and kept.partitions() == [0]
 
 
-def test_a_file_of_somebody_else_is_left_alone(kept: Kept) -> None:
+def test_a_file_that_is_not_the_stores_stays(kept: Kept) -> None:
     kept.keep(0, 1)
     foreign = next(kept.root.rglob("*.sst~*")).parent / "notes.txt"
     foreign.write_text("mine")
@@ -106,7 +106,7 @@ def test_a_file_of_somebody_else_is_left_alone(kept: Kept) -> None:
     assert foreign.read_text() == "mine"
 
 
-def test_only_what_is_kept_is_let_go_of(kept: Kept, jvm: Any) -> None:
+def test_only_kept_files_are_removed(kept: Kept, jvm: Any) -> None:
     goes, stays = kept.keep(0, 1), kept.keep(0, 2)
     foreign = next(kept.root.rglob(f"{goes}~*")).parent / f"{goes}~mine"
     foreign.write_text("mine")
@@ -126,7 +126,7 @@ def _cut_in_half(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [_flip_a_bit, _cut_in_half], ids=lambda damage: damage.__name__.strip("_"))
-def test_a_damaged_file_is_a_miss_and_goes(kept: Kept, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_file_is_not_used_and_is_removed(kept: Kept, tmp_path: Path, damage: Callable[[Path], None]) -> None:
     name = kept.keep(0, 1)
     damage(next(kept.root.rglob("*.sst~*")))
     assert not kept.adopt(0, name, tmp_path / "opened.sst")
@@ -155,7 +155,7 @@ def test_an_sst_file_with_another_time_is_proved_by_its_own_checksums(kept: Kept
     assert kept.adopt(0, name, tmp_path / "opened.sst")
 
 
-# Of a block of rows, of another one, of the index, of what RocksDB notes of the file. Its last 53 bytes are no block.
+# In a block of rows, in another one, in the index, in the file's properties. The last 53 bytes are no block.
 @pytest.mark.parametrize("where", [1_000, 60_000, -1_500, -300])
 def test_a_flipped_bit_in_an_sst_file_shows_when_it_is_read(kept: Kept, tmp_path: Path, where: int) -> None:
     name = kept.keep_sst(0, 1)
@@ -168,7 +168,7 @@ def test_a_flipped_bit_in_an_sst_file_shows_when_it_is_read(kept: Kept, tmp_path
 
 
 class Snapshots:
-    """What the owner of a state knows of its snapshots; files by one letter each."""
+    """`NewestSnapshots` of one store; each file is named by one letter."""
 
     def __init__(self, jvm: Any) -> None:
         self._jvm, self._newest = jvm, jvm.io.mooring.localstore.NewestSnapshots()
@@ -192,17 +192,17 @@ def snapshots(jvm: Any) -> Snapshots:
     return Snapshots(jvm)
 
 
-def test_what_the_newest_two_versions_need_stays(snapshots: Snapshots) -> None:
+def test_files_that_the_newest_two_versions_need_stay(snapshots: Snapshots) -> None:
     snapshots.opened(5, "ab", kept="abz")
     assert snapshots.superseded("abz") == "", "there is one snapshot only"
     snapshots.saved(6, "bc")
-    assert snapshots.superseded("abcz") == "z", "it was here before"
+    assert snapshots.superseded("abcz") == "z", "it was here before the snapshot of version 5"
     snapshots.saved(7, "cd")
-    assert snapshots.superseded("abcdx") == "a", "of x nothing is known: somebody is writing it"
-    assert snapshots.superseded("abcd") == "a", "what is still here goes the next time"
+    assert snapshots.superseded("abcdx") == "a", "x is unknown: it is being written"
+    assert snapshots.superseded("abcd") == "a", "a file that is still here is removed the next time"
 
 
-def test_archives_go_by_the_number_of_their_version(jvm: Any) -> None:
+def test_archives_are_removed_by_the_number_of_their_version(jvm: Any) -> None:
     unique = "_00000000-0000-0000-0000-000000000000"
     kept = [f"{version}{unique}.{end}" for version in (9, 10, 11) for end in ("zip", "zip.crc", "changelog")]
     gone = jvm.io.mooring.localstore.HostStore.archivesBefore(
@@ -212,7 +212,7 @@ def test_archives_go_by_the_number_of_their_version(jvm: Any) -> None:
     assert found == {f"9{unique}.zip", f"9{unique}.zip.crc"}
 
 
-def test_of_a_version_that_is_committed_twice_either_may_count(snapshots: Snapshots) -> None:
+def test_the_files_of_both_commits_of_a_version_stay(snapshots: Snapshots) -> None:
     snapshots.opened(5, "a", kept="a")
     snapshots.saved(6, "ab")
     snapshots.opened(5, "a", kept="ab")
@@ -224,7 +224,7 @@ def test_of_a_version_that_is_committed_twice_either_may_count(snapshots: Snapsh
     assert snapshots.superseded("abcde") == "ac"
 
 
-def test_a_snapshot_that_is_saved_late_takes_nothing_from_a_newer_one(snapshots: Snapshots) -> None:
+def test_a_snapshot_that_is_saved_late_removes_no_file_of_a_newer_one(snapshots: Snapshots) -> None:
     snapshots.opened(2, "a", kept="a")
     snapshots.saved(13, "bc")
     snapshots.saved(10, "ab")

@@ -1,4 +1,4 @@
-"""What work in the background waits for: an executor without tasks. Here the driver runs the tasks, in one JVM."""
+"""Background work waits until its executor is idle. Here the driver runs the tasks, in one JVM."""
 
 from __future__ import annotations
 
@@ -23,27 +23,29 @@ def session(jvm: Any) -> Iterator[Any]:
         yield session
 
 
-def test_one_comes_when_the_tasks_have_ended(jvm: Any, session: Any) -> None:
+def test_a_wait_ends_when_the_tasks_have_ended(jvm: Any, session: Any) -> None:
     job = Job(jvm, session, 700)
     assert not job.has_slept()
-    _await_one(jvm)
+    _await_idle(jvm)
     assert job.has_slept()
     job.join()
 
 
-def test_where_tasks_run_all_the_time_it_is_not_waited_for(jvm: Any, session: Any) -> None:
+def test_where_tasks_run_all_the_time_waits_end_before_the_tasks(jvm: Any, session: Any) -> None:
     job = Job(jvm, session, 8_000)
     for _ in range(10):
-        _await_one(jvm)
+        _await_idle(jvm)
     assert not job.has_slept()
     job.join()
 
 
-def test_a_snapshot_is_uploaded_when_a_task_of_some_seconds_has_ended(jvm: Any, session: Any, tmp_path: Path) -> None:
+def test_maintenance_uploads_a_snapshot_after_a_task_of_some_seconds_has_ended(
+    jvm: Any, session: Any, tmp_path: Path
+) -> None:
     with closing(Store(jvm, session, tmp_path)) as store:
         store.commit_until(2)
         store.copy(1)
-        store.owner_is_the_copy()  # Mooring's own instance
+        store.copy_becomes_owner()  # so the owner is an instance with Mooring
         store.commit(with_snapshot=True)
         job = Job(jvm, session, 2_500)
         store.upload_snapshot()
@@ -51,5 +53,5 @@ def test_a_snapshot_is_uploaded_when_a_task_of_some_seconds_has_ended(jvm: Any, 
         job.join()
 
 
-def _await_one(jvm: Any) -> None:
-    getattr(scala_object(jvm, f"{CORE_SHIMS}.IdleDetector"), "await")()  # a word of Python's
+def _await_idle(jvm: Any) -> None:
+    getattr(scala_object(jvm, f"{CORE_SHIMS}.IdleDetector"), "await")()  # `await` is a keyword of Python

@@ -1,4 +1,4 @@
-"""What is written to the checkpoint is on the host as well, once its version is complete."""
+"""A state file that is written to the checkpoint is kept on the host as well, once its version is complete."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class Checkpoint:
         return self._files.createAtomic(path, True)
 
     def open(self) -> None:
-        """As a store of Mooring's does before each batch."""
+        """Call `opening`, as a store with Mooring does before each batch."""
         self.host_files().opening()
 
     def complete(self) -> None:
-        """As at the end of a commit."""
+        """Call `complete`, as at the end of a commit."""
         self.host_files().complete()
 
     def host_files(self) -> Any:
         return self.kept.store.filesOf(self._jvm.org.apache.hadoop.fs.Path(self.state.as_uri())).get()
 
     def on_host(self) -> dict[str, bytes]:
-        """Each file of the host's store that is not one of its marks, by its whole name."""
+        """The content of each file in the host's store, by file name; without OWNER files."""
         files = [path for path in self.kept.root.rglob("*") if path.is_file() and path.name != "OWNER"]
         return {path.name: path.read_bytes() for path in files}
 
@@ -52,7 +52,7 @@ SMALL_FILE = 1 << 20
 
 
 @pytest.mark.parametrize("length", [0, 1, SMALL_FILE, SMALL_FILE + 1, 3 * SMALL_FILE])
-def test_what_is_written_to_the_checkpoint_is_on_the_host_when_its_version_is_complete(
+def test_a_file_that_is_written_to_the_checkpoint_is_kept_when_its_version_is_complete(
     jvm: Any, tmp_path: Path, length: int
 ) -> None:
     checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
@@ -63,7 +63,7 @@ def test_what_is_written_to_the_checkpoint_is_on_the_host_when_its_version_is_co
         out.write(content[start : start + SMALL_FILE // 2])
     out.close()
     assert not any(path.startswith(name) for path in checkpoint.on_host()), (
-        "a commit that is under way has time for nothing"
+        "no file is kept while a commit is under way"
     )
     checkpoint.complete()
     assert (checkpoint.state / name).read_bytes() == content
@@ -74,7 +74,7 @@ def test_what_is_written_to_the_checkpoint_is_on_the_host_when_its_version_is_co
 
 
 @pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
-def test_a_write_that_is_given_up_leaves_nothing_on_the_host(jvm: Any, tmp_path: Path, length: int) -> None:
+def test_a_cancelled_write_leaves_no_file_on_the_host(jvm: Any, tmp_path: Path, length: int) -> None:
     checkpoint = Checkpoint(jvm, tmp_path)
     checkpoint.open()
     out = checkpoint.create(f"7_{uuid.uuid4()}.changelog")
@@ -86,7 +86,7 @@ def test_a_write_that_is_given_up_leaves_nothing_on_the_host(jvm: Any, tmp_path:
 
 
 @pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
-def test_a_host_that_can_keep_nothing_disturbs_no_write(jvm: Any, tmp_path: Path, length: int) -> None:
+def test_a_host_that_can_keep_no_file_disturbs_no_write(jvm: Any, tmp_path: Path, length: int) -> None:
     checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
     checkpoint.open()
     checkpoint.kept.root.rmdir()
@@ -98,7 +98,7 @@ def test_a_host_that_can_keep_nothing_disturbs_no_write(jvm: Any, tmp_path: Path
     assert (checkpoint.state / name).read_bytes() == content
 
 
-def test_a_version_that_was_given_up_is_no_longer_waited_for_when_its_store_is_opened(jvm: Any, tmp_path: Path) -> None:
+def test_the_files_of_a_version_that_was_given_up_are_kept_when_the_store_is_opened(jvm: Any, tmp_path: Path) -> None:
     checkpoint = Checkpoint(jvm, tmp_path)
     checkpoint.open()
     names = [f"7_{uuid.uuid4()}.{kind}" for kind in ("zip", "changelog")]
@@ -111,7 +111,7 @@ def test_a_version_that_was_given_up_is_no_longer_waited_for_when_its_store_is_o
 
 
 @pytest.mark.parametrize("length", [1, 2 * SMALL_FILE])
-def test_what_a_provider_of_somebody_else_writes_waits_for_nothing(jvm: Any, tmp_path: Path, length: int) -> None:
+def test_a_file_of_another_provider_is_kept_at_once(jvm: Any, tmp_path: Path, length: int) -> None:
     checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
     out = checkpoint.create(name)
     out.write(os.urandom(length))
@@ -119,7 +119,7 @@ def test_what_a_provider_of_somebody_else_writes_waits_for_nothing(jvm: Any, tmp
     assert checkpoint.host_files().has(name)
 
 
-def test_a_killed_task_keeps_what_others_have_written(jvm: Any, tmp_path: Path) -> None:
+def test_a_killed_task_keeps_files_that_other_threads_have_written(jvm: Any, tmp_path: Path) -> None:
     checkpoint, name = Checkpoint(jvm, tmp_path), f"7_{uuid.uuid4()}.zip"
     checkpoint.open()
     out = checkpoint.create(name)
@@ -130,5 +130,5 @@ def test_a_killed_task_keeps_what_others_have_written(jvm: Any, tmp_path: Path) 
         checkpoint.complete()
     finally:
         was_interrupted = jvm.java.lang.Thread.interrupted()
-    assert was_interrupted, "and it is still killed"
+    assert was_interrupted, "the task is still killed"
     assert checkpoint.host_files().has(name)

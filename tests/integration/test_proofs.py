@@ -1,4 +1,4 @@
-"""What Spark's libraries say of a file's content: good, damaged, or nothing that they can know."""
+"""What Spark's libraries find in a state file: it is good, or damaged, or they can not tell."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ UNKNOWN = "not understood"
 
 @pytest.fixture(scope="module")
 def proofs() -> Iterator[Proofs]:
-    with Proofs() as asked:
-        yield asked
+    with Proofs() as proofs:
+        yield proofs
 
 
 def crc32c(content: bytes) -> int:
-    """As Java keeps it, in an int."""
+    """The checksum as a signed number of 32 bits, as in Java."""
     sum = 0xFFFFFFFF
     for byte in content:
         sum ^= byte
@@ -40,11 +40,11 @@ def zstd(content: bytes) -> bytes:
 
 END = (-1).to_bytes(4, "big", signed=True)
 EMPTY = zstd(END)
-"""A changelog of version 1, which has no version in it."""
+"""A changelog of format version 1, whose header has no version."""
 
 
 def changelog(version: str) -> bytes:
-    """One of a later version."""
+    """A changelog of a later format version."""
     return zstd(len(version).to_bytes(2, "big") + version.encode() + END)
 
 
@@ -63,10 +63,10 @@ def changelog(version: str) -> bytes:
         ("7.zip", b"no archive", "zstd", b"an archive", "damaged"),
     ],
 )
-def test_only_what_is_known_to_be_wrong_is_damage(
+def test_only_a_file_that_is_known_to_be_wrong_counts_as_damaged(
     name: str, content: bytes, codec: str, sum: bytes | None, told: str | None, proofs: Proofs, tmp_path: Path
 ) -> None:
-    """`sum` is the content of which the checksum lies beside the file."""
+    """`sum` is the content whose checksum is stored beside the file."""
     file = tmp_path / name
     file.write_bytes(content)
     if sum is not None:

@@ -20,7 +20,7 @@ ROCKSDB = {
     f"{STORES}.checkpointFormatVersion": "2",
 }
 SOON_SECONDS = 1.5
-"""Rounds come half a second after the one before at the earliest; that of a commit that waits, after three."""
+"""A round comes half a second after the last one at the earliest. A commit whose round was left out waits three."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def query(jvm: Any, session: Any, tmp_path: Path, request: pytest.FixtureRequest
 
 
 class Query:
-    """Of which an executor holds a copy, as the driver sees it. It has had a round, of its first commit."""
+    """A query with one copy, as the driver sees it. It has had one commit, and a round for it."""
 
     def __init__(self, jvm: Any, running: Any) -> None:
         ids = str(running.id()), str(running.runId())
@@ -56,11 +56,11 @@ class Query:
         self._ended_ms = 1_000_000
         self.commits(paused_ms=10_000)
         assert self.round() == 1
-        self._watched.arrivals(self._holders, self._nobody)  # what its orders are made of
+        self._watched.arrivals(self._holders, self._nobody)  # as when the orders of the round are made
         self._watched.access()
 
     def commits(self, paused_ms: int = 0, took_ms: int = 500) -> int:
-        """After such a pause there was a batch that took so long. The version that it has left."""
+        """Commit a batch that began after such a pause and took so long. Its version."""
         version = next(self._versions)
         began_ms = self._ended_ms + paused_ms
         self._ended_ms = began_ms + took_ms
@@ -71,39 +71,39 @@ class Query:
         self._holders = self._nobody
 
     def round(self) -> int:
-        """The version of the newest one."""
+        """The version of the newest round."""
         return int(self._watched.round(self._holders).get().version())
 
     def waits_for_round_of(self, version: int) -> float:
-        """For how many seconds."""
+        """Wait for a round of that version. How many seconds it took."""
         began = time.monotonic()
         wait_until(lambda: self.round() == version, f"a round of version {version}", 10, interval=0.02)
         return time.monotonic() - began
 
 
 @pytest.fixture
-def rushed(query: Query) -> Query:
-    """Two short batches have followed the first one without pauses: the last one's round is left to the next one."""
+def back_to_back(query: Query) -> Query:
+    """Two short batches have followed without pauses. The last commit has no round, as another is about to follow."""
     query.waits_for_round_of(query.commits())
     query.commits()
     assert query.round() == 2
     return query
 
 
-def test_at_full_load_the_second_commit_has_a_round(rushed: Query) -> None:
-    assert rushed.waits_for_round_of(rushed.commits()) < SOON_SECONDS
+def test_at_full_load_the_second_commit_has_a_round(back_to_back: Query) -> None:
+    assert back_to_back.waits_for_round_of(back_to_back.commits()) < SOON_SECONDS
 
 
-def test_when_no_commit_follows_there_is_a_round_later(rushed: Query) -> None:
-    assert rushed.waits_for_round_of(3) > SOON_SECONDS
+def test_a_commit_without_a_round_gets_one_later_when_no_commit_follows(back_to_back: Query) -> None:
+    assert back_to_back.waits_for_round_of(3) > SOON_SECONDS
 
 
-def test_a_loss_begins_no_round_of_a_commit_that_waits(rushed: Query) -> None:
-    rushed.loses_the_executor()
-    assert rushed.waits_for_round_of(3) > SOON_SECONDS
+def test_the_loss_of_an_executor_begins_no_round_for_a_commit_without_one(back_to_back: Query) -> None:
+    back_to_back.loses_the_executor()
+    assert back_to_back.waits_for_round_of(3) > SOON_SECONDS
 
 
-def test_while_a_task_comes_to_its_copy_every_commit_has_a_round(query: Query) -> None:
+def test_every_commit_has_a_round_while_a_task_moves_to_its_copy(query: Query) -> None:
     query.waits_for_round_of(query.commits())
     query.loses_the_executor()
     query.round()
@@ -111,7 +111,7 @@ def test_while_a_task_comes_to_its_copy_every_commit_has_a_round(query: Query) -
 
 
 @pytest.mark.parametrize("slack", [{"paused_ms": 500}, {"took_ms": 2_500}], ids=["pauses", "long batches"])
-def test_every_commit_has_a_round_where_batches_leave_room(query: Query, slack: dict[str, int]) -> None:
+def test_every_commit_has_a_round_where_batches_pause_or_are_long(query: Query, slack: dict[str, int]) -> None:
     query.waits_for_round_of(query.commits())
     assert query.waits_for_round_of(query.commits(**slack)) < SOON_SECONDS
 
@@ -122,5 +122,5 @@ def test_a_batch_without_data_has_a_round(query: Query) -> None:
 
 
 @pytest.mark.parametrize("query", ["false"], indirect=True, ids=["changelogs off"])
-def test_every_commit_has_a_round_where_copies_are_files(rushed: Query) -> None:
-    assert rushed.waits_for_round_of(3) < SOON_SECONDS
+def test_every_commit_has_a_round_where_copies_are_plain_files(back_to_back: Query) -> None:
+    assert back_to_back.waits_for_round_of(3) < SOON_SECONDS

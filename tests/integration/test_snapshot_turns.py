@@ -32,15 +32,15 @@ def session(jvm: Any) -> Iterator[Any]:
 def test_a_partition_makes_its_snapshots_when_it_is_its_turn(
     jvm: Any, session: Any, tmp_path: Path, partition: int
 ) -> None:
-    """On one executor and on the next, which takes the copy over. It was stock Spark's up to version 2."""
+    """On one executor, and on the next one, which takes the copy over. Versions 1 and 2 are written by stock Spark."""
     turn = scala_object(jvm, f"{STATE_SHIMS}.RocksDBShim").turnOf(partition, EVERY)
     with closing(Store(jvm, session, tmp_path, partition=partition)) as store:
         store.commit_until(2)
         store.copy(1)
-        store.owner_is_the_copy()
+        store.copy_becomes_owner()
         store.commit_until(15, uploading=True)
         store.copy(14)
-        store.owner_is_the_copy()
+        store.copy_becomes_owner()
         store.commit_until(24, uploading=True)
         assert store.snapshots() == [version for version in range(3, 25) if version % EVERY == turn]
         assert store.opened_from_the_checkpoint(24) == store.values[24]
@@ -48,8 +48,10 @@ def test_a_partition_makes_its_snapshots_when_it_is_its_turn(
 
 @pytest.mark.parametrize("every", [2, 4, 10, 100])
 @pytest.mark.parametrize("hosts", [1, 2, 3, 4, 5, 10, 20, 50])
-def test_few_partitions_of_a_host_have_the_same_turn(jvm: Any, every: int, hosts: int) -> None:
-    """Dealt out one by one, a host has each second, third, tenth of them. Of stock's all have the same turn."""
+def test_few_partitions_of_a_host_share_a_turn(jvm: Any, every: int, hosts: int) -> None:
+    """A host mostly has each second, third or tenth partition. With stock Spark all partitions have the same turn."""
     turn_of = scala_object(jvm, f"{STATE_SHIMS}.RocksDBShim").turnOf
     turns = Counter(turn_of(hosts * number, every) for number in range(10 * every))
-    assert set(turns) <= set(range(every)) and max(turns.values()) <= 14, "ten if they were perfectly even"
+    assert set(turns) <= set(range(every)) and max(turns.values()) <= 14, (
+        "each turn would have ten if they were perfectly even"
+    )

@@ -25,14 +25,14 @@ class Kept:
         return self.store.filesOf(self._jvm.org.apache.hadoop.fs.Path(f"file:{checkpoint}/state/0/{partition}")).get()
 
     def keep(self, partition: int, number: int, kilobytes: int = 100, checkpoint: str = "/checkpoint") -> str:
-        """Keep a file that an executor has written, and let the executor go on without it."""
+        """Keep a file that an executor has written, and remove the executor's own link."""
         with self._written(partition, number) as path:
             path.write_bytes(os.urandom(kilobytes * 1024))
             self.files_of(partition, checkpoint).keep(path.name, self._path(path))
         return path.name
 
     def keep_again(self, partition: int, name: str, number: int) -> None:
-        """Keep the same file by another name, as Spark uploads old files again."""
+        """Keep the same file under another name, as when Spark uploads old files again."""
         file, again = next(self.root.rglob(f"{name}~*")), self._name(partition, number)
         os.link(file, self.working / again)
         self.files_of(partition).keep(again, self._path(self.working / again))
@@ -46,7 +46,7 @@ class Kept:
         return path.name
 
     def keep_sst(self, partition: int, number: int) -> str:
-        """Keep a file of RocksDB's with a thousand rows."""
+        """Keep an SST file with a thousand rows."""
         rocksdb = self._jvm.org.rocksdb
         rocksdb.RocksDB.loadLibrary()
         with self._written(partition, number) as path:
@@ -72,7 +72,7 @@ class Kept:
         return f"{number:06}-00000000-0000-0000-0000-{partition:012}.sst"
 
     def used(self, partition: int, ago: float) -> None:
-        """Let an executor have opened the store so many seconds ago, and have kept nothing since."""
+        """Set the last use of the store to so many seconds ago."""
         self.files_of(partition).touch()
         mark = next(self.root.rglob(f"{partition}/*/.used"))
         for path in (mark, mark.parent):
@@ -86,7 +86,7 @@ class Kept:
             sweep.stop()
 
     def partitions(self) -> list[int]:
-        """The partition of each file that is kept."""
+        """The partition of each kept file."""
         return sorted(int(path.parts[-3]) for path in self.root.rglob("*.sst~*"))
 
     def adopt(self, partition: int, name: str, target: Path, read_it: bool = False) -> bool:
@@ -97,7 +97,7 @@ class Kept:
 
 
 def names(jvm: Any, files: Iterable[str]) -> Any:
-    """A set of strings for Scala."""
+    """A Scala set of strings."""
     found = jvm.java.util.HashSet()
     for name in files:
         found.add(name)

@@ -64,12 +64,12 @@ class Store:
         self.pairs: list[dict[bytes, bytes]] = [{}]
         """All keys and values, of each version."""
         self.counts: list[Any] = [None]
-        """How many keys the owner says that there are."""
+        """The numbers of keys that the owner has counted, for each version."""
         self.began_with = -1
-        """The version of the snapshot that the instance which took over builds on, 0 for the empty store."""
+        """The version of the snapshot that the taken copy builds on; 0 for the empty store."""
 
     def commit(self, with_snapshot: bool = False, draw: random.Random | None = None) -> None:
-        """The next version, as its owner writes it; with some changes of other keys, if they are to be drawn."""
+        """The owner writes the next version; with `draw`, it changes some other keys too."""
         self._load(self._owner, len(self.ids) - 1)
         if self._has_column_families:
             self._owner.createColFamilyIfAbsent("default", False)
@@ -85,7 +85,7 @@ class Store:
         self.counts.append(self.key_counts(metrics.numCommittedKeys(), metrics.numInternalKeys()))
 
     def commit_until(self, version: int, uploading: bool = False) -> None:
-        """All versions up to that one; `uploading` each snapshot as soon as it is made."""
+        """The owner writes all versions up to that one; `uploading` each snapshot as soon as it is made."""
         while len(self.ids) <= version:
             self.commit()
             if uploading:
@@ -95,9 +95,9 @@ class Store:
         return self._state.shims.KeyCounts(keys, internal)
 
     def _change(self, pairs: dict[bytes, bytes], draw: random.Random, deletes_ranges: bool = True) -> None:
-        """One change, of the kinds that a changelog knows; some values are long, so that there are several batches."""
+        """One change, of a kind that a changelog has. Some values are long, so that they make several batches."""
         number, value = draw.randrange(60), draw.randbytes(draw.choice([8, 40_000]))
-        # Of two lengths, and some alike in more than the eight bytes that a copy orders them by.
+        # A copy sorts keys by words of eight bytes. So keys have two lengths, and some begin with the same eight bytes.
         key = b"%03d" % number if number % 2 else b"%02d---------%d" % divmod(number, 10)
         kinds = ["put", "remove", "merge", "delete range"] if self._has_column_families else ["put", "remove"]
         kinds = kinds if deletes_ranges else kinds[:3]
@@ -118,11 +118,11 @@ class Store:
                 del pairs[gone]
 
     def give_up(self, version: int) -> None:
-        """What was committed from that version on does not count."""
+        """Commits from that version on do not count."""
         del self.ids[version:], self.values[version:], self.pairs[version:], self.counts[version:]
 
     def copy(self, version: int, is_counted: bool = False) -> None:
-        """Open a copy at that version, which the next one's changelog names; maybe with its number of keys."""
+        """Bring the copy to that version, with the owner's number of keys if `is_counted`. The next version exists."""
         copied = self._state.shims.CopiedVersion(
             self._lineage_in(version + 1),
             self._has_column_families,
@@ -132,17 +132,17 @@ class Store:
         assert self._copy.bringTo(copied)
 
     def keep_snapshots(self, host_files: Any) -> None:
-        """This host has fetched all archives that there are."""
+        """Let the host keep all archives of the checkpoint."""
         for archive in self.checkpoint.glob("*.zip"):
             path = self._jvm.org.apache.hadoop.fs.Path(archive.as_uri())
             host_files.take(archive.name, path.getFileSystem(self._access.hadoopConf()).open(path))
 
     def upload_snapshot(self) -> None:
-        """As the owner does every minute: later changelogs tell of no version before the snapshot."""
+        """Run the owner's maintenance, as every minute. Later changelogs name no version before the snapshot."""
         self._owner.doMaintenance()
 
     def taken_over(self, version: int) -> bytes:
-        """The value of the key, once a provider has taken the copy and loaded that version."""
+        """The value of the key after a provider has taken the copy and loaded that version."""
         taken = self._take()
         try:
             self._load(taken, version)
@@ -152,7 +152,7 @@ class Store:
             taken.close()
 
     def pairs_taken_over(self, version: int) -> tuple[dict[bytes, bytes], int]:
-        """All keys and values of that version in a copy that was taken over, and how many it counts."""
+        """All keys and values of that version, and their number, in the copy that a provider has taken."""
         taken = self._take()
         try:
             self._load(taken, version)
@@ -162,18 +162,18 @@ class Store:
         finally:
             taken.close()
 
-    def owner_is_the_copy(self) -> None:
+    def copy_becomes_owner(self) -> None:
         """A provider has taken the copy, and commits from now on."""
         self._owner.close()
         self._owner = self._take()
         self._copy = self._new_copy()
 
-    def began_with_now(self) -> int:
+    def owners_base(self) -> int:
         """The version of the snapshot that the owner builds on, 0 for the empty store."""
         return _version(self._owner.beganWith())
 
     def snapshots(self) -> list[int]:
-        """The versions of which one was uploaded."""
+        """The versions whose snapshot was uploaded."""
         return [version for version in range(1, len(self.ids)) if self._archive(version).exists()]
 
     def files_of_snapshot(self, version: int) -> set[str]:
@@ -182,7 +182,7 @@ class Store:
         return {needed.apply(number)._1().rpartition("/")[2] for number in range(needed.size())}
 
     def opened_from_the_checkpoint(self, version: int) -> bytes:
-        """The value of the key, as an instance of stock Spark finds it that has nothing here."""
+        """The value of the key, as an instance of stock Spark without local files reads it."""
         working = self._jvm.java.io.File(str(self.checkpoint.parent / "anew"))
         opened = self._state.RocksDB(
             self.path.toString(),
@@ -202,10 +202,12 @@ class Store:
         finally:
             opened.close()
 
-    def opened_again(self, version: int, is_killed: bool, writes: bool = False, writes_late: bool = False) -> bytes:
-        """The value of the key when the owner's task has opened the version and failed, and the next one opens it.
+    def value_after_failed_task(
+        self, version: int, is_killed: bool, writes: bool = False, writes_late: bool = False
+    ) -> bytes:
+        """The value of the key for the next task, after a task of the owner has opened the version and failed.
 
-        `writes_late`: what the task's Python had begun to write comes after the roll-back.
+        `writes_late`: the Python process of the failed task still writes after the roll-back.
         """
         with self._failing_task(version, is_killed):
             if writes:
@@ -216,13 +218,13 @@ class Store:
         return bytes(self._owner.get(b"key", "default"))
 
     def killed_after(self, changes: int, draw: random.Random | None = None, deletes_ranges: bool = False) -> None:
-        """A task has opened the last version, has made so many changes, of one key or drawn ones, and is killed."""
+        """A task opens the last version, makes so many changes, and is killed. With `draw` it changes several keys."""
         with self._failing_task(len(self.ids) - 1):
             pairs = dict(self.pairs[-1])
             for _ in range(changes):
                 self._change(pairs, draw, deletes_ranges) if draw else self._write()
 
-    def killed_when_it_has_made_the_family_anew(self) -> None:
+    def killed_after_making_the_family_again(self) -> None:
         """A task has opened the last version, has removed the column family and made it again, and is killed."""
         with self._failing_task(len(self.ids) - 1):
             self._write()
@@ -232,7 +234,7 @@ class Store:
 
     @contextmanager
     def _failing_task(self, version: int, is_killed: bool = True) -> Iterator[None]:
-        """It has opened that version; at the end of the block it fails, or is killed, and rolls back."""
+        """A task that has opened that version. At the end of the block it fails, or is killed, and rolls back."""
         contexts = scala_object(self._jvm, "org.apache.spark.TaskContext")
         task = contexts.empty()
         contexts.setTaskContext(task)
@@ -257,20 +259,20 @@ class Store:
     def _write(self) -> None:
         self._owner.put(b"key", b"of no version", "default", False, False, False)
 
-    def named_by(self, version: int) -> list[int]:
-        """The versions that its changelog says it builds on."""
+    def versions_named_by(self, version: int) -> list[int]:
+        """The versions that this version's changelog names."""
         lineage = self._lineage_in(version)
         return [lineage.apply(number)._1() for number in range(lineage.size())]
 
     def _lineage_in(self, version: int) -> Any:
-        """The versions and ids that its changelog begins with; a Scala sequence."""
+        """The versions and ids that this version's changelog names; a Scala sequence."""
         files = self._jvm.io.mooring.MooringCheckpointFileManager(self.path, self._access.hadoopConf())
         changelog = self._jvm.org.apache.hadoop.fs.Path(self.path, self.changelog(version).name)
         read = scala_object(self._jvm, f"{STATE_SHIMS}.StateFiles").lineage(files, changelog, self._access.codec())
         return read.versions()
 
     def files_fetched_by(self, host: Any, version: int) -> Any:
-        """The names of what a host has that was told that it is about to open that version; a Scala set."""
+        """The names of the files that a host fetches ahead for a task that opens that version; a Scala set."""
         id = self._jvm.scala.Option.apply(self.ids[version])
         wanted = self._jvm.java.util.ArrayList()
         wanted.add(self._jvm.io.mooring.restore.StoreVersion(self.path.toString(), version, id, self._none))

@@ -1,4 +1,4 @@
-"""Between its start and its first commit a stream's thread asks its checkpoint once for what is written for good."""
+"""Between its start and its first commit a stream's thread reads each entry of its checkpoint once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.one_jvm
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with application("asked-once", tmp_path_factory.mktemp("asked-once")) as session:
+    with application("startup-cache", tmp_path_factory.mktemp("startup-cache")) as session:
         yield session
 
 
 class Log:
-    """A directory of the checkpoint's files, through the plugin's file manager and behind its back."""
+    """A directory of the checkpoint's files, by the plugin's file manager and by the file system alone."""
 
     def __init__(self, spark: SparkSession, directory: Path) -> None:
         directory.mkdir(parents=True)
@@ -30,7 +30,7 @@ class Log:
         conf = self._jvm.org.apache.hadoop.conf.Configuration()
         self._files = self._jvm.io.mooring.MooringCheckpointFileManager(self._path(), conf)
 
-    def write_behind(self, name: str, text: str) -> None:
+    def write_directly(self, name: str, text: str) -> None:
         (self._directory / name).write_text(text)
 
     def write(self, name: str, text: str) -> None:
@@ -55,34 +55,34 @@ class Log:
         return self._jvm.org.apache.hadoop.fs.Path((self._directory / name).as_uri())
 
 
-def test_until_the_first_commit_what_was_heard_holds_but_for_what_the_thread_writes(
+def test_until_the_first_commit_answers_are_cached_except_for_what_the_thread_writes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    heard: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
 
     def in_first_batch(log: Log) -> None:
-        heard["nothing"] = log.has("7")
-        log.write_behind("7", "written once")
-        heard["names"], heard["first"] = log.names(), log.read("7")
-        log.write_behind("7", "changed behind its back")
-        log.write_behind("8", "new")
-        heard["again"] = log.read("7")
+        answers["nothing"] = log.has("7")
+        log.write_directly("7", "written once")
+        answers["names"], answers["first"] = log.names(), log.read("7")
+        log.write_directly("7", "changed directly")
+        log.write_directly("8", "new")
+        answers["again"] = log.read("7")
         log.write("9", "its own")
-        heard["own"], heard["names with it"] = log.read("9"), log.names()
+        answers["own"], answers["names with it"] = log.read("9"), log.names()
         log.write("7", "its own, over another")
-        heard["over"] = log.read("7")
+        answers["over"] = log.read("7")
         log.delete("7")
-        heard["deleted"] = log.has("7")
-        other.write_behind("7", "once")
-        heard["of another checkpoint"] = other.read("7")
-        other.write_behind("7", "twice")
-        heard["of another, again"] = other.read("7")
-        log.write_behind("10", "before the commit")
-        heard["of 10"] = log.read("10")
+        answers["deleted"] = log.has("7")
+        other.write_directly("7", "once")
+        answers["of another checkpoint"] = other.read("7")
+        other.write_directly("7", "twice")
+        answers["of another, again"] = other.read("7")
+        log.write_directly("10", "before the commit")
+        answers["of 10"] = log.read("10")
 
     def in_second_batch(log: Log) -> None:
-        log.write_behind("10", "after the commit")
-        heard["of 10 later"] = log.read("10")
+        log.write_directly("10", "after the commit")
+        answers["of 10 later"] = log.read("10")
 
     log, other = Log(spark, tmp_path / "ck" / "more" / "offsets"), Log(spark, tmp_path / "another" / "offsets")
 
@@ -93,7 +93,7 @@ def test_until_the_first_commit_what_was_heard_holds_but_for_what_the_thread_wri
     events = events_in_files(spark, tmp_path / "events", 2).withWatermark("time", "10 seconds")
     writer = window_counts(events).writeStream.foreachBatch(each).option("checkpointLocation", str(tmp_path / "ck"))
     writer.trigger(availableNow=True).start().awaitTermination()
-    assert heard == {
+    assert answers == {
         "nothing": False,
         "names": {"7"},
         "first": "written once",
@@ -109,9 +109,9 @@ def test_until_the_first_commit_what_was_heard_holds_but_for_what_the_thread_wri
     }
 
 
-def test_other_threads_are_told_what_is_there_now(spark: SparkSession, tmp_path: Path) -> None:
+def test_other_threads_read_the_storage(spark: SparkSession, tmp_path: Path) -> None:
     log = Log(spark, tmp_path / "offsets")
-    log.write_behind("7", "once")
+    log.write_directly("7", "once")
     assert log.read("7") == "once"
-    log.write_behind("7", "twice")
+    log.write_directly("7", "twice")
     assert log.read("7") == "twice" and log.names() == {"7"}
