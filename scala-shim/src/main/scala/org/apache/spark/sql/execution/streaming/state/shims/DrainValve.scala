@@ -16,40 +16,37 @@ import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryExce
 import org.apache.spark.util.{Clock, SystemClock, Utils}
 
 /**
- * Stops the intake of a running query at the edge of a batch, lets it catch up, and flushes its state.
+ * Ends one running query at the edge of a batch: it stops the intake, lets the query catch up, and flushes the state.
  *
- * All of it happens where Spark itself decides on the next batch, on the stream's thread and under its progress lock:
- * the valve is one more source of the query, without data, that is asked first; and what it puts in the place of the
- * batch's end offsets tells Spark to run a batch although there is nothing new. No batch is cut, none is made by us.
- * It asks no source for offsets: Spark does, as ever. So each source is asked from where its last batch ended, and is
- * given a batch of what it answers before it is asked again.
+ * The valve is one more source of the query. It has no data, and it is the first source that Spark asks. It acts only where
+ * Spark itself decides on the next batch (`MicroBatchExecution.constructNextBatch`, Spark 4.2): on the stream's thread, with
+ * the query's progress lock. It never cuts a batch, makes no batch, and asks no source for offsets. Spark asks each source
+ * from where its last batch ended, and runs a batch of the answer before it asks again.
  *
- *  1. Freeze: sources that support Trigger.AvailableNow are prepared for it. Others are asked once more, for all they have.
- *  2. Catch up: the query goes on, under its own limits, until there is nothing new.
- *  3. Flush: the watermark, and where timers go by it the time, is far ahead; a batch runs for it, and more of them,
- *     each further ahead, while a batch has changed anything.
- *  4. Stop, idle.
+ * The valve depends on three things in `constructNextBatch`: the order of `uniqueSources`, the offsets of the sources being
+ * added to `endOffsets` by `++`, and `endOffsets.exists` telling whether there is anything new.
+ * Without the valve a query can be stopped only as Spark stops it: in the middle of a batch, with its windows open.
  *
- * One that is held at its start reads nothing until it is released.
+ * What the valve does in each state is told at `State`.
  *
- * @param intake whether anything is read any more; Later has it held until somebody says
+ * @param intake whether anything more is read; `Later` holds the query until `end` or `giveUp` is called
  */
 final class DrainValve private (private val execution: MicroBatchExecution, intake: Intake, log: DrainLog, begun: Ending) {
   import DrainValve._
 
-  private var phase: Phase = if (intake.isInstanceOf[Intake.Later]) Held else Open // the stream's thread's
-  private val released = new CountDownLatch(if (phase == Held) 1 else 0)
+  // Changed by the stream's thread alone; to `Removed` with the lock of this object.
+  @volatile private var state: State = if (intake.isInstanceOf[Intake.Later]) Held else Open
+  private val released = new CountDownLatch(if (state == Held) 1 else 0)
   @volatile private var zeroInput = intake != Intake.All
-  private var isGivenUp, isGone = false // with the lock of this
-  private var idleBefore = -1L // the batch that there was nothing for at the last look
+  private var isGivenUp = false // with the lock of this object
   @volatile private var ending = begun
 
   /**
-   * Has the query end so, if that is sooner than was asked before. One that is held goes on, with nothing new at all where
-   * `zeroInput`. False when the valve is not in the query any more.
+   * Asks for this ending. An ending that was asked for before stays unless the new one is over sooner. A held query is
+   * released; it reads nothing more if `zeroInput`. False when the valve is not in the query any more. Called by any thread.
    */
   def end(how: Ending, zeroInput: Boolean): Boolean = synchronized {
-    if (!isGone) {
+    if (state != Removed) {
       if (how.haste > ending.haste) {
         ending = how
         if (how == Ending.Now) stopNow()
@@ -59,10 +56,10 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
         released.countDown()
       }
     }
-    !isGone
+    state != Removed
   }
 
-  /** Nobody asks any more for what it is held for. */
+  /** The drain for which the query is held is not wanted any more: the query goes on without the valve. Called by any thread. */
   def giveUp(): Unit = synchronized {
     if (isHeld) {
       isGivenUp = true
@@ -70,31 +67,22 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
     }
   }
 
-  /** Whether it reads nothing, and does nothing else, until it is told. */
+  /** Whether the query reads nothing and runs no batch until `end` or `giveUp` is called. */
   def isHeld: Boolean = released.getCount > 0
 
   private def stopNow(): Unit = {
     log.stopped(execution.commitLog.getLatestBatchId().getOrElse(-1L), Ending.Now)
-    stop()
+    stopInBackground()
   }
-  private var notAsked = Map.empty[SparkDataStream, ReadLimit] // sources of which nothing is read, to be stopped with the query
-  private var isToPrepare = false // whether the sources go on without an end until they are frozen
 
-  /** Asked by Spark before all other sources, each time that it looks for a next batch. */
+  private var pausedSources = Map.empty[SparkDataStream, ReadLimit] // Spark does not ask these; they are stopped with the query
+  private var mustPrepare = false // whether the sources have no end until `freeze` prepares them for one
+
+  /** The valve as a source: Spark asks it before all other sources, each time that it looks for a next batch. */
   private object gate extends MicroBatchStream with SupportsAdmissionControl {
     override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
-      val context = execution.getLatestExecutionContext()
-      val wasHeld = phase == Held
-      if (wasHeld) awaitRelease()
-      if (ending == Ending.AfterBatch) end(context.batchId)
-      val areAskedNext = phase == Held || wasHeld && !zeroInput // Spark has its list of those that it asks now
-      if (phase == Open && !areAskedNext) freeze(context.batchId)
-      val known = context.endOffsets.baseMap
-      context.endOffsets =
-        if (!areAskedNext) new Question(known, found => isFlushWanted(context, found))
-        else if (execution.trigger == AvailableNowTrigger) new Question(known, _ => true) // else it would end
-        else new StreamProgress(known)
-      null // no data of its own
+      beforeSources(execution.getLatestExecutionContext())
+      null // the valve has no data of its own
     }
     override def latestOffset(): Offset = null
     override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = Array.empty
@@ -102,132 +90,158 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
     override def initialOffset(): Offset = null
     override def deserializeOffset(json: String): Offset = throw new UnsupportedOperationException(json)
     override def commit(end: Offset): Unit = ()
-    override def stop(): Unit = notAsked.keys.foreach(source => Utils.tryLogNonFatalError(source.stop()))
+    override def stop(): Unit = pausedSources.keys.foreach(source => Utils.tryLogNonFatalError(source.stop()))
     override def toString: String = "Mooring's drain"
   }
 
-  /** Under the progress lock. It asks no source anything: the stream's thread may be reading from it. */
+  /**
+   * Called just before Spark asks the query's sources for their newest offsets: moves the state on, and puts an object in the
+   * place of the batch's end offsets that will see the answers. Does not return when the query is to end now.
+   */
+  private def beforeSources(context: StreamExecutionContext): Unit = {
+    val wasHeld = state == Held
+    if (wasHeld) awaitRelease()
+    if (ending == Ending.AfterBatch) stopQuery(context.batchId)
+    // Spark goes through the list of sources that it made before `awaitRelease` changed it. It asks the new ones at its next look.
+    val areSourcesNew = state == Removed || wasHeld && !zeroInput
+    if (state == Open && !areSourcesNew) freeze(context.batchId)
+    val known = context.endOffsets.baseMap
+    context.endOffsets =
+      if (!areSourcesNew) new OffsetsWithQuestion(known, isFlushWanted(context, _))
+      else if (execution.trigger == AvailableNowTrigger) new OffsetsWithQuestion(known, _ => true) // without a batch, availableNow ends
+      else new StreamProgress(known)
+  }
+
+  /** Puts the valve into the query. Called with the progress lock. No source is called: the stream's thread may be reading from one. */
   private def install(): Unit = {
-    if (zeroInput) askNoMore(live)
-    else if (execution.trigger == AvailableNowTrigger) ask(live.toSeq, andGate = true)
-    else askUntilFrozen(live)
-    if (phase != Held) hurry()
+    if (zeroInput) pause(sourcesNow)
+    else if (execution.trigger == AvailableNowTrigger) setSources(sourcesNow.toSeq, withGate = true)
+    else readUntilFrozen(sourcesNow)
+    if (state != Held) skipTriggerWaits()
   }
 
-  /** It waits for no trigger any more. */
-  private def hurry(): Unit = execution.triggerClock match {
+  /** From now on the query does not wait for its next trigger. */
+  private def skipTriggerWaits(): Unit = execution.triggerClock match {
     case waking: WakingClock => waking.wake()
-    case _ => // waits for its next trigger
+    case _ => // the query waits for its next trigger
   }
 
-  /** This valve first, and these sources, from Spark's next look on. */
-  private def ask(sources: Seq[(SparkDataStream, ReadLimit)], andGate: Boolean): Unit =
-    SparkInternals.queryUniqueSources.set(execution, ListMap.from(Option.when(andGate)(gate -> ReadLimit.allAvailable()) ++ sources))
+  /** Which sources Spark asks from its next look on, and whether it asks this valve before them. */
+  private def setSources(sources: Seq[(SparkDataStream, ReadLimit)], withGate: Boolean): Unit =
+    SparkInternals.queryUniqueSources.set(execution, ListMap.from(Option.when(withGate)(gate -> ReadLimit.allAvailable()) ++ sources))
 
-  /** These sources, each as it is to be asked once it is frozen. */
-  private def askUntilFrozen(sources: Map[SparkDataStream, ReadLimit]): Unit = {
-    isToPrepare = true
-    ask(sources.toSeq.map {
+  /** Has Spark ask these sources until `freeze`, each with the limit that it needs then. */
+  private def readUntilFrozen(sources: Map[SparkDataStream, ReadLimit]): Unit = {
+    mustPrepare = true
+    setSources(sources.toSeq.map {
       case (wrapped: AvailableNowDataStreamWrapper, _) => wrapped.delegate -> ReadLimit.allAvailable()
-      case (able: SupportsTriggerAvailableNow, limit) => able -> withoutLeast(limit)
+      case (able: SupportsTriggerAvailableNow, limit) => able -> withoutMinimum(limit)
       case (other, _) => other -> ReadLimit.allAvailable()
-    }, andGate = true)
+    }, withGate = true)
   }
 
-  /** Not these any more, of those that are asked. */
-  private def askNoMore(sources: Iterable[(SparkDataStream, ReadLimit)]): Unit = {
-    notAsked ++= sources
-    ask(live.toSeq.filterNot { case (source, _) => (source eq gate) || notAsked.contains(source) }, andGate = true)
+  /** Has Spark ask these sources no more, from its next look on. */
+  private def pause(sources: Iterable[(SparkDataStream, ReadLimit)]): Unit = {
+    pausedSources ++= sources
+    setSources(sourcesNow.toSeq.filterNot { case (source, _) => (source eq gate) || pausedSources.contains(source) }, withGate = true)
   }
 
-  /** Once it is told what to do; where nobody can say any more, the valve goes and the query goes on, or it ends. */
+  /**
+   * Blocks the stream's thread while the query is held. Afterwards the query is open; or, when nobody can release it any more,
+   * it goes on without the valve, or it is to end.
+   */
   private def awaitRelease(): Unit = {
-    val (isToBeHoped, endsWithoutHope) = intake match {
-      case Intake.Later(hope, ends) => (hope, ends)
-      case _ => (() => false, false) // it is not held
+    val (isReleasePossible, endsWithoutRelease) = intake match {
+      case Intake.Later(isToBeHoped, ends) => (isToBeHoped, ends)
+      case _ => (() => false, false) // the query is not held
     }
-    while (!released.await(LookAgainMs, TimeUnit.MILLISECONDS) && isToBeHoped()) {}
+    while (!released.await(LookAgainMs, TimeUnit.MILLISECONDS) && isReleasePossible()) {}
     synchronized {
-      if (!isHeld && !isGivenUp) phase = Open
-      else if (endsWithoutHope) ending = Ending.AfterBatch
-      else isGone = true
-      if (isGone || !zeroInput) {
-        if (isGone) ask(notAsked.toSeq, andGate = false)
-        else askUntilFrozen(notAsked) // by any trigger: what there is now, not what there was at the start
-        notAsked = Map.empty
+      if (!isHeld && !isGivenUp) state = Open
+      else if (endsWithoutRelease) ending = Ending.AfterBatch
+      else state = Removed
+      if (state == Removed || !zeroInput) {
+        if (state == Removed) setSources(pausedSources.toSeq, withGate = false)
+        else readUntilFrozen(pausedSources) // whatever the trigger: the query reads what there is now, not what there was at its start
+        pausedSources = Map.empty
       }
     }
-    if (phase == Open) hurry()
+    if (state == Open) skipTriggerWaits()
   }
 
-  private def live = SparkInternals.queryUniqueSources.get(execution).asInstanceOf[Map[SparkDataStream, ReadLimit]]
+  private def sourcesNow = SparkInternals.queryUniqueSources.get(execution).asInstanceOf[Map[SparkDataStream, ReadLimit]]
 
-  /** Before Spark asks the sources of this look: what those answer that are asked no more is where they end. */
+  /** Stops the intake. Spark still asks its sources in this look: a source that is paused here ends at that answer. */
   private def freeze(next: Long): Unit = {
-    if (isToPrepare) askNoMore(live.filter {
+    if (mustPrepare) pause(sourcesNow.filter {
       case (able: SupportsTriggerAvailableNow, _) =>
         able.prepareForTriggerAvailableNow()
         false
       case (source, _) => source ne gate
     })
-    phase = Frozen
+    state = Frozen(idleAt = None)
     log.frozen(next, ending, zeroInput)
   }
 
-  /** Whether a batch is to run although nothing new has come in. Does not return when the drain is over. */
+  /**
+   * Whether a flush is to run as the next batch, although the sources have nothing new. `found` are the batch's end offsets, with
+   * the answers of the sources. Does not return when the query is to end now.
+   */
   private def isFlushWanted(context: StreamExecutionContext, found: StreamProgress): Boolean = {
     val next = context.batchId
     val isNew = found.exists { case (source, offset) => !context.startOffsets.get(source).contains(offset) }
-    phase match {
-      case Frozen if isNew => false // Spark sees for itself that there is a batch to run
-      case Frozen if ending == Ending.AfterAvailable =>
-        if (idleBefore == next) end(next)
-        idleBefore = next // Spark may owe a batch without data; if it does not, it looks again for this one
+    state match {
+      case Frozen(_) if isNew => false // Spark runs a batch for that without us
+      case Frozen(idleAt) if ending == Ending.AfterAvailable =>
+        if (idleAt.contains(next)) stopQuery(next)
+        state = Frozen(idleAt = Some(next)) // Spark may run a batch without data; if it runs none, it looks for this batch again
         false
-      case Frozen if next == 0 || !hasState => end(next)
-      case Frozen =>
+      case Frozen(_) if next == 0 || !hasState => stopQuery(next)
+      case Frozen(_) =>
         log.caughtUp(next, watermarks.currentWatermark)
         flush(next, flushes = 1)
       case Flushing(flushes) =>
         val operators = progressOfLast(context)
-        val left = operators.map(_.numRowsTotal).sum
-        log.flushed(next - 1, operators.map(_.numRowsRemoved).sum, left)
-        if (left == 0 && !operators.exists(setsTimers)) end(next)
+        val rowsLeft = operators.map(_.numRowsTotal).sum
+        log.flushed(next - 1, operators.map(_.numRowsRemoved).sum, rowsLeft)
+        if (rowsLeft == 0 && !operators.exists(setsTimers)) stopQuery(next)
         else if (flushes < MostFlushes && operators.exists(hasChanged)) flush(next, flushes + 1)
-        else if (watermarks.currentWatermark < LastMs && left > 0) flush(next, MostFlushes) // what lies beyond all steps
-        else end(next)
-      case _ => false
+        else if (watermarks.currentWatermark < LastMs && rowsLeft > 0) flush(next, MostFlushes) // for rows beyond all steps
+        else stopQuery(next)
+      case Held | Open | Removed => false
     }
   }
 
+  /** Has Spark run batch `next` with a watermark that is far ahead. Always true. */
   private def flush(next: Long, flushes: Int): Boolean = {
     val ahead = if (flushes == MostFlushes) LastMs else math.max(FirstMs + (flushes - 1) * StepMs, watermarks.currentWatermark)
-    phase = Flushing(flushes)
-    askNoMore(live.removed(gate)) // what is read now would count as late
-    // What a look without a batch has noted of the next one's watermarks is of the old watermark.
+    state = Flushing(flushes)
+    pause(sourcesNow.removed(gate)) // rows that are read now would count as late
+    // A look that led to no batch has noted watermarks for batch `next`, which are from before this one.
     SparkInternals.queryWatermarkPropagator.get(execution).asInstanceOf[WatermarkPropagator].purge(next)
     watermarks.setWatermark(ahead)
-    if (usesProcessingTime) SparkInternals.queryTriggerClock.set(execution, new FarAhead(realClock, ahead))
+    if (usesProcessingTime) SparkInternals.queryTriggerClock.set(execution, new FixedClock(realClock, ahead))
     true
   }
 
   private def watermarks = SparkInternals.queryWatermarkTracker.get(execution).asInstanceOf[WatermarkTracker]
   private lazy val realClock = execution.triggerClock
 
-  private def stop(): Unit = {
+  private def stopInBackground(): Unit = {
     val stopping = new Thread(() => execution.stop(), "mooring-drain-stop")
     stopping.setDaemon(true)
     stopping.start()
   }
 
-  private def end(next: Long): Nothing = {
+  /** Stops the query before batch `next`. Blocks the stream's thread until the stop interrupts it. */
+  private def stopQuery(next: Long): Nothing = {
     if (ending == Ending.Drained) log.drained(next - 1) else log.stopped(next - 1, ending)
-    stop()
-    new CountDownLatch(1).await() // until it is interrupted, as by every stop
+    stopInBackground()
+    new CountDownLatch(1).await()
     throw new IllegalStateException("not reached")
   }
 
-  /** What the operators of the last batch say of it; the query's own progress may be kept for no batch. */
+  /** The progress of the last batch's operators, from its plan: `recentProgress` may be set to keep none. */
   private def progressOfLast(context: StreamExecutionContext): Seq[StateOperatorProgress] =
     context.executionPlan.executedPlan.collect { case writer: StateStoreWriter => writer.getProgress() }
 
@@ -245,33 +259,52 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
 object DrainValve {
 
   /**
-   * The watermark of the first flush, in the year 5000; of the last one, at the end of 9999; and the step between two:
-   * fifty years, so that a timer that a timer sets is due in the next flush. Spark adds to watermarks, in floating point
-   * and in microseconds, and shows them to Python: what is greater overflows somewhere.
+   * The watermarks of flushes: the first one (in the year 5000), the step between two, and the last one (the end of 9999). A
+   * step is fifty years, so that a timer that another timer sets is due in the next flush. Spark adds to watermarks in floating
+   * point and in microseconds, and shows them to Python: greater ones overflow.
    */
   val FirstMs: Long = 95617584000000L
   val LastMs: Long = 253402300799000L
   val StepMs: Long = 1577880000000L
 
-  private sealed trait Phase
-  private case object Held extends Phase
-  private case object Open extends Phase
-  private case object Frozen extends Phase
-  private final case class Flushing(flushes: Int) extends Phase
+  /** A valve begins as `Held` or `Open`. From each state the query may also be stopped. */
+  private sealed trait State
 
-  /** A query whose timers set new timers for ever is ended after so many batches. */
+  /** The query reads nothing and runs no batch. Next: `Open` when `end` is called, else `Removed`. */
+  private case object Held extends State
+
+  /** The query runs. Next: `Frozen`, when Spark looks for its next batch. */
+  private case object Open extends State
+
+  /**
+   * The intake is stopped: sources with `Trigger.AvailableNow` are prepared for it, others are asked once more, for all they
+   * have. The query goes on, under its own limits, until there is nothing new. `idleAt` is the batch that had nothing new at
+   * the last look. Next: `Flushing`, when the query is drained and has state.
+   */
+  private final case class Frozen(idleAt: Option[Long]) extends State
+
+  /**
+   * The watermark is far ahead; and where timers go by it, the processing time too. A batch runs for that, the `flushes`-th.
+   * More follow, each further ahead, while the last one has changed anything. Next: `Flushing` again.
+   */
+  private final case class Flushing(flushes: Int) extends State
+
+  /** The valve is out of the query, which goes on as if no drain had been asked for. */
+  private case object Removed extends State
+
+  /** The most batches that flush: a query whose timers always set new timers is stopped after these. */
   val MostFlushes = 90
 
   private val LookAgainMs = 200L
 
-  /** Before a query's triggers are made, on its own thread: a drain will not have to wait for the next one. */
+  /** Called on the stream's thread before the query has its triggers: a later drain need not wait for the next trigger. */
   def prepare(query: StreamShim): Unit = query.execution match {
     case micro: MicroBatchExecution if Capability.Drain.isOn && micro.triggerClock.getClass == classOf[SystemClock] =>
       SparkInternals.queryTriggerClock.set(micro, new WakingClock)
-    case _ => // a test's clock, or no batches
+    case _ => // the query has a test's clock, or does not run in batches
   }
 
-  /** Ends a query that runs; returns at once. Left says why it can not be ended so, if it can not. */
+  /** Begins to end a query that runs; returns at once. Left says why the query can not end in this way. */
   def begin(query: StreamShim, ending: Ending, log: DrainLog): Either[String, DrainValve] =
     for (execution <- endable(query, ending)) yield {
       val valve = new DrainValve(execution, Intake.All, log, ending)
@@ -280,10 +313,10 @@ object DrainValve {
     }
 
   /**
-   * Ends a query that is starting, as by a drain; on the stream's own thread, before its sources are made: it begins no batch before
-   * the valve is there.
+   * Begins to end a query that is starting. Called on the stream's thread, before the query's sources are made: the query runs no
+   * batch before the valve is in it. Left says why the query can not end in this way.
    *
-   * @param intake besides what a batch that was begun before is to read
+   * @param intake what is read besides the input of a batch that an earlier run has begun
    */
   def beginAtStart(query: StreamShim, ending: Ending, intake: Intake, log: DrainLog): Either[String, DrainValve] =
     for (execution <- endable(query, ending)) yield {
@@ -292,31 +325,34 @@ object DrainValve {
       valve
     }
 
-  /** Installs a valve once the query's sources are made, and keeps it from its next batch until then; it is kept when there is a permit. */
+  /**
+   * Installs the valve once the query's sources are made. Until then another thread has the progress lock, so that the query
+   * begins no batch; the semaphore has a permit as soon as that thread has the lock.
+   */
   private def holdAndInstall(valve: DrainValve): Semaphore = {
     val held = new Semaphore(0)
     val holder = new Thread(() => valve.execution.withProgressLocked {
       held.release()
-      if (comesUp(valve.execution)) valve.install()
+      if (hasSources(valve.execution)) valve.install()
     }, "mooring-drain-start")
     holder.setDaemon(true)
     holder.start()
     held
   }
 
-  /** Waits until the query's sources are made; false when it fails before. */
-  private def comesUp(execution: MicroBatchExecution): Boolean =
+  /** Waits until the query's sources are made; false when the query ends before. */
+  private def hasSources(execution: MicroBatchExecution): Boolean =
     try {
       execution.awaitInitialization(Long.MaxValue)
       execution.isActive
     } catch { case _: StreamingQueryException => false }
 
   private def endable(query: StreamShim, ending: Ending): Either[String, MicroBatchExecution] = query.execution match {
-    case micro: MicroBatchExecution => refused(micro.trigger, ending).toLeft(micro)
+    case micro: MicroBatchExecution => whyNot(micro.trigger, ending).toLeft(micro)
     case _ => Left("it runs in continuous mode: only queries that run in batches can be ended so; it can be stopped (now)")
   }
 
-  private def refused(trigger: Trigger, ending: Ending): Option[String] = (trigger, ending) match {
+  private def whyNot(trigger: Trigger, ending: Ending): Option[String] = (trigger, ending) match {
     case (_, Ending.Now) => None
     case _ if !Capability.Drain.isOn => Some(s"${Capability.Drain.whyOff}; it can be stopped (now)")
     case (_: RealTimeTrigger, _) => Some("it runs in real-time mode: only queries that run in batches can be ended so; it can be stopped (now)")
@@ -325,38 +361,41 @@ object DrainValve {
     case _ => None
   }
 
-  /** Whether a flush has done anything; an aggregation without a key updates its row in every batch. */
+  /** Whether a flush has changed anything. An aggregation without a key updates its row in every batch, which does not count. */
   private def hasChanged(operator: StateOperatorProgress): Boolean = operator.numRowsRemoved > 0 || setsTimers(operator) ||
     (operator.numRowsUpdated > 0 && operator.operatorName != "stateStoreSave")
 
-  /** Timers are not rows of state, and one that fires may set another. */
+  /** Whether timers have fired or were set. Timers are not rows of state, and a timer that fires may set another one. */
   private def setsTimers(operator: StateOperatorProgress): Boolean =
     Seq("numExpiredTimers", "numRegisteredTimers").exists(operator.customMetrics.getOrDefault(_, 0L) > 0)
 
-  /** A source that waits for a least number of rows would look as if it had none. */
-  private def withoutLeast(limit: ReadLimit): ReadLimit = limit match {
+  /** The limit without a minimum of rows: a source that waits for more rows would look as if it had none. */
+  private def withoutMinimum(limit: ReadLimit): ReadLimit = limit match {
     case _: ReadMinRows => ReadLimit.allAvailable()
     case all: CompositeReadLimit => ReadLimit.compositeLimit(all.getReadLimits.filterNot(_.isInstanceOf[ReadMinRows]))
-    case ofPython if ofPython.toString.contains("\"ReadMinRows\"") => ReadLimit.allAvailable() // its name, in JSON
+    case ofPython if ofPython.toString.contains("\"ReadMinRows\"") => ReadLimit.allAvailable() // the limit's name, in JSON
     case other => other
   }
 
-  /** In the place of a batch's end offsets: hears what the sources have found, once, and may ask for a batch all the same. */
-  private final class Question(known: Map[SparkDataStream, Offset], isBatchWanted: StreamProgress => Boolean)
+  /**
+   * Stands in the place of a batch's end offsets. Spark adds the answers of the sources by `++`, once: then `isBatchWanted`
+   * decides whether a batch is to run in any case.
+   */
+  private final class OffsetsWithQuestion(known: Map[SparkDataStream, Offset], isBatchWanted: StreamProgress => Boolean)
     extends StreamProgress(known) {
     override def ++(found: IterableOnce[(SparkDataStream, Offset)]): StreamProgress = {
       val all = super.++(found)
-      if (isBatchWanted(all)) new SomethingNew(all.baseMap) else all
+      if (isBatchWanted(all)) new AlwaysNew(all.baseMap) else all
     }
   }
 
-  /** Offsets that Spark takes for new: it asks by `exists`. */
-  private final class SomethingNew(offsets: Map[SparkDataStream, Offset]) extends StreamProgress(offsets) {
+  /** Offsets that Spark takes for new: `isNewDataAvailable` asks by `exists`. */
+  private final class AlwaysNew(offsets: Map[SparkDataStream, Offset]) extends StreamProgress(offsets) {
     override def exists(p: ((SparkDataStream, Offset)) => Boolean): Boolean = true
   }
 
-  /** What timers and timeouts go by: all of them are due. */
-  private final class FarAhead(real: Clock, ms: Long) extends Clock {
+  /** The clock of timers and timeouts during a flush: the time stands still, far ahead, so that all of them are due. */
+  private final class FixedClock(real: Clock, ms: Long) extends Clock {
     override def getTimeMillis(): Long = ms
     override def nanoTime(): Long = real.nanoTime()
     override def waitTillTime(targetTime: Long): Long = real.waitTillTime(targetTime)
