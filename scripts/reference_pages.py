@@ -270,8 +270,17 @@ def agent_lines() -> list[Line]:
                 name = getattr(node.func, "attr", getattr(node.func, "id", ""))
                 line = _text_of(node.args[0])
                 if name in levels and len(line.replace("…", "").strip()) > 6:
-                    found.append((levels[name], line, file.relative_to(PYTHON).as_posix()))
+                    level = _level_of_order(node) if name == "LogLine" else levels[name]
+                    found.append((level, line, file.relative_to(PYTHON).as_posix()))
     return sorted(set(found), key=lambda line: (line[1].lower(), line))
+
+
+def _level_of_order(call: ast.Call) -> str:
+    """By `is_warning` of the order `LogLine`, which is true where nothing is said of it."""
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == "is_warning"), ast.Constant(True))
+    if not isinstance(given, ast.Constant):
+        return "INFO or WARN"
+    return "WARN" if given.value else "INFO"
 
 
 def all_texts() -> str:

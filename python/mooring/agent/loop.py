@@ -279,7 +279,7 @@ class Agent:
                 else:
                     self._bridge.say(f"the driver holds a newer plan than version {order.version}")
             case orders.LogLine():
-                self._bridge.say(order.message)
+                (self._bridge.say if order.is_warning else self._bridge.inform)(order.message)
             case orders.SaveJobModel() if self._records is not None:
                 self._records.save_job_model(order.model)
             case orders.SaveBarrier() if self._records is not None:

@@ -92,6 +92,10 @@ class RestartExecutor(Order):
 
 @dataclass(frozen=True, slots=True)
 class LogLine(Order):
-    """Write a line into the driver's log."""
+    """Write a line into the driver's log.
+
+    A warning by default. What an operator has asked, and its ordinary course, is no warning: it is logged at INFO.
+    """
 
     message: str
+    is_warning: bool = True

@@ -242,7 +242,7 @@ def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> t
     free = (first | (meant.keys() - orderly.keys())) - blocked
     due = {id: (query.run, wish) for id, (query, wish) in meant.items() if id in free}
     due = {id: word for id, word in due.items() if drainage.told.get(id) != word}
-    said += [LogLine(f"{_in_words(due[id][1])}: {drainage.label_of(id)}") for id in due]
+    said += [LogLine(f"{_in_words(due[id][1])}: {drainage.label_of(id)}", is_warning=False) for id in due]
     since = {**{id: now_ms for id in due}, **drainage.since}
     owed = {} if is_settling else _owed(drainage, groups, meant)
     noted = drainage.noted | {meant[id][0].run for id in owed}

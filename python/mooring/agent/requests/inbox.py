@@ -91,8 +91,9 @@ class _Reading:
         verdict = self.queue.answered_requests.get(str(request.uuid))
         if request.deployment_id not in ("", self._fleet.application):
             self.orders.append(RemoveMessages(request.uuid, response_too=True))
-            line = f"request {request.uuid} is removed: it is for deployment {request.deployment_id}"
-            self.orders.append(LogLine(line))
+            self.orders.append(
+                LogLine(f"request {request.uuid} is removed: it is for deployment {request.deployment_id}")
+            )
         elif request.uuid in self._in_queue:
             pass
         elif request.uuid in self.seen or (response is not None and response.status_code.is_final):
@@ -138,7 +139,7 @@ class _Reading:
         self.accepted.append(action)
         if response is None:  # else an earlier agent has accepted it
             self.orders.append(action.answered(f"accepted: {action.in_words}", self._now_ms))
-            self.orders.append(LogLine(f"request {request.uuid} ({action.in_words}) is accepted"))
+            self.orders.append(LogLine(f"request {request.uuid} ({action.in_words}) is accepted", is_warning=False))
 
     def _refuse(
         self,

@@ -86,7 +86,10 @@ class RequestQueue:
         """
         request, status = action.request, action.phase.status
         response = request.answered(status, message, now_ms)
-        line = LogLine(f"request {request.uuid} ({action.in_words}) {status.value}: {message}")
+        line = LogLine(
+            f"request {request.uuid} ({action.in_words}) {status.value}: {message}",
+            is_warning=status is not StatusCode.SUCCEEDED,
+        )
         left = tuple(a for a in self.actions if a.request.uuid != request.uuid)
         verdict = Verdict(status.value, response.response_message)
         queue = replace(

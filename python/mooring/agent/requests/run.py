@@ -149,7 +149,7 @@ def _advance(
         fleet = restart.without_ended_restarts(fleet, queue, action)
         return queue, fleet, [*begin, *answers, *warnings]
     answers = [] if action.phase.status is before.phase.status else [action.answered(message, now_ms)]
-    line = LogLine(f"request {action.request.uuid} ({action.in_words}): {message}")
+    line = LogLine(f"request {action.request.uuid} ({action.in_words}): {message}", is_warning=False)
     return queue.with_action(action), fleet, [*answers, *change.orders, *warnings, line]
 
 

@@ -70,6 +70,7 @@ def test_what_was_asked_before_the_start_is_done_and_told_though_no_batch_was_pl
     with Running(store, [started()], [STARTING]) as bridge:
         wait_until(lambda: bridge.ended == [("q", "DRAIN")], "it to be told", 10)
         assert bridge.drains_asked[0] == (None,)
+        assert bridge.told[-1] == "drain: clicks" and bridge.said == [], "at INFO, as an operator's ordinary action"
         bridge.running = ()
         bridge.news.append([events.DrainProgressed(0, "q", "run", "drained", batch=3)])
         wait_until(lambda: bridge.drains_asked[-1] == (), "the drain to be over", 10)

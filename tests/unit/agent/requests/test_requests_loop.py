@@ -150,6 +150,10 @@ def test_the_command_stops_and_starts_and_status_shows_it(
     assert "2 copies are in the plan" in json.loads(capsys.readouterr().out)["responseMessage"]
     assert application.copied() == {"0", "1", "2"}
     wait_until(lambda: stopped(status(tmp_path, capsys)) == set(), "the status", 30)
+    requests = [line for line in application.bridge.told if line.startswith("request ")]
+    assert len([line for line in requests if line.endswith("is accepted")]) == 2
+    assert len([line for line in requests if ") SUCCEEDED: " in line]) == 2
+    assert not [line for line in application.bridge.said if line.startswith("request ")], "at WARN"
 
 
 def test_another_attempt_at_the_application_has_other_executors_of_the_same_ids(start: Start, tmp_path: Path) -> None:
@@ -285,10 +289,11 @@ def test_every_change_of_status_is_written_and_the_request_goes(start: Start, tm
 def test_with_factor_one_the_answer_is_bad_request(
     start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    start(factor=1)
+    application = start(factor=1)
     assert main(["control-standby", "--metadata", str(tmp_path), "--processor-id", "0", "stop", "--wait"]) == 1
     shown = capsys.readouterr()
     assert "BAD_REQUEST" in shown.err and "replication.factor is 1" in shown.err
+    assert [line for line in application.bridge.said if ") BAD_REQUEST: " in line], "at WARN"
 
 
 def test_a_store_that_goes_away_holds_nobody_up_and_is_asked_again(start: Start) -> None:

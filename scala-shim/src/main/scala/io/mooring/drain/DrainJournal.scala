@@ -20,6 +20,7 @@ private[drain] final class DrainJournal(
   private var rowsFlushed, rowsLeft = 0L
   private var flushes = 0
   private var frozenAt, caughtUpAt = 0L // milliseconds since 1970
+  private var isStop = false // the query is to stop with its state kept, not to be drained
 
   /** The drain was asked for; `after` maps the queries that are to be drained before this one to their checkpoints. */
   def requested(after: Map[String, String]): Unit =
@@ -30,6 +31,7 @@ private[drain] final class DrainJournal(
 
   override def frozen(next: Long, ending: Ending, zeroInput: Boolean): Unit = {
     frozenAt = System.currentTimeMillis()
+    isStop = ending != Ending.Drained
     if (ending == Ending.Drained) {
       if (!isFlushMarked) markDraining(DrainingPhase.Frozen, next - 1, "zero-input" -> zeroInput)
       run.isFrozen = true
@@ -62,12 +64,14 @@ private[drain] final class DrainJournal(
   }
 
   override def stopped(last: Long, how: Ending): Unit = {
+    isStop = true
     rowsLeft = query.stateRows
     report(DrainProgress.Stopped, last, s"it stops (${how.name}); $rowsLeft rows of state are kept")
   }
 
   private def report(progress: DrainProgress, batch: Long, what: String): Unit = {
-    Log.info(s"drain of query ${query.label}, batch $batch: $what")
+    if (isStop) Log.info(s"stop of query ${query.label}, batch $batch: $what")
+    else Log.info(s"drain of query ${query.label}, batch $batch: $what")
     tell(progress, Seq("batch" -> batch, "batches" -> math.max(0, batch + 1 - firstBatch), "rows" -> query.rowsSince(firstBatch),
       "flushed" -> rowsFlushed, "left" -> rowsLeft, "flushes" -> flushes))
   }

@@ -22,7 +22,7 @@ final class DrainOnTerm(bridge: Bridge, mayBeTold: () => Boolean, running: () =>
   Signals.onTerm(() => !isAsked.getAndSet(true) && running() > 0 && begins())
 
   private def begins(): Boolean = mayBeTold() && {
-    Log.warn("SIGTERM: the queries are drained first (spark.mooring.drain.on.sigterm); another SIGTERM ends the driver at once")
+    Log.info("SIGTERM: the queries are drained first (spark.mooring.drain.on.sigterm); another SIGTERM ends the driver at once")
     val before = timesOver()
     bridge.tell(Map("event" -> "TerminationAsked"), about = Some("termination"))
     Daemon.start("mooring-drain-on-term")(endsWhenDrained(before))
