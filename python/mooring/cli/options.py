@@ -10,7 +10,7 @@ from mooring.cli.durations import duration
 LOCAL_STORE_VARIABLE: Final = "MOORING_LOCAL_STORE_DIR"
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+def add_json(parser: argparse._ActionsContainer) -> None:
     """`--json`: the answer for programs."""
     parser.add_argument("--json", action="store_true", help="one JSON text instead of words")
 

@@ -31,7 +31,7 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[Any]], width: int | No
     needed = [max(len(row[column]) for row in texts) for column in range(len(heading))]
     widths = _fitted(needed, (terminal_width() if width is None else width) - len(_GAP) * (len(heading) - 1))
     return "\n".join(
-        _GAP.join(_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        _GAP.join(cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in texts
     )
 
@@ -49,7 +49,8 @@ def _fitted(widths: list[int], room: int) -> list[int]:
     return fitted
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
+    """A text of so many characters at most, with `…` for its end where it is longer."""
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
@@ -79,6 +80,7 @@ class ProgressLine:
         self._on_terminal = sys.stdout.isatty()
         self._shown = 0
         self._plain_at = now()
+        self._last_change = ""
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -97,9 +99,18 @@ class ProgressLine:
         """A line that the next one replaces."""
         if self._on_terminal:
             self._clear()
+            line = cut(line, terminal_width() - 1)
             print(f"\r{line}", end="", flush=True)
             self._shown = len(line)
         elif self._now() - self._plain_at >= self.PLAIN_LINE_EVERY_SECONDS:
+            self.say(f"          {line}")
+
+    def show_change(self, line: str) -> None:
+        """The same, for a line that seldom changes: elsewhere each that differs from the last is printed, at once."""
+        if self._on_terminal:
+            self.show(line)
+        elif line != self._last_change:
+            self._last_change = line
             self.say(f"          {line}")
 
     def _clear(self) -> None:

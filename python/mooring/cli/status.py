@@ -7,31 +7,49 @@ import time
 from typing import Any, Final
 
 from mooring.cli import options
+from mooring.cli.durations import duration
 from mooring.cli.exits import CommandFailed
 from mooring.cli.output import counted, print_json, size, table
 from mooring.cli.records import Records
+from mooring.cli.watch import watch
 from mooring.client.liveness import Life, Liveness, liveness_of
 
 NAME: Final = "status"
 HELP: Final = "hosts, executors, processors, tasks, state"
+WATCH_EVERY_MS: Final = 2_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
     options.add_metadata(parser)
-    options.add_json(parser)
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--watch",
+        metavar="TIME",
+        nargs="?",
+        type=duration("--watch", "2s", least_ms=100),
+        const=WATCH_EVERY_MS,
+        help="show it again every 2s, or every TIME, until Ctrl-C",
+    )
+    options.add_json(how)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Show the status record. CommandFailed when there is none or it is damaged."""
+    """Show the status record, once or again and again. CommandFailed when there is none or it is damaged."""
     records = Records.named_by(arguments)
-    status = records.status()
-    now = time.time()
     if arguments.json:
-        print_json({**status, "life": liveness_of(status, int(now * 1000)).life.value})
-        return
+        status = records.status()
+        print_json({**status, "life": liveness_of(status, time.time_ns() // 1_000_000).life.value})
+    elif arguments.watch is not None:
+        watch(lambda: _text_of(records), arguments.watch / 1000)
+    else:
+        print(_text_of(records))
+
+
+def _text_of(records: Records) -> str:
+    status = records.status()
     try:
-        print(as_text(status, now))
+        return as_text(status, time.time())
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CommandFailed(
             f"the status in {records.place} is damaged: {error!r} is missing or of a wrong form"

@@ -52,7 +52,7 @@ def test_every_option_that_takes_a_time_refuses_a_bare_number() -> None:
         for action in parser._actions
         if action.metavar == "TIME"
     ]
-    assert len(timed) >= 7
+    assert len(timed) >= 8
     for action in timed:
         assert callable(action.type)
         with pytest.raises(BadUsage, match=f"{action.option_strings[0]} 5: .*; nearest: 5s"):

@@ -74,3 +74,16 @@ def test_elsewhere_plain_lines_come_now_and_then(capsys):
     for number in range(5):
         line.show(f"at {number}")
     assert capsys.readouterr().out.split() == ["at", "2", "at", "4"]
+
+
+def test_elsewhere_each_change_is_a_line_of_its_own_at_once(capsys):
+    line = ProgressLine(lambda: 0.0)
+    for text in ("1 of 3", "1 of 3", "2 of 3"):
+        line.show_change(text)
+    assert capsys.readouterr().out.split() == ["1", "of", "3", "2", "of", "3"]
+
+
+def test_a_line_that_is_written_over_is_no_longer_than_the_terminal(monkeypatch, capsys):
+    on_terminal(monkeypatch, 10)
+    ProgressLine(lambda: 0.0).show("0123456789")
+    assert capsys.readouterr().out == "\r01234567…"
