@@ -42,20 +42,23 @@ def end_queries(
     if not arguments.json:
         progress.say(f"{what} {uuid}: {arguments.query or 'all queries'} of {deployment}")
     deadline = time.monotonic() + timeout_ms / 1000
-    told: dict[str, str] = {}
-    while arguments.wait and client.is_drain_open(uuid) and not _is_over(arguments.query, status):
-        if time.monotonic() > deadline:
-            left = _under_way(arguments.query, status)
-            raise CommandTimedOut(f"{what} {uuid} is not over after {format_duration(timeout_ms)}{left}; it goes on")
-        time.sleep(_LOOK_EVERY_SECONDS)
+    shown: dict[str, tuple[str, str]] = {}  # by the query's id: its phase, and the line about it
+    with progress:
+        while arguments.wait and client.is_drain_open(uuid) and not _is_over(arguments.query, status):
+            if time.monotonic() > deadline:
+                left = _under_way(arguments.query, status)
+                raise CommandTimedOut(
+                    f"{what} {uuid} is not over after {format_duration(timeout_ms)}{left}; it goes on"
+                )
+            time.sleep(_LOOK_EVERY_SECONDS)
+            status = records.status_if_any() or status
+            if is_given_up(status) and arguments.deployment_id in (None, status.get("application")):
+                break
+            if not arguments.json:
+                _show_changes(_rows(arguments.query, status), shown, progress)
         status = records.status_if_any() or status
-        if is_given_up(status) and arguments.deployment_id in (None, status.get("application")):
-            break
-        for row in _rows(arguments.query, status):
-            if told.get(row["id"]) != row["phase"] and not arguments.json:
-                progress.say(_in_words(row))
-            told[row["id"]] = row["phase"]
-    status = records.status_if_any() or status
+        if arguments.wait and not arguments.json:
+            _show_changes(_rows(arguments.query, status), shown, progress)
     rows = _rows(arguments.query, status)
     if arguments.json:
         print_json({"uuid": str(uuid), "drains": rows})
@@ -65,6 +68,18 @@ def end_queries(
         _refuse_unless(wanted, arguments.query, rows)
         if not _has_so_ended(wanted, arguments.query, status):
             refuse_ended(status, arguments.deployment_id)
+
+
+def _show_changes(rows: Sequence[dict[str, Any]], shown: dict[str, tuple[str, str]], progress: ProgressLine) -> None:
+    """A line that stays for each query in a new phase; how far one is within its phase replaces the line before."""
+    for row in rows:
+        id, phase, line = row["id"], row["phase"], _in_words(row)
+        phase_before, line_before = shown.get(id, ("", ""))
+        if phase != phase_before:
+            progress.say(line)
+        elif line != line_before:
+            progress.show_change(line)
+        shown[id] = phase, line
 
 
 def _refuse_unless(wanted: Sequence[str], query: str | None, rows: Sequence[dict[str, Any]]) -> None:

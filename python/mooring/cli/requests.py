@@ -49,7 +49,7 @@ def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient
         refuse_ended(now, arguments.deployment_id)
         text = "" if arguments.json else how_far(now, uuid)
         if text:
-            progress.show(text)
+            progress.show_change(text)
 
     with progress:
         answer = client.wait(uuid, timeout_ms / 1000, heard, show_how_far)

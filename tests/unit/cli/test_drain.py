@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mooring.cli.main import main
+from mooring.cli.records import Records
 from mooring.drain import StopMode, read_drain_notifications, remove_notifications
 from mooring.metadata import FileMetadataStore
 from mooring.records.records import STATUS
@@ -28,7 +29,7 @@ REASONS = {
 }
 
 
-def write_status(place: Path, ended: int | None = None, **drains: str) -> None:
+def write_status(place: Path, ended: int | None = None, flushed: int = 12, **drains: str) -> None:
     """`drains`: how far each query is, by its name. In one that has `ended`, the others were cut off."""
     rows = [
         {
@@ -38,7 +39,7 @@ def write_status(place: Path, ended: int | None = None, **drains: str) -> None:
             "batch": 7,
             "batches": 3,
             "rows": 400,
-            "state-rows-flushed": 12,
+            "state-rows-flushed": flushed,
             "state-rows-left": 0,
             **({"reason": REASONS[drains[query["name"]]]} if drains[query["name"]] in REASONS else {}),
         }
@@ -105,6 +106,37 @@ def test_who_waits_is_told_how_it_ended(tmp_path: Path, capsys: pytest.CaptureFi
         assert main(["drain", "--metadata", str(tmp_path), "--wait", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert [row["phase"] for row in shown["drains"]] == ["drained", "drained"]
+
+
+def test_who_waits_sees_what_changes_while_it_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere than on a terminal each change is a line; what has not changed is not said again."""
+    monkeypatch.setattr("mooring.cli.endings._LOOK_EVERY_SECONDS", 0.01)
+    write_status(tmp_path)
+    looks = 0
+    status_if_any = Records.status_if_any
+
+    def looked_at(self: Records) -> dict[str, Any]:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            write_status(tmp_path, counts="frozen")
+        if looks == 6:
+            write_status(tmp_path, flushed=40, counts="frozen")
+        if looks == 9:
+            write_status(tmp_path, flushed=40, counts="drained", totals="drained")
+        return status_if_any(self)
+
+    monkeypatch.setattr(Records, "status_if_any", looked_at)
+    assert main(["drain", "--metadata", str(tmp_path), "--wait", "--timeout", "30s"]) == 0
+    lines = [line.strip().partition(", after")[0] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert lines == [
+        "counts: frozen at batch 7",
+        "counts: frozen at batch 7",
+        "counts: drained at batch 7",
+        "totals: drained at batch 7",
+    ]
 
 
 def test_what_can_not_be_drained_is_a_failure_that_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

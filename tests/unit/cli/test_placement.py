@@ -69,15 +69,14 @@ def test_wait_tells_the_way_and_ends_well(place, messages, capsys):
 
 
 def test_wait_shows_how_far_it_is_while_it_is_under_way(place, messages, capsys, monkeypatch):
-    monkeypatch.setattr(ProgressLine, "PLAIN_LINE_EVERY_SECONDS", 0)
     shown = threading.Event()
-    show = ProgressLine.show
+    show = ProgressLine.show_change
 
     def shows(line, text):
         show(line, text)
         shown.set()
 
-    monkeypatch.setattr(ProgressLine, "show", shows)
+    monkeypatch.setattr(ProgressLine, "show_change", shows)
 
     def run():
         wait_until(lambda: bool(messages.all().requests), "a request", 30)
