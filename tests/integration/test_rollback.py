@@ -183,7 +183,7 @@ def test_a_restore_that_was_cut_off_starts_no_query_until_it_is_done(
     with pytest.raises(StreamingQueryException, match="on its way back to batch 1"):
         query.awaitTermination(60)
     assert main(["history", str(job.checkpoint)]) == 0
-    assert "on its way to batch 1" in capsys.readouterr().out
+    assert "a restore to batch 1 was interrupted" in capsys.readouterr().out
     # The agent hears late of a query that fails at once: its note that the checkpoint is in use may yet come and go.
     again = ["restore", str(job.checkpoint), "--to-batch", "1"]
     wait_until(lambda: main(again) == 0, "the restore to go on", 20)

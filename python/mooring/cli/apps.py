@@ -21,12 +21,15 @@ from mooring.errors import MetadataStoreError, MetadataStoreMissing, MetadataSto
 from mooring.records.open import open_each
 
 NAME: Final = "apps"
-HELP: Final = "the applications whose records lie at a place, and whether they run"
+HELP: Final = "list the applications whose records lie at a place, and whether they run"
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """One application by its status; `place` is what `--metadata` takes. `fault` is why there is no more to say."""
+    """One application, as its status shows it.
+
+    `place` is what `--metadata` takes. `fault` says why the status cannot be read; None where it can.
+    """
 
     place: str
     name: str | None
@@ -39,12 +42,12 @@ class Application:
 
     @property
     def running(self) -> list[str]:
-        """The names of its stateful queries that run, or ran at its end."""
+        """The names of its stateful queries that run, or that ran when the application ended."""
         return _names(self.status, "queries")
 
     @property
     def ended(self) -> list[str]:
-        """The names of those that have ended before."""
+        """The names of its stateful queries that ended earlier."""
         return _names(self.status, "ended-queries")
 
 
@@ -62,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """List them, the one that was heard of last first. CommandFailed when there is none."""
+    """List the applications; the one with the newest status comes first. CommandFailed when there is none."""
     place = Place.of("PLACE", arguments.place, arguments.metadata_conf)
     found = applications_at(place)
     now_ms = time.time_ns() // 1_000_000
@@ -73,9 +76,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def applications_at(place: Place) -> list[Application]:
-    """Those whose records lie at a place, below it, or beside the checkpoint that it is.
+    """The applications whose records lie at a place or below it, or beside it where it is a checkpoint.
 
-    MetadataStoreUnavailable when it can not be reached, CommandFailed when there is none.
+    MetadataStoreUnavailable when the place can not be reached, CommandFailed when no application is there.
     """
     place.refuse_unreadable()
     stores = [place.text] if place.directory is None else [str(store) for store in _stores_at(place.directory)]
@@ -113,7 +116,7 @@ def as_json(one: Application, now_ms: int) -> dict[str, Any]:
 
 
 def as_text(found: list[Application], now_ms: int) -> str:
-    """A row for each, and a line for each store that is not readable."""
+    """A row for each application, and a line for each whose status cannot be read."""
     rows = [_row(one, one.liveness(now_ms), now_ms) for one in found if not one.fault]
     heading = ("name", "application", "since", "at", "life", "queries", "place")
     return "\n".join([table(heading, rows), *(one.fault for one in found if one.fault)])
@@ -149,7 +152,7 @@ def _stores_at(directory: Path) -> list[Path]:
 
 
 def _applications_in(store: str, options: Mapping[str, str]) -> list[Application]:
-    """One, or those that share a root of ZooKeeper; none where nothing has begun yet."""
+    """The applications of one store. Several may share a root of ZooKeeper; a store is empty before its first batch."""
     found = []
     damage: list[str] = []
     for place, records in open_each(store, options, damage.append):
@@ -158,7 +161,7 @@ def _applications_in(store: str, options: Mapping[str, str]) -> list[Application
         try:
             text = records.status()
             if text is None and records.store() is None:
-                continue  # nothing has begun there
+                continue  # no application has written there yet
             if damage:
                 fault = f"the status in {place} is damaged: {'; '.join(damage)}"
             elif text is None:
@@ -173,7 +176,7 @@ def _applications_in(store: str, options: Mapping[str, str]) -> list[Application
 
 
 def _name(status: Mapping[str, Any], place: str) -> str | None:
-    """As the status has it. An older version has it not, but keeps its records in a directory of that name."""
+    """The name of an application. The status of an older version lacks it; its directory has that name."""
     name = status.get("name")
     directory = Path(place)
     named_by_place = directory.name if directory.parent.name == RECORDS else None

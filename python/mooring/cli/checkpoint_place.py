@@ -1,4 +1,4 @@
-"""The argument that names the checkpoint of one query."""
+"""Reads an argument that names the checkpoint of one query."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mooring.cli.local_paths import PARTS, Kind, folders_in, kind_of, why_closed
 from mooring.errors import nearest
 
 INSTEAD: Final = "mount it, or copy it to a disk of this host"
-"""What helps where a checkpoint on other storage is to be read."""
+"""The advice for a checkpoint on storage that is not mounted here."""
 
 _EXPECTED: Final = "expected the checkpoint of one query, with metadata, offsets and commits"
 _MOST_NAMED: Final = 5
 
 
 def checkpoint_directory(option: str, named: str, instead: str) -> Path:
-    """The directory that is meant, on a disk that can be reached from here.
+    """The directory that an option names.
 
-    BadUsage when it is no checkpoint, CommandFailed when this user may not read it; `instead` says what helps with one
-    on storage that is not mounted.
+    BadUsage when it is no checkpoint, CommandFailed when this user may not read it. `instead` is the advice for a
+    checkpoint on storage that is not mounted here.
     """
     directory = local_path(option, named, instead)
     kind = kind_of(directory)
@@ -55,7 +55,7 @@ def local_path(option: str, named: str, instead: str) -> Path:
 
 
 def catalogue_in(checkpoint: Path, option: str) -> str:
-    """The catalogue that lies in a checkpoint. BadUsage where there is none."""
+    """The path of the catalogue in a checkpoint. BadUsage where there is none."""
     table = own_table(checkpoint)
     if table is None:
         raise BadUsage(

@@ -37,17 +37,17 @@ class Command(Protocol):
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises BadUsage instead of ending the process."""
+    """An argparse parser that raises BadUsage, where argparse itself ends the process."""
 
     commands: Mapping[str, argparse.ArgumentParser]
     """The parser of each command, by its name. Only the parser of `mooring` has it."""
 
     def error(self, message: str) -> NoReturn:
-        """Called by argparse for what it does not understand."""
+        """Argparse calls this for arguments that it does not accept."""
         raise BadUsage(f"{message}; see {self.prog} --help")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """As argparse's own, which does not say which choice is the nearest."""
+        """Replaces a method of argparse, to name the nearest choice."""
         if action.choices is not None and value not in action.choices:
             choices = list(map(str, action.choices))
             name = action.option_strings[0] if action.option_strings else action.metavar or action.dest
@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str], commands: Sequence[Command]) -> argparse.Namespace:
-    """The arguments, with `run` to run them. BadUsage for what cannot be understood; exits by itself after `--help`."""
+    """The arguments of one command, with its `run`. BadUsage for what is wrong; ends the process after `--help`."""
     parser = parser_of(commands)
     typed = [argument for argument in arguments if not argument.startswith("-")]
     if typed:

@@ -17,7 +17,7 @@ from mooring.cli.commands import Parser
 from mooring.cli.output import print_json
 
 NAME: Final = "completion"
-HELP: Final = "a script for bash, zsh or fish that completes this command"
+HELP: Final = "print a script for bash, zsh or fish that completes this command"
 
 _PATHS: Final = frozenset(
     {"CHECKPOINT", "DIR", "DIRECTORY", "FILE", "NEW_CHECKPOINT", "PLACE", "TABLE", "[QUERY=]CHECKPOINT"}

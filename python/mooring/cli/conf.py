@@ -19,7 +19,7 @@ from mooring.jar import jar_path
 from mooring.settings import TABLE, Setting, describe_values
 
 NAME: Final = "conf"
-HELP: Final = "a sample configuration, with every setting"
+HELP: Final = "print a sample configuration, with every setting"
 
 PLUGIN = "io.mooring.MooringPlugin"
 MADE_FROM = "Made from python/mooring/settings/table.py by `python -m mooring.cli.conf conf`; do not edit."
@@ -115,7 +115,7 @@ def render_settings_page() -> str:
 
 
 def render_all() -> dict[str, str]:
-    """Every file of `conf/`, by name."""
+    """The text of every file of `conf/`, by its name."""
     return {
         "settings.md": render_settings_page(),
         "spark-defaults.conf": render("spark-submit"),

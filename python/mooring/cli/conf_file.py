@@ -1,4 +1,4 @@
-"""Settings from a file in the form of `spark-defaults.conf`: so that a client can reach a store that needs secrets."""
+"""Settings from a file in the form of `spark-defaults.conf`, so that no password stands on a command line."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _LINE = re.compile(r"([^\s=:#!][^\s=:]*)(?:\s*[=:]\s*|\s+)(.*)")
 
 
 def read_conf_file(path: Path) -> Settings:
-    """The `spark.mooring.*` settings of a file; other lines are not looked at.
+    """The `spark.mooring.*` settings of a file; other lines are ignored.
 
-    BadUsage, with the number of the line or the key, for a file that cannot be read or a setting that is not one. What
-    a line holds is never shown: it may be a password.
+    BadUsage, with the number of the line or the key, for a file that cannot be read or a setting that is wrong. The
+    message never shows the value of a line: it may be a password.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise BadUsage(f"--metadata-conf {path}: {error}; expected a file such as spark-defaults.conf") from error
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if not text.startswith(PREFIX):
@@ -30,8 +30,8 @@ def read_conf_file(path: Path) -> Settings:
         match = _LINE.fullmatch(text)
         if match is None:
             raise BadUsage(f"--metadata-conf {path}, line {number}: expected a key, white space or =, and a value")
-        found[match[1]] = match[2].strip()
+        settings[match[1]] = match[2].strip()
     try:
-        return Settings.from_conf(found)
+        return Settings.from_conf(settings)
     except InvalidSettingError as error:
         raise BadUsage(f"--metadata-conf {path}: {error}") from error

@@ -13,7 +13,7 @@ from mooring.cli.records import Records
 from mooring.cli.requests import application_of, how_far, is_given_up, liveness_now
 
 NAME: Final = "container-status"
-HELP: Final = "how far a request is"
+HELP: Final = "show how far a request is"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,9 +34,9 @@ def run(arguments: argparse.Namespace) -> None:
         raise CommandFailed(
             f"there is no request {uuid} in {records.place}: it never was, was for another deployment, or is long done"
         )
-    about = answer.request.processor_id
-    if arguments.processor_id is not None and about not in ("", arguments.processor_id):
-        raise CommandFailed(f"request {uuid} is about processor {about}, not {arguments.processor_id}")
+    processor = answer.request.processor_id
+    if arguments.processor_id is not None and processor not in ("", arguments.processor_id):
+        raise CommandFailed(f"request {uuid} is about processor {processor}, not {arguments.processor_id}")
     if arguments.json:
         print_json(answer.as_json())
     else:

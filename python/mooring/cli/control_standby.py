@@ -17,16 +17,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
     options.add_metadata(parser)
     options.add_processor(parser)
-    parser.add_argument("action", choices=["start", "stop"], help="what is to become of the copies of its tasks")
+    parser.add_argument("action", choices=["start", "stop"], help="stop the copies of its tasks, or start them again")
     options.add_waiting(parser, "60s")
     options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Ask, and wait for the end when that is asked for.
-
-    CommandFailed when it ended badly, CommandTimedOut when it has not ended in time.
-    """
+    """Send the request. Errors as in `ask`."""
     what = f"{arguments.action} the standbys of processor {arguments.processor_id}"
     action = StandbyAction(arguments.action.upper())
     ask(arguments, what, lambda client, at: client.control_standby(arguments.processor_id, action, at))

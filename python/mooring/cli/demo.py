@@ -19,7 +19,7 @@ from mooring.cli.output import ProgressLine
 from mooring.cli.records import Records
 
 NAME: Final = "demo"
-HELP: Final = "three hosts on this machine, a real stream, a kill, a restart"
+HELP: Final = "show Mooring on three hosts of this machine: a real stream, a kill, a restart, a drain"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`mooring doctor`: whether this machine has what Mooring needs, a line for each thing, and what to do."""
+"""`mooring doctor`: whether this machine has what Mooring needs, a line for each requirement."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mooring.doctor import (
 from mooring.errors import MetadataStoreMissing, MooringError
 
 NAME: Final = "doctor"
-HELP: Final = "whether this machine has what Mooring needs, and what to do where not"
+HELP: Final = "check that this machine has what Mooring needs, and say how to mend what is missing"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Look, and show what was found. CommandFailed when something is wrong."""
+    """Check everything, and print the findings. CommandFailed when one of them is wrong."""
     findings = [*of_this_machine(arguments.local_store), of_the_records(arguments)]
     wrong = [one.subject for one in findings if one.verdict is Verdict.WRONG]
     if arguments.json:
@@ -54,7 +54,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def of_this_machine(local_store: str | None) -> list[Finding]:
-    """What does not depend on an application; `local_store` is where its executors keep state, when it is named."""
+    """Check what does not depend on an application.
+
+    `local_store` is the directory where executors of this host keep state; None is the default one.
+    """
     jar, built_for = look_at_jar(mooring.__version__)
     named = local_store or os.environ.get(LOCAL_STORE_VARIABLE)
     root = local_path("--local-store", named, "expected a directory of this host") if named else default_directory()
@@ -68,7 +71,7 @@ def of_this_machine(local_store: str | None) -> list[Finding]:
 
 
 def of_the_records(arguments: argparse.Namespace) -> Finding:
-    """Whether the records that the options name can be reached, and what they tell."""
+    """Check that the records can be reached that the options name, and whether their application runs."""
     named = arguments.metadata or arguments.of_checkpoint or arguments.metadata_conf
     if not named and not os.environ.get(METADATA_VARIABLE):
         return Finding("records", Verdict.WARNING, "not looked at", "name them with --metadata or --checkpoint")

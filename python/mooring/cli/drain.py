@@ -19,14 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint",
         metavar="DIRECTORY",
-        help="of a query that does not run: it is drained when it is started the next time, without any new input",
+        help="drain a query that does not run: at its next start, without any new input",
     )
     options.add_waiting(parser, "10m")
     options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Ask for a drain, and wait for the end when that is asked for. The errors are those of the module that does it."""
+    """Ask for a drain, and with `--wait` wait for its end. Errors as in `end_queries` and `drain_checkpoint.run`."""
     if arguments.checkpoint is not None:
         drain_checkpoint.run(arguments)
     else:

@@ -1,4 +1,4 @@
-"""`mooring drain --checkpoint DIR`: a query that does not run is drained at its next start, without any new input."""
+"""`mooring drain --checkpoint DIR`: drains a query that does not run, at its next start and without any new input."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INSTEAD: Final = "start the job with spark.mooring.drain.on.start=true instead"
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Note in a checkpoint that its query is to be drained at its next start; with --wait, wait for that.
+    """Leave a note in a checkpoint that its query is to be drained at its next start; with `--wait`, wait for that.
 
     BadUsage when the directory is no checkpoint, or options of a running application are given as well;
     CommandTimedOut when it takes longer.
@@ -79,7 +79,7 @@ def _leave_note(checkpoint: Path) -> None:
 
 
 def _drained(checkpoint: Path) -> dict[str, Any] | None:
-    """What its mark says, if it was drained and nothing has come after that."""
+    """The mark that a drain has left, if no batch came after the drain."""
     file = checkpoint / DIRECTORY / DRAINED
     try:
         mark: dict[str, Any] = json.loads(file.read_text())

@@ -21,9 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Ask, and wait for the end when that is asked for.
-
-    CommandFailed when it ended badly, CommandTimedOut when it has not ended in time.
-    """
+    """Send the request. Errors as in `ask`."""
     host = arguments.host
     ask(arguments, f"drain host {host}", lambda client, at: client.drain_host(host, at))

@@ -18,15 +18,16 @@ from mooring.client.liveness import liveness_of
 from mooring.settings.notation import format_duration
 
 _LOOK_EVERY_SECONDS = 0.5
-_AT_AN_END: Final = (*OVER, REFUSED, FAILED, NOT_TOLD)
+_FINAL: Final = (*OVER, REFUSED, FAILED, NOT_TOLD)
 
 
 def end_queries(
     arguments: argparse.Namespace, what: str, ask: Callable[[MooringClient, str], UUID], wanted: Sequence[str]
 ) -> None:
-    """Ask, and wait for the end when that is asked for.
+    """Write a request to end queries, and with `--wait` show how far each is until its end.
 
-    CommandFailed when a query can not be ended so or there is none of that name, CommandTimedOut when it takes longer.
+    `what` is "drain" or "stop", and `ask` writes the request. `wanted` has the phases that count as success, the usual
+    one last. CommandFailed when a query ends otherwise, or none has that name; CommandTimedOut when it takes longer.
     """
     timeout_ms: int = arguments.timeout
     records = Records.named_by(arguments)
@@ -94,26 +95,26 @@ def _refuse_unless(wanted: Sequence[str], query: str | None, rows: Sequence[dict
 
 
 def _fault(row: dict[str, Any], wanted: str) -> str:
-    """Why a query is not at the end that was asked for."""
+    """Why a query has not ended as it was asked to."""
     query, phase, reason = row["query"], row["phase"], row.get("reason", "")
     if phase == FAILED:
         return f"query {query} ended before it was {wanted}: {reason}; the driver's log has all of the error"
     if phase == NOT_TOLD:
         return f"query {query} is not {wanted}, and was not told: {reason}"
-    if phase in _AT_AN_END:
+    if phase in _FINAL:
         return f"query {query} is not {wanted} but {phase}{': ' if reason else ''}{reason}"
-    return f"query {query} is not {wanted}: it was {phase} when it was last heard of; the driver's log says more"
+    return f"query {query} is not {wanted}: its last known phase is {phase}; the driver's log says more"
 
 
 def _has_so_ended(wanted: Sequence[str], query: str | None, status: dict[str, Any]) -> bool:
-    """Whether the application has ended, and all that is asked had been done by then."""
+    """Whether the application has ended, and each query that is meant had ended as wanted by then."""
     rows = {row["id"]: row["phase"] for row in _rows(query, status)}
-    cut_off = [one["id"] for one in status.get("queries", []) if query in (None, one["id"], one["name"])]
-    return "ended" in status and bool(rows) and all(rows.get(id) in wanted for id in {*rows, *cut_off})
+    still_running = [one["id"] for one in status.get("queries", []) if query in (None, one["id"], one["name"])]
+    return "ended" in status and bool(rows) and all(rows.get(id) in wanted for id in {*rows, *still_running})
 
 
 def _report_ended(arguments: argparse.Namespace, what: str, deployment: str, status: dict[str, Any]) -> None:
-    """Show how it went, of what was done before."""
+    """Show how each query of an ended application has ended."""
     rows = _rows(arguments.query, status)
     if arguments.json:
         print_json({"uuid": None, "drains": rows})
@@ -124,14 +125,14 @@ def _report_ended(arguments: argparse.Namespace, what: str, deployment: str, sta
 
 
 def _is_over(query: str | None, status: dict[str, Any]) -> bool:
-    """Whether all that run are at their end: the application may be gone before it has tidied up."""
+    """Whether each running query is at its end: the application may end before its agent removes the request."""
     rows = {row["id"]: row for row in _rows(query, status)}
     running = [one["id"] for one in status.get("queries", []) if query in (None, one["id"], one["name"])]
     return bool(running) and all(rows.get(id, {}).get("phase") in (*OVER, REFUSED) for id in running)
 
 
 def _rows(query: str | None, status: dict[str, Any]) -> list[dict[str, Any]]:
-    """How far each query is; what is known of a run of it before the one that runs now is left out."""
+    """How far the current run of each query is. Rows about an earlier run are left out."""
     runs = {one["id"]: one.get("run-id") for one in status.get("queries", [])}
 
     def is_current(row: dict[str, Any]) -> bool:
@@ -142,7 +143,7 @@ def _rows(query: str | None, status: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _under_way(query: str | None, status: dict[str, Any]) -> str:
-    left = [f"{row['query']} ({row['phase']})" for row in _rows(query, status) if row["phase"] not in _AT_AN_END]
+    left = [f"{row['query']} ({row['phase']})" for row in _rows(query, status) if row["phase"] not in _FINAL]
     return f"; under way: {', '.join(left)}" if left else ""
 
 

@@ -1,4 +1,4 @@
-"""What the command ends with: one table from the exception tree to exit codes."""
+"""The exit codes of the command, and one table from exceptions to them."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Exit(IntEnum):
 
 
 class CommandFailed(MooringError):
-    """What was asked for could not be done; the message says why, and what to do about it."""
+    """The command did not do what was asked. The message says why, and what to do about it."""
 
 
 class BadUsage(MooringError):
-    """An argument makes no sense; the message names it, what is expected, and the nearest that would be valid."""
+    """An argument makes no sense. The message names it, what is expected, and the nearest valid value."""
 
 
 class CommandTimedOut(MooringError):
-    """What was asked for may still happen, but not within the time that was given."""
+    """The command waited as long as it was told to. What was asked may still happen."""
 
 
 EXIT_OF: Mapping[type[MooringError], Exit] = {

@@ -16,7 +16,7 @@ from mooring.cli.output import ProgressLine, counted, print_json
 from mooring.errors import CheckpointNotUnderstood
 
 NAME: Final = "export"
-HELP: Final = "the state of an operator as a Delta table, for audits or a changed query"
+HELP: Final = "write the state of an operator to a Delta table, for audits or a changed query"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,12 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", metavar="TABLE", required=True, help="a path, or the name of a table in Spark's catalog"
     )
-    parser.add_argument(
-        "--operator", metavar="ID", type=int, help="which of the query's operators, when it has several"
-    )
-    parser.add_argument("--batch", metavar="N", type=int, help="as of which batch (default: the newest)")
-    parser.add_argument("--join-side", choices=["left", "right"], help="which side of a join")
-    parser.add_argument("--state-variable", metavar="NAME", help="which variable of a transformWithState")
+    parser.add_argument("--operator", metavar="ID", type=int, help="the operator, for a query with several")
+    parser.add_argument("--batch", metavar="N", type=int, help="the batch whose state is written (default: the newest)")
+    parser.add_argument("--join-side", choices=["left", "right"], help="the side of a join")
+    parser.add_argument("--state-variable", metavar="NAME", help="the variable of a transformWithState")
     parser.add_argument(
         "--conf", metavar="KEY=VALUE", action="append", default=[], help="a setting of the Spark that writes the table"
     )
@@ -38,9 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the table. BadUsage for what the checkpoint has not; CommandFailed when its state is not whole.
+    """Write the table.
 
-    CheckpointNotUnderstood when that can not be judged.
+    BadUsage when the checkpoint lacks the batch, the operator, the side or the variable; CommandFailed when its state
+    is not whole; CheckpointNotUnderstood when this version cannot judge that.
     """
     checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
     conf = dict(_setting(one) for one in arguments.conf)
@@ -83,7 +82,7 @@ def _operator(operators: tuple[Operator, ...], wanted: int | None) -> Operator:
 
 
 def _setting(text: str) -> tuple[str, str]:
-    key, is_one, value = text.partition("=")
-    if not is_one or not key.startswith("spark."):
+    key, equals, value = text.partition("=")
+    if not equals or not key.startswith("spark."):
         raise BadUsage(f"--conf {text}: expected a setting of Spark's, as spark.hadoop.fs.s3a.endpoint=…")
     return key, value

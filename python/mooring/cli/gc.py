@@ -1,6 +1,6 @@
-"""`mooring gc`: removes from this host's local store what belongs to checkpoints that are gone.
+"""`mooring gc`: removes state of this host's local store whose checkpoint is gone.
 
-Losing a file of a local store never loses state: what is missing there is fetched from the checkpoint.
+No state is lost with a file of a local store: a missing file is fetched from the checkpoint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mooring.cli.options import LOCAL_STORE_VARIABLE
 from mooring.cli.output import counted, print_json, size
 
 NAME: Final = "gc"
-HELP: Final = "remove local state that no checkpoint owns any more"
+HELP: Final = "remove local state whose checkpoint is gone"
 
 OWNER = "OWNER"
 
@@ -40,7 +40,7 @@ Verdict = Literal["removed", "kept", "not checked", "not ours"]
 
 @dataclass(frozen=True)
 class Shelf:
-    """One directory of a local store, whom it belongs to, and what is to become of it."""
+    """One directory of a local store, the checkpoint it belongs to, its bytes, and whether it is removed."""
 
     directory: Path
     owner: str
@@ -51,13 +51,13 @@ class Shelf:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be removed, and remove nothing")
     options.add_local_store(parser)
     options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Remove, or with --dry-run only say, what no checkpoint owns any more."""
+    """Remove the directories whose checkpoint is gone; with `--dry-run` only print them."""
     root = store_directory(arguments.local_store)
     shelves = survey(root)
     if not arguments.dry_run:
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def store_directory(named: str | None) -> Path:
-    """The directory that is named, else that of this user's executors. BadUsage when a named one is not there."""
+    """The named directory, else the default one of this user's executors. BadUsage when a named one does not exist."""
     given = named or os.environ.get(LOCAL_STORE_VARIABLE) or None
     option = "--local-store" if named else LOCAL_STORE_VARIABLE
     if not given:
@@ -89,13 +89,13 @@ def store_directory(named: str | None) -> Path:
 
 
 def default_directory() -> Path:
-    """Where executors keep state unless told otherwise: in the JVM's temporary directory, which is not TMPDIR."""
+    """The default directory of executors. It lies in the JVM's temporary directory, which does not follow TMPDIR."""
     temporary = "/tmp" if sys.platform.startswith("linux") else tempfile.gettempdir()
     return Path(temporary) / f"mooring-{user_name()}"
 
 
 def survey(root: Path) -> list[Shelf]:
-    """What there is, in order, and what is to become of it. Nothing is touched."""
+    """The directories of a local store, in order, each with its verdict. Nothing is changed."""
     try:
         with os.scandir(root) as entries:
             folders = sorted(root / entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -173,7 +173,7 @@ def _judge_owner(owner: str) -> tuple[Verdict, str]:
 
 
 def _local_path(owner: str) -> Path | None:
-    """The path of a `file:` URI or of a plain absolute path; None for what is elsewhere."""
+    """The path of a `file:` URI or of a plain absolute path; None for another place."""
     if owner.startswith("/"):
         return Path(unquote(owner))
     try:
@@ -202,7 +202,7 @@ def _size_of(folder: Path) -> int:
         for name in names:
             try:
                 total += os.lstat(os.path.join(parent, name)).st_size
-            except OSError:  # an executor removed it meanwhile, or it is another user's: it is not counted
+            except OSError:  # an executor has removed the file meanwhile, or another user owns it: it is not counted
                 continue
     return total
 
@@ -210,7 +210,7 @@ def _size_of(folder: Path) -> int:
 def _remove(shelf: Shelf) -> None:
     try:
         shutil.rmtree(shelf.directory)
-    except FileNotFoundError:  # an executor, or another gc, removed a part of it meanwhile
+    except FileNotFoundError:  # an executor, or another gc, has removed a part of it meanwhile
         shutil.rmtree(shelf.directory, ignore_errors=True)
     except OSError as error:
         raise CommandFailed(f"{shelf.directory} cannot be removed: {error.strerror}") from error

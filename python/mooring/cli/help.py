@@ -11,7 +11,7 @@ from mooring.cli.commands import refuse_unknown
 from mooring.cli.output import print_json
 
 NAME: Final = "help"
-HELP: Final = "the arguments of a command"
+HELP: Final = "print the arguments of a command"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

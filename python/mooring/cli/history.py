@@ -1,4 +1,4 @@
-"""`mooring history CHECKPOINT`: the batches that were committed, and to which of them the query can go back."""
+"""`mooring history CHECKPOINT`: the committed batches, and those that the query can go back to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_direc
 from mooring.cli.output import print_json, size, table
 
 NAME: Final = "history"
-HELP: Final = "the batches of a checkpoint, and to which of them its query can go back"
+HELP: Final = "list the batches of a checkpoint, and those that its query can go back to"
 
 _NOT_UNDERSTOOD = "not understood"
 
@@ -27,14 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--catalog",
         action="store_true",
-        help="with what the Delta catalogue knows besides: older batches, and keys; starts a Spark on this machine",
+        help="add what the Delta catalogue knows: older batches, and keys; starts a Spark on this machine",
     )
     options.add_catalog_table(parser)
     options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print them, oldest first. BadUsage when the directory is no checkpoint."""
+    """Print the batches, oldest first. BadUsage when the directory is no checkpoint."""
     checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
     with Proofs() as proofs:
         survey = Survey(checkpoint, proofs.lineage)
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     is_listed = bool(arguments.catalog or arguments.catalog_table)
     if is_listed:
         catalogue = arguments.catalog_table or catalogue_in(checkpoint, "--catalog")
-        batches = _with_listed(batches, _listed(checkpoint, catalogue))
+        batches = _with_catalogue(batches, _listed(checkpoint, catalogue))
     lease = lease_on(checkpoint)
     runs = lease is not None and lease.holds(time.time_ns() // 1_000_000)
     found = {
@@ -66,8 +66,8 @@ def _listed(checkpoint: Path, table: str) -> list[Listed]:
         return batches_listed(spark, table, query_id(checkpoint))
 
 
-def _with_listed(batches: list[dict[str, Any]], listed: list[Listed]) -> list[dict[str, Any]]:
-    """With what the catalogue alone knows: when each was committed, keys, bytes, and batches that are gone."""
+def _with_catalogue(batches: list[dict[str, Any]], listed: list[Listed]) -> list[dict[str, Any]]:
+    """Add what only the catalogue knows: times of commits, keys, bytes, and batches that the checkpoint lacks."""
     known = {one["batch"]: one for one in batches}
     for one in listed:
         offsets = None if one.offsets is None else {str(number): text for number, text in enumerate(one.offsets)}
@@ -81,7 +81,7 @@ def _with_listed(batches: list[dict[str, Any]], listed: list[Listed]) -> list[di
             "bytes": None,
             "drained": False,
             "whole": "no",
-            "obstacles": ["the checkpoint does not have it any more"],
+            "obstacles": ["the checkpoint no longer has it"],
         }
         batch = known.setdefault(one.batch, gone)
         batch["keys"] = one.keys if batch["keys"] is None else batch["keys"]
@@ -108,7 +108,7 @@ def _batch(survey: Survey, batch: int) -> dict[str, Any]:
 
 
 def _show(found: dict[str, Any], is_listed: bool) -> None:
-    """When a batch was committed only the catalogue knows: the time of a file is that of the newest copy of it."""
+    """Print for people. Only the catalogue has true times of commits: a copy of a checkpoint has new times of files."""
     times = ("begun-at (UTC)", "committed-at (UTC)") if is_listed else ("begun-at (UTC)",)
     rows = [
         (
@@ -137,7 +137,7 @@ def _show(found: dict[str, Any], is_listed: bool) -> None:
     if found["application"]:
         print(f"the application {found['application']} works on it")
     if found["restoring-to"] is not None:
-        print(f"on its way to batch {found['restoring-to']}: mooring restore --to-batch goes on with that")
+        print(f"a restore to batch {found['restoring-to']} was interrupted: mooring restore --to-batch goes on with it")
     for fault in found["faults"]:
         print(fault)
 

@@ -10,7 +10,7 @@ from mooring.cli.output import print_json
 from mooring.jar import jar_path
 
 NAME: Final = "jar"
-HELP: Final = "the path of the plugin's jar, for --jars"
+HELP: Final = "print the path of the plugin's jar, for --jars"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print the path. MooringError, with what to do about it, when there is no jar."""
+    """Print the path. MooringError when there is no jar; the message says how to build it."""
     path = str(jar_path())
     if arguments.json:
         print_json({"jar": path})

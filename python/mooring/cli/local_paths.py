@@ -1,4 +1,4 @@
-"""Paths on this machine that a command is given, and what lies there. No look raises an error of the system's."""
+"""What lies at a path that a command is given. No function here raises an OSError."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mooring.metadata.filename import is_record_name, is_record_of_another_form
 
 
 class Kind(Enum):
-    """What a look at a path finds."""
+    """What lies at a path."""
 
     MISSING = "there is nothing"
     FILE = "it is a file"
@@ -25,11 +25,11 @@ class Kind(Enum):
 
 
 PARTS = ("metadata", "offsets", "commits")
-"""What the checkpoint of every query has."""
+"""The entries that the checkpoint of every query has."""
 
 
 def kind_of(path: Path) -> Kind:
-    """What lies at a path."""
+    """The kind of what lies at a path."""
     try:
         if not stat.S_ISDIR(path.stat().st_mode):
             return Kind.FILE
@@ -48,7 +48,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def folders_in(directory: Path) -> list[Path]:
-    """The directories in a directory, in order; none where this user may not look."""
+    """The directories in a directory, in order; none where this user may not read it."""
     try:
         with os.scandir(directory) as entries:
             return sorted(directory / entry.name for entry in entries if entry.is_dir())
@@ -57,7 +57,7 @@ def folders_in(directory: Path) -> list[Path]:
 
 
 def stores_among(directories: Iterable[Path]) -> list[Path]:
-    """Those that hold records, each with those below it, where other applications of the same name keep theirs."""
+    """The directories that hold records, and those in them: applications of the same name keep their records there."""
     stores = [path for path in directories if kind_of(path) is Kind.RECORDS]
     below = [path for store in stores for path in folders_in(store) if kind_of(path) is Kind.RECORDS]
     return list(dict.fromkeys((*stores, *below)))
@@ -72,19 +72,19 @@ def holds_later_records(directory: Path) -> bool:
 
 
 def why_missing(path: Path) -> str:
-    """Of a path that does not exist: the first part of it that is not there, and the nearest name that is."""
-    gone = path
-    while gone.parent != gone and kind_of(gone.parent) is Kind.MISSING:
-        gone = gone.parent
-    if kind_of(gone.parent) is Kind.FILE:
-        return f"{gone.parent} is a file"
-    beside = nearest(gone.name, [one.name for one in folders_in(gone.parent)])
+    """Why a path does not exist: the first part of it that is missing, and the nearest name beside that part."""
+    missing = path
+    while missing.parent != missing and kind_of(missing.parent) is Kind.MISSING:
+        missing = missing.parent
+    if kind_of(missing.parent) is Kind.FILE:
+        return f"{missing.parent} is a file"
+    beside = nearest(missing.name, [one.name for one in folders_in(missing.parent)])
     name = beside.removeprefix("; nearest: ")
-    return f"{gone} does not exist" + (f"; nearest: {gone.parent / name}" if name else "")
+    return f"{missing} does not exist" + (f"; nearest: {missing.parent / name}" if name else "")
 
 
 def why_closed(path: Path) -> str:
-    """Of a path that this user may not read: which part of it is closed, and to whom."""
+    """Why a path cannot be read: the part of it that is closed to this user."""
     closed = path
     while closed.parent != closed and kind_of(closed.parent) is Kind.CLOSED:
         closed = closed.parent
@@ -92,7 +92,7 @@ def why_closed(path: Path) -> str:
 
 
 def user_name() -> str:
-    """The user as the JVM names him: by the process's owner, not by a variable."""
+    """The name of this user, as the JVM finds it: by the owner of the process, not by a variable."""
     try:
         import pwd
 

@@ -67,27 +67,27 @@ COMMANDS: Final[tuple[Command, ...]] = (
 _MOST_LINES = 3
 _NUMBER_OF_ERROR = re.compile(r"\[Errno \d+\] ")
 INTERRUPTED = 130
-"""What shells report of a command that Ctrl-C ended."""
+"""The exit code that shells report for a command that Ctrl-C has ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code: 0 done, 1 failed, 2 bad usage, 3 store out of reach, 4 timed out.
 
-    It is 5 where a checkpoint is not understood.
+    5 means that a checkpoint has something that this version does not understand.
     """
     try:
         parsed = parse(sys.argv[1:] if arguments is None else arguments, COMMANDS)
         parsed.run(parsed)
         sys.stdout.flush()
     except MooringError as error:
-        _say(str(error))
+        _print_error(str(error))
         return exit_of(error)
-    except BrokenPipeError:  # the reader had enough, as `head` does
+    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.DONE
-    except OSError as error:  # what no command has words of its own for
-        what = f"{error.filename}: " if error.filename else ""
-        _say(f"{what}{error.strerror or error}")
+    except OSError as error:  # no command has a message of its own for it
+        file = f"{error.filename}: " if error.filename else ""
+        _print_error(f"{file}{error.strerror or error}")
         return Exit.FAILED
     except KeyboardInterrupt:
         print("mooring: interrupted", file=sys.stderr)
@@ -95,9 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return Exit.DONE
 
 
-def _say(fault: str) -> None:
-    """Three lines at most: an error of Spark's has the stack of its JVM behind it."""
-    lines = [_NUMBER_OF_ERROR.sub("", line.rstrip()) for line in fault.splitlines() if line.strip()]
+def _print_error(message: str) -> None:
+    """Print its first three lines: in an error of Spark the stack of the JVM follows them."""
+    lines = [_NUMBER_OF_ERROR.sub("", line.rstrip()) for line in message.splitlines() if line.strip()]
     print("mooring: " + "\n".join(lines[:_MOST_LINES]), file=sys.stderr)
 
 

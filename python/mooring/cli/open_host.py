@@ -9,7 +9,7 @@ from mooring.cli import options
 from mooring.cli.requests import ask
 
 NAME: Final = "open-host"
-HELP: Final = "let tasks and copies come to a host again that was drained"
+HELP: Final = "let tasks and copies come to a drained host again"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,9 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Ask, and wait for the end when that is asked for.
-
-    CommandFailed when it ended badly, CommandTimedOut when it has not ended in time.
-    """
+    """Send the request. Errors as in `ask`."""
     host = arguments.host
     ask(arguments, f"open host {host}", lambda client, at: client.open_host(host, at))

@@ -20,21 +20,24 @@ def add_local_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--local-store",
         metavar="DIR",
-        help=f"the local store of this host; else the variable {LOCAL_STORE_VARIABLE}, else the default directory",
+        help=f"the local store of this host (default: the variable {LOCAL_STORE_VARIABLE}, else the plugin's default)",
     )
 
 
 def add_catalog_table(parser: argparse.ArgumentParser) -> None:
-    """`--catalog-table`: where the catalogue is."""
+    """`--catalog-table`: the catalogue, where it is not in the checkpoint."""
     parser.add_argument(
         "--catalog-table",
         metavar="TABLE",
-        help="the catalogue, where spark.mooring.checkpoint.catalog.table has put it (default: in the checkpoint)",
+        help="the catalogue, as spark.mooring.checkpoint.catalog.table names it (default: the one in the checkpoint)",
     )
 
 
 def add_metadata(parser: argparse.ArgumentParser, has_own_checkpoint: bool = False) -> None:
-    """`--metadata` and what may stand for it; without `--checkpoint` where the command has one of its own."""
+    """`--metadata`, and the other options that name the records.
+
+    A command that `has_own_checkpoint` declares its option `--checkpoint` itself.
+    """
     if not has_own_checkpoint:
         parser.add_argument(
             "--checkpoint",
@@ -54,48 +57,50 @@ def add_metadata(parser: argparse.ArgumentParser, has_own_checkpoint: bool = Fal
 
 
 def add_metadata_conf(parser: argparse.ArgumentParser) -> None:
-    """`--metadata-conf`: a file with the place, and what it takes to get in."""
+    """`--metadata-conf`: a file with the place of the records, and the passwords and certificates for it."""
     parser.add_argument(
         "--metadata-conf",
         metavar="FILE",
-        help="a file such as spark-defaults.conf; used are spark.mooring.metadata and spark.mooring.metadata.* in"
-        " it (the place, TLS, passwords)",
+        help="a file such as spark-defaults.conf; only spark.mooring.metadata and spark.mooring.metadata.* in it are"
+        " read (the place, TLS, passwords)",
     )
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    """The checkpoint that a command is about."""
+    """The checkpoint of one query."""
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="the checkpoint directory of one query, mounted here")
 
 
 def add_processor(parser: argparse.ArgumentParser, is_required: bool = True) -> None:
     """`--processor-id`."""
-    what = "a processor, as mooring status shows it" if is_required else "fails when the request is about another one"
-    parser.add_argument("--processor-id", metavar="ID", required=is_required, help=what)
+    meaning = (
+        "a processor, as mooring status shows it" if is_required else "fail if the request is for another processor"
+    )
+    parser.add_argument("--processor-id", metavar="ID", required=is_required, help=meaning)
 
 
 def add_host(parser: argparse.ArgumentParser) -> None:
-    """The host that a command is about."""
+    """One host."""
     parser.add_argument("host", metavar="HOST", help="a location, as mooring status shows it")
 
 
 def add_query(parser: argparse.ArgumentParser) -> None:
     """`--query`: one query of the application."""
-    parser.add_argument("--query", metavar="NAME", help="the name or the id of the one that is meant (default: all)")
+    parser.add_argument("--query", metavar="NAME", help="one query, by its name or its id (default: all queries)")
 
 
 def add_waiting(parser: argparse.ArgumentParser, timeout: str) -> None:
-    """Whom a request is for, and how long it is waited for."""
+    """The application that a request is for, and how long the command waits for its end."""
     parser.add_argument(
         "--deployment-id",
         metavar="ID",
-        help="the Spark application that is to act on it; by default the one that mooring status shows",
+        help="the Spark application that the request is for (default: the one that mooring status shows)",
     )
-    parser.add_argument("--wait", action="store_true", help="until it is done or has failed")
+    parser.add_argument("--wait", action="store_true", help="wait until the request is done or has failed")
     parser.add_argument(
         "--timeout",
         metavar="TIME",
         type=duration("--timeout", timeout),
         default=timeout,
-        help="for how long --wait waits at most, with its unit (default: %(default)s)",
+        help="the longest time that --wait waits, with its unit (default: %(default)s)",
     )

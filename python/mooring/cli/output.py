@@ -70,7 +70,7 @@ def counted(count: int, singular: str, plural: str = "") -> str:
 
 
 class ProgressLine:
-    """How far long work is: one line that is written over on a terminal, a plain line now and then elsewhere."""
+    """Shows how far long work is: one line that is written over on a terminal, now and then a plain line elsewhere."""
 
     PLAIN_LINE_EVERY_SECONDS = 15.0
 
@@ -86,17 +86,17 @@ class ProgressLine:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        """What comes next begins on a line of its own."""
+        """Clear the line, so that the next output begins on a line of its own."""
         self._clear()
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._clear()
         print(line, flush=True)
         self._plain_at = self._now()
 
     def show(self, line: str) -> None:
-        """A line that the next one replaces."""
+        """Show a line that the next one replaces. Elsewhere than on a terminal most of them are left out."""
         if self._on_terminal:
             self._clear()
             line = cut(line, terminal_width() - 1)
@@ -106,7 +106,7 @@ class ProgressLine:
             self.say(f"          {line}")
 
     def show_change(self, line: str) -> None:
-        """The same, for a line that seldom changes: elsewhere each that differs from the last is printed, at once."""
+        """The same for a line that seldom changes: elsewhere each that differs from the last is printed at once."""
         if self._on_terminal:
             self.show(line)
         elif line != self._last_change:

@@ -1,4 +1,4 @@
-"""`mooring pin CHECKPOINT --batch N`: a batch that can be gone back to for good, at the cost of a copy."""
+"""`mooring pin CHECKPOINT --batch N`: keeps one batch for good, at the cost of a copy."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mooring.cli.exits import BadUsage
 from mooring.cli.output import ProgressLine, print_json, size
 
 NAME: Final = "pin"
-HELP: Final = "a batch that can be gone back to for good, at the cost of a copy"
+HELP: Final = "keep one batch of a checkpoint for good, at the cost of a copy"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
     options.add_checkpoint(parser)
-    parser.add_argument("--batch", metavar="N", type=int, required=True, help="which; see mooring history")
-    parser.add_argument("--release", action="store_true", help="let go of it: the copy is removed")
+    parser.add_argument("--batch", metavar="N", type=int, required=True, help="the batch; see mooring history")
+    parser.add_argument("--release", action="store_true", help="remove the copy; the batch is no longer kept")
     options.add_json(parser)
 
 
@@ -30,13 +30,13 @@ def run(arguments: argparse.Namespace) -> None:
     BadUsage when there is no such batch or pin; CheckpointError when it is not whole, or is pinned already.
     """
     checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
-    there = pins.pinned(checkpoint)
+    pinned = pins.pinned(checkpoint)
     if arguments.release:
-        if arguments.batch not in there:
-            raise BadUsage(f"--batch {arguments.batch}: expected a batch that is pinned: {described(there)}")
+        if arguments.batch not in pinned:
+            raise BadUsage(f"--batch {arguments.batch}: expected a batch that is pinned: {described(pinned)}")
         pins.release(checkpoint, arguments.batch)
-        told = {"checkpoint": str(checkpoint), "batch": arguments.batch, "released": True}
-        print_json(told) if arguments.json else print(f"batch {arguments.batch} is not pinned any more")
+        result = {"checkpoint": str(checkpoint), "batch": arguments.batch, "released": True}
+        print_json(result) if arguments.json else print(f"batch {arguments.batch} is no longer pinned")
         return
     progress = ProgressLine(time.monotonic)
     with Proofs() as proofs:

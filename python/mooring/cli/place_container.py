@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--destination-host",
         metavar="HOST",
         required=True,
-        help="where it is to go: a location as mooring status shows it, ANY_HOST, STANDBY (where copies of its tasks"
-        " are) or LAST_SEEN (where it is: its executor is replaced, as by its own location)",
+        help="a location as mooring status shows it, ANY_HOST, STANDBY (a host with copies of its tasks) or LAST_SEEN"
+        " (the host where it is: its executor is replaced)",
     )
     parser.add_argument(
         "--request-expiry",
@@ -36,10 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Ask, and wait for the end when that is asked for.
-
-    CommandFailed when it ended badly, CommandTimedOut when it has not ended in time.
-    """
+    """Send the request. Errors as in `ask`."""
     id, destination = arguments.processor_id, arguments.destination_host
     expiry_ms = arguments.request_expiry
     ask(

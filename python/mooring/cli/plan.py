@@ -1,4 +1,4 @@
-"""`mooring plan`: what would move if hosts came or went, or processors moved. Reads records, changes nothing."""
+"""`mooring plan`: what would move if hosts came or went, or processors moved. It reads records and changes nothing."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from mooring.client.forecast import Forecast, as_json, forecast, hosts_of, queri
 from mooring.model import JobModel, natural_order
 
 NAME: Final = "plan"
-HELP: Final = "what would move if hosts came or went, or processors moved; changes nothing"
+HELP: Final = "show what would move if hosts came or went, or processors moved; change nothing"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
     options.add_metadata(parser, has_own_checkpoint=True)
     parser.add_argument(
-        "--add-host", metavar="HOST", action="append", default=[], help="a host that comes; may be repeated"
+        "--add-host", metavar="HOST", action="append", default=[], help="a host that would join; may be repeated"
     )
     parser.add_argument(
-        "--remove-host", metavar="HOST", action="append", default=[], help="a host that goes; may be repeated"
+        "--remove-host", metavar="HOST", action="append", default=[], help="a host that would leave; may be repeated"
     )
     parser.add_argument(
-        "--move", metavar="ID=HOST", action="append", default=[], help="a processor that moves; may be repeated"
+        "--move", metavar="ID=HOST", action="append", default=[], help="a processor that would move; may be repeated"
     )
     parser.add_argument(
         "--checkpoint",
         metavar="[QUERY=]CHECKPOINT",
         action="append",
         default=[],
-        help="of one query: the Delta catalogue in it tells how large its tasks are where the status does not, as"
-        " before the query has run on these hosts; starts a Spark on this machine; may be repeated",
+        help="the checkpoint of one query: its Delta catalogue has the sizes of tasks that the status does not know;"
+        " starts a Spark on this machine; may be repeated",
     )
     options.add_catalog_table(parser)
     options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Plan, and show what would move."""
+    """Make the forecast, and print it. InvalidPlanError for hosts or processors that make no sense."""
     is_named = arguments.metadata or arguments.metadata_conf or os.environ.get(METADATA_VARIABLE)
     by_checkpoint = None if is_named or not arguments.checkpoint else _directory_in(arguments.checkpoint[0])
     records = Records(Place.of("--metadata", arguments.metadata, arguments.metadata_conf, by_checkpoint))
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.catalog_table and not arguments.checkpoint:
         raise BadUsage("--catalog-table: expected --checkpoint too, of the queries whose tasks are meant")
     listed = arguments.checkpoint
-    if by_checkpoint and not arguments.catalog_table:  # it names the records, and may have no catalogue
+    if by_checkpoint and not arguments.catalog_table:  # a checkpoint that names the records may have no catalogue
         listed = [one for one in listed if own_table(local_path("--checkpoint", _directory_in(one), INSTEAD))]
     sizes = _sizes_listed(before, status, listed, arguments.catalog_table)
     outlook = forecast(before, locality, status, arguments.add_host, arguments.remove_host, arguments.move, sizes)
@@ -68,7 +68,10 @@ def run(arguments: argparse.Namespace) -> None:
 def _sizes_listed(
     model: JobModel, status: Mapping[str, Any], checkpoints: Collection[str], table: str | None
 ) -> dict[str, int]:
-    """Task to bytes, by the catalogues of these queries. BadUsage where one has none, or is of none of the job's."""
+    """Task to bytes, by the catalogues of these queries.
+
+    BadUsage for a checkpoint without a catalogue, and for one of a query that the job does not have.
+    """
     if not checkpoints:
         return {}
     tasks_of = queries_of(model)
@@ -90,7 +93,10 @@ def _directory_in(text: str) -> str:
 
 
 def _query_and_directory(text: str, queries: Collection[str], status: Mapping[str, Any]) -> tuple[str, Path]:
-    """Which of the queries `[QUERY=]CHECKPOINT` is about: by its name, by the status, or as there is only one."""
+    """The query of `[QUERY=]CHECKPOINT`, and its directory.
+
+    The query is named, or found by the status, or the only one. Else BadUsage.
+    """
     name, equals, rest = text.partition("=")
     if equals and name in queries:
         return name, checkpoint_directory("--checkpoint", rest, INSTEAD)
@@ -103,7 +109,9 @@ def _query_and_directory(text: str, queries: Collection[str], status: Mapping[st
     if not shown and len(queries) == 1:
         return next(iter(queries)), directory
     expected = ", ".join(f"{one}={directory}" for one in sorted(queries, key=natural_order))
-    raise BadUsage(f"--checkpoint {text}: the job's records do not tell whose it is; expected one of {expected}")
+    raise BadUsage(
+        f"--checkpoint {text}: the job's records do not say which query it belongs to; expected one of {expected}"
+    )
 
 
 def as_text(outlook: Forecast) -> str:

@@ -1,4 +1,4 @@
-"""The agent's records, read as a client does: an unreachable store is an error here, and so is a damaged record."""
+"""Reads the agent's records for a command. A store out of reach and a damaged record are errors here."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ _EXPECTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a store is: its text, what has named it, for messages, and the options that go with it."""
+    """Where a store is.
+
+    `text` is the place, `named` the option or variable that named it, for messages, and `options` are those of the
+    store's client.
+    """
 
     text: str
     named: str
@@ -39,7 +43,7 @@ class Place:
 
     @classmethod
     def of(cls, option: str, given: str | None, conf_file: str | None, checkpoint: str | None = None) -> Place:
-        """What an option says, else what lies beside a checkpoint, else what `--metadata-conf` or the variable says.
+        """The place that is named by an option, else by a checkpoint, else by `--metadata-conf`, else by the variable.
 
         BadUsage when none of them names a store.
         """
@@ -63,13 +67,13 @@ class Place:
 
     @property
     def directory(self) -> Path | None:
-        """The directory of a store that is one; None for ZooKeeper, Kafka and the like."""
+        """The directory of a store that is a directory; None for ZooKeeper, Kafka and the like."""
         if "://" in self.text and not self.text.startswith("file:"):
             return None
         return Path(self.text.removeprefix("file://").removeprefix("file:")).expanduser().absolute()
 
     def refuse_unreadable(self) -> None:
-        """MetadataStoreUnavailable where a directory is expected, and there is a file, or this user may not read it."""
+        """MetadataStoreUnavailable where the directory is a file, or this user may not read it."""
         kind = None if self.directory is None else kind_of(self.directory)
         if kind is Kind.FILE:
             raise MetadataStoreUnavailable(f"{self.named} {self.text}: {kind.value}; {_EXPECTED}")
@@ -78,10 +82,10 @@ class Place:
 
 
 class Records:
-    """What is in one metadata store. MetadataStoreUnavailable when it cannot be reached."""
+    """The records in one metadata store. MetadataStoreUnavailable when it cannot be reached."""
 
     def __init__(self, place: Place | str) -> None:
-        """A text is a place without options. BadUsage when it names no store that a client reaches."""
+        """Open the store; a text is a place without options. BadUsage for a store that a client does not reach."""
         place = place if isinstance(place, Place) else Place(place, "--metadata", {})
         self.place = place.text
         self._directory = place.directory
@@ -94,14 +98,14 @@ class Records:
 
     @classmethod
     def named_by(cls, arguments: argparse.Namespace) -> Records:
-        """Those that the options of a command name."""
+        """The records that the options of a command name."""
         checkpoint = getattr(arguments, "of_checkpoint", None)
         return cls(Place.of("--metadata", arguments.metadata, arguments.metadata_conf, checkpoint))
 
     def status(self) -> dict[str, Any]:
         """The status as the agent wrote it. CommandFailed when there is none, or when it is damaged."""
         try:
-            return parsed_status(self._whole(STATUS, self._records.status()), self.place)
+            return parsed_status(self._present(STATUS, self._records.status()), self.place)
         except RecordError as error:
             raise CommandFailed(f"{error}") from error
 
@@ -113,30 +117,30 @@ class Records:
             return {}
 
     def job_model(self) -> JobModel:
-        """The newest job model that has tasks, else the newest: queries that end take their tasks out of it.
+        """The newest job model that has tasks, else the newest: the tasks of a query leave the model when it ends.
 
         CommandFailed when there is none, or when the newest is damaged.
         """
         models = self._records.job_models()
         if not models:
-            self._whole("job model", None)
+            self._present("job model", None)
         try:
             return newest_with_tasks(models)
         except InvalidJobModelError as error:
             raise CommandFailed(f"job model {max(models)} in {self.place} is damaged: {error}") from error
 
     def task_locality(self) -> dict[str, str]:
-        """Task name to the location where it ran last."""
+        """Task name to the location where the task ran last."""
         return self._records.task_locality()
 
     def client(self) -> MooringClient:
-        """For requests to the application. CommandFailed when there is none yet."""
+        """A client for requests to the application. CommandFailed when no application has written there yet."""
         store = self._records.store()
         if store is None:
             raise CommandFailed(f"there is no application in {self.place}: {why_nothing_is_there(self._directory)}")
         return MooringClient(store, records=self._records)
 
-    def _whole(self, what: str, record: bytes | None) -> bytes:
+    def _present(self, what: str, record: bytes | None) -> bytes:
         if record is not None:
             return record
         if self._damage and self._is_store():
@@ -144,13 +148,13 @@ class Records:
         raise CommandFailed(f"there is no {what} in {self.place}: {why_nothing_is_there(self._directory)}")
 
     def _is_store(self) -> bool:
-        """Whether what can not be read there is a damaged record, and not just another file."""
+        """Whether a file that can not be read is a damaged record of Mooring, and not another file."""
         at = self._directory
         return at is None or (kind_of(at) is Kind.RECORDS and not holds_later_records(at))
 
 
 def why_nothing_is_there(directory: Path | None) -> str:
-    """What a user most likely meant who named a place without records: a folder below or beside it."""
+    """Why a place has no records, with the place that was most likely meant: one below or beside it."""
     if directory is None:
         return "has an application whose spark.mooring.metadata says the same run a stateful query?"
     kind = kind_of(directory)
@@ -168,6 +172,6 @@ def why_nothing_is_there(directory: Path | None) -> str:
 
 
 def likely_below(directory: Path) -> list[Path]:
-    """Where records may lie when a directory above them was named."""
+    """The directories below one in which records may lie."""
     candidates = [directory / "_mooring", *folders_in(directory), *folders_in(directory / "_mooring")]
     return list(dict.fromkeys(path for path in candidates if kind_of(path) is not Kind.MISSING))

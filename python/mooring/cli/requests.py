@@ -19,7 +19,10 @@ from mooring.settings.notation import format_duration
 
 
 def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient, str], UUID]) -> None:
-    """Write a request for a deployment, and show how far it is; `what` is it in words."""
+    """Write a request, and with `--wait` show how far it is until its end. `what` is the request in words.
+
+    BadUsage when the request makes no sense, CommandFailed when it failed, CommandTimedOut when it takes longer.
+    """
     timeout_ms: int = arguments.timeout
     records = Records.named_by(arguments)
     status = records.status()
@@ -39,12 +42,12 @@ def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient
             print_json(answer.as_json())
         return
 
-    def heard(news: ContainerPlacementResponseMessage) -> None:
+    def show_response(response: ContainerPlacementResponseMessage) -> None:
         if not arguments.json:
-            progress.say(f"{news.status_code.value}: {news.response_message}")
+            progress.say(f"{response.status_code.value}: {response.response_message}")
 
     def show_how_far() -> None:
-        """By the status, which the agent writes once a second. CommandFailed when it says that nobody will answer."""
+        """Show the request's message of the status. CommandFailed when the application has ended meanwhile."""
         now = records.status_if_any()
         refuse_ended(now, arguments.deployment_id)
         text = "" if arguments.json else how_far(now, uuid)
@@ -52,14 +55,14 @@ def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient
             progress.show_change(text)
 
     with progress:
-        answer = client.wait(uuid, timeout_ms / 1000, heard, show_how_far)
+        answer = client.wait(uuid, timeout_ms / 1000, show_response, show_how_far)
     if arguments.json and answer is not None:
         print_json(answer.as_json())
     _refuse_unless_done(uuid, answer, deployment, f"{format_duration(timeout_ms)}{_silence(records.status_if_any())}")
 
 
 def how_far(status: Mapping[str, Any], uuid: UUID) -> str:
-    """What a status, which the agent writes once a second, says of a request; empty when nothing."""
+    """The message about a request in a status, which the agent writes once a second. Empty without one."""
     shown = status.get("requests", [])
     return next((f"{one['message']}" for one in shown if one.get("uuid") == str(uuid) and one.get("message")), "")
 
@@ -76,7 +79,7 @@ def _refuse_unless_done(
 
 
 def application_of(records: Records, status: dict[str, Any]) -> str:
-    """The application that a status is of. CommandFailed when it names none."""
+    """The id of the application that wrote a status. CommandFailed when the status names none."""
     application = status.get("application")
     if not isinstance(application, str) or not application:
         raise CommandFailed(f"the status in {records.place} names no application: give --deployment-id")
@@ -84,10 +87,10 @@ def application_of(records: Records, status: dict[str, Any]) -> str:
 
 
 def refuse_ended(status: Mapping[str, Any], asked: str | None) -> None:
-    """CommandFailed where nobody would act on a request: the application has ended, or was silent for too long.
+    """CommandFailed where no agent would act on a request: the application has ended, or was silent for too long.
 
-    `asked` is the application that was named: one that the status is not of may be about to start, and one that is
-    silent may be asked all the same.
+    `asked` is the application that the user has named, or None. A named application may be about to start, so one that
+    the status does not know is accepted. A named application may also be silent.
     """
     application, liveness = status.get("application"), liveness_now(status)
     if asked not in (None, application) or not liveness.is_given_up:
@@ -102,16 +105,16 @@ def refuse_ended(status: Mapping[str, Any], asked: str | None) -> None:
 
 
 def is_given_up(status: Mapping[str, Any]) -> bool:
-    """Whether nobody acts on requests any more, as far as the status tells."""
+    """Whether the application has ended, or was silent so long that it counts as ended."""
     return liveness_now(status).is_given_up
 
 
 def liveness_now(status: Mapping[str, Any]) -> Liveness:
-    """Whether the application that a status is of runs, by this machine's clock."""
+    """Whether the application of a status runs, by the clock of this machine."""
     return liveness_of(status, time.time_ns() // 1_000_000)
 
 
 def _silence(status: Mapping[str, Any]) -> str:
-    """A hint when nobody has written the status for long."""
+    """A hint when the status is old, else an empty text."""
     liveness = liveness_now(status)
     return "" if liveness.life is Life.ALIVE else f" ({liveness.in_words})"

@@ -1,4 +1,4 @@
-"""`mooring restore CHECKPOINT`: the query starts again as of an earlier batch, there or in a new checkpoint."""
+"""`mooring restore CHECKPOINT`: takes a checkpoint back to an earlier batch, or makes a new one as of that batch."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.output import ProgressLine, counted, print_json, size
 
 NAME: Final = "restore"
-HELP: Final = "a query that does not run starts again as of an earlier batch"
+HELP: Final = "have a query that does not run start again as of an earlier batch"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
     options.add_checkpoint(parser)
     goal = parser.add_mutually_exclusive_group(required=True)
-    goal.add_argument("--to-batch", metavar="N", type=int, help="the last batch that is to count; see mooring history")
+    goal.add_argument("--to-batch", metavar="N", type=int, help="the batch to go back to; see mooring history")
     goal.add_argument(
-        "--to-newest-whole", action="store_true", help="the newest batch after which all state is there and undamaged"
+        "--to-newest-whole", action="store_true", help="go back to the newest batch whose state is whole and undamaged"
     )
     parser.add_argument(
         "--into",
         metavar="NEW_CHECKPOINT",
-        help="make a checkpoint there, for a second run of the query, and leave this one as it is",
+        help="make a new checkpoint there, for a second run of the query, and leave this one as it is",
     )
     parser.add_argument(
         "--new-file-sink",
         metavar="DIRECTORY",
-        help="for a query with a file sink: make the log there that Spark wants of a sink which begins with a later"
-        " batch; the query then writes into this directory",
+        help="for a query with a file sink: prepare this directory, so that the query can write into it from its next"
+        " batch on",
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
     parser.add_argument(
         "--without-missing-input",
         action="store_true",
-        help="also when input files of later batches are gone, which the query will not read again",
+        help="go back also where input files of later batches are gone; the query goes on without them",
     )
     options.add_json(parser)
 
@@ -87,11 +87,11 @@ def run(arguments: argparse.Namespace) -> None:
         to_batch = arguments.to_batch if arguments.to_batch is not None else _newest_whole(survey, proofs)
         _refuse_no_batch(survey, to_batch)
         if into is None:
-            done = _back(arguments, survey, to_batch, progress)
+            done = _roll_back(arguments, survey, to_batch, progress)
         else:
-            done = _branched(arguments, survey, to_batch, into, progress)
+            done = _make_branch(arguments, survey, to_batch, into, progress)
     if sink is not None and not arguments.dry_run:
-        sink_log.begin(sink, to_batch)  # last: a call that was cut off before can be repeated
+        sink_log.begin(sink, to_batch)  # last, so that an interrupted call can be repeated
     if sink is not None and not arguments.json:
         would = "would be" if arguments.dry_run else "is"
         progress.say(f"{sink} {would} a directory for a file sink that begins with batch {to_batch + 1}")
@@ -99,16 +99,16 @@ def run(arguments: argparse.Namespace) -> None:
         print_json(done)
 
 
-def _back(arguments: argparse.Namespace, survey: Survey, to_batch: int, progress: ProgressLine) -> dict[str, Any]:
-    begun = under_way(survey.checkpoint)
+def _roll_back(arguments: argparse.Namespace, survey: Survey, to_batch: int, progress: ProgressLine) -> dict[str, Any]:
+    interrupted = under_way(survey.checkpoint)
     plan = plan_rollback(survey, to_batch)
     bytes_of_all, files = plan.bytes, len(plan.files)
     what = f"{counted(len(plan.batches), 'batch', 'batches')} ({described(tuple(reversed(plan.batches)))})"
     _refuse_missing(plan.missing_input, arguments)
-    if not arguments.dry_run and (plan.files or begun is not None):
+    if not arguments.dry_run and (plan.files or interrupted is not None):
         rollback.carry_out(
             plan,
-            lambda: refuse_running(survey.checkpoint),  # one may have started meanwhile
+            lambda: refuse_running(survey.checkpoint),  # an application may have started meanwhile
             lambda file: None if arguments.json else progress.show(f"removing {file.name}"),
         )
     if not arguments.json:
@@ -133,7 +133,7 @@ def _back(arguments: argparse.Namespace, survey: Survey, to_batch: int, progress
     }
 
 
-def _branched(
+def _make_branch(
     arguments: argparse.Namespace, survey: Survey, to_batch: int, into: Path, progress: ProgressLine
 ) -> dict[str, Any]:
     plan = plan_branch(survey, to_batch)
@@ -168,7 +168,7 @@ def _refuse_missing(files: tuple[str, ...], arguments: argparse.Namespace) -> No
 
 
 def refuse_running(checkpoint: Path) -> None:
-    """CommandFailed while an application works on the checkpoint, as far as its note tells."""
+    """CommandFailed while an application works on the checkpoint, by the lease in it."""
     lease = lease_on(checkpoint)
     now = time.time_ns() // 1_000_000
     if lease is not None and lease.holds(now):
@@ -182,7 +182,7 @@ def refuse_running(checkpoint: Path) -> None:
 def _newest_whole(survey: Survey, proofs: Proofs) -> int:
     found = Verification(survey, proofs.fault_of).newest_whole()
     if found is None:
-        raise CommandFailed(f"{survey.checkpoint}: of no batch that is left the state is whole; nothing was changed")
+        raise CommandFailed(f"{survey.checkpoint}: no batch is left whose state is whole; nothing was changed")
     return found
 
 

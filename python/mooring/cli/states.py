@@ -1,4 +1,4 @@
-"""`mooring states`: the table of what may become of a request."""
+"""`mooring states`: the phases of a request, and what leads from one to the next."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mooring.cli.output import print_json, table
 from mooring.placement.lifecycle import TABLE
 
 NAME: Final = "states"
-HELP: Final = "what may become of a request, as a table"
+HELP: Final = "print the phases of a request, and what leads from one to the next"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Print one row for each step that a request may take."""
+    """Print one row for each step from a phase to the next."""
     if arguments.json:
         print_json(
             [

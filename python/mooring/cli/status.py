@@ -1,4 +1,4 @@
-"""`mooring status`: where everything is, as the agent last wrote it."""
+"""`mooring status`: hosts, executors, processors, queries and tasks, as the agent last wrote them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mooring.cli.watch import watch
 from mooring.client.liveness import Life, Liveness, liveness_of
 
 NAME: Final = "status"
-HELP: Final = "hosts, executors, processors, tasks, state"
+HELP: Final = "show hosts, executors, processors, queries and tasks"
 WATCH_EVERY_MS: Final = 2_000
 
 
@@ -57,7 +57,7 @@ def _text_of(records: Records) -> str:
 
 
 def as_text(status: dict[str, Any], now: float) -> str:
-    """The status for people; `now` in seconds since the epoch."""
+    """The status as tables for people. `now` is in seconds since 1970."""
     liveness = liveness_of(status, int(now * 1000))
     parts = [
         _heading(status, liveness),
@@ -90,7 +90,7 @@ def _heading(status: dict[str, Any], liveness: Liveness) -> str:
     if "barrier" in status:
         lines.append(_version(status))
     is_known = liveness.heard_ms is not None or liveness.ended_ms is not None
-    if liveness.life is not Life.ALIVE:  # all that follows is of the past
+    if liveness.life is not Life.ALIVE:  # then all that follows was true once
         lines.insert(0, f"{status['application']} {liveness.in_words}")
     elif is_known:
         lines.append(liveness.in_words)
@@ -98,7 +98,7 @@ def _heading(status: dict[str, Any], liveness: Liveness) -> str:
 
 
 def _version(status: dict[str, Any]) -> str:
-    """How the newest version stands, and what it changed."""
+    """Whether the newest placement version is in force, and how many tasks it has moved."""
     barrier = status["barrier"]
     tasks = _in_mode(status, "Active")
     changed = sum(bool(task.get("changed")) for task in tasks)
@@ -143,19 +143,19 @@ def _hosts(status: dict[str, Any]) -> str:
 
 
 def _drained(status: dict[str, Any]) -> str:
-    """The hosts that operators keep empty."""
-    what = {
+    """A line for each host that operators keep empty."""
+    meaning = {
         "draining": "is draining: its tasks and copies go to other hosts",
         "drained": "is drained: no task and no copy is there, and none comes until mooring open-host {host}",
     }
     return "\n".join(
-        f"host {one['location']} {what[one['state']].format(host=one['location'])}"
-        for one in status.get("drained-hosts", [])
+        f"host {host['location']} {meaning[host['state']].format(host=host['location'])}"
+        for host in status.get("drained-hosts", [])
     )
 
 
 def _requests(status: dict[str, Any]) -> str:
-    """What operators have asked lately."""
+    """The latest requests of operators."""
     rows = [
         (asked["uuid"], asked["processor"], asked["destination"], asked["status"], asked["message"])
         for asked in status.get("requests", [])
@@ -164,7 +164,7 @@ def _requests(status: dict[str, Any]) -> str:
 
 
 def _queries(status: dict[str, Any], life: Life) -> str:
-    """Those that run, and those that have ended; of an application that is silent it is not known what they do."""
+    """The queries that run or have ended. While the application is silent, the state of the former is not known."""
     rows = [
         (query["name"], "not known" if life is Life.SILENT else query["state"], query["batch"], query["checkpoint"])
         for query in status["queries"]
@@ -174,7 +174,7 @@ def _queries(status: dict[str, Any], life: Life) -> str:
 
 
 def _ends(status: dict[str, Any]) -> str:
-    """How far the queries are that are drained, or stopped."""
+    """The queries that are being drained or stopped, or have been."""
     rows = [
         (one["query"], one["phase"], one["batch"], one["state-rows-flushed"], one["state-rows-left"], one.get("reason"))
         for one in status.get("drains", [])
@@ -184,7 +184,7 @@ def _ends(status: dict[str, Any]) -> str:
 
 
 def _restores(status: dict[str, Any]) -> str:
-    """What executors have fetched since their queries started, or fetch just now."""
+    """The state that executors have fetched since their queries started, or are fetching."""
     rows = [
         (
             one["query"],
@@ -226,14 +226,14 @@ def _tasks(status: dict[str, Any]) -> str:
 
 
 def _not_placed(status: dict[str, Any]) -> str:
-    """The tasks that the plan could not place in the last batch."""
+    """The tasks that ran elsewhere than planned in the last batch, because of a coalesce."""
     names = [task["name"] for task in _in_mode(status, "Active") if task.get("not-placed")]
     why = "a coalesce runs them together with tasks that the plan has at other processors"
     return f"{counted(len(names), 'task')} not placed: {why}: {', '.join(names)}" if names else ""
 
 
 def _shortages(status: dict[str, Any]) -> str:
-    """The standbys that could not be as they should."""
+    """The standbys without a place, and those that share a zone with another copy."""
     unplaced, sharing = status.get("unplaced-standbys", []), status.get("standbys-sharing-a-zone", [])
     lines = [f"a standby of {lack['task']} has no place: {lack['reason']}" for lack in unplaced]
     lines += [f"a standby of {shared['task']} shares the zone {shared['zone'] or '(none)'}" for shared in sharing]

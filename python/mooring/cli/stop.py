@@ -11,7 +11,7 @@ from mooring.cli.endings import end_queries
 from mooring.drain import StopMode
 
 NAME: Final = "stop"
-HELP: Final = "end queries that keep their state for the next start"
+HELP: Final = "end queries, and keep their state for the next start"
 MODES: Final = {mode.value.lower().replace("_", "-"): mode for mode in StopMode}
 
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mode",
         choices=list(MODES),
         required=True,
-        help="after the batch that runs, after all that has come in, or now, in the middle of a batch",
+        help="after the running batch, after all available input, or now, in the middle of a batch",
     )
     options.add_query(parser)
     options.add_waiting(parser, "10m")
@@ -30,6 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Ask for a stop, and wait for the end when that is asked for. A query that has just been drained counts too."""
+    """Ask for a stop, and with `--wait` wait for its end. A query that is drained meanwhile counts as stopped."""
     mode = MODES[arguments.mode]
     end_queries(arguments, "stop", lambda client, deployment: client.stop(deployment, mode, arguments.query), OVER)

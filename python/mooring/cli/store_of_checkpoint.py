@@ -1,4 +1,4 @@
-"""From the checkpoint of a query to the records of the application that runs it, where they are by default."""
+"""Finds the records of an application by the checkpoint of its query, where they lie in the default place."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LISTS_OF_QUERIES: Final = ("queries", "ended-queries", "drains")
 
 
 def store_of(option: str, named: str) -> str:
-    """The store of the application that runs the query of a checkpoint, else of the one that ran it last.
+    """The store of the application that runs the query of a checkpoint, else of the application that ran it last.
 
-    BadUsage when `named` is no checkpoint, or several stores may be meant; CommandFailed when there is none.
+    BadUsage when `named` is no checkpoint, or when several stores are possible; CommandFailed when there is none.
     """
     checkpoint = checkpoint_directory(option, named, INSTEAD)
     beside = checkpoint.parent / RECORDS
@@ -33,27 +33,29 @@ def store_of(option: str, named: str) -> str:
         )
     query, lease = query_id(checkpoint), lease_on(checkpoint)
     statuses = {place: status_in(place) for place in stores}
-    theirs = [place for place, status in statuses.items() if query in _queries_of(status)]
+    knowing_the_query = [place for place, status in statuses.items() if query in _queries_of(status)]
     running = [
         place for place in stores if lease is not None and statuses[place].get("application") == lease.application
     ]
-    found = running or theirs or stores
-    if len(found) > 1 and not theirs and not running:
+    found = running or knowing_the_query or stores
+    if len(found) > 1 and not knowing_the_query and not running:
         shown = " or ".join(f"--metadata {place}" for place in stores)
-        raise BadUsage(f"{option} {named}: the records do not tell whose query it is; expected {shown}")
-    return str(max(found, key=lambda place: _heard_ms(statuses[place])))
+        raise BadUsage(f"{option} {named}: the records do not say which application ran its query; expected {shown}")
+    return str(max(found, key=lambda place: _written_ms(statuses[place])))
 
 
 def status_in(store: Path) -> Mapping[str, Any]:
-    """The status in a store that is a directory; an empty one where there is none that can be read."""
+    """The status in a store that is a directory. It is empty where none can be read."""
     try:
-        records = open_records(str(store), {}, lambda damage: None)  # who names this store hears of it
+        records = open_records(
+            str(store), {}, lambda damage: None
+        )  # a command that reads this store reports its damage
         try:
             text = records.status()
         finally:
             records.close()
         return {} if text is None else parsed_status(text, str(store))
-    except (MetadataStoreError, RecordError):  # as one that says nothing of the query
+    except (MetadataStoreError, RecordError):  # then it does not tell which query it is about
         return {}
 
 
@@ -67,6 +69,6 @@ def _rows(status: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
-def _heard_ms(status: Mapping[str, Any]) -> int:
+def _written_ms(status: Mapping[str, Any]) -> int:
     at = status.get("at")
     return at if isinstance(at, int) else 0

@@ -1,4 +1,4 @@
-"""`mooring verify CHECKPOINT`: whether the state that a query would start from is whole, and what it costs if not."""
+"""`mooring verify CHECKPOINT`: checks the state that a query would start from, and says what a damage costs."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from mooring.cli.output import ProgressLine, counted, print_json
 from mooring.errors import CheckpointNotUnderstood
 
 NAME: Final = "verify"
-HELP: Final = "whether the state in a checkpoint is whole and undamaged"
+HELP: Final = "check that the state in a checkpoint is whole and undamaged"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
     options.add_checkpoint(parser)
-    parser.add_argument("--all", action="store_true", help="of all batches that are left, not only of the newest one")
+    parser.add_argument(
+        "--all", action="store_true", help="check the state of all batches that are left, not only of the newest one"
+    )
     options.add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Read every file of the newest version, or of all versions that are left.
 
-    BadUsage when the directory is no checkpoint; CommandFailed when something is wrong; CheckpointNotUnderstood when
-    nothing is, as far as this version can judge.
+    BadUsage when the directory is no checkpoint; CommandFailed when a file is damaged or missing;
+    CheckpointNotUnderstood when no damage was found, but this version cannot judge all files.
     """
     checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
     progress = ProgressLine(time.monotonic)
@@ -84,7 +86,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _newest_whole(verification: Verification) -> int | CheckpointNotUnderstood | None:
-    """Where nobody can tell, why."""
+    """The newest whole batch, None without one, or why that cannot be told."""
     try:
         return verification.newest_whole()
     except CheckpointNotUnderstood as unknown:
@@ -102,6 +104,6 @@ def _cost(newest: int | None, whole: int | CheckpointNotUnderstood | None, fault
     lost = f" ({'; '.join(stores)})" if stores else ""
     back = 0 if newest is None else newest - whole
     return (
-        f"of the newest batch {newest} something is lost{lost}; the newest whole one is {whole},"
+        f"state of the newest batch {newest} is lost{lost}; the newest whole one is {whole},"
         f" {counted(back, 'batch', 'batches')} back: mooring restore --to-newest-whole goes there"
     )
