@@ -8,7 +8,12 @@ import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
 import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 
-/** Registered by name in every session; Spark calls `onQueryStarted` in the stream's thread, before its first batch. */
+/**
+ * Prepares each query at its start, and tells the agent of its checkpoint. Registered by name in every session's settings.
+ *
+ * Spark calls `onQueryStarted` in the stream's thread before its first batch, and `onQueryTerminated` in its listener thread.
+ * When a part of the preparation fails, the query starts without it. Events: CheckpointTaken, CheckpointLeft.
+ */
 final class QueryStartWatch extends StreamingQueryListener {
   override def onQueryStarted(event: QueryStartedEvent): Unit =
     for (driver <- Driver.current; query <- StreamShims.query(event.id.toString)) {
@@ -19,7 +24,7 @@ final class QueryStartWatch extends StreamingQueryListener {
       FailOpen.otherwise("look at an earlier drain", ())(driver.drains.atStart(query))
       if (StartRules.refusal(query.checkpoint).isEmpty) {
         ConfOverrides.atStart(query)
-        for (until <- driver.drains.lastBatchBeforeRestore(query.checkpoint)) driver.queries.comesAgain(query, until)
+        for (last <- driver.drains.lastBatchBeforeRestore(query.checkpoint)) driver.queries.completesBatches(query, last)
         look.foreach(driver.queries.starts(query, _))
       }
     }
@@ -33,5 +38,6 @@ final class QueryStartWatch extends StreamingQueryListener {
 }
 
 private object QueryStartWatch {
+  /** The name under which the bridge keeps that this run has its checkpoint. */
   def about(run: String): String = s"checkpoint of $run"
 }

@@ -27,8 +27,8 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
 
   private val watcher = Daemon.start("mooring-agent-watch")(watch())
 
-  /** Whether a plan may still be expected: an agent runs, or is about to. */
-  def isComing: Boolean = !stopping && (!hopeless || bridge.isGreeted)
+  /** Whether an agent runs, or is about to be started: then a plan may come. */
+  def isExpected: Boolean = !stopping && (!hopeless || bridge.isGreeted)
 
   def stop(): Unit = {
     stopping = true

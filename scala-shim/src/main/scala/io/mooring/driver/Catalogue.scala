@@ -3,7 +3,7 @@ package io.mooring.driver
 import io.mooring.common.{Log, SettingsTable}
 import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
 
-/** Whether committed state is listed in Delta tables: that is the agent's, which needs Delta in the application. */
+/** Whether the agent lists committed state in Delta tables, for which it needs Delta among the application's jars. Called once, at the start. */
 private object Catalogue {
   private val Key = "spark.mooring.checkpoint.catalog.enabled"
   private val DeltaTables = "org.apache.spark.sql.delta.sources.DeltaDataSource"
@@ -12,9 +12,9 @@ private object Catalogue {
     val wanted = settings.text(Key).map(_.toBoolean)
     val isThere = wanted.getOrElse(true) && StreamShims.isLoadable(DeltaTables)
     if (!isThere && wanted.forall(identity)) {
-      val told = "no Delta among the application's jars: committed state is not catalogued; add " +
+      val message = "no Delta among the application's jars: committed state is not catalogued; add " +
         "--packages io.delta:delta-spark_4.2_2.13:4.4.0"
-      if (wanted.isDefined) Log.once("no-delta", told) else Log.info(told)
+      if (wanted.isDefined) Log.once("no-delta", message) else Log.info(message)
     }
     isThere
   }

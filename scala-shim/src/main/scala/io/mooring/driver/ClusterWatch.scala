@@ -15,11 +15,19 @@ import org.apache.spark.scheduler.shims.{LossWatch, PendingTasks}
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 
 /**
- * Executors that come and go, and where the tasks of placed stages ran. Called by one thread, in order; `redirect` by any.
+ * Follows executors that come and go, and counts where the tasks of placed stages ran. When an executor is lost, its waiting
+ * tasks are sent to executors that hold copies of their state.
+ *
+ * Spark's listener thread calls the `on…` methods, one after the other. Any thread may call the others. When a redirection
+ * fails, the tasks wait as in stock Spark.
+ *
+ * Events: BatchEnded. ExecutorRegistry, QueryWatch and WithheldOffers send those of executors and queries.
+ *
+ * @param hasStandbys whether each task has copies, to which its tasks are sent when their executor is lost
  */
 final class ClusterWatch(
     context: SparkContext, bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys],
-    takesOver: Boolean, census: ExecutorRegistry, reports: ExecutorReportHandler, rehearsals: WarmupProfiles, withheld: Option[WithheldOffers])
+    hasStandbys: Boolean, executors: ExecutorRegistry, reports: ExecutorReportHandler, warmups: WarmupProfiles, withheld: Option[WithheldOffers])
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0
@@ -34,7 +42,7 @@ final class ClusterWatch(
 
   override def onExecutorAdded(added: SparkListenerExecutorAdded): Unit = {
     table.executorAdded(added.executorId, added.executorInfo.executorHost)
-    census.added(added.executorId, added.executorInfo.executorHost, added.executorInfo.totalCores)
+    executors.added(added.executorId, added.executorInfo.executorHost, added.executorInfo.totalCores)
     lookAtOffers() // its host may be excluded
   }
 
@@ -45,63 +53,63 @@ final class ClusterWatch(
   override def onExecutorExcludedForStage(excluded: SparkListenerExecutorExcludedForStage): Unit = redirect()
   override def onNodeExcludedForStage(excluded: SparkListenerNodeExcludedForStage): Unit = redirect()
 
-  /** Tasks that wait for executors which get none any more go elsewhere at once. */
+  /** Asks Spark which executors get no tasks, and redirects the tasks that wait for these. */
   def lookAtOffers(): Unit = if (withheld.exists(_.look())) redirect()
 
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
     table.executorLost(removed.executorId)
-    if (takesOver) awaitNoteOf(removed.executorId)
+    if (hasStandbys) awaitLossNoted(removed.executorId)
     redirect()
     this.removed.add(removed.executorId)
     reports.removed(removed.executorId)
-    census.removed(removed.executorId, removed.reason)
+    executors.removed(removed.executorId, removed.reason)
   }
 
   /**
-   * What is redirected before Spark has taken note that shuffle files are lost would wait for them at the lost executor.
-   * That takes Spark milliseconds; where the files are not lost with their executor nothing comes of the wait.
+   * Waits until Spark has noted that the shuffle files of a lost executor are lost: a task that is redirected earlier would ask
+   * the lost executor for them. Spark needs milliseconds. Where the files outlive their executor, the wait ends without a note.
    */
-  private def awaitNoteOf(lost: String): Unit = FailOpen.otherwise("redirection of tasks", ()) {
-    val end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ClusterWatch.NoteMs)
+  private def awaitLossNoted(lost: String): Unit = FailOpen.otherwise("redirection of tasks", ()) {
+    val end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ClusterWatch.LossNotedMs)
     while (PendingTasks.areSentTo(context, lost) && System.nanoTime() - end < 0) TimeUnit.MILLISECONDS.sleep(2)
   }
 
   /**
-   * The tasks that wait in running stages for executors that are gone, or that may not have them, go where the plan wants
-   * them now. Without copies those of a lost executor wait as on stock: it may come back to its host.
+   * Sends waiting tasks of running stages where the plan wants them now, if their executor is lost or may not have them.
+   * Without copies, the tasks of a lost executor wait as in stock Spark: a new executor may start on its host.
    */
   def redirect(): Unit = FailOpen.otherwise("redirection of tasks", ()) {
-    if (takesOver) PendingTasks.refreshEpochs(context)
+    if (hasStandbys) PendingTasks.refreshEpochs(context)
     redirect(PendingTasks.Anew)
   }
 
   /**
-   * A stage may have got its places just before an executor left, and the scheduler its tasks just after the others were
-   * redirected. What waits for one that is lost is left to those who hear of that, until they are done.
+   * Redirects the tasks of a stage that was placed just before an executor left, and submitted just after the redirection.
+   * Only tasks that wait for an executor that is leaving or removed: `onExecutorRemoved` redirects the tasks of a lost one.
    */
   def redirectWhatCameLate(): Unit = {
     def isGone(executor: String) = table.isLeaving(executor) || removed.contains(executor)
-    if (takesOver && stages.values.flatMap(stage => PlacedStages.find(stage.rdds)).exists(_.executors.values.stream.anyMatch(isGone(_))))
+    if (hasStandbys && stages.values.flatMap(stage => PlacedStages.find(stage.rdds)).exists(_.executors.values.stream.anyMatch(isGone(_))))
       redirect(PendingTasks.Anew, isGone)
   }
 
   /**
-   * From now on Spark starts none of them elsewhere before that: where nothing would hold one back it goes there at once.
-   * With the scheduler's lock.
+   * From now on, waiting tasks are redirected at the moment when Spark notes a loss: before Spark starts them anywhere else.
+   * The scheduler calls back with its lock.
    */
   def watchLosses(): Unit = FailOpen.otherwise("redirection of tasks", ())(LossWatch.begin(context, isLost, leaves))
 
-  private def isLost(executor: String): Unit = if (takesOver) FailOpen.otherwise("redirection of tasks", ()) {
+  private def isLost(executor: String): Unit = if (hasStandbys) FailOpen.otherwise("redirection of tasks", ()) {
     table.executorLost(executor)
     redirect(PendingTasks.HeldBack)
   }
 
-  private def leaves(): Unit = { // by another thread, which gets the lock when Spark has noted it
+  private def leaves(): Unit = { // in another thread: it gets the scheduler's lock once Spark has noted that the executor leaves
     Daemon.start("mooring-decommission")(FailOpen.otherwise("redirection of tasks", ())(lookAtOffers()))
     ()
   }
 
-  private def isUnavailable(executor: String) = if (table.isAlive(executor)) !table.isUsable(executor) else takesOver
+  private def isUnavailable(executor: String) = if (table.isAlive(executor)) !table.isUsable(executor) else hasStandbys
 
   private def redirect(how: PendingTasks.How, isGone: String => Boolean = isUnavailable(_)): Unit = {
     PendingTasks.redirect(context, isGone, how)(PlacedStages.candidates(_, table)) { (stage, partition, executor) =>
@@ -117,24 +125,24 @@ final class ClusterWatch(
   }
 
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
-    // It may prefer an executor that is gone, if it was not redirected: it was started elsewhere before that, say.
+    // The next attempt may prefer an executor that is lost: a task that ran elsewhere at the loss was not redirected.
     if (!end.taskInfo.successful && stages.contains(end.stageId)) redirect()
     val states = PlacedStages.statesOf(end.stageId, end.taskInfo.partitionId).filter(PlacedStages.isSent).distinctBy(_.partition)
     if (end.reason.isInstanceOf[ExceptionFailure]) for (state <- states) {
       val failedOn = batches.getOrElseUpdate(state.query, new Batch).failedOn
       failedOn(state.partition) = failedOn.getOrElse(state.partition, Set.empty) + end.taskInfo.executorId
     }
-    if (end.taskInfo.successful) states.foreach(ran(_, end, isAlone = states.size == 1))
+    if (end.taskInfo.successful) states.foreach(countRun(_, end, isAlone = states.size == 1))
   }
 
-  /** A task goes to one executor. Where it holds several states, the plan places only those that it wants there. */
-  private def ran(state: PlacedState, end: SparkListenerTaskEnd, isAlone: Boolean): Unit = {
+  /** Counts a task that has ended well. Of a task with several states, the plan places only those that it wants on its executor. */
+  private def countRun(state: PlacedState, end: SparkListenerTaskEnd, isAlone: Boolean): Unit = {
     val batch = batches.getOrElseUpdate(state.query, new Batch)
     val wanted = PlacedStages.wanted(state)
     val run = TaskRun.of(end, wanted)
     batch.runs.updateWith(state.partition) {
-      case Some(placed) if wanted.isEmpty && !isAlone => Some(placed.after(Some(run))) // another operator's state of this partition
-      case stageBefore => Some(run.after(stageBefore))
+      case Some(placed) if wanted.isEmpty && !isAlone => Some(placed.addedTo(Some(run))) // another operator's state of this partition
+      case earlierStage => Some(run.addedTo(earlierStage))
     }
     wanted match {
       case Some(executor) =>
@@ -147,7 +155,7 @@ final class ClusterWatch(
     }
   }
 
-  /** Of one that failed the next attempt may have its places already. */
+  /** A stage that failed stays known: its next attempt may be placed already. */
   override def onStageCompleted(completed: SparkListenerStageCompleted): Unit =
     for (stage <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty) PlacedStages.forget(
       completed.stageInfo.stageId, completed.stageInfo.attemptNumber(), stage.rdds)
@@ -161,7 +169,7 @@ final class ClusterWatch(
     case e: QueryTerminatedEvent =>
       batches.remove(e.id.toString)
       stages.filterInPlace((_, stage) => stage.query != e.id.toString)
-      rehearsals.ended(e.id.toString, e.runId.toString)
+      warmups.ended(e.id.toString, e.runId.toString)
       queries.ended(e.id.toString, e.runId.toString, e.exception)
     case _ =>
   }
@@ -173,11 +181,11 @@ final class ClusterWatch(
     PlacedStages.forgetBefore(query, e.progress.batchId)
     stages.filterInPlace((_, stage) => stage.query != query || stage.batch >= e.progress.batchId)
     val batch = batches.remove(query).getOrElse(new Batch)
-    rehearsals.batchEnded(query, e.progress.runId.toString, batch.runs.values.map(_.executor).toSet)
+    warmups.batchEnded(query, e.progress.runId.toString, batch.runs.values.map(_.executor).toSet)
     bridge.tell(Map("event" -> "BatchEnded", "query" -> query, "run" -> e.progress.runId.toString,
       "batch" -> e.progress.batchId, "milliseconds" -> took,
       "placements" -> batch.runs.toSeq.sortBy(_._1).map { case (partition, run) =>
-        run.told + ("partition" -> partition) ++ batch.failedOn.get(partition).map("failed-on" -> _.toSeq.sorted)
+        run.asEventFields + ("partition" -> partition) ++ batch.failedOn.get(partition).map("failed-on" -> _.toSeq.sorted)
       },
       "planned" -> batch.planned, "as-planned" -> batch.asPlanned, "not-placed" -> batch.notPlaced.toSeq.sorted,
       "state-bytes" -> stateBytes(e)))
@@ -192,18 +200,18 @@ final class ClusterWatch(
 }
 
 private object ClusterWatch {
-  private val NoteMs = 100L
+  private val LossNotedMs = 100L
 
   private final case class PlacedStage(query: String, batch: Long, rdds: Seq[Int])
 }
 
-/** How the task of one partition went in a batch: its attempt that was done first, in all stages with state. */
+/** The tasks of one partition in a batch, added up over all stages with state; of each task the attempt that ended first. */
 private final case class TaskRun(executor: String, wanted: Option[String], milliseconds: Long, rows: Long, isSpeculative: Boolean) {
-  def after(stageBefore: Option[TaskRun]): TaskRun = stageBefore.fold(this) { one =>
+  def addedTo(other: Option[TaskRun]): TaskRun = other.fold(this) { one =>
     copy(milliseconds = milliseconds + one.milliseconds, rows = rows + one.rows, isSpeculative = isSpeculative || one.isSpeculative)
   }
 
-  def told: Map[String, Any] = Map("executor" -> executor, "wanted" -> wanted.getOrElse(""), "milliseconds" -> milliseconds,
+  def asEventFields: Map[String, Any] = Map("executor" -> executor, "wanted" -> wanted.getOrElse(""), "milliseconds" -> milliseconds,
     "rows" -> rows, "speculative" -> isSpeculative)
 }
 

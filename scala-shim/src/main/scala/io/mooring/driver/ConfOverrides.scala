@@ -8,10 +8,14 @@ import org.apache.spark.SparkConf
 import org.apache.spark.sql.execution.streaming.state.shims.{StreamShim, StreamShims}
 import org.apache.spark.sql.internal.SQLConf
 
-/** Puts our classes where the user chose stock RocksDB or nothing; leaves every other choice alone and says so. */
+/**
+ * Puts Mooring's classes into the settings, where the user has chosen Spark's own RocksDB or nothing. Every other choice stays,
+ * with one line in the log. The driver plugin calls it once for the application; each stream's thread calls `atStart` for its
+ * own settings. When `atStart` fails, the query runs with the settings that it has.
+ */
 object ConfOverrides {
 
-  /** Before the first session exists: what the application's sessions start from. */
+  /** Before the first session exists: sets what every session of the application begins with. */
   def amend(conf: SparkConf): Unit = {
     append(conf, "spark.sql.extensions", Names.Extensions)
     append(conf, "spark.sql.streaming.streamingQueryListeners", Names.QueryListener)
@@ -24,16 +28,17 @@ object ConfOverrides {
   }
 
   /**
-   * An executor that asks one that has just gone for a block, of a shuffle or of a broadcast, asks again after a second
-   * rather than after five, and gives up after the same time in all. Where the user has chosen, nothing is changed, nor
-   * where a service of the host answers for its executors, of which nobody knows whether it will come back.
+   * An executor that cannot fetch a block from a lost executor tries again after one second instead of five, fifteen times
+   * instead of three. So it notices sooner that Spark has made the block elsewhere, and gives up after the same fifteen
+   * seconds. Nothing changes where the user has chosen a value, or where a shuffle service of the host serves the blocks: the
+   * service may come back.
    */
-  def askSooner(conf: SparkConf): Unit = if (!Seq(RetryWait, MaxRetries).exists(conf.contains) && !conf.getBoolean(Service, defaultValue = false)) {
+  def retryFetchesSooner(conf: SparkConf): Unit = if (!Seq(RetryWait, MaxRetries).exists(conf.contains) && !conf.getBoolean(Service, defaultValue = false)) {
     conf.set(RetryWait, "1s")
     conf.set(MaxRetries, "15")
   }
 
-  /** Of each checkpoint at least so many batches are kept from Spark's own clean-up; where the user keeps more, those. */
+  /** Spark's own clean-up keeps at least so many batches of each checkpoint, or more where the user keeps more. */
   def retain(conf: SparkConf, batches: Int): Unit =
     if (conf.getInt(Retained, SQLConf.MIN_BATCHES_TO_RETAIN.defaultValue.get) < batches) conf.set(Retained, batches.toString)
 
@@ -42,22 +47,25 @@ object ConfOverrides {
   private val MaxRetries = "spark.shuffle.io.maxRetries"
   private val Service = "spark.shuffle.service.enabled"
 
-  /** In the stream's own thread before its first batch: the job may have chosen in its session, or long ago. */
+  /**
+   * Before the first batch of a query, in its own thread: sets the provider and the format of its state. The job may have chosen
+   * them in its session, or in the run that made the checkpoint.
+   */
   def atStart(query: StreamShim): Unit =
     try {
       val fileManager = query.setting(StreamShims.FileManagerKey)
       if (!fileManager.contains(Names.FileManager)) {
-        // The query's logs are written without our shim already, so they must not learn our provider's name.
+        // The query's logs are written without our file manager, so our provider's name must not come into them.
         if (query.setting(StreamShims.ProviderKey).contains(Names.Provider))
           query.set(StreamShims.ProviderKey, StreamShims.StockRocksDB)
         leaveAlone(s"checkpoint file manager ${fileManager.getOrElse("none")}")
-      } else if (query.isStateful) takeOverProvider(query)
+      } else if (query.isStateful) useOurProvider(query)
     } catch {
       case NonFatal(e) =>
         Log.failed("take-over", e)(s"the state store of a query could not be looked at ($e): it runs as it is set")
     }
 
-  private def takeOverProvider(query: StreamShim): Unit = {
+  private def useOurProvider(query: StreamShim): Unit = {
     val provider = if (query.mayUseOurProvider) Names.Provider else StreamShims.StockRocksDB
     CheckpointFilesShim.runOnStock(query.checkpoint, provider == StreamShims.StockRocksDB)
     query.providerInCheckpoint.orElse(query.setting(StreamShims.ProviderKey)) match {

@@ -12,39 +12,44 @@ import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.scheduler.shims.{ExecutorShim, ListenerShim}
 import org.apache.spark.sql.execution.streaming.state.shims.{Ending, OperatorFacts}
 
-/** What runs in the driver while the application runs. */
+/**
+ * Makes and holds the parts of Mooring that run in the driver, from the plugin's `init` to its `shutdown`. The thread that
+ * makes the SparkContext creates it; any thread reads it through `Driver.current`.
+ *
+ * Events: DriverStarting and ApplicationStarted.
+ */
 final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkContext) {
   private val placing = settings.isOn("spark.mooring.host.affinity.enabled")
 
-  /** None where the metadata store is this driver's alone. */
+  /** None where no other driver can share the metadata store. */
   val leadership: Option[Leadership] = Option.when(Leadership.isShared(settings.text("spark.mooring.metadata")))(
-    new Leadership(Driver.FirstWordMs, Driver.RenewedWordMs, Driver.ContestedMs))
+    new Leadership(Driver.FirstStandingMs, Driver.RenewedStandingMs, Driver.ContestedMs))
 
   val table = new PlacementTable
   val bridge = new Bridge(table, leadership, operations)
-  private val census = new ExecutorRegistry(bridge)
+  private val executors = new ExecutorRegistry(bridge)
   private val withheld = Option.when(placing)(new WithheldOffers(context, table, bridge))
-  private val rehearsals = new WarmupProfiles
+  private val warmups = new WarmupProfiles
 
-  /** Where every task is kept once, copies are made of those that are to move. */
+  /** Also without standbys: a task that is to move gets a copy at its destination first. */
   val standbys: Option[Standbys] = Option.when(placing)(new Standbys(table, bridge))
-  private val takesOver = placing && settings.copies > 0
-  private val stuckTasks = Option.when(takesOver)(new StuckTasks(context))
-  private val liveness = Option.when(takesOver)(new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
-  val reports = new ExecutorReportHandler(context, bridge, table, standbys, liveness, census, rehearsals, () => mayBeTold)
+  private val hasStandbys = placing && settings.copies > 0
+  private val stuckTasks = Option.when(hasStandbys)(new StuckTasks(context))
+  private val liveness = Option.when(hasStandbys)(new Liveness(settings.milliseconds("spark.mooring.liveness.timeout"), departures))
+  val reports = new ExecutorReportHandler(context, bridge, table, standbys, liveness, executors, warmups, () => isAgentExpected)
 
   /** Whether committed state is listed in Delta tables. */
   val isCatalogued: Boolean = placing && Catalogue.isOn(settings)
 
-  private val patience = new StartWaitBudget(settings.milliseconds("spark.mooring.host.affinity.wait"), () => mayBeTold)
+  private val startWait = new StartWaitBudget(settings.milliseconds("spark.mooring.host.affinity.wait"), () => isAgentExpected)
   private val prefetches = Option.when(placing && settings.count("spark.mooring.restore.streams") > 0)(new Prefetches(context, table))
   // In local mode all tasks run in this JVM: no plan can place them elsewhere.
-  val queries = new QueryWatch(bridge, table, standbys, prefetches, patience, waitsForPlan = placing && !context.isLocal)
+  val queries = new QueryWatch(bridge, table, standbys, prefetches, startWait, waitsForPlan = placing && !context.isLocal)
 
   val drains = new Drains(bridge, () => context.applicationId, settings.text("spark.mooring.resume.drained").getOrElse("false"),
-    settings.isOn("spark.mooring.drain.on.start"), patience)
+    settings.isOn("spark.mooring.drain.on.start"), startWait)
 
-  private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, takesOver, census, reports, rehearsals, withheld)
+  private val cluster = new ClusterWatch(context, bridge, table, queries, standbys, hasStandbys, executors, reports, warmups, withheld)
   OrdinaryEnd.begins(() => context.isStopped)
   ListenerShim.add(context, cluster)
   stuckTasks.foreach(ListenerShim.add(context, _))
@@ -52,31 +57,31 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private val agent = new AgentProcess(conf, bridge,
     settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000)
 
-  if (settings.isOn("spark.mooring.drain.on.sigterm")) new DrainOnTerm(bridge, () => mayBeTold, () => bridge.running.size, () => drains.requestsFinished)
+  if (settings.isOn("spark.mooring.drain.on.sigterm")) new DrainOnTerm(bridge, () => isAgentExpected, () => bridge.running.size, () => drains.requestsFinished)
 
-  /** A standby waits here, before any executor is asked for. The answer is what is wrong with a setting, if anything. */
+  /** A driver that does not lead waits here, before any executor is asked for. The answer says what is wrong with a setting, if anything is. */
   def awaitTurn(): Option[String] = leadership.flatMap { election =>
     bridge.tell(Map("event" -> "DriverStarting", "name" -> conf.get("spark.app.name", ""),
       "driver-host" -> conf.get("spark.driver.host", ""), "settings" -> mooringSettings), about = Some("driver"))
-    Option(election.awaitTurn(mayBeTold))
+    Option(election.awaitTurn(isAgentExpected))
   }
 
-  /** Whether an agent is there, or comes, to tell of the election. */
-  def mayBeTold: Boolean = agent.isComing
+  /** Whether an agent runs, or is about to be started. */
+  def isAgentExpected: Boolean = agent.isExpected
 
   private object placementService extends PlacementService {
     override def table: PlacementTable = Driver.this.table
     override def planned(query: String, operators: Seq[OperatorFacts]): Unit = queries.planned(query, operators)
     override def isRepeated(operator: OperatorFacts): Boolean = queries.isRepeated(operator)
 
-    /** Which executors get no tasks is asked anew, as an event of it may have been lost. */
+    /** Asks Spark which executors get no tasks: an event that says so may have been lost. */
     override def batchIsPlaced(): Unit = cluster.lookAtOffers()
 
     override def computes(query: String, batch: Long): Unit = queries.computes(query, batch)
     override def drainStateOf(run: String, batch: Long): Int = drains.stateOf(run, batch)
   }
 
-  /** For how long a task waits for the executor that it prefers, and then for another one of its host. */
+  /** How long Spark lets a task wait for the executor that it prefers, and then for another one on the same host. */
   private def localityWaitMs = {
     val usual = conf.get("spark.locality.wait", "3s")
     Seq("process", "node").map(level => conf.getTimeAsMs(s"spark.locality.wait.$level", usual)).sum
@@ -101,7 +106,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
       Daemon.start(s"mooring-restart-$executor") {
         FailOpen.otherwise("restart of an executor", ())(ExecutorShim.restartWhenIdle(context, executor, waitMs))
         FailOpen.otherwise("end of a restart", ()) {
-          if (!context.isStopped && !ExecutorShim.isLeaving(context, executor)) gaveUp() // the next attempt begins it anew
+          if (!context.isStopped && !ExecutorShim.isLeaving(context, executor)) gaveUp() // the agent may ask again
         }
       }
       ()
@@ -123,14 +128,14 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     override def files(directory: String): DriverFiles = new DriverFiles(directory, context.hadoopConfiguration)
   }
 
-  /** The tasks of an executor that goes, or is gone, run where their copies are. */
+  /** What happens when an executor leaves, has left, or is silent: its tasks run where their copies are. */
   private object departures extends Departures {
     override def isLeaving(executor: String): Boolean = ExecutorShim.isLeaving(context, executor)
 
     override def leaves(executor: String): Unit = if (table.isAlive(executor)) {
       table.executorLeaves(executor)
       cluster.redirect()
-      census.removed(executor, "it is to be removed")
+      executors.removed(executor, "it is to be removed")
     }
 
     override def haveLeft(): Unit = cluster.redirectWhatCameLate()
@@ -138,7 +143,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     override def isSilent(executor: String, forMs: Long): Unit = {
       Log.warn(s"executor $executor has been silent for $forMs ms: it counts as lost")
       table.executorLost(executor)
-      cluster.redirect() // before Spark knows: it would start what waits wherever a slot is free
+      cluster.redirect() // before Spark notes the loss: it would start the waiting tasks wherever a slot is free
       stuckTasks.foreach(_.isSilent(executor, forMs))
       ExecutorShim.giveUp(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
     }
@@ -153,9 +158,9 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 }
 
 object Driver {
-  private val FirstWordMs = 30000L
-  private val RenewedWordMs = 10000L
-  private val ContestedMs = 60000L // an agent that hangs is killed after half of that, and the next one knows
+  private val FirstStandingMs = 30000L
+  private val RenewedStandingMs = 10000L
+  private val ContestedMs = 60000L // an agent that hangs is killed after half of that, and the next agent knows who leads
 
   @volatile private var running: Option[Driver] = None
 
@@ -163,7 +168,7 @@ object Driver {
   def current: Option[Driver] = running
 
   private[driver] def set(driver: Option[Driver]): Unit = {
-    LeaderOnlyWrites.use(driver.flatMap(_.leadership), () => driver.exists(_.mayBeTold))
+    LeaderOnlyWrites.use(driver.flatMap(_.leadership), () => driver.exists(_.isAgentExpected))
     PlacementService.use(driver.map(_.placementService))
     running = driver
   }

@@ -4,11 +4,13 @@ import io.mooring.agent.Bridge
 import io.mooring.common.Location
 
 /**
- * Tells the agent of executors and their locations, each when both Spark and the executor itself have spoken, in whichever
- * order: one that is still warming up is not there yet.
+ * Tells the agent of an executor once Spark has added it and the executor has reported its location, in either order. An
+ * executor that still warms up has not reported, so the plan does not count on it.
+ *
+ * Spark's listener thread and RPC threads call it. Events: ExecutorRegistered, ExecutorLost.
  */
 final class ExecutorRegistry(bridge: Bridge) {
-  private val added = scala.collection.mutable.Map[String, (String, Int)]()
+  private val added = scala.collection.mutable.Map[String, (String, Int)]() // executor -> host, cores
   private val located = scala.collection.mutable.Map[String, (String, String)]() // executor -> location, zone
 
   def added(executor: String, host: String, cores: Int): Unit = synchronized {

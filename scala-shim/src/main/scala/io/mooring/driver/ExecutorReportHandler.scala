@@ -18,31 +18,36 @@ import org.apache.spark.scheduler.shims.PendingTasks
 import org.apache.spark.shims.WarmupProfile
 import org.apache.spark.sql.execution.streaming.state.shims.KeyCounts
 
-/** What executors report, added up for metrics and passed on to the agent. */
+/**
+ * Handles what executors report: adds it up for the metrics, and passes it on to the agent and to the parts of the driver.
+ *
+ * Spark's RPC threads call `receive`, several at once; the listener thread calls `removed`. When a report cannot be handled,
+ * one line is logged and the executor gets no answer. Events: StoreOpened, StateMeasured, StoresFetched.
+ */
 final class ExecutorReportHandler(
-    context: SparkContext, bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], liveness: Option[Liveness], census: ExecutorRegistry,
-    rehearsals: WarmupProfiles, agentIsComing: () => Boolean) {
+    context: SparkContext, bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], liveness: Option[Liveness],
+    executors: ExecutorRegistry, warmups: WarmupProfiles, agentIsExpected: () => Boolean) {
   private val localBytes, remoteBytes = new AtomicLong
-  private val versions = new ConcurrentHashMap[String, Long]() // executor -> version that was told to the agent
+  private val versions = new ConcurrentHashMap[String, Long]() // executor -> version of the job model that the agent knows it has
 
-  /** Takes a report in; the answer to one that is a question, else null. */
+  /** Handles a report. The answer, where the report is a question, else null. */
   def receive(json: String): String = {
     val report = Json.read(json)
     report.get("report").asText() match {
       case "joins" =>
-        val rehearsal = rehearsals.now
-        Json.write(Map("classes" -> rehearsal.classes, "sources" -> rehearsal.sources))
+        val profile = warmups.now
+        Json.write(Map("classes" -> profile.classes, "sources" -> profile.sources))
       case "readers" => Json.write(PendingTasks.codeOfReaders(context, report.get("executor").asText()).map("code" -> _).toMap)
       case "version" => newestVersion(report.get("executor").asText(), report.get("version").asLong())
       case kind =>
-        take(kind, report)
+        handle(kind, report)
         null
     }
   }
 
   /**
-   * What an executor knows; the answer is what it should know, and when to ask again: within a second, with up to a
-   * thousand executors not more than a thousand questions a second; seldom where nobody will ever offer anything.
+   * An executor says which version of the job model it has taken up. The answer: the newest version, the queries of which
+   * copies are kept, and when to ask again.
    */
   private def newestVersion(executor: String, known: Long): String = {
     if (known >= 0 && table.isAlive(executor) && versions.put(executor, known) != known) bridge.pickedUp(executor, known)
@@ -50,13 +55,14 @@ final class ExecutorReportHandler(
     liveness.foreach(_.hasAsked(executor, again))
     Json.write(Map("version" -> bridge.newest, "again-in-ms" -> again, "copied" -> standbys.toSeq.flatMap(_.copiedBy(executor)),
       "copied-anywhere" -> standbys.toSeq.flatMap(_.copied),
-      "rehearsal-is-asked" -> rehearsals.isAsked(executor)))
+      "rehearsal-is-asked" -> warmups.isAsked(executor)))
   }
 
+  /** At most a second, and so that up to a thousand executors ask a thousand times a second. Seldom where no agent is expected. */
   private def askAgainInMs(known: Long): Int =
-    if (bridge.newest < 0 && !agentIsComing()) ExecutorReportHandler.AskSeldomMs
+    if (bridge.newest < 0 && !agentIsExpected()) ExecutorReportHandler.AskSeldomMs
     else {
-      val least = if (known < 0) ExecutorReportHandler.AskFirstMs else ExecutorReportHandler.AskEveryMs // a first batch waits for a first plan
+      val least = if (known < 0) ExecutorReportHandler.AskFirstMs else ExecutorReportHandler.AskEveryMs // the first batch of a query waits for its plan
       math.min(math.max(least, table.aliveCount), ExecutorReportHandler.AskAtLeastEveryMs)
     }
 
@@ -65,13 +71,13 @@ final class ExecutorReportHandler(
     liveness.foreach(_.removed(executor))
   }
 
-  private def take(kind: String, report: JsonNode): Unit = {
+  private def handle(kind: String, report: JsonNode): Unit = {
     kind match {
       case "hello" =>
-        census.located(report.get("executor").asText(), report.get("location").asText(), report.get("zone").asText())
-      case "rehearsal" => rehearsals.told(report.get("executor").asText(),
+        executors.located(report.get("executor").asText(), report.get("location").asText(), report.get("zone").asText())
+      case "rehearsal" => warmups.told(report.get("executor").asText(),
         WarmupProfile(ExecutorReports.texts(report, "classes"), ExecutorReports.texts(report, "sources")))
-      case "store-opened" => storeOpened(report)
+      case "store-opened" => handleStoreOpened(report)
       case "state-measured" => pass(report, "StateMeasured")
       case "stores-fetched" => pass(report, "StoresFetched")
       case "copy-made" => standbys.foreach(_.copyMade(report.get("executor").asText(), report.get("query").asText(),
@@ -86,7 +92,7 @@ final class ExecutorReportHandler(
     }
   }
 
-  private def storeOpened(report: JsonNode): Unit = {
+  private def handleStoreOpened(report: JsonNode): Unit = {
     Metrics.set("restore-bytes-local", localBytes.addAndGet(report.get("local-bytes").asLong()).toDouble)
     Metrics.set("restore-bytes-remote", remoteBytes.addAndGet(report.get("remote-bytes").asLong()).toDouble)
     pass(report, "StoreOpened")

@@ -10,6 +10,12 @@ import org.apache.spark.SparkContext
 import org.apache.spark.api.plugin.{DriverPlugin, PluginContext}
 import org.apache.spark.shims.SparkSelfCheck
 
+/**
+ * The plugin's part in the driver: checks the settings, starts the Driver, and passes on what executors report.
+ *
+ * Spark calls `init` in the thread that makes the SparkContext, before any executor is asked for, and `receive` in RPC threads.
+ * A wrong setting stops the application. When anything else fails in `init`, the application runs without Mooring.
+ */
 private[mooring] final class MooringDriverPlugin extends DriverPlugin {
 
   override def init(context: SparkContext, pluginContext: PluginContext): JMap[String, String] = {
@@ -22,12 +28,12 @@ private[mooring] final class MooringDriverPlugin extends DriverPlugin {
       Driver.set(Some(driver))
       ConfOverrides.amend(conf)
       ConfOverrides.retain(conf, settings.count("spark.mooring.checkpoint.retain.batches"))
-      if (settings.copies > 0) ConfOverrides.askSooner(conf)
+      if (settings.copies > 0) ConfOverrides.retryFetchesSooner(conf)
       sayWhatRuns(settings, context)
       Metrics.register(pluginContext.metricRegistry())
       try driver.awaitTurn()
       catch {
-        case e: InterruptedException => // who makes the context gives up; it will not call shutdown
+        case e: InterruptedException => // the making of the context is given up, and shutdown will not be called
           shutdown()
           throw e
       }
@@ -49,7 +55,7 @@ private[mooring] final class MooringDriverPlugin extends DriverPlugin {
     Driver.current.foreach(_.applicationStarted(applicationId))
 
   override def receive(message: Object): Object = message match {
-    case report: String => FailOpen.otherwise[Object]("report desk", null)(Driver.current.map(_.reports.receive(report)).orNull)
+    case report: String => FailOpen.otherwise[Object]("handling of a report", null)(Driver.current.map(_.reports.receive(report)).orNull)
     case other =>
       Log.once("unknown-message", s"an executor sent ${other.getClass.getName}, which is not ours: ignored")
       null

@@ -9,88 +9,96 @@ import io.mooring.restore.Prefetches
 import io.mooring.standby.Standbys
 import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, StreamShim, StreamShims}
 
-/** Watches stateful queries: tells the agent of them, and waits for the plan before a run's first batch if there is any. */
+/**
+ * Tells the agent which stateful queries run and what they need. Before the first batch of a run it waits for the agent's plan.
+ *
+ * Callers: the stream's thread (`lookAhead`, `starts`, `planned`), the thread that sends tasks (`computes`), and Spark's
+ * listener thread (`committed`, `idle`, `ended`). When the agent cannot be told of a query, or no plan comes in time, the
+ * batch runs where Spark puts it. Events: QueryPlanned, BatchBegan, QueryIdle, QueryEnded.
+ *
+ * @param waitsForPlan whether a plan can place tasks: not so in local mode, where all tasks run in this JVM
+ */
 final class QueryWatch(
-    bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], patience: StartWaitBudget,
+    bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], startWait: StartWaitBudget,
     waitsForPlan: Boolean) {
   private val runs = new ConcurrentHashMap[String, String]() // query id -> the newest run's; written with the lock
-  private val planned = ConcurrentHashMap.newKeySet[String]() // run ids
+  private val planned = ConcurrentHashMap.newKeySet[String]() // ids of runs whose first batch was planned
   private val computed = new ConcurrentHashMap[String, Long]() // query id -> the last batch of which a task was sent
-  private val told = new ConcurrentHashMap[String, QueryWatch.Shape]() // run id -> what the agent knows of it
-  private val underWay = new ConcurrentHashMap[String, QueryWatch.Begun]() // query id -> the batch begun last; written with the lock
-  private val repeated = new ConcurrentHashMap[String, Long]() // run id -> batch that an earlier run has begun
+  private val told = new ConcurrentHashMap[String, QueryWatch.Shape]() // run id -> what the agent was told of the run
+  private val underWay = new ConcurrentHashMap[String, QueryWatch.BatchUnderWay]() // query id -> the batch begun last; written with the lock
+  private val repeated = new ConcurrentHashMap[String, Long]() // run id -> batch that an earlier run has begun and not committed
 
-  /** The run begins with a batch that an earlier one has begun and not committed. */
+  /** The run begins with a batch that an earlier run has begun and not committed. */
   def repeats(run: String, batch: Long): Unit = { repeated.put(run, batch); () }
 
   def isRepeated(operator: OperatorFacts): Boolean = repeated.getOrDefault(operator.runId, -1) == operator.batch
 
-  /** Up to this batch the run does again what its sink may remember, and leave out: its state is to be there none the less. */
-  def comesAgain(query: StreamShim, until: Long): Unit =
+  /** The run repeats the batches up to this one. Its sink may remember them and skip them: their state is computed all the same. */
+  def completesBatches(query: StreamShim, until: Long): Unit =
     query.completeBatches(until)(computed.getOrDefault(query.id, -1) == _)
 
   /** The batch's first task with state is about to be sent. */
   def computes(query: String, batch: Long): Unit = { computed.put(query, batch); () }
 
-  /** What the checkpoint of a run that is about to start says of its operators, by a thread of its own; None without state. */
+  /** Reads, in a thread of its own, which stateful operators the checkpoint names. None for a query without state. */
   def lookAhead(query: StreamShim): Option[QueryWatch.Look] = Option.when(query.isStateful) {
     val look = new FutureTask(() => {
-      val shim = query.another
-      shim -> shim.operatorsInCheckpoint
+      val ahead = query.another
+      ahead -> ahead.operatorsInCheckpoint
     })
     Daemon.start(s"mooring-look-${query.id}")(look.run())
     look
   }
 
   /**
-   * A run starts; in the stream's thread, which does not wait. The agent hears what it is to run long before its first batch
-   * is planned, as a rule: so the plan is there by then, and the state is under way.
+   * A run starts. A thread of its own tells the agent which operators the checkpoint names, waits for the plan, and begins to
+   * fetch the state. This is most often done before the first batch is planned. The stream's thread does not wait.
    */
   def starts(query: StreamShim, look: QueryWatch.Look): Unit = {
     val run = query.runId
     synchronized(runs.put(query.id, run))
     Daemon.start(s"mooring-start-${query.id}")(FailOpen.forAWhile("look at a query that starts", (), !query.isActive) {
-      val (shim, operators) = look.get()
-      if (operators.nonEmpty && tellOnce(query.id, run, Some(shim), operators)) {
+      val (ahead, operators) = look.get() // the same query, with its logs as the look found them
+      if (operators.nonEmpty && tellOnce(query.id, run, Some(ahead), operators)) {
         synchronized(if (runs.get(query.id) == run) standbys.foreach(_.starts(query.id, run, operators)))
-        val hasPlan = !waitsForPlan || table.awaitPlanFor(query.id, QueryWatch.LongestMs)(patience.isAgentExpected && runs.get(query.id) == run)
-        if (hasPlan && runs.get(query.id) == run) prefetches.foreach(_.begin(shim, operators))
+        val hasPlan = !waitsForPlan || table.awaitPlanFor(query.id, QueryWatch.LongestMs)(startWait.isAgentExpected && runs.get(query.id) == run)
+        if (hasPlan && runs.get(query.id) == run) prefetches.foreach(_.begin(ahead, operators))
       }
     })
     ()
   }
 
-  /** Whether the agent was told just now: not of a run that has ended, nor again of what it knows. */
-  private def tellOnce(query: String, run: String, shim: Option[StreamShim], operators: Seq[OperatorFacts]): Boolean = synchronized {
+  /** Tells the agent what a run needs, unless the run has ended or the agent knows that already. Whether it was told. */
+  private def tellOnce(query: String, run: String, running: Option[StreamShim], operators: Seq[OperatorFacts]): Boolean = synchronized {
     val shape = QueryWatch.shapeOf(operators)
-    val isNews = runs.get(query) == run && told.put(run, shape) != shape
-    if (isNews) bridge.tell(Map("event" -> "QueryPlanned", "query" -> query, "run" -> run,
-      "name" -> shim.map(_.name).getOrElse(""), "checkpoint" -> operators.head.stateDir.stripSuffix("/state"),
-      "batch" -> operators.head.batch, "provider" -> shim.flatMap(_.setting(StreamShims.ProviderKey)).getOrElse(""),
+    val isNew = runs.get(query) == run && told.put(run, shape) != shape
+    if (isNew) bridge.tell(Map("event" -> "QueryPlanned", "query" -> query, "run" -> run,
+      "name" -> running.map(_.name).getOrElse(""), "checkpoint" -> operators.head.stateDir.stripSuffix("/state"),
+      "batch" -> operators.head.batch, "provider" -> running.flatMap(_.setting(StreamShims.ProviderKey)).getOrElse(""),
       "operators" -> operators.map(o => Map("id" -> o.id, "partitions" -> o.partitions))), about = Some(QueryWatch.about(query)))
-    isNews
+    isNew
   }
 
-  /** A batch of the query was planned; in the stream's thread. */
+  /** A batch of the query was planned. Before the first batch of a run, waits for the plan. */
   def planned(query: String, operators: Seq[OperatorFacts]): Unit = {
     val run = operators.head.runId
     if (planned.add(run)) {
-      val shim = StreamShims.query(query)
+      val running = StreamShims.query(query)
       synchronized(runs.put(query, run))
-      tellOnce(query, run, shim, operators)
+      tellOnce(query, run, running, operators)
       standbys.foreach(_.planned(query, run, operators))
-      val hasPlan = !waitsForPlan || !patience.isAgentExpected || patience.spend(run)(table.awaitPlanFor(query, _)(patience.isAgentExpected))
-      for (running <- shim) prefetches.foreach(_.begin(running, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
+      val hasPlan = !waitsForPlan || !startWait.isAgentExpected || startWait.spend(run)(table.awaitPlanFor(query, _)(startWait.isAgentExpected))
+      for (found <- running) prefetches.foreach(_.begin(found, operators.filter(_.stores.nonEmpty).distinctBy(_.id)))
       if (!hasPlan) Log.trouble(s"no plan for query $query in time (spark.mooring.host.affinity.wait): its first batch runs where Spark puts it")
     }
-    begins(query, run, operators.head.batch)
+    batchBegins(query, run, operators.head.batch)
   }
 
-  /** A batch may be planned several times. */
-  private def begins(query: String, run: String, batch: Long): Unit = synchronized {
+  /** Called several times for a batch that Spark plans several times. */
+  private def batchBegins(query: String, run: String, batch: Long): Unit = synchronized {
     val known = Option(underWay.get(query)).exists(_.is(run, batch))
     if (runs.get(query) == run && !known) {
-      underWay.put(query, QueryWatch.Begun(run, batch, System.currentTimeMillis()))
+      underWay.put(query, QueryWatch.BatchUnderWay(run, batch, System.currentTimeMillis()))
       bridge.tell(Map("event" -> "BatchBegan", "query" -> query, "batch" -> batch), about = Some(QueryWatch.aboutBatchOf(query)))
     }
   }
@@ -98,18 +106,18 @@ final class QueryWatch(
   /** A batch was committed; the next one may be under way already. */
   def committed(query: String, run: String, batch: Long): Unit = synchronized {
     if (runs.get(query) == run) bridge.amend(QueryWatch.about(query), "batch" -> (batch + 1))
-    if (Option(underWay.get(query)).exists(_.is(run, batch))) isOver(query)
+    if (Option(underWay.get(query)).exists(_.is(run, batch))) batchIsOver(query)
   }
 
-  /** The query had nothing to do at this time. That a batch had ended may not have been heard: a listener's queue can overflow. */
+  /** The query had nothing to do at this time. The end of its last batch may have been lost: a listener's queue can overflow. */
   def idle(query: String, run: String, atMs: Long): Unit = synchronized {
     if (Option(underWay.get(query)).exists(begun => begun.run == run && begun.atMs < atMs)) {
-      isOver(query)
+      batchIsOver(query)
       bridge.tell(Map("event" -> "QueryIdle", "query" -> query))
     }
   }
 
-  private def isOver(query: String): Unit = {
+  private def batchIsOver(query: String): Unit = {
     underWay.remove(query)
     bridge.over(QueryWatch.aboutBatchOf(query))
   }
@@ -119,13 +127,13 @@ final class QueryWatch(
   def ended(query: String, run: String, error: Option[String]): Unit = {
     repeated.remove(run)
     planned.remove(run)
-    patience.ended(run)
+    startWait.ended(run)
     prefetches.foreach(_.ended(run))
     synchronized {
       val isKnown = told.remove(run) != null
       if (runs.remove(query, run)) { // else a newer run of it is there already
         computed.remove(query)
-        isOver(query)
+        batchIsOver(query)
         PlacedStages.forget(query)
         if (isKnown) {
           bridge.over(QueryWatch.about(query))
@@ -133,7 +141,7 @@ final class QueryWatch(
         }
       }
     }
-    standbys.foreach(_.ended(query, run)) // last: a run that has ended is not begun to be watched any more
+    standbys.foreach(_.ended(query, run)) // last: after this, no copies of the ended run are begun
   }
 }
 
@@ -143,7 +151,7 @@ object QueryWatch {
 
   private def shapeOf(operators: Seq[OperatorFacts]): Shape = (operators.head.batch, operators.map(one => one.id -> one.partitions).toSet)
 
-  private final case class Begun(run: String, batch: Long, atMs: Long) {
+  private final case class BatchUnderWay(run: String, batch: Long, atMs: Long) {
     def is(otherRun: String, other: Long): Boolean = run == otherRun && batch == other
   }
 

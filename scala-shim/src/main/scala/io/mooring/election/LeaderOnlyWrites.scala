@@ -5,19 +5,19 @@ package io.mooring.election
  * drain's marker. Streams' threads call it before each such write. A driver of a job without an election writes unguarded.
  */
 object LeaderOnlyWrites {
-  private final case class Current(leadership: Leadership, agentIsComing: () => Boolean)
+  private final case class Current(leadership: Leadership, agentIsExpected: () => Boolean)
 
   @volatile private var current: Option[Current] = None
   // A driver that has lost may end its application while a last batch is under way.
   @volatile private var lost: Option[Current] = None
 
   /** The driver part begins, with the election that it takes part in, or ends (None). */
-  private[mooring] def use(leadership: Option[Leadership], agentIsComing: () => Boolean): Unit = {
+  private[mooring] def use(leadership: Option[Leadership], agentIsExpected: () => Boolean): Unit = {
     lost = current.filter(_.leadership.isLost)
-    current = leadership.map(Current(_, agentIsComing))
+    current = leadership.map(Current(_, agentIsExpected))
   }
 
   /** LeadershipLostException when another driver leads; may wait until the agent has told who leads. */
   def check(what: String): Unit =
-    current.orElse(lost).foreach(_.leadership.check(what)(current.exists(_.agentIsComing())))
+    current.orElse(lost).foreach(_.leadership.check(what)(current.exists(_.agentIsExpected())))
 }
