@@ -64,8 +64,8 @@ class Driver:
     def hears(self, *standings: Standing, ago: float = 0.0) -> bool:
         """Whether it still takes part after the last of them."""
         for standing in standings:
-            word = json.dumps(standing.as_json(time.time() - ago))
-            takes_part = self._leadership.told(self._jvm.io.mooring.election.Word.parse(word))
+            form = json.dumps(standing.as_json(time.time() - ago))
+            takes_part = self._leadership.update(self._jvm.io.mooring.election.Standing.parse(form))
         return bool(takes_part)
 
     def starts(self) -> None:

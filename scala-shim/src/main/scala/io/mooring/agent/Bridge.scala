@@ -6,7 +6,7 @@ import java.util.concurrent.atomic.AtomicLong
 import scala.jdk.CollectionConverters._
 
 import io.mooring.common.{FailOpen, Daemon, Json, Metrics, Names, Log}
-import io.mooring.election.{Leadership, Word}
+import io.mooring.election.{Leadership, Standing}
 import io.mooring.placement.{PlacementTable, Plan}
 import org.apache.spark.sql.execution.streaming.state.shims.{Ending, StreamShim, StreamShims}
 
@@ -155,10 +155,10 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
 
   /** Hears what the agent knows of the election among the drivers of this job; false when this driver has lost it. */
   def lead(json: String): Boolean = leadership.forall { election =>
-    val word = Word.parse(json)
+    val standing = Standing.parse(json)
     val lostBefore = election.isLost
-    val takesPart = election.told(word)
-    if (!takesPart && !lostBefore) stopQueries(word.leader)
+    val takesPart = election.update(standing)
+    if (!takesPart && !lostBefore) stopQueries(standing.leader)
     takesPart
   }
 

@@ -3,136 +3,106 @@ package io.mooring.election
 import java.util.concurrent.TimeUnit
 import java.util.concurrent.locks.ReentrantLock
 
-import io.mooring.common.{Json, Log}
+import io.mooring.common.Log
 
-/** Another driver of this job has taken over; what this one would write now must not be written. */
+/** Another driver of this job leads now. What this driver was about to write must not be written. */
 final class LeadershipLostException(message: String) extends IllegalStateException(message)
 
 /**
- * What the agent knows of the election at one moment.
+ * Whether this driver may go on, where several submissions of one job share a metadata store. The agent takes part in the
+ * election and reports again and again how it stands.
  *
- * @param saidAt    milliseconds since 1970 at which it looked; a host that sleeps does not stop that clock
- * @param goodForMs for how long from then on it holds, whatever others do
- * @param contested whether another driver waits for its turn
- * @param epoch     when this driver leads: what stays the same while nobody else has led
- */
-final case class Word(
-    state: Word.State, leader: String, saidAt: Long, goodForMs: Long, contested: Boolean, epoch: String)
-
-object Word {
-  sealed trait State
-  case object Waiting extends State
-  case object Leading extends State
-  /** No connection to the store at the moment, or no word yet. */
-  case object Unknown extends State
-  /** The agent can take part in no election. */
-  case object NoElection extends State
-  /** An option of the store is wrong: `leader` says which, for the user. */
-  case object Refused extends State
-
-  val Nothing: Word = Word(Unknown, "", 0, 0, contested = false, "")
-
-  private val byName = Map("waiting" -> Waiting, "leading" -> Leading, "unknown" -> Unknown, "none" -> NoElection,
-    "refused" -> Refused)
-
-  def parse(json: String): Word = {
-    val said = Json.read(json)
-    Word(byName.getOrElse(said.get("state").asText(), Unknown), said.get("leader").asText(), said.get("said-at").asLong(),
-      said.get("good-for-ms").asLong(), said.get("contested").asBoolean(), said.get("epoch").asText())
-  }
-}
-
-/**
- * Whether this driver may go on, where several submissions of one job share a metadata store. The agent takes part in
- * the election and tells what it knows, again and again; here is what waits for its word. When the agent or the store
- * is silent nobody knows better than Spark's own logs of offsets and commits, and this driver goes on.
+ * The thread that serves the agent calls `update`. The thread that makes the SparkContext waits in `awaitTurn`, streams'
+ * threads wait in `check`. While the agent or the store is silent, this driver goes on: then Spark's own logs of offsets and
+ * commits keep two drivers from writing the same batch.
  *
- * @param firstWordMs   how long a driver that starts waits for a first word
- * @param renewedWordMs how long a driver under way waits for a fresh word when the last one holds no more
- * @param contestedMs   the same where another driver waits for its turn, and has it if the agent was silent for long
+ * @param firstStandingMs   how long a driver that starts waits for the agent's first report
+ * @param renewedStandingMs how long a running driver waits for a new report when the last one holds no more
+ * @param contestedMs       the same where another driver waits: it is elected when this driver's agent was silent for long
  */
-final class Leadership(firstWordMs: Long, renewedWordMs: Long, contestedMs: Long) {
-  import Word._
+final class Leadership(firstStandingMs: Long, renewedStandingMs: Long, contestedMs: Long) {
+  import Standing._
 
   private val lock = new ReentrantLock
   private val changed = lock.newCondition()
-  private var word = Nothing
-  private var heardAt = System.nanoTime()
-  private var underWay = false
-  private var lost = false
+  private var standing = NotReported
+  private var reportedAt = System.nanoTime()
+  private var isUnderWay = false // this driver has begun its work
+  private var hasLost = false
   private var epoch: Option[String] = None
-  private var waitedInVain = false
+  private var hasWaitedInVain = false
 
   /**
-   * Hears what the agent knows now; answers whether this driver still takes part. One under way that hears of another
-   * leader, now or between two terms of its own, has lost for good: it may have been overtaken in anything. Without a
-   * connection nothing is known, and what was known of others stays.
+   * Takes the agent's report. False when this driver takes part no more: a driver that is under way has lost for good when
+   * another driver leads, or has led between two terms of this one. Where the agent has no connection, `contested` stays as it
+   * was reported last.
    */
-  private[mooring] def told(news: Word): Boolean = locked {
-    heardAt = System.nanoTime()
-    val overtaken = news.state == Leading && epoch.exists(_ != news.epoch)
-    if (underWay && (news.state == Waiting || overtaken)) lost = true
-    if (news.state == Leading) epoch = Some(news.epoch)
-    word = if (news.state == Unknown) news.copy(contested = word.contested) else news
-    if (word.state != Unknown) waitedInVain = false
+  private[mooring] def update(reported: Standing): Boolean = locked {
+    reportedAt = System.nanoTime()
+    val anotherHasLed = reported.state == Leading && epoch.exists(_ != reported.epoch)
+    if (isUnderWay && (reported.state == Waiting || anotherHasLed)) hasLost = true
+    if (reported.state == Leading) epoch = Some(reported.epoch)
+    standing = if (reported.state == Unknown) reported.copy(contested = standing.contested) else reported
+    if (standing.state != Unknown) hasWaitedInVain = false
     changed.signalAll()
-    !lost
+    !hasLost
   }
 
-  def isLost: Boolean = locked(lost)
+  def isLost: Boolean = locked(hasLost)
 
   /**
-   * Returns when this driver leads; also when nobody can tell. That is after the first word's time, but once another
-   * was heard to lead only if there will be no agent any more to hear of its end. The answer is null, or what is wrong
-   * with a setting: then the driver must not start.
+   * Returns when this driver leads, or when nobody can tell. Nobody can tell when no report has come in `firstStandingMs`. Once
+   * another driver was reported to lead, that is so only when no agent is expected that could report its end. Null, or what is
+   * wrong with a setting: then the driver must not start.
    */
-  def awaitTurn(mayBeTold: => Boolean): String = locked {
+  def awaitTurn(isAgentExpected: => Boolean): String = locked {
     val began = System.nanoTime()
-    var saidWho = ""
-    def patienceFrom(nanos: Long) = System.nanoTime() - nanos < TimeUnit.MILLISECONDS.toNanos(firstWordMs)
-    def isNews = word.state == Waiting && word.leader != saidWho
-    def waits = if (saidWho.nonEmpty) mayBeTold || patienceFrom(heardAt) else mayBeTold && patienceFrom(began)
-    def isDecided = word.state == Leading || word.state == NoElection || word.state == Refused
-    while (!isDecided && (isNews || waits)) {
-      if (isNews) {
-        saidWho = word.leader
-        Log.info(s"this driver is a standby: $saidWho leads. It waits, without executors, and takes over when that one ends")
+    var loggedLeader = ""
+    def isWithinFirst(since: Long) = System.nanoTime() - since < TimeUnit.MILLISECONDS.toNanos(firstStandingMs)
+    def hasOtherLeader = standing.state == Waiting && standing.leader != loggedLeader
+    def waits =
+      if (loggedLeader.nonEmpty) isAgentExpected || isWithinFirst(reportedAt) else isAgentExpected && isWithinFirst(began)
+    def isDecided = standing.state == Leading || standing.state == NoElection || standing.state == Refused
+    while (!isDecided && (hasOtherLeader || waits)) {
+      if (hasOtherLeader) {
+        loggedLeader = standing.leader
+        Log.info(s"this driver is a standby: $loggedLeader leads. It waits, without executors, and takes over when that one ends")
       }
       changed.await(500, TimeUnit.MILLISECONDS)
     }
-    underWay = true
-    if (word.state == Refused) return word.leader
-    if (word.state == Leading) { if (saidWho.nonEmpty) Log.info("this driver takes over: it leads now") }
+    isUnderWay = true
+    if (standing.state == Refused) return standing.leader
+    if (standing.state == Leading) { if (loggedLeader.nonEmpty) Log.info("this driver takes over: it leads now") }
     else Log.once("leadership", "it is not known whether another driver of this job leads: this one goes on; only Spark's " +
       "own log of commits keeps two from writing the same batch")
     null
   }
 
   /**
-   * Refuses when another driver leads. A word that holds no more (this process may have been stopped for a while) is
-   * renewed first; after one wait in vain nothing waits until the agent is heard again.
+   * LeadershipLostException when another driver leads. When the last report holds no more, waits for a new one first: this
+   * process may have been stopped for a while. After one wait in vain, nothing waits until the agent reports again.
    */
-  def check(what: String)(mayBeTold: => Boolean): Unit = locked {
-    if (!holds && !waitedInVain) {
-      val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(if (word.contested) contestedMs else renewedWordMs)
-      while (!holds && !lost && mayBeTold && System.nanoTime() < deadline) changed.await(500, TimeUnit.MILLISECONDS)
-      if (!holds && !lost) {
-        waitedInVain = true
+  def check(what: String)(isAgentExpected: => Boolean): Unit = locked {
+    if (!mayWrite && !hasWaitedInVain) {
+      val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(if (standing.contested) contestedMs else renewedStandingMs)
+      while (!mayWrite && !hasLost && isAgentExpected && System.nanoTime() < deadline) changed.await(500, TimeUnit.MILLISECONDS)
+      if (!mayWrite && !hasLost) {
+        hasWaitedInVain = true
         Log.troubleOnce("leadership-unheard", s"nothing was heard of the election before $what was written: this driver goes on; " +
           "only Spark's own log of commits keeps two from writing the same batch")
       }
     }
-    if (lost)
-      throw new LeadershipLostException(s"$what is not written: another driver of this job, ${word.leader}, has taken over")
+    if (hasLost)
+      throw new LeadershipLostException(s"$what is not written: another driver of this job, ${standing.leader}, has taken over")
   }
 
   /**
-   * Whether the last word lets this driver write: by two clocks, one that goes on while the host sleeps, and one that
-   * nobody sets. Without a connection it does where no other driver was there that could have been elected meanwhile.
+   * Whether the last report lets this driver write. Its age is measured by two clocks: one that goes on while the host sleeps,
+   * and one that nobody sets. A report without a connection counts where no other driver waited that could have been elected.
    */
-  private def holds: Boolean = word.state == NoElection || (word.state == Leading || !word.contested) && {
-    val age = System.currentTimeMillis() - word.saidAt
-    -1000 < age && age < word.goodForMs && System.nanoTime() - heardAt < TimeUnit.MILLISECONDS.toNanos(word.goodForMs)
+  private def mayWrite: Boolean = standing.state == NoElection || (standing.state == Leading || !standing.contested) && {
+    val age = System.currentTimeMillis() - standing.saidAt
+    -1000 < age && age < standing.goodForMs && System.nanoTime() - reportedAt < TimeUnit.MILLISECONDS.toNanos(standing.goodForMs)
   }
 
   private def locked[T](body: => T): T = {
@@ -143,6 +113,6 @@ final class Leadership(firstWordMs: Long, renewedWordMs: Long, contestedMs: Long
 }
 
 object Leadership {
-  /** Whether the store is one that several drivers can share and be elected through. */
+  /** Whether several drivers can share the metadata store, and be elected through it. */
   def isShared(metadata: Option[String]): Boolean = metadata.exists(place => place.startsWith("zk:") || place.startsWith("kafka:"))
 }
