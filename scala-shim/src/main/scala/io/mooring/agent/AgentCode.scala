@@ -8,10 +8,10 @@ import scala.util.Using
 
 import io.mooring.common.Log
 
-/** Mooring's Python code, which the jar carries: a zip for the PYTHONPATH of a child process. */
+/** Mooring's Python code, which the jar carries, as a zip for the PYTHONPATH of a child process: the agent, or `UsersPython`. */
 object AgentCode {
 
-  /** The zip, alone in a new directory that nobody else may read. */
+  /** Writes the zip into a new directory that only this user may read. IOException where there is no room. */
   def unpack(): Path = {
     val zip = Files.createTempDirectory("mooring-agent-").resolve("mooring-agent.zip") // 0700
     val stream = getClass.getClassLoader.getResourceAsStream("mooring-agent.zip")

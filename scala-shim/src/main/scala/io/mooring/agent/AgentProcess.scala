@@ -12,23 +12,28 @@ import org.apache.spark.SparkConf
 import org.apache.spark.shims.GatewayShim
 
 /**
- * The agent beside the driver: started, watched, started again with back-off, stopped with the application.
+ * Starts the agent beside the driver, kills it when it is silent, starts it again when it has ended, each time after a longer
+ * pause, and stops it with the application.
  *
- * One daemon thread does all of it. Queries do not notice: they go on with the last plan.
+ * One daemon thread does all of it. While no agent runs, queries go on with the last plan. Without a Python that can run the
+ * agent, tasks run where Spark puts them.
+ *
+ * @param python         the interpreter that the user has chosen for the agent
+ * @param silenceSeconds how long an agent may be silent before it is killed
  */
 final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String], silenceSeconds: Long) {
   private val gateway = new GatewayShim(conf)
   private val code: Path = AgentCode.unpack()
-  private val lastWords = new ConcurrentLinkedDeque[String]()
+  private val lastLines = new ConcurrentLinkedDeque[String]()
   @volatile private var stopping = false
-  @volatile private var hopeless = false
+  @volatile private var isFailing = false // the last starts have failed
   @volatile private var isGivenUp = false
   @volatile private var process: Option[Process] = None
 
   private val watcher = Daemon.start("mooring-agent-watch")(watch())
 
   /** Whether an agent runs, or is about to be started: then a plan may come. */
-  def isExpected: Boolean = !stopping && (!hopeless || bridge.isGreeted)
+  def isExpected: Boolean = !stopping && (!isFailing || bridge.isGreeted)
 
   def stop(): Unit = {
     stopping = true
@@ -44,14 +49,14 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
       while (!stopping && !isGivenUp) {
         val started = System.nanoTime()
         val ending = runOnce()
-        if (!stopping && !bridge.isGreeted && AgentProcess.isMissing(lastWord)) giveUp(lastWord)
+        if (!stopping && !bridge.isGreeted && AgentProcess.isMissingModule(lastLine)) giveUp(lastLine)
         else if (!stopping) {
           val livedLong = System.nanoTime() - started > TimeUnit.SECONDS.toNanos(AgentProcess.StableSeconds)
           failures = if (livedLong) 1 else failures + 1
-          hopeless = failures > 1
+          isFailing = failures > 1
           val pause = math.min(1L << math.min(failures - 1, 10), AgentProcess.LongestPauseSeconds)
           Thread.sleep(TimeUnit.SECONDS.toMillis(pause))
-          // Only now: a signal that ends the application may have reached the agent first.
+          // After the pause: a signal that ends the application may have reached the agent first, and its end is no fault then.
           report(s"the agent $ending; queries keep their places; it is started again, $pause s later", failures)
         }
       }
@@ -62,43 +67,43 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     } finally process.foreach(end)
   }
 
-  private def lastWord: String = Option(lastWords.peekLast()).getOrElse("")
+  private def lastLine: String = Option(lastLines.peekLast()).getOrElse("")
 
-  /** What an agent lacks will not come while the application runs. */
+  /** No agent is started again: what is missing will not appear while the application runs. */
   private def giveUp(why: String): Unit = {
-    hopeless = true
+    isFailing = true
     isGivenUp = true
     Log.troubleOnce("no-agent", s"no agent could be started ($why): tasks run where Spark puts them; the hosts still keep " +
       "state files. Put a Python 3.10 or later that finds pyspark and py4j (SPARK_HOME, or pip install pyspark) on the driver's " +
       "host, or name it in spark.mooring.agent.python")
   }
 
-  /** Says it with the agent's last words, but not for ever: an agent that can not live is not news each time. */
+  /** Logs the agent's end with its last lines of output. After some ends in a row, nothing is logged. */
   private def report(message: String, failures: Int): Unit = {
-    val words = if (lastWords.isEmpty) "" else lastWords.asScala.mkString("; its last words:\n  ", "\n  ", "")
-    if (failures < AgentProcess.FailuresTold) Log.trouble(message + words)
-    else if (failures == AgentProcess.FailuresTold)
-      Log.trouble(s"$message, and so on; that is not said again until one has lived for ${AgentProcess.StableSeconds} s$words")
+    val output = if (lastLines.isEmpty) "" else lastLines.asScala.mkString("; its last words:\n  ", "\n  ", "")
+    if (failures < AgentProcess.FailuresLogged) Log.trouble(message + output)
+    else if (failures == AgentProcess.FailuresLogged)
+      Log.trouble(s"$message, and so on; that is not said again until one has lived for ${AgentProcess.StableSeconds} s$output")
   }
 
-  /** Runs one agent to its end and tells how it ended. IOException where there is no such interpreter at all. */
+  /** Runs one agent to its end. How it ended, for the log. IOException where there is no such interpreter. */
   private def runOnce(): String = {
     bridge.agentLaunched()
     val child = try launch()
     catch { case e: IOException if !AgentProcess.isForGood(e) => return s"could not be started ($e)" }
     process = Some(child)
-    lastWords.clear()
+    lastLines.clear()
     val reader = forwardOutput(child)
-    var silentBefore = false // one look is not enough: this process may have been stopped itself until a moment ago
+    var wasSilent = false // one look is not enough: this process itself may have been stopped until a moment ago
     while (!child.waitFor(1, TimeUnit.SECONDS)) {
-      // Before its first word an agent has Python and its libraries to load.
-      val patience = if (bridge.isGreeted) silenceSeconds else math.max(silenceSeconds, AgentProcess.StartSeconds)
-      val silent = bridge.secondsSinceHeard > patience
-      if (silent && silentBefore) {
+      // Before its first call an agent has Python and its libraries to load.
+      val longestSilence = if (bridge.isGreeted) silenceSeconds else math.max(silenceSeconds, AgentProcess.StartSeconds)
+      val silent = bridge.secondsSinceLastCall > longestSilence
+      if (silent && wasSilent) {
         child.destroyForcibly().waitFor()
-        return s"was silent for more than $patience s and was killed"
+        return s"was silent for more than $longestSilence s and was killed"
       }
-      silentBefore = silent
+      wasSilent = silent
     }
     reader.join(1000)
     s"ended with exit code ${child.exitValue()}"
@@ -116,7 +121,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     builder.start()
   }
 
-  /** What the user gave as `--py-files`, where it lies on this host: a grouper of the user's may be in it. */
+  /** The user's `--py-files` that lie on this host: a grouper of the user's may be in them. */
   private def usersFiles: Seq[String] = conf.get("spark.submit.pyFiles", "").split(',').toSeq.map(_.trim).collect {
     case path if path.startsWith("file:") => URI.create(path).getPath
     case path if path.startsWith("/") => path
@@ -126,7 +131,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
   private def interpreter: String = {
     val driver = Seq(conf.getOption("spark.pyspark.driver.python"), conf.getOption("spark.pyspark.python"),
       sys.env.get("PYSPARK_DRIVER_PYTHON"), sys.env.get("PYSPARK_PYTHON")).flatten
-    // A notebook's driver may be `jupyter` or `ipython`, which is no interpreter for us.
+    // The driver of a notebook may be `jupyter` or `ipython`, which can not run a module.
     val chosen = python.orElse(driver.find(name => new File(name).getName.matches("(python|pypy).*"))).getOrElse("python3")
     if (chosen.contains(File.separator)) new File(chosen).getAbsolutePath else chosen
   }
@@ -134,31 +139,31 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
   private def forwardOutput(child: Process): Thread = Daemon.start("mooring-agent-output") {
     val lines = new BufferedReader(new InputStreamReader(child.getInputStream))
     try Iterator.continually(lines.readLine()).takeWhile(_ != null).foreach { line =>
-      lastWords.addLast(line)
-      if (lastWords.size > AgentProcess.LastWords) lastWords.pollFirst()
+      lastLines.addLast(line)
+      if (lastLines.size > AgentProcess.LastLines) lastLines.pollFirst()
     } catch { case _: IOException => } // the pipe closes with the process
   }
 
-  /** Closing its standard input is the agent's sign to end. */
+  /** Closes the agent's standard input, at which it ends; kills it where it does not. */
   private def end(child: Process): Unit = {
     try child.getOutputStream.close()
-    catch { case _: IOException => } // it is gone already
-    Thread.interrupted() // the wait below must not be cut short
+    catch { case _: IOException => } // it has ended already
+    Thread.interrupted() // clears the flag: it would cut the wait below short
     if (!child.waitFor(3, TimeUnit.SECONDS)) child.destroyForcibly()
     ()
   }
 }
 
 object AgentProcess {
-  /** No such file, or not executable: waiting does not help. Anything else, such as no memory to fork, may pass. */
+  /** No such file, or not executable. Anything else, such as no memory to fork, may pass. */
   private def isForGood(e: IOException): Boolean = Seq("error=2,", "error=13,").exists(String.valueOf(e.getMessage).contains(_))
 
-  /** Whether this is Python's word on a module that it does not have, or can not use. */
-  private def isMissing(word: String): Boolean = word.startsWith("ImportError: ") || word.startsWith("ModuleNotFoundError: ")
+  /** Whether Python's last line says that it has not, or can not use, a module. */
+  private def isMissingModule(line: String): Boolean = line.startsWith("ImportError: ") || line.startsWith("ModuleNotFoundError: ")
 
   private val StartSeconds = 30L
   private val StableSeconds = 60L
   private val LongestPauseSeconds = 30L
-  private val LastWords = 20
-  private val FailuresTold = 3
+  private val LastLines = 20
+  private val FailuresLogged = 3
 }

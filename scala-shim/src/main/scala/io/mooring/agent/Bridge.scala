@@ -10,123 +10,127 @@ import io.mooring.election.{Leadership, Standing}
 import io.mooring.placement.{PlacementTable, Plan}
 import org.apache.spark.sql.execution.streaming.state.shims.{Ending, StreamShim, StreamShims}
 
-/** What the agent may have done to the application, besides placing its tasks. */
+/** What the agent can have the driver do, besides placing tasks. The thread that serves the agent calls it. */
 trait Operations {
 
-  /** A plan names copies of tasks. */
-  def copiesAreWanted(): Unit
+  /** A plan names copies of tasks: they are to be made and brought up to date. */
+  def beginCopies(): Unit
 
-  /** Ends an executor once no task runs on it, if that is within `waitMs`, else calls `gaveUp`. Does not wait for that. */
+  /** Ends an executor once no task runs on it. Calls `gaveUp` where that is not within `waitMs`. Returns at once. */
   def restart(executor: String, waitMs: Long, gaveUp: () => Unit): Unit
 
-  /**
-   * Has a query end as it is said, such as `drain`: its intake stops, what is buffered comes out, and it ends. One that
-   * is held since its start reads nothing at all with `zeroInput`. Returns at once.
-   */
+  /** Ends a query in this way. A query that is held since its start reads nothing at all with `zeroInput`. Returns at once. */
   def end(query: String, how: Ending, zeroInput: Boolean): Unit
 
-  /** Of these queries, by name or id, or of all (None), a drain is asked for. */
-  def drainsAreAsked(of: Seq[Option[String]]): Unit
+  /** A drain is asked for of these queries: names or ids; None stands for all queries. */
+  def requestDrains(queries: Seq[Option[String]]): Unit
 
-  /** Notes in their checkpoints that these queries are to be drained, each once some others are. */
-  def owe(after: Map[String, Seq[String]]): Unit
+  /** Writes into the queries' checkpoints that they are to be drained, each after the queries that it is mapped to. */
+  def noteDrains(after: Map[String, Seq[String]]): Unit
 
-  /** An agent begins anew, and is to hear how the copies stand. */
-  def agentIsNew(): Unit
+  /** A new agent begins: it is to be told again what lies outside of the bridge's events. */
+  def tellNewAgent(): Unit
 
   /** Opens a directory on any of Hadoop's file systems, with the credentials of the application. */
   def files(directory: String): DriverFiles
 }
 
 /**
- * What passes between the JVM and the agent, as JSON strings (docs/internals.md). The agent calls `hello` once, then
- * `pollEvents` in a loop; each poll is also its heartbeat. Nothing here waits for the agent.
+ * Everything that passes between the JVM and the agent, as JSON strings (docs/internals.md).
+ *
+ * The agent calls it through Py4J: `hello` once, then `pollEvents` in a loop, and other methods to have something done. Each
+ * of these two calls is also its heartbeat. Any thread of the driver may call `tell`, which queues an event and never waits
+ * for the agent. Where too many events wait, or an agent starts, all queued events are dropped, and the agent begins with
+ * `hello` again: it gets every event that is still true.
+ *
+ * Events: PlanInForce, PlanPickedUp, ExecutorRestarting, RestartGivenUp.
  */
 final class Bridge(table: PlacementTable, leadership: Option[Leadership], operations: Operations) {
   private type Event = Map[String, Any]
 
-  /** What one agent leaves for the next one in memory, such as its session with ZooKeeper; nobody else sees it. */
-  @volatile private var legacy = ""
+  /** What one agent leaves in memory for the next one, such as its session with ZooKeeper. */
+  @volatile private var handover = ""
 
   private[mooring] val facts = new Facts
 
-  /** What executors have told of committed state since the last call, at most so much, as a JSON array. */
+  /** What executors have reported of committed state since the last call: at most `most` reports, as a JSON array. */
   def takeFacts(most: Int): String = facts.take(most)
 
-  private val news = new LinkedBlockingQueue[Event](Bridge.MostEventsKept)
-  private val restarts = ConcurrentHashMap.newKeySet[String]() // the requests that were heeded
-  private val givenUp = ConcurrentHashMap.newKeySet[String]() // of these, where the executor could not be ended
-  private val lastPoll = new AtomicLong(System.nanoTime())
+  private val queued = new LinkedBlockingQueue[Event](Bridge.MostEventsKept)
+  private val restarts = ConcurrentHashMap.newKeySet[String]() // requests to restart an executor that were begun
+  private val givenUp = ConcurrentHashMap.newKeySet[String]() // those of them whose executor could not be ended
+  private val lastCall = new AtomicLong(System.nanoTime())
   @volatile private var lastPlan = ""
-  @volatile private var offered = -1L
-  @volatile private var greeted = false
-  // What is true now, to be told to an agent that starts later: one event for each living thing.
-  private val living = new ConcurrentHashMap[String, Event]()
+  @volatile private var offered = -1L // the newest version of the job model
+  @volatile private var greeted = false // whether this agent has called `hello`, and no event was dropped since
+  // Events that are still true, for an agent that starts later, by what each is about: an executor, a query, a batch, ...
+  private val lasting = new ConcurrentHashMap[String, Event]()
 
-  /** Tells the agent something. With `about`, it stays true, and is told to every later agent, until `over(about)`. */
+  /** Queues an event for the agent. With `about`, it stays true until `over(about)`: every later agent is told it too. */
   def tell(event: Event, about: Option[String] = None): Unit = {
     val stamped = event + ("at" -> System.currentTimeMillis())
-    about.foreach(living.put(_, stamped))
-    // Without an agent nothing is queued: the next one starts with `hello`, which needs no news.
-    if (greeted && !news.offer(stamped)) greeted = false
+    about.foreach(lasting.put(_, stamped))
+    // Without an agent nothing is queued: the next one starts with `hello`.
+    if (greeted && !queued.offer(stamped)) greeted = false
   }
 
-  /** Has later agents hear more of what is true: the present one knows it from elsewhere. */
-  def amend(about: String, news: (String, Any)): Unit = { living.computeIfPresent(about, (_, event) => event + news); () }
+  /** Sets a field of an event that is still true, for later agents. The present agent knows it from another event. */
+  def amend(about: String, field: (String, Any)): Unit = { lasting.computeIfPresent(about, (_, event) => event + field); () }
 
-  def over(about: String): Unit = { living.remove(about); () }
+  /** The event about this is true no longer. */
+  def over(about: String): Unit = { lasting.remove(about); () }
 
-  /** Everything that is true now, as a JSON array of events; what was queued before is part of it. */
+  /** A new agent begins. Every event that is still true, as a JSON array; what was queued is part of it. */
   def hello(): String = {
-    heard()
+    called()
     greeted = true
-    news.clear()
-    operations.agentIsNew()
+    queued.clear()
+    operations.tellNewAgent()
     val order = Seq("ApplicationStarted", "ExecutorRegistered", "CheckpointTaken", "QueryStarting", "QueryPlanned", "BatchBegan")
-    val now = living.values().asScala.toSeq.sortBy(e => (order.indexOf(e("event").toString), e("at").asInstanceOf[Long]))
+    val now = lasting.values().asScala.toSeq.sortBy(e => (order.indexOf(e("event").toString), e("at").asInstanceOf[Long]))
     Json.write(Map("event" -> "PlanInForce", "at" -> System.currentTimeMillis(), "plan" -> lastPlan,
       "offered" -> offered) +: now)
   }
 
-  /** The news as a JSON array; waits up to `timeoutMs` for the first. */
+  /** The queued events as a JSON array; waits up to `timeoutMs` for the first. IllegalStateException where events were dropped. */
   def pollEvents(timeoutMs: Long): String = {
     if (!greeted) throw new IllegalStateException("news were lost: start anew, with hello")
-    heard()
-    val events = Option(news.poll(timeoutMs, TimeUnit.MILLISECONDS)).toBuffer
+    called()
+    val events = Option(queued.poll(timeoutMs, TimeUnit.MILLISECONDS)).toBuffer
     val rest = new java.util.ArrayList[Event]()
-    news.drainTo(rest)
-    heard()
+    queued.drainTo(rest)
+    called()
     Json.write(events ++ rest.asScala)
   }
 
-  /** Lets executors take up a version of the job model: they ask for the newest one. */
+  /** A new version of the job model: executors take it up when they ask for the newest one. */
   def offer(version: Long): Unit = offered = version
 
-  /** The version that executors should know. */
+  /** The version that executors are to take up; -1 for none. */
   def newest: Long = offered
 
-  /** An executor knows a version. */
+  /** An executor has taken up a version. */
   def pickedUp(executor: String, version: Long): Unit =
     tell(Map("event" -> "PlanPickedUp", "executor" -> executor, "version" -> version), about = Some(s"version of $executor"))
 
-  /** Takes a plan over at the next batch edge; false when a newer one was there already. */
+  /** Puts a plan in force from the next batch on. False where a newer one is in force. */
   def publish(planJson: String): Boolean = {
     val plan = Plan.parse(planJson)
     val accepted = table.accept(plan)
     if (accepted) lastPlan = planJson
-    if (accepted && plan.standbys.nonEmpty) operations.copiesAreWanted()
+    if (accepted && plan.standbys.nonEmpty) operations.beginCopies()
     accepted
   }
 
   /**
-   * Ends an executor once no task runs on it, if that is within `waitMs`, and has another one come; for one request once. That
-   * it was given up is told again: the agent before may have heard it last.
+   * Ends an executor once no task runs on it, if that is within `waitMs`; Spark starts another one. A second call for the same
+   * request does nothing, but tells again that the restart was given up: the first time, an earlier agent may have been told.
    */
   def restart(request: String, executor: String, waitMs: Long): Unit =
     if (restarts.add(request)) {
       tell(Map("event" -> "ExecutorRestarting", "request" -> request, "executor" -> executor), about = Some(s"restart $request"))
       operations.restart(executor, waitMs, () => {
-        over(s"restart $request") // a later agent need not expect its end
+        over(s"restart $request") // a later agent does not wait for the executor's end
         givenUp.add(request)
         tellGivenUp(request, executor)
       })
@@ -135,25 +139,25 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   private def tellGivenUp(request: String, executor: String): Unit =
     tell(Map("event" -> "RestartGivenUp", "request" -> request, "executor" -> executor))
 
-  /** Has a query end, for however many times it is told; `how` is one of Ending's names. How that goes comes as events. */
+  /** Ends a query; may be called again. `how` is one of Ending's names. Events tell how far it has come. */
   def end(query: String, how: String, zeroInput: Boolean): Unit = operations.end(query, Ending.named(how), zeroInput)
 
-  /** Hears of which queries a drain is asked for: a JSON array of names or ids, in which null is every query. */
-  def drainsAsked(json: String): Unit = operations.drainsAreAsked(
+  /** A drain is asked for of these queries: a JSON array of names or ids, in which null stands for all queries. */
+  def drainsAsked(json: String): Unit = operations.requestDrains(
     Json.read(json).asScala.toSeq.map(query => Option.when(!query.isNull)(query.asText)))
 
-  /** Notes in their checkpoints that queries are to be drained; `json` is query to those that come before it, all by ids. */
-  def owe(json: String): Unit = operations.owe(
+  /** Writes into checkpoints that queries are to be drained: `json` maps the id of each to the ids that come before it. */
+  def owe(json: String): Unit = operations.noteDrains(
     Json.read(json).properties().asScala.map(e => e.getKey -> e.getValue.asScala.map(_.asText).toSeq).toMap)
 
-  /** The user's queries that run. */
+  /** The running queries of the user, without those that bring copies up to date. */
   private[mooring] def running: Seq[StreamShim] = StreamShims.running.filterNot(_.reads(Names.StandbySource))
 
-  /** The same as a JSON array, with what their sources and sinks say of themselves. */
+  /** The same as a JSON array, with the descriptions of their sources and sinks. */
   def queries(): String = Json.write(running.map(query => Map("query" -> query.id, "run" -> query.runId, "name" -> query.name,
     "reads" -> query.sourcesAsDescribed, "writes" -> Seq(query.sinkAsDescribed), "ready" -> query.hasItsSources)))
 
-  /** Hears what the agent knows of the election among the drivers of this job; false when this driver has lost it. */
+  /** Takes what the agent knows of the election among the drivers of this job. False when this driver has lost. */
   def lead(json: String): Boolean = leadership.forall { election =>
     val standing = Standing.parse(json)
     val lostBefore = election.isLost
@@ -162,7 +166,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     takesPart
   }
 
-  /** Each beside the others: one that does not end must not keep the next from being stopped. */
+  /** Each query in a thread of its own: one that does not end must not delay the others. */
   private def stopQueries(leader: String): Unit = {
     Log.warn(s"another driver of this job, $leader, leads since: this one stops its queries before they commit")
     StreamShims.running.foreach { query =>
@@ -173,32 +177,35 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** Opens a directory on any of Hadoop's file systems, with the credentials of the application. */
   def files(directory: String): DriverFiles = operations.files(directory)
 
-  def leave(text: String): Unit = legacy = text
-  def inherit(): String = legacy
+  /** Keeps a text for the next agent of this driver. */
+  def leave(text: String): Unit = handover = text
+  /** The text that an earlier agent has left; empty for the first one. */
+  def inherit(): String = handover
 
-  /** A line of the agent's for the driver's log. */
+  /** Writes a warning of the agent's into the driver's log. */
   def say(message: String): Unit = Log.warn(message)
 
-  /** The same of what goes wrong around it, as with a store: no news while the application ends. */
+  /** The same of a fault outside of Mooring, as of a store. At the end of the application it is no warning. */
   def sayOfTrouble(message: String): Unit = Log.trouble(message)
 
-  /** A line for those who want to see that it works. */
+  /** Writes a line of the agent's that is no warning. */
   def inform(message: String): Unit = Log.info(message)
 
   /** Puts the agent's gauges into Spark's metrics, all that it has; `json` is one object of name to number. */
   def metrics(json: String): Unit =
     Metrics.setAgents(Json.read(json).properties().asScala.map(entry => entry.getKey -> entry.getValue.asDouble()).toMap)
 
-  /** Whether the agent that was launched last has come so far as to say hello. */
+  /** Whether the agent that was launched last has called `hello`. */
   def isGreeted: Boolean = greeted
 
   private[agent] def agentLaunched(): Unit = {
     greeted = false
-    heard()
+    called()
   }
 
-  def secondsSinceHeard: Long = TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - lastPoll.get)
-  def heard(): Unit = lastPoll.set(System.nanoTime())
+  /** Since the agent's last heartbeat, or its launch. */
+  def secondsSinceLastCall: Long = TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - lastCall.get)
+  private def called(): Unit = lastCall.set(System.nanoTime())
 }
 
 object Bridge {

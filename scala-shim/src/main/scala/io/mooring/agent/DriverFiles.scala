@@ -9,8 +9,10 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
 
 /**
- * One flat directory on whatever can hold a checkpoint, for the agent's metadata: with the application's credentials,
- * and written as Spark writes its checkpoints, so that no reader sees half a file.
+ * One flat directory on any storage that can hold a checkpoint, for the agent's metadata and for a drain's markers. It uses the
+ * application's credentials, and writes as Spark writes its checkpoints, so that no reader sees half a file.
+ *
+ * The thread that serves the agent and streams' threads call it. What Hadoop's file system throws passes through.
  *
  * @param hadoopConf the application's
  */
@@ -24,7 +26,7 @@ final class DriverFiles(directory: String, hadoopConf: Configuration) {
   private val fileSystem = path.getFileSystem(conf)
   private lazy val files = CheckpointFileManager.create(path, conf)
 
-  /** The plain path when the directory is on this host's own disk, else empty. */
+  /** The plain path where the directory lies on a local or mounted file system, else empty. */
   def localPath: String = if (fileSystem.getScheme == "file") fileSystem.makeQualified(path).toUri.getPath else ""
 
   /** `[{"name", "size", "modified": milliseconds}]`, empty when there is no such directory. */
@@ -43,7 +45,7 @@ final class DriverFiles(directory: String, hadoopConf: Configuration) {
       finally in.close()
     } catch { case _: FileNotFoundException => null }
 
-  /** Writes a file that is not there; false when it is. */
+  /** Writes a new file. False where it exists. */
   def create(name: String, bytes: Array[Byte]): Boolean =
     try {
       write(name, bytes, overwrite = false)

@@ -7,28 +7,30 @@ import scala.jdk.CollectionConverters._
 import io.mooring.common.Log
 
 /**
- * What executors have told of committed state, for the catalogue: kept until the agent takes it, apart from the news, which
- * must not wait for it. What nobody takes is lost from some number on; the catalogue then does without.
+ * What executors have reported of committed state, for the catalogue. The agent takes it in portions, apart from the events,
+ * which must not wait for it. RPC threads add, the thread that serves the agent takes.
+ *
+ * Where too many reports wait, new ones are dropped: the catalogue then lacks checksums of some versions.
  */
 final class Facts {
-  private val told = new LinkedBlockingQueue[String](Facts.MostKept)
-  private val taken = new java.util.ArrayDeque[String]() // the last ones, as an agent may die over them
+  private val waiting = new LinkedBlockingQueue[String](Facts.MostKept)
+  private val taken = new java.util.ArrayDeque[String]() // the last reports that were taken: the agent may die before it has written them
 
   def add(report: String): Unit =
-    if (!told.offer(report)) Log.once("facts-lost", s"more than ${Facts.MostKept} facts of committed state wait for the agent: " +
+    if (!waiting.offer(report)) Log.once("facts-lost", s"more than ${Facts.MostKept} facts of committed state wait for the agent: " +
       "the catalogue will lack checksums of some versions")
 
-  /** At most so many, as a JSON array. */
+  /** At most `most` reports, as a JSON array. */
   def take(most: Int): String = synchronized {
     val now = new java.util.ArrayList[String]()
-    told.drainTo(now, most)
+    waiting.drainTo(now, most)
     taken.addAll(now)
     while (taken.size > Facts.MostGivenAgain) taken.poll()
     now.asScala.mkString("[", ",", "]")
   }
 
-  /** Another agent works from now on: it hears what its predecessor was told last. */
-  def again(): Unit = synchronized {
+  /** A new agent works from now on: it gets the reports again that the agent before has taken last. */
+  def giveAgain(): Unit = synchronized {
     taken.forEach(add(_))
     taken.clear()
   }

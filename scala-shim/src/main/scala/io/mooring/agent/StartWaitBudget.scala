@@ -3,16 +3,17 @@ package io.mooring.agent
 import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 /**
- * How long the start of a query may wait for the agent: `milliseconds` for each run in all, whatever for, and no longer
- * than there is hope. After its first batch nothing of a run waits.
+ * Bounds how long the start of a query waits for the agent: `milliseconds` for each run, over all its waits together. A wait
+ * ends when no agent is expected. After the first batch of a run nothing waits. The stream's thread waits; the listener's
+ * thread calls `ended`.
  */
 final class StartWaitBudget(milliseconds: Long, agentIsExpected: () => Boolean) {
   private val waited = new ConcurrentHashMap[String, Long]() // run -> nanoseconds
 
-  /** Whether there is an agent to wait for. */
+  /** Whether an agent runs, or is about to be started. */
   def isAgentExpected: Boolean = agentIsExpected()
 
-  /** Has `waiting` wait, for the milliseconds that it is given at the most, and counts how long it took. */
+  /** Calls `waiting` with the milliseconds that are left of the run's budget, and takes the time that it took from the budget. */
   def spend[T](run: String)(waiting: Long => T): T = {
     val began = System.nanoTime()
     try waiting(leftMs(run))

@@ -6,11 +6,14 @@ import java.util.concurrent.TimeUnit
 
 import org.apache.spark.SparkConf
 
-/** Asks a Python class of the user's where an executor is: once, at its start, in a child process that may not take long. */
+/**
+ * Asks a Python class of the user's where an executor is: once, at the executor's start, in a child process that is killed after
+ * ten seconds. Without an answer the executor's host is its location.
+ */
 object UsersPython {
   private val LongestSeconds = 10L
 
-  /** What `module:Class` answers, or why it does not. The module is looked for on the executor's PYTHONPATH. */
+  /** What `users` (`module:Class`) answers, or why there is no answer. The module is looked for on the executor's PYTHONPATH. */
   def ask(users: String, conf: SparkConf): Either[String, String] =
     try {
       val code = AgentCode.unpack()

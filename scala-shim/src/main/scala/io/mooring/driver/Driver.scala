@@ -100,7 +100,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   }
 
   private object operations extends Operations {
-    override def copiesAreWanted(): Unit = standbys.foreach(_.begin())
+    override def beginCopies(): Unit = standbys.foreach(_.begin())
 
     override def restart(executor: String, waitMs: Long, gaveUp: () => Unit): Unit = {
       Daemon.start(s"mooring-restart-$executor") {
@@ -115,13 +115,13 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     override def end(query: String, how: Ending, zeroInput: Boolean): Unit =
       FailOpen.otherwise(s"drain of $query", ())(drains.begin(query, how, zeroInput))
 
-    override def drainsAreAsked(of: Seq[Option[String]]): Unit = drains.request(of)
+    override def requestDrains(queries: Seq[Option[String]]): Unit = drains.request(queries)
 
-    override def owe(after: Map[String, Seq[String]]): Unit = FailOpen.otherwise("note what is to be drained", ())(drains.noteRequested(after))
+    override def noteDrains(after: Map[String, Seq[String]]): Unit = FailOpen.otherwise("note what is to be drained", ())(drains.noteRequested(after))
 
-    override def agentIsNew(): Unit = {
+    override def tellNewAgent(): Unit = {
       standbys.foreach(_.tellAgain())
-      bridge.facts.again()
+      bridge.facts.giveAgain()
     }
 
     // Not SparkContext.getOrCreate: until this context is complete, that call makes a second one.

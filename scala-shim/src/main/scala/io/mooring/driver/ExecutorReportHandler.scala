@@ -75,7 +75,7 @@ final class ExecutorReportHandler(
     kind match {
       case "hello" =>
         executors.located(report.get("executor").asText(), report.get("location").asText(), report.get("zone").asText())
-      case "rehearsal" => warmups.told(report.get("executor").asText(),
+      case "rehearsal" => warmups.reported(report.get("executor").asText(),
         WarmupProfile(ExecutorReports.texts(report, "classes"), ExecutorReports.texts(report, "sources")))
       case "store-opened" => handleStoreOpened(report)
       case "state-measured" => pass(report, "StateMeasured")

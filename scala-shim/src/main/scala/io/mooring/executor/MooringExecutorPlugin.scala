@@ -17,10 +17,17 @@ import org.apache.spark.scheduler.shims.ExecutorShim
 import org.apache.spark.shims.{Capability, SparkSelfCheck, WarmupProfile}
 import org.apache.spark.sql.execution.streaming.state.shims.{OpenStores, StreamShims, Undo, WarmUp}
 
+/**
+ * The plugin's part in each executor: opens the host's local store, warms the JVM up, tells the driver where the executor is,
+ * and makes the parts that fetch state ahead and keep copies.
+ *
+ * Spark calls `init` before the executor gets tasks, and `shutdown` at its end. When something fails in `init`, the executor
+ * runs without the parts that were not made yet.
+ */
 private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
   private var sweep: Option[HostStoreSweep] = None
   private var versions: Option[VersionWatch] = None
-  private var firstReads: Option[ShuffleWarmup] = None
+  private var shuffleWarmup: Option[ShuffleWarmup] = None
   @volatile private var isOver = false
 
   override def init(context: PluginContext, extraConf: JMap[String, String]): Unit = FailOpen.otherwise("executor part", ()) {
@@ -37,11 +44,11 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
       FailOpen.otherwise("look at the local store", ())(store.foreach(_.sayWhatIsWrong(ExecutorShim.localDirectory(context.conf()))))
       val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()))
       FailOpen.otherwise("warm-up", ())(warmUp(context.conf()))
-      // From now on the plan counts on this executor.
+      // From here on the plan may place tasks on this executor.
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
       val fetchedASecond = settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue)
-      // A newcomer has that time to warm up; its copies leave most of it to what they have to do.
+      // The plan gives a new executor the rebind timeout to get its copies. For a sixth of it, 10 s at most, copies are made slowly.
       val unhurriedMs = math.min(10000L, settings.milliseconds("spark.mooring.processor.rebind.timeout") / 6)
       Undo.isWanted = settings.copies > 0 && Capability.OpenCopies.isOn
       Copies.use(store.map(new Copies(_, fetchedASecond, mostOpen, unhurriedMs)))
@@ -60,36 +67,36 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
   }
 
   /**
-   * On threads of their own, which end by themselves. Where the application begins the executor is ready for tasks
-   * meanwhile; where queries run already Spark gives it none before this returns, and others have them.
+   * Warms the JVM up in threads of their own. While no query runs, this returns at once. Once queries run, it returns when this
+   * executor has loaded and compiled what their tasks use: until then Spark gives the executor no tasks.
    */
   private def warmUp(conf: SparkConf): Unit = if (conf.get(StreamShims.ProviderKey, "") == Names.Provider) {
     val began = System.nanoTime()
     val store = Daemon.start("mooring-warm-up")(FailOpen.otherwise("warm-up", ())(WarmUp.run(conf, Names.FileManager)))
-    @volatile var rehearsed = WarmupProfile.Nothing
+    @volatile var profile = WarmupProfile.Nothing
     @volatile var codeIsRead = false
-    val rehearsal = Daemon.start("mooring-rehearsal")(FailOpen.otherwise("rehearsal", ()) {
+    val warmup = Daemon.start("mooring-warm-up-profile")(FailOpen.otherwise("warm-up by a profile", ()) {
       try {
-        rehearsed = ExecutorReports.rehearsal()
-        if (rehearsed != WarmupProfile.Nothing) WarmupProfile.asFarAsPossible { codeIsRead = ShuffleWarmup.code() }
-        rehearsed.attend(conf)
-      } catch { case _: InterruptedException => } // it takes too long: what is missing comes with the first task
+        profile = ExecutorReports.warmupProfile()
+        if (profile != WarmupProfile.Nothing) WarmupProfile.asFarAsPossible { codeIsRead = ShuffleWarmup.code() }
+        profile.attend(conf)
+      } catch { case _: InterruptedException => } // it takes too long: the first task does the rest
     })
-    rehearsal.join(MooringExecutorPlugin.LongestWarmUpMs)
-    val all = if (rehearsal.isAlive) "Not all of " else ""
-    rehearsal.interrupt()
-    if (rehearsed != WarmupProfile.Nothing) {
+    warmup.join(MooringExecutorPlugin.LongestWarmUpMs)
+    val all = if (warmup.isAlive) "Not all of " else ""
+    warmup.interrupt()
+    if (profile != WarmupProfile.Nothing) {
       store.join(MooringExecutorPlugin.LongestWarmUpMs)
-      Log.info(s"$all${rehearsed.classes.size} classes are loaded, ${rehearsed.sources.size} pieces of code compiled${if (codeIsRead) ", a task's code read" else ""}, " +
+      Log.info(s"$all${profile.classes.size} classes are loaded, ${profile.sources.size} pieces of code compiled${if (codeIsRead) ", a task's code read" else ""}, " +
         s"as the queries that run use them, after ${(System.nanoTime() - began) / 1000000} ms")
-      firstReads = Some(ShuffleWarmup.begin())
+      shuffleWarmup = Some(ShuffleWarmup.begin())
     }
   }
 
   override def shutdown(): Unit = {
     isOver = true
     sweep.foreach(_.stop())
-    firstReads.foreach(_.stop())
+    shuffleWarmup.foreach(_.stop())
     versions.foreach(_.stop())
     Copies.use(None)
     Undo.isWanted = false
@@ -101,5 +108,5 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
 }
 
 private object MooringExecutorPlugin {
-  val LongestWarmUpMs = 30000L // some 3 s as a rule; on a host that has little to spare it must not be cut off
+  val LongestWarmUpMs = 30000L // most often 3 s; much longer on a busy host
 }

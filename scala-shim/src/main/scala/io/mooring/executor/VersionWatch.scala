@@ -6,9 +6,10 @@ import io.mooring.standby.Copies
 import org.apache.spark.shims.WarmupProfile
 
 /**
- * Takes up each new version of the job model in an executor, and ends copies for which nobody asks any more, by asking the
- * driver again and again; the plugin's API has no way from the driver to an executor. A daemon thread, from its making
- * until `stop`.
+ * Asks the driver again and again which version of the job model is the newest, and of which queries this executor is to keep
+ * copies. It takes the version up, and drops copies that are not wanted. Spark's plugin API lets only the executor ask.
+ *
+ * One daemon thread does it, from the start until `stop`. When a question fails, it is asked again a second later.
  */
 final class VersionWatch {
   @volatile private var taken = -1L
@@ -24,19 +25,19 @@ final class VersionWatch {
     try while (true) Thread.sleep(ask())
     catch { case _: InterruptedException => } // the executor ends
 
-  /** Asks, and tells at once of what is new; answers how long to wait. */
+  /** Asks once. How long (ms) to wait before the next question: 0 after a new version, so that the driver knows of it at once. */
   private def ask(): Long =
-    FailOpen.otherwise("watch of placement versions", VersionWatch.PauseMs)(ExecutorReports.version(taken).fold(VersionWatch.PauseMs) { word =>
-      val isNews = word.version > taken
-      taken = math.max(word.version, taken)
-      ExecutorReports.areCopied(word.copiedAnywhere)
-      FailOpen.otherwise("letting go of copies", ())(Copies.ofThisExecutor.foreach(_.keepOnly(word.copied)))
-      if (word.rehearsalIsAsked) Daemon.start("mooring-rehearsal")(
-        FailOpen.otherwise("rehearsal", ())(ExecutorReports.rehearsal(WarmupProfile.ofThisExecutor())))
-      if (isNews) 0 else word.againInMs
+    FailOpen.otherwise("watch of placement versions", VersionWatch.PauseMs)(ExecutorReports.poll(taken).fold(VersionWatch.PauseMs) { response =>
+      val isNew = response.version > taken
+      taken = math.max(response.version, taken)
+      ExecutorReports.setCopiedQueries(response.copiedAnywhere)
+      FailOpen.otherwise("letting go of copies", ())(Copies.ofThisExecutor.foreach(_.keepOnly(response.copied)))
+      if (response.isProfileWanted) Daemon.start("mooring-warm-up-profile")(
+        FailOpen.otherwise("report of a warm-up profile", ())(ExecutorReports.sendWarmupProfile(WarmupProfile.ofThisExecutor())))
+      if (isNew) 0 else response.againInMs
     })
 }
 
 object VersionWatch {
-  private val PauseMs = 1000L // the driver is busy, or of another version of Mooring
+  private val PauseMs = 1000L // after a question without an answer
 }

@@ -14,15 +14,21 @@ import org.apache.spark.shims.WarmupProfile
 import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, StreamShims}
 
 /**
- * The newest version of the job model, when to ask again, the queries of which this executor is to keep copies, those of
- * which anybody does, and whether it is to tell what others that join should rehearse.
+ * What the driver answers to an executor that asks for the newest version of the job model.
+ *
+ * @param copied          ids of the queries of which this executor is to keep copies
+ * @param copiedAnywhere  ids of the queries of which any executor does
+ * @param isProfileWanted whether this executor is to report its WarmupProfile
  */
-final case class DriverWord(
-    version: Long, againInMs: Long, copied: Set[String], copiedAnywhere: Set[String], rehearsalIsAsked: Boolean)
+final case class PollResponse(
+    version: Long, againInMs: Long, copied: Set[String], copiedAnywhere: Set[String], isProfileWanted: Boolean)
 
 /**
- * What an executor tells the driver, as JSON strings: class loaders differ, strings do not. Its host it need not tell
- * (and could not: an executor's RPC environment has no address); the driver knows it.
+ * Reports of an executor to the driver, as JSON strings: classes of the plugin may have different class loaders on both sides.
+ * The driver knows the executor's host; the executor's RPC environment has no address.
+ *
+ * Any thread of the executor may call it. A report that can not be sent is lost, with one line in the log. A question without
+ * an answer is None.
  */
 object ExecutorReports {
   @volatile private var context: Option[PluginContext] = None
@@ -34,9 +40,10 @@ object ExecutorReports {
     areCopiesOpen = withOpenCopies
   }
 
-  /** Somebody keeps copies of these queries, and nobody of others. */
-  private[mooring] def areCopied(queries: Set[String]): Unit = copied = queries
+  /** Executors keep copies of these queries, and of no others. */
+  private[mooring] def setCopiedQueries(queries: Set[String]): Unit = copied = queries
 
+  /** This executor is ready for tasks. An empty location stands for its host; an empty zone is not known. */
   def hello(location: String, zone: String): Unit =
     send(Map("report" -> "hello", "location" -> location, "zone" -> zone))
 
@@ -69,7 +76,7 @@ object ExecutorReports {
   private def file(name: String, written: WrittenFile) = Map("name" -> name, "bytes" -> written.bytes, "crc32c" -> written.crc)
   private def host = org.apache.spark.SparkEnv.get.blockManager.blockManagerId.host
 
-  /** By a task of a query that has just committed a store: who has an open copy need not count then. */
+  /** Called by a task that has just committed a store. With these counts, an open copy of the store does not count its keys itself. */
   def keysCounted(version: Long, id: String, counts: KeyCounts): Unit =
     if (areCopiesOpen) for (query <- StreamShims.queryOfTask if copied(query))
       send(Map("report" -> "keys-counted", "query" -> query, "version" -> version, "id" -> id, "keys" -> counts.keys,
@@ -79,26 +86,26 @@ object ExecutorReports {
     send(Map("report" -> "copy-made", "query" -> query, "partition" -> partition, "version" -> version, "bytes" -> bytes,
       "fetched-bytes" -> fetched))
 
-  /** The copy stays as it is for now. */
+  /** A copy could not be brought to its version, and stays as it is for now. */
   def copyFailed(query: String, partition: Int, why: String): Unit =
     send(Map("report" -> "copy-failed", "query" -> query, "partition" -> partition, "why" -> why))
 
-  /** How far the stores have come that are fetched before the tasks open them. */
+  /** How many stores of the query were fetched before their tasks open them: `done` out of `of`. */
   def storesFetched(query: String, done: Int, of: Int, bytes: Long, milliseconds: Long): Unit =
     send(Map("report" -> "stores-fetched", "query" -> query, "done" -> done, "of" -> of, "bytes" -> bytes,
       "milliseconds" -> milliseconds))
 
-  /** Tells which version of the job model this executor knows; what the driver has to say. */
-  def version(known: Long): Option[DriverWord] = ask(Map("report" -> "version", "version" -> known)).map { said =>
-    DriverWord(said.get("version").asLong(), said.get("again-in-ms").asLong(),
+  /** Says which version of the job model this executor has taken up, and asks for the newest. */
+  def poll(known: Long): Option[PollResponse] = ask(Map("report" -> "version", "version" -> known)).map { said =>
+    PollResponse(said.get("version").asLong(), said.get("again-in-ms").asLong(),
       texts(said, "copied").toSet, texts(said, "copied-anywhere").toSet, said.path("rehearsal-is-asked").asBoolean())
   }
 
-  /** What the queries that run now have the executors load and compile. */
-  def rehearsal(): WarmupProfile = ask(Map("report" -> "joins"))
+  /** Asks what the running queries make executors load and compile. */
+  def warmupProfile(): WarmupProfile = ask(Map("report" -> "joins"))
     .fold(WarmupProfile.Nothing)(said => WarmupProfile(texts(said, "classes"), texts(said, "sources")))
 
-  /** Of tasks that read shuffles and run now, as broadcasts; None when there will be none before this executor works. */
+  /** Asks for the code of running tasks that read shuffles, as ids of broadcasts. None when no task will run before this executor takes some. */
   def codeOfReaders(): Option[Seq[Long]] = ask(Map("report" -> "readers"))
     .filter(_.has("code")).map(_.get("code").elements().asScala.map(_.asLong()).toSeq)
 
@@ -106,8 +113,8 @@ object ExecutorReports {
   private val unanswered = new Unanswered(SilentForMs)
 
   /**
-   * What the driver answers; None where it has no answer, or can not be reached. An executor whose driver has ended
-   * ends a moment later: only a driver that stays out of reach is a fault.
+   * The driver's answer. None where it has none, or can not be reached. One failure is no fault, as an executor whose driver
+   * has ended ends a moment later; a driver that stays out of reach is.
    */
   private def ask(question: Map[String, Any]): Option[JsonNode] = context.flatMap { ctx =>
     try {
@@ -122,7 +129,8 @@ object ExecutorReports {
     }
   }
 
-  def rehearsal(mine: WarmupProfile): Unit =
+  /** Reports what this executor has loaded and compiled, for executors that join later. */
+  def sendWarmupProfile(mine: WarmupProfile): Unit =
     send(Map("report" -> "rehearsal", "classes" -> mine.classes, "sources" -> mine.sources))
 
   private[mooring] def texts(said: JsonNode, name: String): Seq[String] = said.path(name).elements().asScala.map(_.asText()).toSeq
@@ -135,13 +143,13 @@ object ExecutorReports {
   }
 }
 
-/** For how long questions have had no answer, none between them: at least `longMs`, or not yet. */
+/** Tells whether questions have had no answer for at least `longMs` in a row. */
 private final class Unanswered(longMs: Long) {
   private var since = Option.empty[Long] // System.nanoTime of the first that failed
 
   def answered(): Unit = synchronized { since = None }
 
-  /** One had no answer at `now`, by System.nanoTime. Whether that is so for long. */
+  /** A question failed at `now` (System.nanoTime). Whether all have failed for `longMs`. */
   def failed(now: Long): Boolean = synchronized {
     val first = since.getOrElse(now)
     since = Some(first)

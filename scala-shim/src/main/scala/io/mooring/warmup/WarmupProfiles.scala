@@ -3,15 +3,18 @@ package io.mooring.warmup
 import org.apache.spark.shims.WarmupProfile
 
 /**
- * What executors that join the running queries are to load and compile before their first task: what one has told that
- * works there. An executor is asked once for each run of a query, after some batches. Driver only.
+ * Collects in the driver what an executor that joins is to load and compile before its first task. For each run of a query, one
+ * executor that has run its tasks for some batches is asked once what it has loaded and compiled.
+ *
+ * Spark's listener thread calls `batchEnded` and `ended`, RPC threads call the others. An executor that does not answer leaves
+ * the profile of its run empty.
  */
 final class WarmupProfiles {
   private final class Run(val id: String) {
     var batches = 0
     var executors = Set.empty[String] // of its last batch
     var asked = Option.empty[String]
-    var told = WarmupProfile.Nothing
+    var profile = WarmupProfile.Nothing
   }
   private val runs = scala.collection.mutable.Map[String, Run]() // by query
 
@@ -24,7 +27,7 @@ final class WarmupProfiles {
 
   def ended(query: String, id: String): Unit = synchronized(runs.filterInPlace((of, run) => of != query || run.id != id))
 
-  /** Whether this executor is asked now. One that is gone before it answers is not waited for. */
+  /** Whether this executor is to report its profile now. Where the executor that was asked is lost, another one is asked. */
   def isAsked(executor: String): Boolean = synchronized {
     val lacking = runs.values.filter { run =>
       run.batches >= WarmupProfiles.Batches && run.executors(executor) && !run.asked.exists(run.executors)
@@ -33,16 +36,16 @@ final class WarmupProfiles {
     lacking.nonEmpty
   }
 
-  def told(executor: String, rehearsal: WarmupProfile): Unit =
-    synchronized(runs.values.filter(_.asked.contains(executor)).foreach(_.told = rehearsal))
+  def reported(executor: String, profile: WarmupProfile): Unit =
+    synchronized(runs.values.filter(_.asked.contains(executor)).foreach(_.profile = profile))
 
-  /** For an executor that joins now. */
+  /** For an executor that joins now: the profiles of all runs, put together. */
   def now: WarmupProfile = synchronized {
-    val all = runs.values.map(_.told).toSeq.distinct
+    val all = runs.values.map(_.profile).toSeq.distinct
     WarmupProfile(all.flatMap(_.classes).distinct, all.flatMap(_.sources).distinct)
   }
 }
 
 object WarmupProfiles {
-  private val Batches = 10 // then the code for state that is there, snapshots and maintenance has run
+  private val Batches = 10 // by then the code for existing state, for snapshots and for maintenance has run
 }
