@@ -113,7 +113,7 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
     }
 
   /** An opening store reads each of its changelogs up to three times; here the first time brings it to the host. */
-  private def keptFirst(shelf: HostStoreFiles, file: Path): Option[FSDataInputStream] =
+  private def keptFirst(hostFiles: HostStoreFiles, file: Path): Option[FSDataInputStream] =
     if (!CheckpointFilesShim.isOfChangelog(file.getName)) None
     else {
       val remote = reads.counted(file.getName, stock.open(file)) // that it is not there is Spark's to hear
