@@ -1,4 +1,4 @@
-"""Pure planning of warm copies: who holds the copies of which task, and who takes over when processors are lost."""
+"""Hot standby, the planning: which processors hold copies of which task, and which run it after a failure. Pure."""
 
 from mooring.standby.assign import MOST_REPLICAS, assign_standbys
 from mooring.standby.failover import FailoverPlan, failover_order, plan_failover

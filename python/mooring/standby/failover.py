@@ -1,8 +1,11 @@
-"""Who takes over when processors are lost.
+"""Failover plans: which processors run the tasks of lost processors.
 
-Guaranteed: a task with a living copy starts where one is, so those that start without a copy are only those that have
-none. The load of the survivors, their own actives and what they take over, is as even as the copies allow: the heaviest
-is as light as can be. Tasks are counted, not weighed.
+A task with a living copy starts at one of its copies. So only tasks without a living copy start cold. The survivors'
+load, their own actives and the tasks that they gain, is as even as the copies allow: the highest load is as low as
+possible. Tasks are counted, not weighed.
+
+Example: processor 0 is lost with tasks a and b. Copies of a are on 1 and 2, a copy of b is on 1. Then 1 gets b and 2
+gets a.
 """
 
 from __future__ import annotations
@@ -13,16 +16,16 @@ from dataclasses import dataclass
 
 from mooring.model import JobModel, LocationId, TaskMode, TaskName, named_place, natural_order
 from mooring.standby.chain import shortest_chain
-from mooring.standby.queue import Queue
+from mooring.standby.priority_queue import PriorityQueue
 
 
 @dataclass(frozen=True, slots=True)
 class FailoverPlan:
-    """What happens to the tasks of lost processors.
+    """The processors that get the tasks of lost processors.
 
-    `with_copy` maps task to the processor that has a living copy and takes it; `without_copy` maps the tasks that have
-    none to a survivor: at the location where it ran if there is one, else the one with the least tasks. It is None when
-    nobody survives.
+    `with_copy` maps a task to a processor that has a living copy of it. `without_copy` maps a task without a living
+    copy to a survivor at its last location, else to the survivor with the fewest tasks. It maps the task to None when
+    no processor survives.
     """
 
     with_copy: Mapping[TaskName, str]
@@ -30,42 +33,43 @@ class FailoverPlan:
 
 
 def plan_failover(model: JobModel, processors: Collection[str] = (), locations: Collection[str] = ()) -> FailoverPlan:
-    """Who takes the tasks of these lost processors, and of all processors at these lost locations.
+    """The failover plan for the loss of these processors, and of all processors at these locations.
 
-    The model is that in force, with its standbys. Ids and locations that it does not know are ignored.
+    `model` is the job model in force, with its standbys. Ids and locations that it does not have are ignored.
     """
-    state = _State(model)
+    index = _Index(model)
     lost = {
         id
         for id, container in model.containers.items()
         if id in processors or (named_place(container.location_id) or "") in locations
     }
-    taker = state.takers(lost)
-    return FailoverPlan(taker, state.cold_starts(lost, taker))
+    new_owner = index.new_owners(lost)
+    return FailoverPlan(new_owner, index.cold_starts(lost, new_owner))
 
 
 def failover_order(model: JobModel) -> dict[TaskName, tuple[str, ...]]:
-    """For each active task the processors with a copy of it, in the order in which they are to take it.
+    """Each active task to the processors with a copy of it, in the order in which they get the task.
 
-    The first is the one that takes it when its location is lost, so the tasks of one lost location spread evenly. The
-    others follow by how much they then have: the order for the case that the first is gone as well.
+    The first processor gets the task when the location of the task is lost, so the tasks of a lost location spread
+    evenly. The other processors are for the case that the first is lost as well. They are ordered by their load after
+    that failover.
     """
-    state = _State(model)
+    index = _Index(model)
     order: dict[TaskName, tuple[str, ...]] = {}
-    for lost in _by_location(model):
-        taker = state.takers(lost)
-        load = state.load + Counter(taker.values())
-        for task, first in taker.items():
-            others = [p for p in state.holders[task] if p != first and p not in lost]
+    for lost in _processors_by_location(model):
+        new_owner = index.new_owners(lost)
+        load = index.load + Counter(new_owner.values())
+        for task, first in new_owner.items():
+            others = [p for p in index.holders[task] if p != first and p not in lost]
             order[task] = (first, *sorted(others, key=lambda p: (load[p], natural_order(p))))
     return {
         name: order.get(name, ())
-        for name in sorted((name for tasks in state.tasks.values() for name in tasks), key=natural_order)
+        for name in sorted((name for tasks in index.tasks.values() for name in tasks), key=natural_order)
     }
 
 
-def _by_location(model: JobModel) -> list[set[str]]:
-    """The processors of each location; one without a location is by itself."""
+def _processors_by_location(model: JobModel) -> list[set[str]]:
+    """The processors of each location. A processor without a location is a set of its own."""
     groups: dict[LocationId | None, list[str]] = {}
     for id in sorted(model.containers, key=natural_order):
         groups.setdefault(named_place(model.containers[id].location_id), []).append(id)
@@ -73,8 +77,12 @@ def _by_location(model: JobModel) -> list[set[str]]:
     return [set(ids) for ids in groups.values()] + [{id} for id in alone]
 
 
-class _State:
-    """The model, indexed: the active tasks and their number for each processor, and who has copies of each task."""
+class _Index:
+    """The job model, indexed.
+
+    `places` maps processor to location, `tasks` processor to its active tasks, `load` processor to their number, and
+    `holders` active task to the processors with a copy of it.
+    """
 
     def __init__(self, model: JobModel) -> None:
         self.places = {id: named_place(container.location_id) for id, container in model.containers.items()}
@@ -90,8 +98,8 @@ class _State:
                     self.holders.setdefault(task.task_name, [])
         self.load = Counter({id: len(tasks) for id, tasks in self.tasks.items()})
 
-    def takers(self, lost: Collection[str]) -> dict[TaskName, str]:
-        """For each lost task that has a living copy the processor that takes it."""
+    def new_owners(self, lost: Collection[str]) -> dict[TaskName, str]:
+        """Each task of the lost processors that has a living copy to the processor that gets it."""
         choices = {
             task: living
             for task in sorted((task for id in lost for task in self.tasks[id]), key=natural_order)
@@ -99,55 +107,58 @@ class _State:
         }
         return _spread(choices, self.load)
 
-    def cold_starts(self, lost: Collection[str], taker: Mapping[TaskName, str]) -> dict[TaskName, str | None]:
-        """Where the other lost tasks go."""
+    def cold_starts(self, lost: Collection[str], new_owner: Mapping[TaskName, str]) -> dict[TaskName, str | None]:
+        """Each other task of the lost processors to the processor that gets it; None when no processor survives."""
         survivors = sorted((id for id in self.places if id not in lost), key=natural_order)
-        load = Counter(taker.values())
+        load = Counter(new_owner.values())
         load.update({id: self.load[id] for id in survivors})
-        everywhere = Queue(range(len(survivors)), lambda n: (load[survivors[n]],))
+        by_load = PriorityQueue(range(len(survivors)), lambda n: (load[survivors[n]],))
         without: dict[TaskName, str | None] = {}
         for id in sorted(lost, key=natural_order):
             place = self.places[id]
             near = [p for p in survivors if place and self.places[p] == place]
             for task in self.tasks[id]:
-                if task in taker:
+                if task in new_owner:
                     continue
-                first = survivors.index(min(near, key=load.__getitem__)) if near else everywhere.first()
+                first = survivors.index(min(near, key=load.__getitem__)) if near else by_load.first()
                 without[task] = None if first is None else survivors[first]
                 if first is not None:
                     load[survivors[first]] += 1
-                    everywhere.update(first)
+                    by_load.update(first)
         return without
 
 
 def _spread(choices: Mapping[TaskName, Sequence[str]], load: Mapping[str, int]) -> dict[TaskName, str]:
-    """One processor for each task, as evenly as the choices allow: greedy, then evened out by chains of changes."""
-    able = sorted({p for found in choices.values() for p in found}, key=natural_order)
-    number = {p: n for n, p in enumerate(able)}
-    carried = [load[p] for p in able]
+    """Each task to one of its choices, as evenly as the choices allow: greedy first, then evened out by chains.
+
+    `load` is what each processor carries already.
+    """
+    processors = sorted({p for found in choices.values() for p in found}, key=natural_order)
+    number = {p: n for n, p in enumerate(processors)}
+    carried = [load[p] for p in processors]
     names = list(choices)
-    taken: list[dict[int, None]] = [{} for _ in able]
+    given: list[dict[int, None]] = [{} for _ in processors]
     for t, name in enumerate(names):
         p = min((number[p] for p in choices[name]), key=lambda p: (carried[p], p))
-        taken[p][t] = None
+        given[p][t] = None
         carried[p] += 1
 
-    def gifts(p: int) -> Iterator[tuple[int, int]]:
-        return ((t, number[q]) for t in taken[p] for q in choices[names[t]])
+    def offers(p: int) -> Iterator[tuple[int, int]]:
+        return ((t, number[q]) for t in given[p] for q in choices[names[t]])
 
-    while any([_relieved(giver, gifts, taken, carried) for giver in range(len(able))]):
+    while any([_give_one_away(giver, offers, given, carried) for giver in range(len(processors))]):
         pass
-    return {names[t]: able[p] for p, tasks in enumerate(taken) for t in tasks}
+    return {names[t]: processors[p] for p, tasks in enumerate(given) for t in tasks}
 
 
-def _relieved(
-    giver: int, gifts: Callable[[int], Iterator[tuple[int, int]]], taken: list[dict[int, None]], carried: list[int]
+def _give_one_away(
+    giver: int, offers: Callable[[int], Iterator[tuple[int, int]]], given: list[dict[int, None]], carried: list[int]
 ) -> bool:
-    """Let the giver have one task less, and one that has at least two fewer one more; whether there is a way."""
-    chain = shortest_chain([giver], gifts, lambda q: carried[q] <= carried[giver] - 2)
+    """Carry out a chain from the giver to a processor with at least two tasks fewer. Whether there was one."""
+    chain = shortest_chain([giver], offers, lambda q: carried[q] <= carried[giver] - 2)
     for t, p, q in chain:
-        del taken[p][t]
-        taken[q][t] = None
+        del given[p][t]
+        given[q][t] = None
         carried[p] -= 1
         carried[q] += 1
     return bool(chain)

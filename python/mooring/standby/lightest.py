@@ -1,33 +1,39 @@
-"""The processor with the least load that may hold a copy, found without looking at all of them."""
+"""The least loaded processor that may hold a copy, found without a search through all processors."""
 
 from __future__ import annotations
 
-from mooring.standby.copies import Copies
-from mooring.standby.queue import Key, Queue
+from mooring.standby.copy_plan import CopyPlan
+from mooring.standby.priority_queue import Key, PriorityQueue
 
 
 class Lightest:
-    """All processors, by zone: least load first, then fewest actives, then natural order of ids."""
+    """All processors, by zone: least load first, then fewest active tasks, then natural order of ids.
 
-    def __init__(self, copies: Copies) -> None:
-        self._copies = copies
-        question = copies.question
-        self._zone = [question.zone[place] for place in question.place]
+    Changes of the plan must go through `put`, so that the order stays right.
+    """
+
+    def __init__(self, plan: CopyPlan) -> None:
+        self._plan = plan
+        problem = plan.problem
+        self._zone = [problem.zone[place] for place in problem.place]
         self._in_zone = {
-            zone: Queue((p for p, of in enumerate(self._zone) if of == zone), self._key)
-            for zone in sorted(question.open_zones)
+            zone: PriorityQueue((p for p, its_zone in enumerate(self._zone) if its_zone == zone), self._key)
+            for zone in sorted(problem.open_zones)
         }
-        self._zones = Queue(self._in_zone, self._key_of_zone)
+        self._zones = PriorityQueue(self._in_zone, self._key_of_zone)
 
     def place(self, task: int) -> int:
-        """Give one more copy of the task to the lightest that may hold it, in the zone with the lightest of all."""
-        copies = self._copies
-        place = copies.question.place
+        """Give one more copy of the task to the lightest processor that may hold it, and return that processor.
+
+        The zone whose lightest processor is the lightest of all is tried first.
+        """
+        plan = self._plan
+        place = plan.problem.place
         full: set[int] = set()
         while True:
-            zone = self._zones.first(lambda zone: zone not in full and copies.zone_admits(task, zone))
+            zone = self._zones.first(lambda zone: zone not in full and plan.zone_admits(task, zone))
             assert zone is not None, "a plan that keeps the rules can be completed"
-            p = self._in_zone[zone].first(lambda p: copies.place_admits(task, place[p]))
+            p = self._in_zone[zone].first(lambda p: plan.place_admits(task, place[p]))
             if p is not None:
                 self.put(task, p)
                 return p
@@ -35,12 +41,12 @@ class Lightest:
 
     def put(self, task: int, p: int) -> None:
         """Give p a copy of the task."""
-        self._copies.put(task, p)
+        self._plan.put(task, p)
         self._in_zone[self._zone[p]].update(p)
         self._zones.update(self._zone[p])
 
     def _key(self, p: int) -> Key:
-        return self._copies.load[p], self._copies.question.busy[p], p
+        return self._plan.load[p], self._plan.problem.busy[p], p
 
     def _key_of_zone(self, zone: int) -> Key:
         first = self._in_zone[zone].first()

@@ -256,7 +256,7 @@ def _with_loan_after_batch(
 def _is_as_slow_elsewhere(
     loan: Loan, key: Key, own: Mapping[int, TaskRun], event: BatchEnded, slowness: Mapping[int, float]
 ) -> bool:
-    """Whether the lent tasks, once settled elsewhere, are more than half as slow there: then the executor is not the cause."""
+    """Whether the lent tasks are more than half as slow elsewhere, once settled: the executor is not the cause then."""
     if not loan.slowness or loan.batches != _BATCHES_TO_SETTLE:
         return False
     lent = [slowness[p] for p in own if p != loan.trial and p in slowness and event.placements[p] != key[1]]

@@ -1,7 +1,7 @@
-"""Who may hold copies of what, in plain numbers, which is what the planner works on.
+"""The standby problem in numbers: which processors may hold copies of which tasks. The planner works on these numbers.
 
-Tasks, processors, locations and zones are counted in natural order of their names, so the order in which the caller
-listed them is forgotten here. Locations without a zone share one nameless zone.
+Tasks, processors, locations and zones are numbered in natural order of their names. So the plan does not depend on the
+order in which the caller listed them. All locations without a zone count as one zone.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from mooring.errors import InvalidGroupingError
 from mooring.model import JobModel, LocationId, TaskModel, TaskName, named_place, natural_order, standby_name
 
 NOWHERE: Final = -1
-"""Stands for the location of a processor that has none."""
+"""The number for a location that is not known, and for a processor that may not hold copies."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """The actives and the processors that may hold copies of them.
+class Problem:
+    """The active tasks, and the processors that may hold copies of them.
 
-    Positions in `tasks`, `processors` and `places` are the numbers used for them. `place[p]` and `busy[p]` are the
-    location and the number of actives of processor p; `zone[place]` is a location's zone, and `open_zones` are those
-    with a processor that may hold copies, `open_places` the locations.
+    `tasks`, `processors` and `places` are lists of names; a position in a list is the number of that task, processor
+    or location. `place[p]` is the location of processor p, `busy[p]` its number of active tasks. `zone[place]` is the
+    zone of a location. `open_places` are the locations with a processor that may hold copies, `open_zones` their zones.
 
-    For task t: `active_place[t]` is where it is active or NOWHERE, `is_alone[t]` whether nobody wants copies of it,
-    `weight[t]` is at least 1. `homes[t]` are the processors that had a copy of it and are where they were; `warm[t]`
-    are locations where its state was last, on other processors. `pinned[t]` maps the open locations where somebody
-    wants a copy of it to the number of its replica; those of its homes are in `leaves[t]` whose replica is wanted
-    elsewhere.
+    For task t: `active_place[t]` is the location of its active, or NOWHERE. `gets_no_copies[t]` is true when its
+    standbys are stopped. `weight[t]` is at least 1. `homes[t]` are the processors that had a copy of t and are still at
+    the same location. `warm[t]` are other locations where state of t was last. `pinned[t]` maps locations where an
+    operator wants a copy of t to the number of that replica. `leaves[t]` are the homes whose replica is pinned to
+    another location.
     """
 
     tasks: Sequence[TaskModel]
@@ -41,7 +41,7 @@ class Question:
     open_places: frozenset[int]
     open_zones: frozenset[int]
     active_place: Sequence[int]
-    is_alone: Sequence[bool]
+    gets_no_copies: Sequence[bool]
     weight: Sequence[int]
     homes: Sequence[Sequence[int]]
     warm: Sequence[Sequence[int]]
@@ -49,22 +49,25 @@ class Question:
     leaves: Sequence[Collection[int]]
 
     def locations_for(self, task: int) -> int:
-        """How many locations may hold a copy of the task: all but that of its active, none when nobody wants one."""
-        if self.is_alone[task]:
+        """How many locations may hold a copy of the task: all open ones but that of its active.
+
+        0 when the task gets no copies, and when the location of its active is not known.
+        """
+        if self.gets_no_copies[task] or self.active_place[task] == NOWHERE:
             return 0
-        return len(self.open_places - {self.active_place[task]}) if self.active_place[task] != NOWHERE else 0
+        return len(self.open_places - {self.active_place[task]})
 
     def zones_for(self, task: int) -> int:
-        """How many zones are there besides that of its active."""
+        """How many open zones there are besides the zone of the task's active."""
         return len(self.open_zones - {self.active_zone(task)})
 
     def active_zone(self, task: int) -> int:
-        """The zone of the task's active, NOWHERE when its location is not known."""
+        """The zone of the task's active; NOWHERE when its location is not known."""
         place = self.active_place[task]
         return NOWHERE if place == NOWHERE else self.zone[place]
 
 
-def pose(
+def problem_of(
     model: JobModel,
     zones: Mapping[str, str],
     weights: Mapping[str, int],
@@ -72,10 +75,10 @@ def pose(
     bound: Collection[str] | None,
     stopped: Collection[str],
     pinned: Mapping[str, Mapping[int, str]],
-) -> Question:
-    """Translate names into numbers; the actives of `stopped` processors get no copies.
+) -> Problem:
+    """The problem in numbers. `assign_standbys` explains the arguments.
 
-    A task without a weight weighs as the mean of the others. `pinned` maps task name to replica to location.
+    Raises InvalidGroupingError for a task that is active twice and for a negative weight.
     """
     owner = _owner_of_each_active(model)
     location = {id: named_place(container.location_id) for id, container in model.containers.items()}
@@ -89,9 +92,9 @@ def pose(
     )
     place_of = [number[located] for located in map(location.__getitem__, processors) if located]
     open_places = frozenset(place_of)
-    wanted = [_pinned(pinned.get(task.task_name, {}), number, open_places) for task in tasks]
-    homes, warm, leaves = _where_state_is(tasks, processors, place_of, number, wanted, previous)
-    return Question(
+    pinned_of = [_pinned_places(pinned.get(task.task_name, {}), number, open_places) for task in tasks]
+    homes, warm, leaves = _where_state_is(tasks, processors, place_of, number, pinned_of, previous)
+    return Problem(
         tasks=tasks,
         processors=processors,
         places=places,
@@ -101,19 +104,19 @@ def pose(
         open_places=open_places,
         open_zones=frozenset(zone_of[place] for place in open_places),
         active_place=[number[place] if (place := location[owner[task.task_name][1]]) else NOWHERE for task in tasks],
-        is_alone=[owner[task.task_name][1] in stopped for task in tasks],
+        gets_no_copies=[owner[task.task_name][1] in stopped for task in tasks],
         weight=_weigh(tasks, weights),
         homes=homes,
         warm=warm,
-        pinned=wanted,
+        pinned=pinned_of,
         leaves=leaves,
     )
 
 
-def _pinned(
+def _pinned_places(
     wanted: Mapping[int, str], number: Mapping[LocationId, int], open_places: Collection[int]
 ) -> dict[int, int]:
-    """Location to replica, of those that can be had; of two that want one location, the first."""
+    """Location to replica, for the open locations among the wanted ones. Of two replicas, the smaller number counts."""
     found: dict[int, int] = {}
     for replica, location in sorted(wanted.items()):
         place = number.get(LocationId(location), NOWHERE)
@@ -123,6 +126,7 @@ def _pinned(
 
 
 def _owner_of_each_active(model: JobModel) -> dict[TaskName, tuple[TaskModel, str]]:
+    """Task name to the active task and its processor. InvalidGroupingError for a task that is active twice."""
     owner: dict[TaskName, tuple[TaskModel, str]] = {}
     for id in sorted(model.containers, key=natural_order):
         for name, task in model.containers[id].actives.items():
@@ -133,7 +137,10 @@ def _owner_of_each_active(model: JobModel) -> dict[TaskName, tuple[TaskModel, st
 
 
 def _weigh(tasks: Sequence[TaskModel], weights: Mapping[str, int]) -> list[int]:
-    """At least 1 each, so that empty tasks are spread as well; all 1 when nothing is known."""
+    """The weight of each task: the given one, or the mean of the given ones, and at least 1.
+
+    At least 1, so that empty tasks are spread as well. All weights are 1 when none is given.
+    """
     known = [weights[task.task_name] for task in tasks if task.task_name in weights]
     for task in tasks:
         if weights.get(task.task_name, 0) < 0:
@@ -152,7 +159,7 @@ def _where_state_is(
     pinned: Sequence[Mapping[int, int]],
     previous: JobModel | None,
 ) -> tuple[list[list[int]], list[list[int]], list[set[int]]]:
-    """`homes`, `warm` and `leaves` of each task. First places of its copies are warm, then that of its active."""
+    """`homes`, `warm` and `leaves` of each task. In `warm`, locations of copies come before that of the active."""
     number_of = {id: p for p, id in enumerate(processors)}
     number_of_task = {task.task_name: t for t, task in enumerate(tasks)}
     homes: list[list[int]] = [[] for _ in tasks]

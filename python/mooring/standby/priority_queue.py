@@ -1,4 +1,4 @@
-"""The first of many whose order keeps changing."""
+"""A priority queue of numbers whose keys change."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import TypeAlias
 Key: TypeAlias = tuple[int, ...]
 
 
-class Queue:
-    """Numbers with keys that change, smallest key first. Whoever changes a key calls `update`."""
+class PriorityQueue:
+    """Numbers with keys that change, smallest key first.
+
+    The caller calls `update` for each number whose key has changed. Outdated entries are dropped when they come first.
+    """
 
     def __init__(self, items: Iterable[int], key: Callable[[int], Key]) -> None:
         self._key = key
@@ -19,11 +22,11 @@ class Queue:
             self.update(item)
 
     def update(self, item: int) -> None:
-        """Take note that the item's key may have changed."""
+        """Add an entry for the item with its present key."""
         heappush(self._heap, (self._key(item), item))
 
     def first(self, is_fit: Callable[[int], bool] = lambda _: True) -> int | None:
-        """The fit item with the smallest key, None when none is fit."""
+        """The item with the smallest key among those for which `is_fit` is true. None when there is none."""
         unfit, found = [], None
         while self._heap and found is None:
             key, item = self._heap[0]
