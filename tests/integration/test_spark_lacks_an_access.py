@@ -49,7 +49,7 @@ def test_transform_with_state_runs_on_stock_rocksdb_where_spark_lacks_its_member
 
 @pytest.mark.heavy
 def test_mooring_without_any_member_runs_as_stock_spark(tmp_path: Path) -> None:
-    names = re.findall(r'access\("([^"]+)"', INTERNALS.read_text()) + ["RocksDB.db"]
+    names = [*re.findall(r'access\("([^"]+)"', INTERNALS.read_text()), "RocksDB.db"]
     assert len(names) > 10
     stages = Stages(tmp_path)
     for part in (0.5, 1.0):
