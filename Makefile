@@ -58,7 +58,7 @@ chaos: $(VENV)/.ready-dev jar  ## seeded faults at random moments [ARGS="..."]
 	$(PYTEST) -m chaos tests/chaos $(ARGS)
 
 docs: $(VENV)/.ready-docs  ## the pages as a site, build/site/index.html; a dead link, a missing page or a wrong anchor fails
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "build/site/index.html"
 
 reference: $(VENV)/.ready  ## write the reference pages anew from the code

@@ -44,6 +44,8 @@ def draw(recording: str) -> str:
     shown = [PROMPT]
     for line in recording.splitlines():
         text = line[7:]
+        if text.lstrip().startswith("waiting for"):  # on a terminal the next line takes its place
+            continue
         shown += textwrap.wrap(text, COLUMNS, subsequent_indent="    ", drop_whitespace=False) or [""]
     width = round(COLUMNS * CHARACTER_WIDTH + 2 * MARGIN)
     height = BAR + 2 * MARGIN + LINE_HEIGHT * len(shown)
@@ -51,7 +53,7 @@ def draw(recording: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}"',
         ' role="img" aria-label="The output of make demo">',
         "<style>text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#d7dde4;white-space:pre}",
-        ".l{opacity:0;animation:a .2s forwards}@keyframes a{to{opacity:1}}",
+        ".l{animation:a .2s backwards}@keyframes a{from{opacity:0}}",
         "@media (prefers-reduced-motion:reduce){.l{animation-delay:0s!important}}</style>",
         f'<rect width="{width}" height="{height}" rx="8" fill="#1b2129"/>',
         *(f'<circle cx="{20 + 18 * n}" cy="16" r="5" fill="#4a5563"/>' for n in range(3)),

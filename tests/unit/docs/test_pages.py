@@ -52,8 +52,28 @@ def test_commands_are_found_on_pages():
     assert len([line for page in PAGES for line in commands_in(page)]) > 40
 
 
+def test_every_documented_log_line_is_one_that_the_code_can_say():
+    """A line on the page is cut at `…`; each of its pieces is in a text of the code."""
+    page = (DOCS / "reference" / "log-lines.md").read_text().partition("<!-- made:")[0]
+    documented = re.findall(r"^\| (?:driver|executor|any) \| (.*?) \|", page, re.MULTILINE)
+    texts = reference_pages.all_texts()
+    pieces = [
+        piece.strip()
+        for row in documented
+        for line in re.findall(r"`(.*?)`", row)
+        for piece in line.split("…")
+        if len(piece.strip()) > 6
+    ]
+    assert len(pieces) > 40
+    assert not [piece for piece in pieces if piece not in texts]
+
+
 def test_every_setting_on_a_page_exists():
     keys = [re.escape(setting.key) + (r"[\w.]*" if setting.is_prefix else "") for setting in reference_pages.SETTINGS]
     known = re.compile("|".join(keys))
-    named = {key.rstrip(".") for page in PAGES for key in re.findall(r"spark\.mooring\.[a-z.]*[a-z]", page.read_text())}
+    named = {
+        key.rstrip(".")
+        for page in PAGES
+        for key in re.findall(r"spark\.mooring\.[a-z.]*[a-z](?![a-z.]*…)", page.read_text())
+    }
     assert not [key for key in sorted(named) if not known.fullmatch(key)]
