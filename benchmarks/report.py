@@ -3,9 +3,12 @@
     python -m benchmarks.report [RESULT.json ...]      default: benchmarks/results/*.json; prints one table each
     python -m benchmarks.report --into docs/benchmarks.md
 
+The notes are filled in the same way: `--into benchmarks/notes/restart.md`.
+
 With `--into`, each part of the page between `<!-- table: NAME -->` and `<!-- end -->` is replaced by the table of the
-result of that name; `NAME figure figure ...` takes some of its figures only. Each part between `<!-- figures: NAME -->`
-and `<!-- end -->` is replaced by what the benchmark's module says of its figures. The words around are written by hand.
+result of that name. `NAME figure figure ...` takes some of its figures only, and `column=value` among these some of its
+rows only, as in `restart open-seconds storage=slow`. Each part between `<!-- figures: NAME -->` and `<!-- end -->` is
+replaced by the explanation of the figures in the benchmark's module. The rest of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -27,9 +30,16 @@ _FIGURES = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL
 _OWN = ("figure", "unit")
 
 
-def table(result: Result, figures: Sequence[str] = ()) -> str:
-    """One table of a result: a line for each of its rows, or for those of `figures`, in the order given there."""
+def table(result: Result, chosen: Sequence[str] = ()) -> str:
+    """One table of a result: a line for each of its rows.
+
+    `chosen` has names of figures, whose rows alone are taken, in the order given there; and `column=value`, which keeps
+    the rows that have this value.
+    """
     rows = [{name: value for name, value in row.items() if value is not None} for row in result["rows"]]
+    figures = [word for word in chosen if "=" not in word]
+    for column, _, value in (word.partition("=") for word in chosen if "=" in word):
+        rows = [row for row in rows if _plain(row.get(column, "")) == value]
     if figures:
         rows = [row for figure in figures for row in rows if row["figure"] == figure]
     variants = _in_order(name for row in rows for name, value in row.items() if isinstance(value, dict))

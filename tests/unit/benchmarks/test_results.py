@@ -102,3 +102,9 @@ def test_what_stock_spark_has_nothing_to_compare_with_has_no_column_for_it():
     made = table({"rows": [row, {**row, "tasks": 20}]})
     assert made.splitlines()[0] == "| figure | tasks | mooring |"
     assert "| seconds | 10 | 0.5 s (0.4 s–0.6 s) |" in made
+
+
+def test_a_table_can_have_some_figures_and_some_rows_only():
+    rows = [open_seconds("raw", [2.0], [1.0]), open_seconds("slow", [30.0], [3.0]), row("calls", "1", {"stock": [4.0]})]
+    shown = table({"name": "restart", "rows": rows}, ["open-seconds", "storage=slow"])
+    assert shown.splitlines()[2:] == ["| open-seconds | 30 s | 3 s | 0.1 |"]
