@@ -12,6 +12,7 @@ from mooring.cli.main import COMMANDS
 from scripts import reference_pages
 
 ROOT = Path(__file__).parents[3]
+LONGEST_LINE, LONGEST_ROW = 165, 420
 DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
 _BLOCK = re.compile(r"^```\w*\n(.*?)^```$|^((?: {4}.*\n)+)", re.DOTALL | re.MULTILINE)
@@ -52,6 +53,15 @@ def test_commands_are_found_on_pages():
     assert len([line for page in PAGES for line in commands_in(page)]) > 40
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_lines_are_short(page):
+    """A row of a table is one line whatever is in it; what is made from the code is as long as it is there."""
+    made = page.name in reference_pages.whole_pages()
+    lines = re.sub(r"<!-- (made|table): .*?<!-- end -->", "", page.read_text(), flags=re.DOTALL).splitlines()
+    too_long = [line for line in lines if len(line) > (LONGEST_ROW if line.startswith("|") else LONGEST_LINE)]
+    assert made or not too_long
+
+
 def test_every_documented_log_line_is_one_that_the_code_can_say():
     """A line on the page is cut at `…`; each of its pieces is in a text of the code."""
     page = (DOCS / "reference" / "log-lines.md").read_text().partition("<!-- made:")[0]
@@ -77,3 +87,11 @@ def test_every_setting_on_a_page_exists():
         for key in re.findall(r"spark\.mooring\.[a-z.]*[a-z](?![a-z.]*…)", page.read_text())
     }
     assert not [key for key in sorted(named) if not known.fullmatch(key)]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "internals" in name_of(page)], ids=name_of)
+def test_every_file_that_internals_name_exists(page):
+    named = re.findall(r"`([\w/]+/\w+\.py|\w+\.scala)`", page.read_text())
+    scala = {file.name for file in reference_pages.SCALA.parent.rglob("*.scala")}
+    python = {file.relative_to(reference_pages.PYTHON).as_posix() for file in reference_pages.PYTHON.rglob("*.py")}
+    assert not [name for name in named if name not in scala | python]
