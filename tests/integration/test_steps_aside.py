@@ -242,17 +242,28 @@ def test_a_metadata_directory_that_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_a_metadata_directory_with_half_a_file(tmp_path: Path) -> None:
+def test_a_metadata_directory_with_half_files(tmp_path: Path) -> None:
     stages = Stages(tmp_path)
     conf = {"spark.mooring.metadata": str(tmp_path / "metadata")}
-    stages.run(0.5, conf)
-    records = [path for path in (tmp_path / "metadata").iterdir() if not path.name.startswith(".")]
-    assert records
+    stages.run(0.4, conf)
+    records = records_in(tmp_path / "metadata")
     for path in records:
         _truncate(path)
+    log = stages.run(0.7, conf)
+    assert said(log, f"the note of who keeps the records in {tmp_path / 'metadata'} is damaged") == 1
+
+    for path in records_in(tmp_path / "metadata" / "application-2"):
+        if "owners" not in path.name:
+            _truncate(path)
     log = stages.run(1.0, conf)
     assert said(log, "is ignored") >= 1
     stages.assert_right()
+
+
+def records_in(directory: Path) -> list[Path]:
+    found = [path for path in directory.iterdir() if path.is_file() and not path.name.startswith(".")]
+    assert found
+    return found
 
 
 def test_a_setting_that_is_misspelt_stops_the_application_at_its_start(tmp_path: Path) -> None:

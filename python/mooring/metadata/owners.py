@@ -55,6 +55,10 @@ class Owner:
         return json.dumps({**form, "ended": self.has_ended}).encode()
 
 
+UNKNOWN_OWNER: Final = Owner("an unknown application", "an unknown host", ())
+"""Whoever wrote a note that is damaged: perhaps an application that lives."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The newest note of a directory. `written_at` is in seconds since 1970, by the clock of the storage.
@@ -128,7 +132,7 @@ class OwnerNotes:
             checkpoints = tuple(map(str, form["checkpoints"]))
             return Owner(str(form["application"]), str(form["host"]), checkpoints, bool(form["ended"]))
         except (ValueError, KeyError, TypeError):
-            return Owner("an unknown application", "an unknown host", ())
+            return UNKNOWN_OWNER
 
     def _of_older_version(self, entries: Sequence[FileEntry]) -> Claim | None:
         """The owner according to the record `status`, where an older version of Mooring has written no note."""

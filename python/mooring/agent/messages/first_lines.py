@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from mooring.metadata.owners import Owner
+from mooring.metadata.owners import UNKNOWN_OWNER, Owner
 from mooring.model.orders import Rows
 
 _REACHED_BY_COMMANDS = ("zk", "kafka")
@@ -19,6 +19,11 @@ def records_are_in(place: str) -> str:
 
 def records_of_another_are_in(meant: str, owner: Owner, place: str) -> str:
     """Another application that runs has the usual place: where the records of this one are."""
+    if owner == UNKNOWN_OWNER:
+        return (
+            f"the note of who keeps the records in {shown(meant)} is damaged, and is new, so that its owner may"
+            f" run: this application keeps its own in {shown(place)}; {_to_see(place)}"
+        )
     return (
         f"the records in {shown(meant)} are those of application {owner.application} on {owner.host}, which runs with"
         f" other checkpoints: this application keeps its own in {shown(place)}; {_to_see(place)}"

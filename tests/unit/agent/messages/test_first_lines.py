@@ -6,7 +6,7 @@ import pytest
 
 from mooring.agent.messages.first_lines import plan_is_in_force, records_are_in, records_of_another_are_in
 from mooring.agent.messages.start_check import problems
-from mooring.metadata.owners import Owner
+from mooring.metadata.owners import UNKNOWN_OWNER, Owner
 from mooring.model import events
 from tests.unit.agent.test_loop import Bridge, executors, planned, planned_other, run, started
 
@@ -34,6 +34,12 @@ def test_the_second_of_a_name_hears_who_the_first_is() -> None:
     line = records_of_another_are_in("/r/clicks", Owner("app-1", "10.0.0.7", ("a",)), "/r/clicks/application-2")
     assert "application app-1 on 10.0.0.7, which runs" in line
     assert line.endswith("mooring status --metadata /r/clicks/application-2")
+
+
+def test_of_a_damaged_note_the_line_names_no_owner() -> None:
+    line = records_of_another_are_in("/r/clicks", UNKNOWN_OWNER, "/r/clicks/application-2")
+    assert line.startswith("the note of who keeps the records in /r/clicks is damaged")
+    assert "/r/clicks/application-2" in line and "unknown" not in line
 
 
 def test_a_placed_query_is_told_with_its_tasks_and_executors() -> None:
