@@ -15,9 +15,14 @@ from mooring.cli.records import Records
 from mooring.cli.requests import application_of, is_given_up, refuse_ended
 from mooring.client import MooringClient
 from mooring.client.liveness import liveness_of
+from mooring.errors import nearest
+from mooring.model.names import natural_order
 from mooring.settings.notation import format_duration
 
 _LOOK_EVERY_SECONDS = 0.5
+_STATUS_IS_LATE_BY_SECONDS: Final = 3
+"""A query that has just started is in the status at most this much later."""
+
 _FINAL: Final = (*OVER, REFUSED, FAILED, NOT_TOLD)
 
 
@@ -37,6 +42,8 @@ def end_queries(
         _report_ended(arguments, what, deployment, status)
         return
     refuse_ended(status, arguments.deployment_id)
+    if arguments.query is not None and arguments.deployment_id is None:
+        status = _with_query(records, arguments.query, status)
     client = records.client()
     uuid = ask(client, deployment)
     progress = ProgressLine(time.monotonic)
@@ -69,6 +76,26 @@ def end_queries(
         _refuse_unless(wanted, arguments.query, rows)
         if not _has_so_ended(wanted, arguments.query, status):
             refuse_ended(status, arguments.deployment_id)
+
+
+def _with_query(records: Records, query: str, status: dict[str, Any]) -> dict[str, Any]:
+    """The status, once it has the query, by name or id. CommandFailed where it has only others for three seconds."""
+    deadline = time.monotonic() + _STATUS_IS_LATE_BY_SECONDS
+    while (running := status.get("queries", [])) and not _knows(status, query):
+        if time.monotonic() > deadline:
+            names = sorted({one["name"] for one in running}, key=natural_order)
+            raise CommandFailed(
+                f"{query}: no query of {status['application']} has this name or id; expected one of:"
+                f" {', '.join(names)}{nearest(query, names)}"
+            )
+        time.sleep(_LOOK_EVERY_SECONDS)
+        status = records.status_if_any() or status
+    return status
+
+
+def _knows(status: dict[str, Any], query: str) -> bool:
+    listed = [(one["id"], one["name"]) for one in status.get("queries", [])]
+    return any(query in names for names in [*listed, *((row["id"], row["query"]) for row in status.get("drains", []))])
 
 
 def _show_changes(rows: Sequence[dict[str, Any]], shown: dict[str, tuple[str, str]], progress: ProgressLine) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mooring.cli import endings
 from mooring.cli.main import main
 from mooring.cli.records import Records
 from mooring.drain import StopMode, read_drain_notifications, remove_notifications
@@ -88,6 +89,31 @@ def test_a_request_names_the_application_that_the_status_shows(tmp_path: Path) -
     assert main(["drain", "--metadata", str(tmp_path), "--query", "counts"]) == 0
     (one,) = asked(tmp_path)
     assert (one.run_id, one.query, one.stop) == ("app-1", "counts", None)
+
+
+@pytest.mark.parametrize("command", [["drain"], ["stop", "--mode", "now"]], ids=["drain", "stop"])
+def test_a_query_that_does_not_run_is_refused_with_those_that_do(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endings, "_STATUS_IS_LATE_BY_SECONDS", 0)
+    write_status(tmp_path)
+    assert main([*command, "--metadata", str(tmp_path), "--query", "cuonts", "--wait"]) == 1
+    error = capsys.readouterr().err
+    assert "cuonts: no query of app-1 has this name or id; expected one of: counts, totals; nearest: counts" in error
+    assert asked(tmp_path) == []
+
+
+def test_a_query_that_has_just_started_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endings, "_LOOK_EVERY_SECONDS", 0.05)
+    write_status(tmp_path)
+    with FileMetadataStore(str(tmp_path)) as store:
+        late = json.loads(store.get(STATUS) or b"")
+        store.put(STATUS, json.dumps(late | {"queries": QUERIES[1:]}).encode())
+    timer = threading.Timer(0.3, write_status, [tmp_path])
+    timer.start()
+    assert main(["drain", "--metadata", str(tmp_path), "--query", QUERIES[0]["name"]]) == 0
+    timer.join()
+    assert [one.query for one in asked(tmp_path)] == [QUERIES[0]["name"]]
 
 
 def test_an_application_that_is_going_to_start_can_be_named(tmp_path: Path) -> None:
