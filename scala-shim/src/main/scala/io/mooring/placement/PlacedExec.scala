@@ -17,7 +17,10 @@ import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.streaming.state.shims.{DrainMetric, EarlierAttempt, OperatorFacts, RestoreMetrics, StreamShims}
 
 /**
- * Runs its child where the plan wants it. Rows, order and partitioning are the child's.
+ * A plan node whose tasks prefer the executors that the plan names. Rows, order and partitioning are those of `child`.
+ *
+ * Made by `PlacementRule` and executed by the stream's thread, on the driver. `allowProvider` depends on a private set of
+ * `transformWithState`, through SparkInternals; without access to that set, such queries run on Spark's own provider.
  *
  * @param isRepeated whether an earlier run of the query has begun this batch and not committed it
  */
@@ -35,7 +38,10 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
         None
     }
 
-  /** None; but Spark asks every node of the final plan, before it gives the batch to the sink. */
+  /**
+   * No metrics. Spark asks every node of the final plan for its metrics before it gives the batch to the sink. That is the
+   * moment at which `earlierAttempt` has to be offered, as a sink may skip the batch.
+   */
   override lazy val metrics: Map[String, SQLMetric] = {
     earlierAttempt
     Map.empty
@@ -56,7 +62,12 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
   override protected def withNewChildInternal(newChild: SparkPlan): PlacedExec = copy(child = newChild)
 }
 
-/** The scheduler asks the first RDD of a stage that has a preference; this one stands before the state store's own. */
+/**
+ * The rows of `parent`, with the preference of the plan. For the preference of a stage, Spark's scheduler asks the RDDs from
+ * the last one back, and takes the first answer. So this RDD is asked before the RDD of the state store.
+ *
+ * On the driver, the thread that sends tasks asks for preferences and serializes this object. Tasks call `compute`.
+ */
 final class PlacedRDD[T: ClassTag](
     parent: RDD[T], private[placement] val query: String, private[placement] val batch: Long, restoreMetrics: RestoreMetrics.OfStage,
     @transient earlierAttempt: Option[EarlierAttempt]) extends RDD[T](parent) {
@@ -69,23 +80,27 @@ final class PlacedRDD[T: ClassTag](
     parent.iterator(split, context)
   }
 
-  /** On the driver, before the first task: what the tasks report counts, and nothing else. */
+  /**
+   * Spark serializes the RDD before it sends the first task. From now on the batch is computed by tasks, so the versions of an
+   * earlier attempt are withdrawn.
+   */
   private def writeObject(out: ObjectOutputStream): Unit = {
     PlacementService.current.foreach(_.computes(query, batch))
-    FailOpen.otherwise("record of the state in each task", ())(PlacedStages.sent(this))
-    if (earlierAttempt != null) earlierAttempt.foreach(_.forget())
+    FailOpen.otherwise("record of the state in each task", ())(PlacedStages.addStagesOf(this))
+    if (earlierAttempt != null) earlierAttempt.foreach(_.withdraw())
     out.defaultWriteObject()
   }
 
+  /** Empty without a plan: then the preference of Spark's state store coordinator holds. */
   override protected def getPreferredLocations(split: Partition): Seq[String] =
-    PlacedStages.preference(sparkContext, wanted(split.index)) // else the coordinator's stands
+    PlacedStages.preference(sparkContext, wanted(split.index))
 
   private[placement] def state(partition: Int): PlacedState = PlacedState(id, query, batch, partition)
 
-  /** The executor, as (id, host), on which the plan wants this partition of the state now. */
+  /** The executor, as (id, host), on which the plan wants this partition of the state now. Noted as the wanted executor. */
   private[placement] def wanted(partition: Int): Option[(String, String)] = {
-    val found = PlacementService.current.flatMap(_.table.preferred(query, partition))
-    for ((executor, _) <- found) PlacedStages.wanted(id, query, batch, partition, executor)
-    found
+    val preferred = PlacementService.current.flatMap(_.table.preferred(query, partition))
+    for ((executor, _) <- preferred) PlacedStages.setWanted(state(partition), executor)
+    preferred
   }
 }

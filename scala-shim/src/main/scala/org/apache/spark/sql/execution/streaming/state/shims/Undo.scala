@@ -7,8 +7,8 @@ import org.rocksdb.WriteBatch
 
 /**
  * Takes back what a task has written to its open store since the version was loaded. It notes the value that each key had
- * before, which costs a look-up for each write. So it does this for a limited number of writes: a store with more is opened
- * anew, as in stock Spark.
+ * before, which costs a look-up for each write. So it does this for a limited number of writes: a store with more writes is
+ * opened again, as in stock Spark.
  *
  * RocksDB's own snapshots need no look-ups. But when one is released, RocksDB compacts files of the lowest level, and these
  * have to be uploaded again.
