@@ -142,12 +142,12 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** Ends a query; may be called again. `how` is one of Ending's names. DrainProgressed events report the progress. */
   def end(query: String, how: String, zeroInput: Boolean): Unit = operations.end(query, Ending.named(how), zeroInput)
 
-  /** A drain is asked for of these queries: a JSON array of names or ids, in which null stands for all queries. */
-  def drainsAsked(json: String): Unit = operations.requestDrains(
+  /** Sets the queries of which a drain is requested: a JSON array of names or ids, in which null stands for all queries. */
+  def requestDrains(json: String): Unit = operations.requestDrains(
     Json.read(json).asScala.toSeq.map(query => Option.when(!query.isNull)(query.asText)))
 
   /** Writes into checkpoints that queries are to be drained: `json` maps the id of each to the ids that come before it. */
-  def owe(json: String): Unit = operations.noteDrains(
+  def noteDrains(json: String): Unit = operations.noteDrains(
     Json.read(json).properties().asScala.map(e => e.getKey -> e.getValue.asScala.map(_.asText).toSeq).toMap)
 
   /** The running queries of the user, without those that bring copies up to date. */
@@ -157,8 +157,8 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   def queries(): String = Json.write(running.map(query => Map("query" -> query.id, "run" -> query.runId, "name" -> query.name,
     "reads" -> query.sourcesAsDescribed, "writes" -> Seq(query.sinkAsDescribed), "ready" -> query.hasItsSources)))
 
-  /** Takes what the agent knows of the election among the drivers of this job. False when this driver has lost. */
-  def lead(json: String): Boolean = leadership.forall { election =>
+  /** Takes the agent's standing in the election among the drivers of this job. False when this driver has lost. */
+  def reportStanding(json: String): Boolean = leadership.forall { election =>
     val standing = Standing.parse(json)
     val lostBefore = election.isLost
     val takesPart = election.update(standing)
@@ -178,18 +178,19 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   def files(directory: String): DriverFiles = operations.files(directory)
 
   /** Keeps a text for the next agent of this driver. */
-  def leave(text: String): Unit = handover = text
-  /** The text that an earlier agent has left; empty for the first one. */
-  def inherit(): String = handover
+  def keepForNextAgent(text: String): Unit = handover = text
 
-  /** Writes a warning of the agent's into the driver's log. */
-  def say(message: String): Unit = Log.warn(message)
+  /** The text that an earlier agent has kept for this one; empty for the first agent. */
+  def fromEarlierAgent(): String = handover
 
-  /** The same of a fault outside of Mooring, as of a store. At the end of the application it is no warning. */
-  def sayOfTrouble(message: String): Unit = Log.trouble(message)
+  /** Writes a warning of the agent to the driver's log. */
+  def warn(message: String): Unit = Log.warn(message)
 
-  /** Writes a line of the agent's that is no warning. */
-  def inform(message: String): Unit = Log.info(message)
+  /** Writes a warning about a fault outside of Mooring, such as a fault of a store. While the application ends, its level is INFO. */
+  def warnUnlessEnding(message: String): Unit = Log.trouble(message)
+
+  /** Writes a line of the agent to the driver's log, at level INFO. */
+  def info(message: String): Unit = Log.info(message)
 
   /** Sets all gauges of the agent in Spark's metrics. `json` is an object that maps names to numbers. */
   def metrics(json: String): Unit =
