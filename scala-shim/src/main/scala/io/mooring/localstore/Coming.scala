@@ -3,8 +3,8 @@ package io.mooring.localstore
 import java.util.concurrent.{CancellationException, ExecutionException, FutureTask}
 
 /**
- * Fetches the files of one store that is about to be opened on this host. It runs once, on the thread that calls `run` first: a thread of
- * `Prefetch`, or the task that opens the store. It runs after the order `before` it for the same store, so that no file is fetched twice.
+ * One fetch of the files of a store that is about to be opened on this host. It runs once, on the thread that calls `run` first: a thread of
+ * `Prefetch`, or the task that opens the store. It waits for the fetch `before` it of the same store, so that no file is fetched twice.
  */
 private[mooring] final class Coming(bring: => Unit, before: Option[Coming]) extends FutureTask[Unit](() => {
   before.foreach(_.await())
@@ -15,7 +15,7 @@ private[mooring] final class Coming(bring: => Unit, before: Option[Coming]) exte
   def await(): Unit = {
     run() // does nothing when another thread has begun
     try Coming.resultOf(this)
-    catch { case _: CancellationException => } // the order was cancelled
+    catch { case _: CancellationException => } // the fetch was cancelled
   }
 }
 

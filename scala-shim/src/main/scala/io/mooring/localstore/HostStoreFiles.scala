@@ -57,12 +57,12 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
   // The files of a version that is being written, in order. They are made when the version is complete, as making a small file takes
   // longer than writing it.
   private val written = new ConcurrentLinkedQueue[() => Unit]
-  @volatile private var isOurs = false // whether a store with Mooring was opened here, which calls `complete`
+  @volatile private var isOurs = false // whether Mooring's provider has opened the store in this JVM; then the provider calls `complete`
 
   /** Keeps `bytes` under `name` when the version is complete; at once where no store would call `complete`. */
   def keepComplete(name: String, bytes: Array[Byte]): Unit = whenComplete(keepBytes(name, bytes))
 
-  /** The same for the file `temporary`, whose CRC32C is `crc`. */
+  /** Keeps the file `temporary`, whose CRC32C is `crc`, under `name` when the version is complete. */
   def keepComplete(name: String, temporary: Path, crc: Long): Unit = whenComplete { publish(name, temporary, crc); () }
 
   private def whenComplete(keep: => Unit): Unit = {
@@ -101,7 +101,7 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
   private val aheadMs = new AtomicLong
   private val ahead = ConcurrentHashMap.newKeySet[String]() // files that have come
 
-  /** Sets what `opening` waits for. `make` gets the order that was set before. */
+  /** Sets the fetch that `opening` waits for. `make` gets the fetch that was set before, if it is not taken yet. */
   private[mooring] def expect(make: Option[Coming] => Coming): Coming = coming.updateAndGet(before => make(Option(before)))
 
   /** These files were fetched before the store is opened, in so many milliseconds. */
