@@ -97,12 +97,12 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
   }
 
   // Files that are fetched before a task opens the store here
-  private val coming = new AtomicReference[Coming]
+  private val fetchAhead = new AtomicReference[FetchAhead] // the fetch that the next `opening` waits for
   private val aheadMs = new AtomicLong
   private val ahead = ConcurrentHashMap.newKeySet[String]() // files that have come
 
   /** Sets the fetch that `opening` waits for. `make` gets the fetch that was set before, if it is not taken yet. */
-  private[mooring] def expect(make: Option[Coming] => Coming): Coming = coming.updateAndGet(before => make(Option(before)))
+  private[mooring] def expect(make: Option[FetchAhead] => FetchAhead): FetchAhead = fetchAhead.updateAndGet(before => make(Option(before)))
 
   /** These files were fetched before the store is opened, in so many milliseconds. */
   def fetchedAhead(names: Set[String], milliseconds: Long): Unit = if (names.nonEmpty) {
@@ -209,7 +209,7 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
    * listing of the directory. InterruptedException when the task is killed meanwhile.
    */
   def opening(): Unit = {
-    Option(coming.getAndSet(null)).foreach(_.await())
+    Option(fetchAhead.getAndSet(null)).foreach(_.await())
     isOurs = true
     complete() // files of a version that was given up
     synchronized { listing = Some(new Listing) }

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import io.mooring.common.{Daemon, Log}
-import io.mooring.localstore.{Coming, HostStore}
+import io.mooring.localstore.{FetchAhead, HostStore}
 import io.mooring.reports.ExecutorReports
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, OpenStores}
@@ -30,20 +30,20 @@ final class Prefetch(store: HostStore, mostStreams: Int, bytesPerSecond: Long) {
   private val stores = pool("mooring-prefetch-store", new LinkedBlockingQueue[Runnable])
   private val files = pool("mooring-prefetch-file", new PriorityBlockingQueue[Runnable])
 
-  private val ordered = new ConcurrentHashMap[String, (String, Seq[Coming])]() // query -> its newest run, and the order for that run
+  private val ordered = new ConcurrentHashMap[String, (String, Seq[FetchAhead])]() // query -> its newest run, and the order for that run
 
   /** Returns at once. Cancels the stores of an order for an earlier run of the query that no thread has begun. */
   def begin(order: PrefetchOrder, access: CheckpointAccess): Unit = {
     val notOpenYet = order.stores.filterNot(version => OpenStores.has(version.directory))
     val fetchable = notOpenYet.flatMap(version => store.filesOf(new Path(version.directory)).map(version -> _))
     val progress = new Progress(order.query, fetchable.size)
-    val coming = for (((wanted, hostFiles), place) <- fetchable.zipWithIndex) yield {
+    val fetches = for (((wanted, hostFiles), place) <- fetchable.zipWithIndex) yield {
       val copy = new StoreCopy(new Path(wanted.directory), hostFiles, access, pace, NeverOpen, new InTurn(place), isAhead = true)
-      hostFiles.expect(new Coming(progress.count(wanted.directory)(copy.bringTo(wanted, isHeld = false)), _))
+      hostFiles.expect(new FetchAhead(progress.count(wanted.directory)(copy.bringTo(wanted, isHeld = false)), _))
     }
-    val before = ordered.put(order.query, order.run -> coming)
+    val before = ordered.put(order.query, order.run -> fetches)
     for ((run, earlier) <- Option(before) if run != order.run) earlier.foreach(_.cancel(false))
-    coming.foreach(stores.execute)
+    fetches.foreach(stores.execute)
   }
 
   /** Ends the threads. Files that are being fetched are not kept. */
@@ -63,7 +63,7 @@ final class Prefetch(store: HostStore, mostStreams: Int, bytesPerSecond: Long) {
     override def atOnce[T](work: Seq[() => T]): Seq[T] = {
       val fetches = work.map(fetch => new InOrder(place, fetch))
       fetches.foreach(files.execute)
-      fetches.map(Coming.resultOf(_))
+      fetches.map(FetchAhead.resultOf(_))
     }
   }
 
