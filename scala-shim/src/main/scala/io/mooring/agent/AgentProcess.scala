@@ -69,7 +69,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
 
   private def lastLine: String = Option(lastLines.peekLast()).getOrElse("")
 
-  /** No agent is started again: what is missing will not appear while the application runs. */
+  /** Starts no agent any more: the missing Python or module will not appear while the application runs. */
   private def giveUp(why: String): Unit = {
     isFailing = true
     isGivenUp = true

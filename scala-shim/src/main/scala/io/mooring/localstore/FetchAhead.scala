@@ -11,7 +11,7 @@ private[mooring] final class FetchAhead(bring: => Unit, before: Option[FetchAhea
   bring
 }) {
 
-  /** Blocks until the files are here, or have failed to come. InterruptedException when the caller's task is killed meanwhile. */
+  /** Blocks until the fetch has ended, with or without success. InterruptedException when the caller's task is killed meanwhile. */
   def await(): Unit = {
     run() // does nothing when another thread has begun
     try FetchAhead.resultOf(this)

@@ -104,7 +104,7 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
   /** Sets the fetch that `opening` waits for. `make` gets the fetch that was set before, if it is not taken yet. */
   private[mooring] def expect(make: Option[FetchAhead] => FetchAhead): FetchAhead = fetchAhead.updateAndGet(before => make(Option(before)))
 
-  /** These files were fetched before the store is opened, in so many milliseconds. */
+  /** Notes files that were fetched before the store is opened, and how long the fetch has taken. */
   def fetchedAhead(names: Set[String], milliseconds: Long): Unit = if (names.nonEmpty) {
     names.foreach(ahead.add)
     aheadMs.set(milliseconds)

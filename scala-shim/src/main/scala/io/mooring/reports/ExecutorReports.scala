@@ -40,7 +40,7 @@ object ExecutorReports {
     areCopiesOpen = withOpenCopies
   }
 
-  /** Executors keep copies of these queries, and of no others. */
+  /** Sets the queries of which executors keep copies. */
   private[mooring] def setCopiedQueries(queries: Set[String]): Unit = copied = queries
 
   /** This executor is ready for tasks. An empty location stands for its host; an empty zone is not known. */
@@ -58,14 +58,14 @@ object ExecutorReports {
       "local-changelogs" -> counts.localChangelogs, "remote-changelogs" -> counts.remoteChangelogs))
   }
 
-  /** For the catalogue: what was committed, and the changelog that was written for it, if one was. */
+  /** For the catalogue: reports a committed version, and the changelog that was written for it, if there is one. */
   def versionCommitted(
       storeDir: Path, version: Long, id: String, base: Option[String], keys: Long, bytes: Long, changelog: String,
       written: Option[WrittenFile]): Unit =
     send(Map("report" -> "version-committed", "store" -> storeDir.toUri.getPath, "host" -> host, "version" -> version, "id" -> id,
       "base" -> base.getOrElse(""), "keys" -> keys, "bytes" -> bytes, "changelog" -> written.toSeq.map(file(changelog, _))))
 
-  /** For the catalogue: a snapshot's archive, and the files that it names, with checksums of those that were written for it. */
+  /** For the catalogue: reports a snapshot's archive and the files that it names, with the checksums of files that were written for it. */
   def snapshotSaved(
       storeDir: Path, version: Long, id: String, archive: String, written: Option[WrittenFile],
       files: Seq[(String, Long, Option[WrittenFile])]): Unit =

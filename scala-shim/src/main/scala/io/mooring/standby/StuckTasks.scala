@@ -37,7 +37,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
 
   private val later = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-stuck-tasks"))
 
-  /** The executor is given up, as it was silent for so long. Called before Spark removes it. */
+  /** The executor is given up, as it was silent for `forMs` milliseconds. Called before Spark removes it. */
   def noteSilence(executor: String, forMs: Long): Unit = { silence.put(executor, forMs); () }
 
   def stop(): Unit = { later.shutdownNow(); () }

@@ -229,7 +229,7 @@ private final case class BackToBack(endedMs: Long, batches: Int) {
 private object Watched {
   private val rounds = new AtomicLong
   private val MostCommits = 1000
-  private val VersionsInWork = 3L // copies may still be on their way to one of so many versions before the newest
+  private val VersionsInWork = 3L // copies may still be on their way to any of the last three versions
   // A round costs the driver about as much as a small batch. A round that comes late leaves a batch's changelog to the take-over.
   private val PauseNanos = TimeUnit.MILLISECONDS.toNanos(500)
   private val ChangeNanos = TimeUnit.SECONDS.toNanos(3)

@@ -21,7 +21,7 @@ object SparkSelfCheck {
 }
 
 /**
- * One access by reflection to what is private in Spark.
+ * One access by reflection to a private member of Spark.
  *
  * @param name       class and member, as the log names it
  * @param capability what Mooring can not do without it

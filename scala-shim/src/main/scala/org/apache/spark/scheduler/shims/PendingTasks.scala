@@ -64,7 +64,7 @@ object PendingTasks {
       stage.tasks(task).preferredLocations.collectFirst { case at: ExecutorCacheTaskLocation if at.executorId == executor => at.host }
     val toRedirect = for {
       (wanted, waiting) <- pending.forExecutor.toSeq
-      task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task) // Spark removes the others later
+      task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task) // Spark removes all other tasks from the list later
       if isUnavailable(wanted) || !Offers.mayHave(stage, task, wanted, hostOf(task, wanted).getOrElse(""))
     } yield (wanted, task, candidates(partition(task)).find { case (id, host) => Offers.mayHave(stage, task, id, host) })
     val keepsPreference = moment == AtLoss && stage.myLocalityLevels.contains(TaskLocality.PROCESS_LOCAL)

@@ -163,7 +163,7 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
       else state = Removed
       if (state == Removed || !zeroInput) {
         if (state == Removed) setSources(pausedSources.toSeq, withGate = false)
-        else readUntilFrozen(pausedSources) // whatever the trigger: the query reads what there is now, not what there was at its start
+        else readUntilFrozen(pausedSources) // with any trigger, the query reads all input that there is now, not only the input that there was at its start
         pausedSources = Map.empty
       }
     }
@@ -278,8 +278,8 @@ object DrainValve {
   private case object Open extends State
 
   /**
-   * The intake is stopped: sources with `Trigger.AvailableNow` are prepared for it, others are asked once more, for all they
-   * have. The query runs on, under its own limits, until there is nothing new. `idleAt` is the batch that had nothing new at
+   * The intake is stopped: sources that support `Trigger.AvailableNow` are prepared for it, other sources are asked once more, for
+   * all their input. The query runs on, under its own limits, until there is nothing new. `idleAt` is the batch that had nothing new at
    * the last look. Next: `Flushing`, when the query is drained and has state.
    */
   private final case class Frozen(idleAt: Option[Long]) extends State
@@ -317,7 +317,7 @@ object DrainValve {
    * Begins to end a query that is starting. Called on the stream's thread, before the query's sources are made: the query runs no
    * batch before the valve is in it. Left says why the query can not end in this way.
    *
-   * @param intake what is read besides the input of a batch that an earlier run has begun
+   * @param intake which input is read, besides the input of a batch that an earlier run has begun
    */
   def beginAtStart(query: StreamShim, ending: Ending, intake: Intake, log: DrainLog): Either[String, DrainValve] =
     for (execution <- endable(query, ending)) yield {

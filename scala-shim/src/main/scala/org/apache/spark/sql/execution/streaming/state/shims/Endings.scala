@@ -9,7 +9,7 @@ trait DrainLog {
   /** All input is processed, up to this watermark. Batch `next` is the first that flushes state. */
   def caughtUp(next: Long, watermarkMs: Long): Unit
 
-  /** A batch that flushes has ended: it has removed so many rows of state, and so many are left. */
+  /** A batch that flushes state has ended. It has removed `removed` rows of state; `stateLeft` rows are left. */
   def flushed(batch: Long, removed: Long, stateLeft: Long): Unit
 
   /** All state is flushed after batch `last`. The query is about to stop. */

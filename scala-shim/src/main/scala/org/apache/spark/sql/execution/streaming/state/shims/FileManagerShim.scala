@@ -48,7 +48,7 @@ private object LoadDoubts {
  *  - SST and log files go through the host's store (`getFileSystem`), and the watcher is called at loads and uploads;
  *  - local files that may be damaged are not used again (`LoadDoubts`);
  *  - the cancelled load of a killed task does not count as a damaged snapshot;
- *  - what the host keeps is not looked for in the checkpoint;
+ *  - files that the host keeps are not looked for in the checkpoint;
  *  - changelogs name no versions before the snapshot that the instance began with.
  *
  * Called by the thread that uses the store, and by Spark's maintenance (`saveCheckpointToDfs`, `deleteOldVersions`). Depends on

@@ -31,7 +31,7 @@ private final class Undo(inside: InsideRocksDB, first: Long) {
         before += whole -> value
         bytes += whole.length + (if (value == null) 0 else value.length)
         if (before.size > Undo.MostWrites || bytes > Undo.MostBytes) giveUp()
-      } catch { case NonFatal(_) => giveUp() } // the write that follows reports what is wrong
+      } catch { case NonFatal(_) => giveUp() } // the write that follows fails for the same reason, and reports it
   }
 
   /** Called before a write that can not be taken back. */
@@ -57,7 +57,7 @@ private final class Undo(inside: InsideRocksDB, first: Long) {
 }
 
 object Undo {
-  /** Whether writes are noted: only where there are standbys, so that others do not pay for it. */
+  /** Whether writes are noted. Only applications with standbys need it, and pay for the look-ups. */
   @volatile var isWanted = false
 
   private val MostWrites = 256
