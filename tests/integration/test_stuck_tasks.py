@@ -69,7 +69,7 @@ def is_lost(jvm: Any, stuck: Any, at_ms: int, silent_ms: int = 0) -> None:
     """The driver hears of a loss; executors' ids are not used again."""
     executor = str(next(numbers))
     if silent_ms:
-        stuck.isSilent(executor, silent_ms)
+        stuck.noteSilence(executor, silent_ms)
     events = jvm.org.apache.spark.scheduler
     of_executor = scala_object(jvm, "org.apache.spark.storage.BlockManagerId")
     of_executor = of_executor.apply(executor, "127.0.0.2", 7077, jvm.scala.Option.apply(None))

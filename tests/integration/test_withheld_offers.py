@@ -50,7 +50,7 @@ class Table:
     def waits_until_all_get_tasks(self) -> None:
         def ended() -> bool:
             self.health.applyExcludeOnFailureTimeout()  # as Spark does when it offers executors
-            return bool(self.withheld.look())
+            return bool(self.withheld.refresh())
 
         wait_until(ended, "the exclusion to end", 10, interval=0.05)
 
@@ -61,9 +61,9 @@ def table(jvm: Any, context: Any) -> Table:
 
 
 def test_rows_fall_to_the_next_executor_while_one_is_excluded(table: Table) -> None:
-    assert not table.withheld.look() and table.preferred() == ["1", "2", "1"]
+    assert not table.withheld.refresh() and table.preferred() == ["1", "2", "1"]
     table.health.updateExcludedForFetchFailure("first", "1")
-    assert table.withheld.look() and not table.withheld.look(), "it is news once"
+    assert table.withheld.refresh() and not table.withheld.refresh(), "it is news once"
     assert table.preferred() == ["2", "2", None], "where none is left Spark decides"
     assert "(2,second)" not in table.holders(), "it runs the task"
     assert "(1,first)" not in table.holders(), "it can bring no copy up to date"
@@ -75,19 +75,19 @@ def test_an_executor_that_comes_to_an_excluded_host_gets_none_either(table: Tabl
     context.conf().set("spark.shuffle.service.enabled", "true")  # then it is the host that is excluded
     table.health.updateExcludedForFetchFailure("second", "2")
     context.conf().set("spark.shuffle.service.enabled", "false")
-    assert table.withheld.look() and table.preferred() == ["1", "1", "1"]
+    assert table.withheld.refresh() and table.preferred() == ["1", "1", "1"]
     table.table.executorLost("2")
     table.table.executorAdded("3", "second")
-    assert table.withheld.look() and not table.table.isUsable("3")
+    assert table.withheld.refresh() and not table.table.isUsable("3")
     table.waits_until_all_get_tasks()
     assert table.table.isUsable("3")
 
 
 def test_a_loss_is_no_news_of_that_kind_twice(table: Table) -> None:
     table.health.updateExcludedForFetchFailure("first", "1")
-    assert table.withheld.look()
+    assert table.withheld.refresh()
     table.table.executorLost("1")
-    assert table.withheld.look() and not table.withheld.look()
+    assert table.withheld.refresh() and not table.withheld.refresh()
     assert table.preferred() == ["2", "2", None]
     wait_until(lambda: _is_over(table), "the exclusion to end", 10, interval=0.05)
 

@@ -31,7 +31,7 @@ class Standing:
         return cls(UNKNOWN) if leader in (None, own_name) else cls(WAITING, str(leader))
 
     def as_json(self, said_at: float) -> dict[str, object]:
-        """The form for `Bridge.lead`; `said_at` in seconds since 1970, taken before anybody was asked."""
+        """The form for `Bridge.reportStanding`; `said_at` in seconds since 1970, taken before anybody was asked."""
         return {
             "state": self.state,
             "leader": self.leader,

@@ -66,14 +66,14 @@ class JvmBridge:
 
     def announce_drains(self, queries: tuple[str | None, ...]) -> None:
         """Tell of which queries a drain is asked for, by names or ids; None is every query."""
-        self._call("drainsAsked", json.dumps(queries))
+        self._call("requestDrains", json.dumps(queries))
 
     def owe_drains(self, after: Mapping[str, frozenset[str]]) -> None:
         """Write into the queries' checkpoints that they are to be drained, each after those named, by ids.
 
         Their next start goes on with it, if it comes before the drain is over.
         """
-        self._call("owe", json.dumps({query: sorted(others) for query, others in after.items()}))
+        self._call("noteDrains", json.dumps({query: sorted(others) for query, others in after.items()}))
 
     def end_query(self, query: str, how: str, zero_input: bool) -> None:
         """Have a query drained (DRAIN) or stopped (a StopMode's value); how that goes comes as news.
@@ -98,27 +98,27 @@ class JvmBridge:
 
     def say(self, message: str) -> None:
         """Write a line into the driver's log."""
-        self._call("say", message)
+        self._call("warn", message)
 
     def say_of_trouble(self, message: str) -> None:
         """Write a line of what goes wrong around the application, as with a store; no warning while it ends."""
-        self._call("sayOfTrouble", message)
+        self._call("warnUnlessEnding", message)
 
     def inform(self, message: str) -> None:
         """Write a line into the driver's log that is no warning."""
-        self._call("inform", message)
+        self._call("info", message)
 
     def lead(self, standing: Standing, said_at: float) -> bool:
         """Tell what is known of the election, as of `said_at` (seconds since 1970); false when this driver has lost."""
-        return bool(self._call("lead", json.dumps(standing.as_json(said_at))))
+        return bool(self._call("reportStanding", json.dumps(standing.as_json(said_at))))
 
     def leave(self, text: str) -> None:
         """Leave a text for the next agent of this driver."""
-        self._call("leave", text)
+        self._call("keepForNextAgent", text)
 
     def inherit(self) -> str:
         """The text that an agent before this one left; empty for the first."""
-        return str(self._call("inherit"))
+        return str(self._call("fromEarlierAgent"))
 
     def metrics(self, values: Mapping[str, float]) -> None:
         """Set all gauges of the agent in Spark's metrics system: others that it had set go."""

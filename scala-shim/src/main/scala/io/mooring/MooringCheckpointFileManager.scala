@@ -4,5 +4,5 @@ import io.mooring.checkpoint.CheckpointFilesShim
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
-/** The name by which Spark makes a `CheckpointFilesShim`, by reflection: one for each log and each state store. */
+/** The class that Spark makes by reflection, from its name in the settings: one for each log and each state store. See `CheckpointFilesShim`. */
 final class MooringCheckpointFileManager(path: Path, conf: Configuration) extends CheckpointFilesShim(path, conf)

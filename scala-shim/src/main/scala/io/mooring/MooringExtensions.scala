@@ -6,7 +6,10 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 import org.apache.spark.sql.execution.streaming.state.shims.OfflineTools
 
-/** Appended to `spark.sql.extensions` by the driver part. */
+/**
+ * Adds `PlacementRule` to every session, and lets `OfflineTools` follow the session. `ConfOverrides` appends this class to
+ * `spark.sql.extensions`; Spark makes it by reflection, for each session.
+ */
 final class MooringExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit =
     extensions.injectColumnar { session =>

@@ -10,8 +10,9 @@ import io.mooring.common.Json
 import org.apache.spark.shims.{FileProofs, NotUnderstood}
 
 /**
- * A process that reads files of a checkpoint for the command line: a question in each line of its input, as JSON, and the
- * answers in the lines of its output (docs/internals.md). It ends with its input.
+ * The main class of a process that reads files of a checkpoint for the command line. Each line of its input is a question, as JSON; each
+ * line of its output is the answer (docs/internals.md). The process ends at the end of its input. It runs without a Spark application, on
+ * one thread. Depends on `FileProofs`.
  */
 object Proofs extends App {
   for (line <- Source.fromInputStream(System.in)(Codec(UTF_8)).getLines()) {
@@ -28,7 +29,7 @@ object Proofs extends App {
       } else Map("versions" -> FileProofs.lineage(Path.of(question.get("lineage").asText()), codec))
     } catch {
       case e: NotUnderstood => Map("unknown" -> e.getMessage)
-      // whatever a damaged file makes of its reader, as an allocation of its length, is what was asked for
+      // any failure of the reader is an answer: a damaged length, for example, may lead to an OutOfMemoryError
       case e: Throwable => Map("fault" -> s"${e.getClass.getSimpleName}: ${e.getMessage}")
     }
 }

@@ -9,10 +9,10 @@ import org.apache.spark.sql.streaming.StreamingQueryListener
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 
 /**
- * Prepares each query at its start, and tells the agent of its checkpoint. Registered by name in every session's settings.
+ * Prepares each query at its start, and tells the agent which checkpoint the run uses. Registered by name in every session's settings.
  *
  * Spark calls `onQueryStarted` in the stream's thread before its first batch, and `onQueryTerminated` in its listener thread.
- * When a part of the preparation fails, the query starts without it. Events: CheckpointTaken, CheckpointLeft.
+ * When a part of the preparation fails, the query starts without that part. Events: CheckpointTaken, CheckpointLeft.
  */
 final class QueryStartWatch extends StreamingQueryListener {
   override def onQueryStarted(event: QueryStartedEvent): Unit =
@@ -38,6 +38,6 @@ final class QueryStartWatch extends StreamingQueryListener {
 }
 
 private object QueryStartWatch {
-  /** The name under which the bridge keeps that this run has its checkpoint. */
+  /** The name under which the bridge keeps CheckpointTaken for later agents. */
   def about(run: String): String = s"checkpoint of $run"
 }

@@ -19,9 +19,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * `format("mooring-standby")`: the copies of a running query's state, as a stream. A batch of it is one round: after
- * the watched query has committed, or some seconds after others were to hold its copies (`Watched.round`), every executor
- * that holds some is asked to bring them up to date, and answers with one row for each. Option `query` is the id of the watched query.
+ * `format("mooring-standby")`: a streaming source whose rows are the states of the copies of a running query. The replica query reads it.
+ * Its option `query` is the id of the query that is copied.
+ *
+ * One batch is one round (`Watched.round`): after a commit of the copied query, or after a change of the holders of its copies. In a round,
+ * each executor that holds copies gets orders to bring them up to date, and answers with one row for each copy.
+ *
+ * Threads: the replica query's thread on the driver; its tasks on the executors. Uses Spark's public API for data sources.
  */
 final class StandbySource extends TableProvider with DataSourceRegister {
   override def shortName(): String = Names.StandbySource
@@ -33,7 +37,7 @@ final class StandbySource extends TableProvider with DataSourceRegister {
 }
 
 object StandbySource {
-  /** One row for each copy; `version` is the last that was whole when the round began, -1 for none. */
+  /** One row for each copy. `version` is the copy's last complete version when the round began, -1 for none; `wanted` is the ordered version. */
   val Schema: StructType = new StructType().add("partition", IntegerType, nullable = false)
     .add("executor", StringType, nullable = false).add("wanted", LongType, nullable = false)
     .add("version", LongType, nullable = false).add("bytes", LongType, nullable = false)
@@ -60,7 +64,7 @@ private final class StandbyStream(query: String) extends MicroBatchStream {
   override def initialOffset(): Offset = Round.Nothing
   override def deserializeOffset(json: String): Offset = Round.parse(json)
 
-  /** Waits for the next round, a second at most; Spark asks again at once. */
+  /** Waits for the next round, for a second at most. Spark calls this again at once. */
   override def latestOffset(): Offset = {
     newest = standbys.awaitRound(query, newest)
     newest
@@ -75,7 +79,7 @@ private final class StandbyStream(query: String) extends MicroBatchStream {
 private final class CopyReaderFactory(query: String, access: CheckpointAccess) extends PartitionReaderFactory {
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] = {
     val CopyOrders(executor, _, orders) = partition.asInstanceOf[CopyOrders]
-    // Spark may have sent it elsewhere, when the executor was busy for long; the next round finds it.
+    // Spark may have sent the task to another executor, when this one was busy for long. The next round orders the copies again.
     val copies = Copies.ofThisExecutor.filter(_ => SparkEnv.get.executorId == executor)
     val wanted = orders.map(order => order.partition -> order.version).toMap
     val rows = copies.toSeq.flatMap(_.order(query, orders, access)).map { copy =>

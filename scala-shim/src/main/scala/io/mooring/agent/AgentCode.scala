@@ -21,7 +21,7 @@ object AgentCode {
     zip
   }
 
-  /** Removes the zip's directory, with what a child process has left in it. */
+  /** Removes the zip's directory, with all files that a child process has written there. */
   def delete(zip: Path): Unit =
     try {
       Using.resource(Files.list(zip.getParent))(_.iterator().asScala.toSeq).foreach(Files.deleteIfExists)

@@ -12,11 +12,11 @@ import org.apache.spark.SparkConf
 import org.apache.spark.shims.GatewayShim
 
 /**
- * Starts the agent beside the driver, kills it when it is silent, starts it again when it has ended, each time after a longer
- * pause, and stops it with the application.
+ * Runs the agent's process beside the driver. Kills an agent that is silent. Starts an agent that has ended again, each time after
+ * a longer pause. Stops the agent with the application.
  *
- * One daemon thread does all of it. While no agent runs, queries go on with the last plan. Without a Python that can run the
- * agent, tasks run where Spark puts them.
+ * One daemon thread does all of this. Depends on Spark's Py4J gateway, through `GatewayShim`. While no agent runs, queries
+ * continue with the last plan. Without a Python that can run the agent, tasks run where Spark puts them.
  *
  * @param python         the interpreter that the user has chosen for the agent
  * @param silenceSeconds how long an agent may be silent before it is killed
@@ -69,7 +69,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
 
   private def lastLine: String = Option(lastLines.peekLast()).getOrElse("")
 
-  /** No agent is started again: what is missing will not appear while the application runs. */
+  /** Starts no agent any more: the missing Python or module will not appear while the application runs. */
   private def giveUp(why: String): Unit = {
     isFailing = true
     isGivenUp = true
@@ -78,7 +78,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
       "host, or name it in spark.mooring.agent.python")
   }
 
-  /** Logs the agent's end with its last lines of output. After some ends in a row, nothing is logged. */
+  /** Logs the agent's end with its last lines of output. After `FailuresLogged` ends in a row, nothing is logged. */
   private def report(message: String, failures: Int): Unit = {
     val output = if (lastLines.isEmpty) "" else lastLines.asScala.mkString("; its last words:\n  ", "\n  ", "")
     if (failures < AgentProcess.FailuresLogged) Log.trouble(message + output)
@@ -86,7 +86,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
       Log.trouble(s"$message, and so on; that is not said again until one has lived for ${AgentProcess.StableSeconds} s$output")
   }
 
-  /** Runs one agent to its end. How it ended, for the log. IOException where there is no such interpreter. */
+  /** Runs one agent until it ends. Returns how it ended, for the log. IOException where there is no such interpreter. */
   private def runOnce(): String = {
     bridge.agentLaunched()
     val child = try launch()
@@ -94,7 +94,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     process = Some(child)
     lastLines.clear()
     val reader = forwardOutput(child)
-    var wasSilent = false // one look is not enough: this process itself may have been stopped until a moment ago
+    var wasSilent = false // at the last look; one look is not enough, as this process itself may have been stopped until a moment ago
     while (!child.waitFor(1, TimeUnit.SECONDS)) {
       // Before its first call an agent has Python and its libraries to load.
       val longestSilence = if (bridge.isGreeted) silenceSeconds else math.max(silenceSeconds, AgentProcess.StartSeconds)
@@ -127,7 +127,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     case path if path.startsWith("/") => path
   }.map(path => if (path.endsWith(".py")) new File(path).getParent else path).distinct
 
-  /** As Spark chooses the Python of a driver. */
+  /** The agent's Python: the setting, else the driver's Python as Spark chooses it. */
   private def interpreter: String = {
     val driver = Seq(conf.getOption("spark.pyspark.driver.python"), conf.getOption("spark.pyspark.python"),
       sys.env.get("PYSPARK_DRIVER_PYTHON"), sys.env.get("PYSPARK_PYTHON")).flatten
@@ -144,21 +144,21 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
     } catch { case _: IOException => } // the pipe closes with the process
   }
 
-  /** Closes the agent's standard input, at which it ends; kills it where it does not. */
+  /** Closes the agent's standard input, at which the agent ends. Kills an agent that does not end within three seconds. */
   private def end(child: Process): Unit = {
     try child.getOutputStream.close()
     catch { case _: IOException => } // it has ended already
-    Thread.interrupted() // clears the flag: it would cut the wait below short
+    Thread.interrupted() // clears the flag, which would end the wait below at once
     if (!child.waitFor(3, TimeUnit.SECONDS)) child.destroyForcibly()
     ()
   }
 }
 
 object AgentProcess {
-  /** No such file, or not executable. Anything else, such as no memory to fork, may pass. */
+  /** Whether the file is missing or not executable. Any other failure, such as no memory to fork, may pass. */
   private def isForGood(e: IOException): Boolean = Seq("error=2,", "error=13,").exists(String.valueOf(e.getMessage).contains(_))
 
-  /** Whether Python's last line says that it has not, or can not use, a module. */
+  /** Whether Python's last line says that a module is missing, or can not be used. */
   private def isMissingModule(line: String): Boolean = line.startsWith("ImportError: ") || line.startsWith("ModuleNotFoundError: ")
 
   private val StartSeconds = 30L

@@ -10,25 +10,25 @@ import io.mooring.election.{Leadership, Standing}
 import io.mooring.placement.{PlacementTable, Plan}
 import org.apache.spark.sql.execution.streaming.state.shims.{Ending, StreamShim, StreamShims}
 
-/** What the agent can have the driver do, besides placing tasks. The thread that serves the agent calls it. */
+/** What the agent can ask the driver to do, besides placing tasks. Called by the thread that serves the agent. */
 trait Operations {
 
-  /** A plan names copies of tasks: they are to be made and brought up to date. */
+  /** A plan names copies of tasks: begins to make them, and to keep them up to date. */
   def beginCopies(): Unit
 
-  /** Ends an executor once no task runs on it. Calls `gaveUp` where that is not within `waitMs`. Returns at once. */
-  def restart(executor: String, waitMs: Long, gaveUp: () => Unit): Unit
+  /** Ends an executor once no task runs on it. Calls `onGivenUp` when that has not come within `waitMs`. Returns at once. */
+  def restart(executor: String, waitMs: Long, onGivenUp: () => Unit): Unit
 
-  /** Ends a query in this way. A query that is held since its start reads nothing at all with `zeroInput`. Returns at once. */
+  /** Ends a query in this way. With `zeroInput`, a query that is held since its start reads no input. Returns at once. */
   def end(query: String, how: Ending, zeroInput: Boolean): Unit
 
-  /** A drain is asked for of these queries: names or ids; None stands for all queries. */
+  /** Sets the queries of which a drain is requested, by names or ids; None stands for all queries. */
   def requestDrains(queries: Seq[Option[String]]): Unit
 
   /** Writes into the queries' checkpoints that they are to be drained, each after the queries that it is mapped to. */
   def noteDrains(after: Map[String, Seq[String]]): Unit
 
-  /** A new agent begins: it is to be told again what lies outside of the bridge's events. */
+  /** A new agent begins. Sends it again what the bridge does not keep: states of copies, and facts that may not be written. */
   def tellNewAgent(): Unit
 
   /** Opens a directory on any of Hadoop's file systems, with the credentials of the application. */
@@ -48,8 +48,7 @@ trait Operations {
 final class Bridge(table: PlacementTable, leadership: Option[Leadership], operations: Operations) {
   private type Event = Map[String, Any]
 
-  /** What one agent leaves in memory for the next one, such as its session with ZooKeeper. */
-  @volatile private var handover = ""
+  @volatile private var handover = "" // a text from one agent for the next one, such as its session with ZooKeeper
 
   private[mooring] val facts = new Facts
 
@@ -57,16 +56,16 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   def takeFacts(most: Int): String = facts.take(most)
 
   private val queued = new LinkedBlockingQueue[Event](Bridge.MostEventsKept)
-  private val restarts = ConcurrentHashMap.newKeySet[String]() // requests to restart an executor that were begun
-  private val givenUp = ConcurrentHashMap.newKeySet[String]() // those of them whose executor could not be ended
+  private val restarts = ConcurrentHashMap.newKeySet[String]() // ids of requests to restart an executor
+  private val givenUp = ConcurrentHashMap.newKeySet[String]() // ids of restart requests whose executor could not be ended
   private val lastCall = new AtomicLong(System.nanoTime())
   @volatile private var lastPlan = ""
   @volatile private var offered = -1L // the newest version of the job model
-  @volatile private var greeted = false // whether this agent has called `hello`, and no event was dropped since
-  // Events that are still true, for an agent that starts later, by what each is about: an executor, a query, a batch, ...
+  @volatile private var greeted = false // whether this agent has called `hello`, and no event was dropped after that
+  // Events that are still true, for agents that start later. The key names the subject of the event: an executor, a query, a batch, ...
   private val lasting = new ConcurrentHashMap[String, Event]()
 
-  /** Queues an event for the agent. With `about`, it stays true until `over(about)`: every later agent is told it too. */
+  /** Queues an event for the agent. With `about`, the event stays true until `over(about)`, and every later agent gets it from `hello`. */
   def tell(event: Event, about: Option[String] = None): Unit = {
     val stamped = event + ("at" -> System.currentTimeMillis())
     about.foreach(lasting.put(_, stamped))
@@ -74,13 +73,13 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     if (greeted && !queued.offer(stamped)) greeted = false
   }
 
-  /** Sets a field of an event that is still true, for later agents. The present agent knows it from another event. */
+  /** Sets a field of an event that is still true, for later agents. The present agent learns the change from another event. */
   def amend(about: String, field: (String, Any)): Unit = { lasting.computeIfPresent(about, (_, event) => event + field); () }
 
-  /** The event about this is true no longer. */
+  /** The event with this subject is not true any more. Later agents do not get it. */
   def over(about: String): Unit = { lasting.remove(about); () }
 
-  /** A new agent begins. Every event that is still true, as a JSON array; what was queued is part of it. */
+  /** A new agent begins. Returns every event that is still true, as a JSON array; queued events are among them. */
   def hello(): String = {
     called()
     greeted = true
@@ -94,7 +93,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
 
   /** The queued events as a JSON array; waits up to `timeoutMs` for the first. IllegalStateException where events were dropped. */
   def pollEvents(timeoutMs: Long): String = {
-    if (!greeted) throw new IllegalStateException("news were lost: start anew, with hello")
+    if (!greeted) throw new IllegalStateException("events were dropped: call hello again")
     called()
     val events = Option(queued.poll(timeoutMs, TimeUnit.MILLISECONDS)).toBuffer
     val rest = new java.util.ArrayList[Event]()
@@ -123,14 +122,15 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   }
 
   /**
-   * Ends an executor once no task runs on it, if that is within `waitMs`; Spark starts another one. A second call for the same
-   * request does nothing, but tells again that the restart was given up: the first time, an earlier agent may have been told.
+   * Ends an executor once no task runs on it, if that comes within `waitMs`. Spark then starts another executor. A second call for
+   * the same request does not restart anything. If the restart was given up, it sends RestartGivenUp again, as the first event may
+   * have gone to an earlier agent.
    */
   def restart(request: String, executor: String, waitMs: Long): Unit =
     if (restarts.add(request)) {
       tell(Map("event" -> "ExecutorRestarting", "request" -> request, "executor" -> executor), about = Some(s"restart $request"))
       operations.restart(executor, waitMs, () => {
-        over(s"restart $request") // a later agent does not wait for the executor's end
+        over(s"restart $request") // so that a later agent does not wait for the executor's end
         givenUp.add(request)
         tellGivenUp(request, executor)
       })
@@ -139,26 +139,26 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   private def tellGivenUp(request: String, executor: String): Unit =
     tell(Map("event" -> "RestartGivenUp", "request" -> request, "executor" -> executor))
 
-  /** Ends a query; may be called again. `how` is one of Ending's names. Events tell how far it has come. */
+  /** Ends a query; may be called again. `how` is one of Ending's names. DrainProgressed events report the progress. */
   def end(query: String, how: String, zeroInput: Boolean): Unit = operations.end(query, Ending.named(how), zeroInput)
 
-  /** A drain is asked for of these queries: a JSON array of names or ids, in which null stands for all queries. */
-  def drainsAsked(json: String): Unit = operations.requestDrains(
+  /** Sets the queries of which a drain is requested: a JSON array of names or ids, in which null stands for all queries. */
+  def requestDrains(json: String): Unit = operations.requestDrains(
     Json.read(json).asScala.toSeq.map(query => Option.when(!query.isNull)(query.asText)))
 
   /** Writes into checkpoints that queries are to be drained: `json` maps the id of each to the ids that come before it. */
-  def owe(json: String): Unit = operations.noteDrains(
+  def noteDrains(json: String): Unit = operations.noteDrains(
     Json.read(json).properties().asScala.map(e => e.getKey -> e.getValue.asScala.map(_.asText).toSeq).toMap)
 
   /** The running queries of the user, without those that bring copies up to date. */
   private[mooring] def running: Seq[StreamShim] = StreamShims.running.filterNot(_.reads(Names.StandbySource))
 
-  /** The same as a JSON array, with the descriptions of their sources and sinks. */
+  /** The running queries of the user as a JSON array, with the descriptions of their sources and sinks. */
   def queries(): String = Json.write(running.map(query => Map("query" -> query.id, "run" -> query.runId, "name" -> query.name,
     "reads" -> query.sourcesAsDescribed, "writes" -> Seq(query.sinkAsDescribed), "ready" -> query.hasItsSources)))
 
-  /** Takes what the agent knows of the election among the drivers of this job. False when this driver has lost. */
-  def lead(json: String): Boolean = leadership.forall { election =>
+  /** Takes the agent's standing in the election among the drivers of this job. False when this driver has lost. */
+  def reportStanding(json: String): Boolean = leadership.forall { election =>
     val standing = Standing.parse(json)
     val lostBefore = election.isLost
     val takesPart = election.update(standing)
@@ -166,7 +166,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     takesPart
   }
 
-  /** Each query in a thread of its own: one that does not end must not delay the others. */
+  /** Stops each query in a thread of its own, so that a query that does not end delays no other query. */
   private def stopQueries(leader: String): Unit = {
     Log.warn(s"another driver of this job, $leader, leads since: this one stops its queries before they commit")
     StreamShims.running.foreach { query =>
@@ -178,20 +178,21 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   def files(directory: String): DriverFiles = operations.files(directory)
 
   /** Keeps a text for the next agent of this driver. */
-  def leave(text: String): Unit = handover = text
-  /** The text that an earlier agent has left; empty for the first one. */
-  def inherit(): String = handover
+  def keepForNextAgent(text: String): Unit = handover = text
 
-  /** Writes a warning of the agent's into the driver's log. */
-  def say(message: String): Unit = Log.warn(message)
+  /** The text that an earlier agent has kept for this one; empty for the first agent. */
+  def fromEarlierAgent(): String = handover
 
-  /** The same of a fault outside of Mooring, as of a store. At the end of the application it is no warning. */
-  def sayOfTrouble(message: String): Unit = Log.trouble(message)
+  /** Writes a warning of the agent to the driver's log. */
+  def warn(message: String): Unit = Log.warn(message)
 
-  /** Writes a line of the agent's that is no warning. */
-  def inform(message: String): Unit = Log.info(message)
+  /** Writes a warning about a fault outside of Mooring, such as a fault of a store. While the application ends, its level is INFO. */
+  def warnUnlessEnding(message: String): Unit = Log.trouble(message)
 
-  /** Puts the agent's gauges into Spark's metrics, all that it has; `json` is one object of name to number. */
+  /** Writes a line of the agent to the driver's log, at level INFO. */
+  def info(message: String): Unit = Log.info(message)
+
+  /** Sets all gauges of the agent in Spark's metrics. `json` is an object that maps names to numbers. */
   def metrics(json: String): Unit =
     Metrics.setAgents(Json.read(json).properties().asScala.map(entry => entry.getKey -> entry.getValue.asDouble()).toMap)
 
@@ -203,7 +204,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     called()
   }
 
-  /** Since the agent's last heartbeat, or its launch. */
+  /** Seconds since the agent's last heartbeat, or since its launch. */
   def secondsSinceLastCall: Long = TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - lastCall.get)
   private def called(): Unit = lastCall.set(System.nanoTime())
 }

@@ -10,9 +10,9 @@ import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
 
 /**
  * One flat directory on any storage that can hold a checkpoint, for the agent's metadata and for a drain's markers. It uses the
- * application's credentials, and writes as Spark writes its checkpoints, so that no reader sees half a file.
+ * application's credentials. It writes as Spark writes its checkpoints, so that no reader sees half a file.
  *
- * The thread that serves the agent and streams' threads call it. What Hadoop's file system throws passes through.
+ * Called by the thread that serves the agent, and by streams' threads. Exceptions of Hadoop's file system pass through.
  *
  * @param hadoopConf the application's
  */

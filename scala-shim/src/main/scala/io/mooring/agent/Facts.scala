@@ -7,14 +7,15 @@ import scala.jdk.CollectionConverters._
 import io.mooring.common.Log
 
 /**
- * What executors have reported of committed state, for the catalogue. The agent takes it in portions, apart from the events,
- * which must not wait for it. RPC threads add, the thread that serves the agent takes.
+ * Reports of executors about committed state, for the catalogue. The agent takes them in portions. They do not go the way of the
+ * events, as there may be many, and events must not wait behind them.
  *
- * Where too many reports wait, new ones are dropped: the catalogue then lacks checksums of some versions.
+ * RPC threads add reports, and the thread that serves the agent takes them. When too many reports wait, new ones are dropped: the
+ * catalogue then lacks checksums of some versions.
  */
 final class Facts {
   private val waiting = new LinkedBlockingQueue[String](Facts.MostKept)
-  private val taken = new java.util.ArrayDeque[String]() // the last reports that were taken: the agent may die before it has written them
+  private val taken = new java.util.ArrayDeque[String]() // the reports that were taken last; the agent may die before it has written them
 
   def add(report: String): Unit =
     if (!waiting.offer(report)) Log.once("facts-lost", s"more than ${Facts.MostKept} facts of committed state wait for the agent: " +
@@ -25,12 +26,12 @@ final class Facts {
     val now = new java.util.ArrayList[String]()
     waiting.drainTo(now, most)
     taken.addAll(now)
-    while (taken.size > Facts.MostGivenAgain) taken.poll()
+    while (taken.size > Facts.MostRequeued) taken.poll()
     now.asScala.mkString("[", ",", "]")
   }
 
-  /** A new agent works from now on: it gets the reports again that the agent before has taken last. */
-  def giveAgain(): Unit = synchronized {
+  /** A new agent begins. Queues the reports again that the agent before it has taken last. */
+  def requeueTaken(): Unit = synchronized {
     taken.forEach(add(_))
     taken.clear()
   }
@@ -38,5 +39,5 @@ final class Facts {
 
 object Facts {
   private val MostKept = 50000
-  private val MostGivenAgain = 10000
+  private val MostRequeued = 10000
 }

@@ -13,7 +13,7 @@ final class StartWaitBudget(milliseconds: Long, agentIsExpected: () => Boolean) 
   /** Whether an agent runs, or is about to be started. */
   def isAgentExpected: Boolean = agentIsExpected()
 
-  /** Calls `waiting` with the milliseconds that are left of the run's budget, and takes the time that it took from the budget. */
+  /** Calls `waiting` with the milliseconds that are left of the run's budget. Subtracts the time that the call took from the budget. */
   def spend[T](run: String)(waiting: Long => T): T = {
     val began = System.nanoTime()
     try waiting(leftMs(run))

@@ -7,13 +7,14 @@ import java.util.concurrent.TimeUnit
 import org.apache.spark.SparkConf
 
 /**
- * Asks a Python class of the user's where an executor is: once, at the executor's start, in a child process that is killed after
- * ten seconds. Without an answer the executor's host is its location.
+ * Asks a Python class of the user's for the location or the zone of an executor. The executor plugin calls it at its start; a child
+ * process runs the class, and is killed after ten seconds. Without an answer, the executor's host is its location, and its zone is
+ * not known.
  */
 object UsersPython {
   private val LongestSeconds = 10L
 
-  /** What `users` (`module:Class`) answers, or why there is no answer. The module is looked for on the executor's PYTHONPATH. */
+  /** Right with the answer of `users` (`module:Class`), Left with the reason why there is none. Python finds the module on the executor's PYTHONPATH. */
   def ask(users: String, conf: SparkConf): Either[String, String] =
     try {
       val code = AgentCode.unpack()

@@ -20,29 +20,35 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, StreamShims}
 
 /**
- * The checkpoint's file manager that would be there without us, with three shims in it:
+ * The checkpoint's file manager: the one that Spark would use without Mooring (`stock`), with these additions:
  *
- *  - `offsets/N` always names the stock provider, so that stock Spark reads our checkpoints; a running stream of ours
- *    reads its own provider's name there.
- *  - The uniquely named files of a state store (snapshot archives, changelogs, their checksums) are kept on the host
- *    when written and taken from the host when read.
- *  - Spark's own tools learn the format of the checkpoint's state when they open its log of commits.
+ *  - `offsets/N` always names Spark's own provider, so that stock Spark can read the checkpoint. A running stream with Mooring reads the
+ *    name of Mooring's provider there.
+ *  - Uniquely named files of a state store (snapshot archives, changelogs, their checksums) are kept on the host when they are written,
+ *    and taken from the host when they are read.
+ *  - Spark's own tools get the format of the checkpoint's state when they open its log of commits (`CommitsOfTools`).
+ *  - A stream whose checkpoint is drained or being restored is refused, or reads another watermark (`StartRules`).
+ *  - A driver that has lost its leadership writes no entry of a log (`LeaderOnlyWrites`).
+ *
+ * Spark makes one object for each log and each state store. Threads: the stream's thread for logs; tasks and Spark's maintenance for
+ * state stores; the thread of a tool. Depends on `CheckpointFileManager` of Spark 4.2. Without it, checkpoints are as in stock Spark, and
+ * hosts keep no changelogs and archives.
  */
 class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFileManager {
   private val stock = new StartupReadCache(CheckpointFileManager.create(path, CheckpointFilesShim.stockConf(conf)))
   private val hostFiles = HostStores.ofThisExecutor.flatMap(_.filesOf(path))
   private lazy val reads = StoreReads.of(path)
   private lazy val localFiles = FileSystem.getLocal(conf).getRaw
-  @volatile private var hasFiles = false // the directory is there
+  @volatile private var hasFiles = false // whether a file of the directory was opened, so that the directory exists
   private val commits = Option.when(isLog(path, "commits") && OfflineTools.areOnThread)(new CommitsOfTools(path, stock))
-  commits.foreach(_.tellFormat(Option(conf.get(StreamShims.FormatKey))))
+  commits.foreach(_.setFormatForTool(Option(conf.get(StreamShims.FormatKey))))
 
   override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
     if (!overwriteIfPossible && isLogEntry(file)) LeaderOnlyWrites.check(file.toString)
     val out =
       try stock.createAtomic(file, overwriteIfPossible)
       catch {
-        case _: FileNotFoundException if hasFiles && file.getParent == path => // it was removed since, which `exists` hid
+        case _: FileNotFoundException if hasFiles && file.getParent == path => // the directory was removed meanwhile, which `exists` has hidden
           hasFiles = false
           stock.mkdirs(path)
           stock.createAtomic(file, overwriteIfPossible)
@@ -59,7 +65,7 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
   override def open(file: Path): FSDataInputStream = {
     val opened =
       if (isLog(file) && isOfStream) asThisStreamReads(file)
-      else keptOnHost(file).flatMap(s => openLocally(s, file).orElse(keptFirst(s, file)))
+      else keptOnHost(file).flatMap(s => openLocally(s, file).orElse(fetchAndOpenLocally(s, file)))
         .getOrElse(reads.counted(file.getName, stock.open(file)))
     hasFiles ||= file.getParent == path
     opened
@@ -83,20 +89,20 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
   override def createCheckpointDirectory(): Path = stock.createCheckpointDirectory()
   override def close(): Unit = stock.close()
 
-  /** Of the offsets, the commits, a source or a file sink: what makes a batch count, written once and for all. */
+  /** Whether the file is an entry of a log: of offsets, commits, a source or a file sink. Such entries make a batch count, and are written once. */
   private def isLogEntry(file: Path) = file.getName.stripSuffix(".compact").forall(_.isDigit)
 
   private def isLog(file: Path) = isOffsets(file) || file.getParent != null && file.getParent.getName == "commits"
   private def isLog(dir: Path, name: String) = dir.getName == name && dir.getParent != null
 
-  /** Of a running stream for itself. Its thread may also run a tool, as in `foreachBatch`. */
+  /** Whether the caller is a running stream that reads its own log. The stream's thread may also run a tool, as in `foreachBatch`. */
   private def isOfStream = StreamShims.onStreamThread && !OfflineTools.areOnThread
 
   private def isOffsets(file: Path) = file.getParent != null && file.getParent.getName == "offsets"
 
   private def keptOnHost(file: Path) = hostFiles.filter(_ => HostStore.isUniqueName(file.getName))
 
-  /** These files are small or read once through, so their checksum is always proved first. */
+  /** Opens the host's file, after its checksum was compared: these files are small, or are read to their end anyway. */
   private def openLocally(hostFiles: HostStoreFiles, file: Path): Option[FSDataInputStream] =
     hostFiles.sound(file.getName, readIt = true).flatMap { local =>
       try {
@@ -112,28 +118,31 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
       }
     }
 
-  /** An opening store reads each of its changelogs up to three times; here the first time brings it to the host. */
-  private def keptFirst(hostFiles: HostStoreFiles, file: Path): Option[FSDataInputStream] =
+  /** Fetches a changelog to the host, and opens it there. A store that is opened reads each of its changelogs up to three times. */
+  private def fetchAndOpenLocally(hostFiles: HostStoreFiles, file: Path): Option[FSDataInputStream] =
     if (!CheckpointFilesShim.isOfChangelog(file.getName)) None
     else {
-      val remote = reads.counted(file.getName, stock.open(file)) // that it is not there is Spark's to hear
+      val remote = reads.counted(file.getName, stock.open(file)) // FileNotFoundException passes through to Spark
       Using.resource(remote)(in => HostStore.attemptOr[Option[Long]](s"keep ${file.getName}", None)(hostFiles.take(file.getName, in)))
         .flatMap(_ => openLocally(hostFiles, file))
     }
 
-  /** With our provider's name, and with another watermark where that of a drain is to be forgotten. */
+  /** Opens an entry of a log with the name of Mooring's provider, and with another watermark where `StartRules` has one. */
   private def asThisStreamReads(file: Path): FSDataInputStream = Using.resource(stock.open(file)) { stream =>
     val read = stream.readAllBytes()
-    val named = if (isOffsets(file) && !CheckpointFilesShim.runsOnStock(file.getParent.getParent.toString)) CheckpointFilesShim.replace(read, StreamShims.StockRocksDB, Names.Provider) else read
-    val instead = StartRules.watermarkInstead(file.getParent.getParent.toString, file.getName)
-    new FSDataInputStream(new InMemoryFile(instead.fold(named)(CheckpointFilesShim.withWatermark(named, _))))
+    val checkpoint = file.getParent.getParent.toString
+    val named =
+      if (isOffsets(file) && !CheckpointFilesShim.runsOnStock(checkpoint)) CheckpointFilesShim.replace(read, StreamShims.StockRocksDB, Names.Provider)
+      else read
+    val watermark = StartRules.watermarkOverride(checkpoint, file.getName)
+    new FSDataInputStream(new InMemoryFile(watermark.fold(named)(CheckpointFilesShim.withWatermark(named, _))))
   }
 }
 
 object CheckpointFilesShim {
-  private val onStock = ConcurrentHashMap.newKeySet[String]() // checkpoints
+  private val onStock = ConcurrentHashMap.newKeySet[String]() // checkpoints whose queries run on Spark's own provider
 
-  /** Whether the query of this checkpoint runs on Spark's own provider although Mooring's is set; before its logs are read. */
+  /** Sets whether the query of this checkpoint runs on Spark's own provider although Mooring's is set. Called before its logs are read. */
   private[mooring] def runOnStock(checkpoint: String, isOnStock: Boolean): Unit = {
     if (isOnStock) onStock.add(checkpoint) else onStock.remove(checkpoint)
     ()
@@ -141,10 +150,10 @@ object CheckpointFilesShim {
 
   private def runsOnStock(checkpoint: String): Boolean = onStock.contains(checkpoint)
 
-  /** Whether it is a changelog, or the checksum of one. */
+  /** Whether the file is a changelog, or the checksum of a changelog. */
   private def isOfChangelog(name: String): Boolean = name.stripSuffix(".crc").endsWith(".changelog")
 
-  /** The configuration with the user's own file manager in it, or none as in stock Spark. */
+  /** A copy of the configuration with the user's own file manager; without any, as in stock Spark, when the user has chosen none. */
   private def stockConf(conf: Configuration): Configuration = {
     val copy = new Configuration(conf)
     Option(SparkEnv.get).flatMap(_.conf.getOption(Names.UsersFileManager)) match {
@@ -154,16 +163,16 @@ object CheckpointFilesShim {
     copy
   }
 
-  /** An entry of the offset or the commit log with another watermark. */
+  /** The entry of the offset or the commit log with this watermark (ms) in place of its own. */
   def withWatermark(entry: Array[Byte], ms: Long): Array[Byte] =
     new String(entry, UTF_8).replaceAll(""""(batchWatermarkMs|nextBatchWatermarkMs)":\d+""", s""""$$1":$ms""").getBytes(UTF_8)
 
-  /** Exchanges one quoted JSON string for another. */
+  /** Replaces one quoted JSON string by another. */
   def replace(bytes: Array[Byte], from: String, to: String): Array[Byte] =
     new String(bytes, UTF_8).replace(s""""$from"""", s""""$to"""").getBytes(UTF_8)
 }
 
-/** An entry of the offset log, with the stock provider's name. */
+/** Writes an entry of the offset log with the name of Spark's own provider. */
 private final class StockNameStream(out: CancellableFSDataOutputStream) extends EntryStream(out, new ByteArrayOutputStream) {
   override protected def asWritten(entry: Array[Byte]): Array[Byte] =
     CheckpointFilesShim.replace(entry, Names.Provider, StreamShims.StockRocksDB)

@@ -12,19 +12,23 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, StreamShims}
 
 /**
- * The commit log of a checkpoint that one of Spark's own tools has opened (`OfflineTools`). It tells the format of the checkpoint's state,
- * and hides skipped batches: when the repartition skips a batch that was begun and not committed, it writes a commit without state. If the
- * repartition fails later, its next run would look for state in that commit.
+ * The commit log of a checkpoint that one of Spark's own tools has opened (`OfflineTools`). It has two purposes:
  *
- * Called by the tool's thread. Depends on the form of commit log entries in Spark 4.2. Without it, a tool that was interrupted fails.
+ *  - It finds the format of the checkpoint's state for the tool.
+ *  - It hides skipped batches. When Spark's offline repartition skips a batch that was begun and not committed, it writes a commit without
+ *    state. If the repartition fails later, its next run would look for state in that commit.
+ *
+ * Called by the tool's thread. Depends on the form of commit log entries in Spark 4.2, and on `OfflineTools`. Without it, a tool fails on
+ * a checkpoint of another format than its session's, and the repartition can not be repeated after a failure.
  */
 private[mooring] final class CommitsOfTools(commits: Path, stock: CheckpointFileManager) {
   /**
-   * The version of the newest entry that is not of a skipped batch. State has format 2 for the versions 2 and 3, and Spark's rewriter needs
-   * the setting to be the same number. None where the setting is to stay: an entry of version 3, which describes the sink, may name no state.
+   * The version of the newest entry that is not an entry of a skipped batch. Versions 2 and 3 both mean state of format 2; Spark's rewriter
+   * needs the setting to have the same number. None where the setting is to stay: an entry of version 3 describes the sink, and may name no
+   * state.
    */
   private lazy val format: Option[Int] = {
-    // The newest entry may be of a skipped batch. A session without Mooring writes that as version 1.
+    // A session without Mooring writes the entry of a skipped batch as version 1.
     val (skipped, others) = newestOf(batches(stock.list(commits))).map(entry(commits, _)).span(isSkipped)
     val newest = others.headOption.orElse(skipped.maxByOption(version))
     newest.map(version).filter(known => known < 3 || newest.exists(namesState))
@@ -32,8 +36,8 @@ private[mooring] final class CommitsOfTools(commits: Path, stock: CheckpointFile
 
   private def newestOf(found: Seq[Long]): LazyList[Long] = found.reverse.to(LazyList).take(CommitsOfTools.MostSkipped + 1)
 
-  /** Makes the session's settings have the format, for this thread. `chosen` is the session's setting. */
-  def tellFormat(chosen: Option[String]): Unit = FailOpen.otherwise("look at a checkpoint's format", ()) {
+  /** Gives the session's settings the checkpoint's format, for this thread. `chosen` is the format that the session has set. */
+  def setFormatForTool(chosen: Option[String]): Unit = FailOpen.otherwise("look at a checkpoint's format", ()) {
     OfflineTools.forget() // the same tool may have read another checkpoint before
     try for (known <- format) {
       OfflineTools.open(known)(FailOpen.otherwise("look at a session's settings", ())(_))
@@ -57,7 +61,7 @@ private[mooring] final class CommitsOfTools(commits: Path, stock: CheckpointFile
       if (isUnfinished) found.filterNot(file => skipped.exists(_.toString == file.getPath.getName)) else found
     }
 
-  /** Whether the repartition has written an entry after the skipped batch `after`, with the offsets of batch `base`. */
+  /** Whether the repartition has written an offset log entry just after the skipped batch `after`, with the offsets of batch `base`. */
   private def isFrom(base: Long, after: Long): Boolean = {
     val offsets = new Path(commits.getParent, "offsets")
     def sources(batch: Long) = entry(offsets, batch).linesIterator.drop(2).toSeq // after the version and the settings
@@ -80,8 +84,8 @@ private object CommitsOfTools {
 }
 
 /**
- * A commit log entry of a checkpoint with state of format 2. Spark writes entries of skipped batches as version 1; they are written as
- * version 2 here. Spark reads version 2 beside entries of version 3, which always describe a sink.
+ * Writes a commit log entry of a checkpoint with state of format 2. Spark writes the entry of a skipped batch as version 1; this makes it
+ * version 2. Spark can read version 2 beside entries of version 3, which always describe a sink.
  */
 private[mooring] final class Format2Stream(out: CancellableFSDataOutputStream) extends EntryStream(out, new ByteArrayOutputStream) {
   override protected def asWritten(entry: Array[Byte]): Array[Byte] =

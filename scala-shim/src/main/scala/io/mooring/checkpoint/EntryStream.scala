@@ -4,7 +4,7 @@ import java.io.ByteArrayOutputStream
 
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 
-/** An entry of a log, which is changed (`asWritten`) and written to `out` when it is closed. Used by one thread. */
+/** Collects an entry of a log, and writes it to `out` when it is closed, changed by `asWritten`. Used by one thread. */
 private[mooring] abstract class EntryStream(out: CancellableFSDataOutputStream, entry: ByteArrayOutputStream)
   extends CancellableFSDataOutputStream(entry) {
   private var closed = false

@@ -11,14 +11,15 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
 
 /**
- * Answers repeated reads of a checkpoint while a query starts. Between its start and its first commit a stream's thread reads the same few
- * entries of its checkpoint up to six times, and each read is a call to the storage.
+ * Caches what a stream's thread reads of its checkpoint while its query starts. Between start and first commit, the thread reads the same
+ * few entries up to six times, and each read is a call to the storage.
  *
  * Cached are files that are written once, or only by the thread itself: entries of the logs of offsets and commits, and the metadata of
- * operators. A directory listing is cached for half a second only, as an earlier driver may still be writing its last entry. That a file is
- * missing is not cached. The cache ends with the first commit, or after a minute.
+ * operators. A directory listing is cached for half a second only, as an earlier driver may still be writing its last entry. The absence
+ * of a file is not cached. The cache ends with the first commit, or after a minute.
  *
- * Used by the stream's thread; calls of other threads, and for other checkpoints, go to `stock`. Without it a start makes more calls.
+ * Used by the stream's thread. Calls of other threads, and calls for other checkpoints, go to `stock`. Without it, a start makes more
+ * calls to the storage.
  */
 private[mooring] final class StartupReadCache(stock: CheckpointFileManager) extends CheckpointFileManager {
   import StartupReadCache._
@@ -87,11 +88,11 @@ private[mooring] object StartupReadCache {
   }
 
   private val Commits = "commits"
-  private val LongestNanos = TimeUnit.MINUTES.toNanos(1) // the longest time that a start is cached
+  private val LongestNanos = TimeUnit.MINUTES.toNanos(1) // the longest life of a cache
   private val ListingNanos = TimeUnit.MILLISECONDS.toNanos(500)
-  private val ofThread = new ThreadLocal[Option[Cache]] // null on threads that are not a stream's
+  private val ofThread = new ThreadLocal[Option[Cache]] // null on threads that are no stream's thread
 
-  /** Begins the cache of this thread, whose run starts from this checkpoint. */
+  /** Begins a cache for this thread, whose run starts from this checkpoint. Does nothing on other threads. */
   def begin(checkpoint: String): Unit = if (StreamShims.onStreamThread) ofThread.set(Some(new Cache(checkpoint)))
 
   /** The cache for this path. None on other threads, for other checkpoints, and when the start is over. */

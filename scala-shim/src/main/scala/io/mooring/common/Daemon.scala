@@ -2,7 +2,7 @@ package io.mooring.common
 
 import java.util.concurrent.ThreadFactory
 
-/** Threads that do not keep a JVM from ending, named so that a thread dump tells whose they are. */
+/** Makes daemon threads, which do not keep a JVM from ending. Their names begin with `mooring-`, so that a thread dump shows them. */
 object Daemon {
   def factory(name: String): ThreadFactory = (work: Runnable) => {
     val thread = new Thread(work, name)

@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 
-/** JSON as it passes between the JVM and the agent: maps, sequences, strings, numbers and booleans. */
+/** Reads and writes the JSON that passes between the JVM and the agent: maps, sequences, strings, numbers and booleans. Any thread. */
 object Json {
   private val mapper = new ObjectMapper()
 

@@ -6,35 +6,39 @@ import java.nio.file.{Files, Path}
 import scala.jdk.CollectionConverters._
 
 /**
- * Where an executor is, and in which zone, as `location.provider` and `zone.provider` say; the same rules as in
- * `mooring/locality.py`. `ask` asks a Python class of the user's: its answer, or why there is none.
+ * Finds the location and the zone of an executor, by the settings `location.provider` and `zone.provider`. The rules are those of
+ * `python/mooring/locality.py`. The executor plugin calls it once, at its start.
+ *
+ * @param environment the executor's environment variables
+ * @param ask         asks a Python class of the user's (`module:Class`): Right with the answer, Left with the reason why there is none
+ * @param labels      the file with the labels of the Kubernetes pod
  */
 final class Location(
     environment: String => Option[String],
     ask: String => Either[String, String],
     labels: Path = Location.LabelsFile) {
 
-  /** The location as the executor knows it; empty, and said once why, where that is the host after all. */
+  /** The location; may contain `Location.Host`. Empty when the host is the location: by the setting, or with a warning when no answer came. */
   def of(provider: Option[String]): String =
     if (Location.isHost(provider)) ""
-    else answered(Location.Key, provider.toSeq.flatMap(_.split('/')).map {
+    else joined(Location.Key, provider.toSeq.flatMap(_.split('/')).map {
       case "host" => Right(Location.Host)
       case "kubernetes" => variable(Location.NodeVariable)
       case Location.FromEnvironment(name) => variable(name)
       case module => ask(module)
     }, "the host is the location")
 
-  /** The zone; empty where nobody is asked, and where there is no answer, which is said once. */
+  /** The zone. Empty without a provider; empty, with a warning, when no answer came. */
   def zone(provider: Option[String]): String = provider.fold("") { spec =>
     val answer = spec match {
       case "kubernetes" => variable(Location.ZoneVariable).orElse(zoneLabel)
       case Location.FromEnvironment(name) => variable(name)
       case module => ask(module)
     }
-    answered(Location.ZoneKey, Seq(answer), "its zone is not known")
+    joined(Location.ZoneKey, Seq(answer), "its zone is not known")
   }
 
-  private def answered(key: String, parts: Seq[Either[String, String]], otherwise: String): String =
+  private def joined(key: String, parts: Seq[Either[String, String]], otherwise: String): String =
     parts.collectFirst { case Left(reason) => reason } match {
       case Some(reason) =>
         Log.once(key, s"$key: $reason; $otherwise")
@@ -53,13 +57,13 @@ final class Location(
 
 object Location {
 
-  /** How a task asks for an executor. Spark cuts this text at the first underscore: a host with one can only be named as a host. */
+  /** An executor as a preferred location of a task. Spark splits this text at the first underscore: a host with an underscore can only be named as a host. */
   def ofExecutor(host: String, executor: String): String = if (host.contains("_")) host else s"executor_${host}_$executor"
 
   val Key = "spark.mooring.location.provider"
   val ZoneKey = "spark.mooring.zone.provider"
 
-  /** Stands for the host in a location that is put together: the driver knows its name, an executor does not. */
+  /** Stands for the executor's host in a location of several parts. The driver puts the host's name in, as an executor does not know it. */
   val Host = "{host}"
 
   private val NodeVariable = "NODE_NAME"

@@ -4,7 +4,7 @@ import java.util.concurrent.ConcurrentHashMap
 
 import com.codahale.metrics.{Gauge, MetricRegistry}
 
-/** Mooring's numbers in Spark's metrics system, under the plugin's source. */
+/** Mooring's gauges in Spark's metrics system, under the plugin's source. Called by any thread of the driver, and by the executor plugin. */
 object Metrics {
   private val values = new ConcurrentHashMap[String, java.lang.Double]()
 
@@ -12,32 +12,32 @@ object Metrics {
     "restore-bytes-local", "restore-bytes-remote", "moves")
 
   @volatile private var registry: Option[MetricRegistry] = None
-  private var agents = Set.empty[String]
+  private var namesOfAgent = Set.empty[String] // the gauges that the agent has set last; with the lock
 
-  /** Registers the gauges that every application has; Spark's sinks read the registry again and again. */
-  def register(sparks: MetricRegistry): Unit = {
-    registry = Some(sparks)
-    values.clear() // of an application before, in the same JVM
+  /** Registers the gauges that every application has. */
+  def register(ofDriver: MetricRegistry): Unit = {
+    registry = Some(ofDriver)
+    values.clear() // the values of an earlier application in the same JVM
     names.foreach(set(_, 0.0))
   }
 
-  /** The registry of the driver part of this JVM. Spark has named its gauges by the application's id, or is about to. */
+  /** The registry of the plugin's part in the driver, in this JVM. Spark puts the application's id into the names of its gauges. */
   def ofDriver: Option[MetricRegistry] = registry
 
-  /** Registers a gauge of an executor's, which is asked when Spark's sinks ask. */
-  def register(sparks: MetricRegistry, name: String, value: () => Double): Unit = {
-    sparks.gauge(s"mooring.$name", () => new Gauge[Double] { override def getValue: Double = value() })
+  /** Registers a gauge of an executor. `value` is called whenever a sink of Spark reads the gauge. */
+  def register(ofExecutor: MetricRegistry, name: String, value: () => Double): Unit = {
+    ofExecutor.gauge(s"mooring.$name", () => new Gauge[Double] { override def getValue: Double = value() })
     ()
   }
 
-  /** All gauges of the agent: of those that it had set and are not among them nothing is known any more. */
+  /** Sets all gauges of the agent. Gauges of an earlier call that are not among these are removed. */
   def setAgents(gauges: Map[String, Double]): Unit = synchronized {
-    for (name <- agents -- gauges.keySet if values.remove(name) != null) registry.foreach(_.remove(s"mooring.$name"))
+    for (name <- namesOfAgent -- gauges.keySet if values.remove(name) != null) registry.foreach(_.remove(s"mooring.$name"))
     gauges.foreach { case (name, value) => set(name, value) }
-    agents = gauges.keySet
+    namesOfAgent = gauges.keySet
   }
 
-  /** Sets a gauge; one that is new, as of a task, is registered with that. */
+  /** Sets a gauge, and registers it if it is new. */
   def set(name: String, value: Double): Unit =
     if (values.put(name, value) == null)
       registry.foreach(_.gauge(s"mooring.$name", () => new Gauge[Double] { override def getValue: Double = values.get(name) }))

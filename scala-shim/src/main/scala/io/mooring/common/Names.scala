@@ -1,6 +1,6 @@
 package io.mooring.common
 
-/** Names that stand in configurations and on disk. */
+/** Names in configurations and on disk. They must not change: settings and checkpoints of users contain them. */
 object Names {
   val Prefix = "spark.mooring."
   val QueryIdProperty = "sql.streaming.queryId"
@@ -8,17 +8,17 @@ object Names {
   val Provider = "io.mooring.HostAffinityStateStoreProvider"
   val FileManager = "io.mooring.MooringCheckpointFileManager"
   val Extensions = "io.mooring.MooringExtensions"
-  /** What the driver tells its executors when a catalogue is kept. */
+  /** The key by which the driver's plugin tells the executors' plugins that a catalogue is kept. */
   val Catalogued = "catalogued"
   val QueryListener = "io.mooring.QueryStartWatch"
 
-  /** Where the driver leaves the user's own checkpoint file manager for the executors. Set by us alone. */
+  /** The setting in which the driver keeps the user's own checkpoint file manager, for the executors. Only Mooring sets it. */
   val UsersFileManager = "spark.plugins.internal.mooring.checkpointFileManagerClass"
 
-  /** A host's own place for local stores; stronger than the setting, which all hosts share. */
+  /** The environment variable for a host's own place of its local store. It overrides the setting, which all hosts share. */
   val LocalStoreVariable = "MOORING_LOCAL_STORE_DIR"
 
-  /** The format of the copies of a running query's state, as a stream; and its option, the id of that query. */
+  /** The format name of the streaming source of copies (`StandbySource`), and its option: the id of the query that is copied. */
   val StandbySource = "mooring-standby"
   val StandbyQuery = "query"
 }

@@ -11,15 +11,18 @@ final case class Setting(
     key: String, kind: String, default: Option[String], minimum: Option[Long], maximum: Option[Long],
     values: Seq[String], isPrefix: Boolean, pattern: Option[String])
 
-/** Why the application does not start. */
+/** A setting is wrong, and the application does not start. The message is for the user. */
 final class InvalidSettingException(message: String) extends IllegalArgumentException(message)
 
-/** Checks the application's `spark.mooring.*` settings and reads them, by the one table that Python reads as well. */
+/**
+ * Checks and reads the application's `spark.mooring.*` settings. The table of settings is the one that Python reads as well. Made by the
+ * plugin in each JVM; any thread may read it.
+ */
 final class SettingsTable(rows: Seq[Setting], conf: Map[String, String]) {
   private val byKey = rows.filterNot(_.isPrefix).map(r => r.key -> r).toMap
   private val prefixes = rows.filter(_.isPrefix).map(_.key)
 
-  /** Refuses the first key or value that is wrong. */
+  /** Throws InvalidSettingException for the first key or value that is wrong. */
   def check(): Unit = conf.toSeq.sorted.foreach {
     case (key, value) if key.startsWith(Names.Prefix) && !prefixes.exists(key.startsWith) =>
       byKey.get(key) match {
@@ -35,7 +38,7 @@ final class SettingsTable(rows: Seq[Setting], conf: Map[String, String]) {
   def isOn(key: String): Boolean = text(key).exists(_.toBoolean)
   def milliseconds(key: String): Long = text(key).map(JavaUtils.timeStringAsMs).getOrElse(0L)
 
-  /** How many copies of each task are kept beside it. */
+  /** How many copies of each task's state are kept, beside the task's own. */
   def copies: Int = text("spark.mooring.standby.replication.factor").fold(0)(_.toInt - 1)
 
   def count(key: String): Int = text(key).fold(0)(_.toInt)
@@ -65,7 +68,7 @@ final class SettingsTable(rows: Seq[Setting], conf: Map[String, String]) {
 }
 
 object SettingsTable {
-  /** For texts `values` may describe what is valid, rather than list it: then only the default is sure to be. */
+  /** For a text, `values` may describe the valid values, and not list them. Then only the default is known to be valid. */
   private def nearestText(row: Setting, value: String): String =
     if (row.kind == "enum") nearest(value, row.default.toSeq ++ row.values)
     else row.default.getOrElse("none, leave the key out")
@@ -85,7 +88,7 @@ object SettingsTable {
       field("pattern").map(_.asText()))
   }
 
-  /** The value in the unit of its kind, as text; None where it is not of the kind. */
+  /** The value as text, in the unit of the row's kind: milliseconds or bytes. None when it is not of that kind. */
   private def parsed(row: Setting, value: String): Option[String] = Try(row.kind match {
     case "boolean" => value.toBoolean.toString
     case "integer" => value.toLong.toString
@@ -98,8 +101,8 @@ object SettingsTable {
 
   private def shown(key: String, value: String): String = if (key.matches(Secret)) s"$key (its value is hidden)" else s"$key=$value"
 
-  /** The candidate with the fewest single-letter edits. */
-  def nearest(word: String, candidates: Iterable[String]): String = candidates.minBy(c => (edits(word, c), c))
+  /** The candidate that differs from `text` by the fewest single-letter edits. */
+  def nearest(text: String, candidates: Iterable[String]): String = candidates.minBy(c => (edits(text, c), c))
 
   private def edits(a: String, b: String): Int = {
     val first = (0 to b.length).toVector

@@ -5,28 +5,30 @@ import io.mooring.election.LeaderOnlyWrites
 import org.apache.spark.sql.execution.streaming.state.shims.{DrainLog, Ending, StreamShim}
 
 /**
- * Writes how far the drain of one run has come: into the checkpoint's markers, into the log, and to the agent, as a
- * DrainProgressed event. The valve calls it on the stream's thread. When a marker can not be written the query ends with that
- * error: a drain that no marker names would be lost at the next start.
+ * Records the progress of one run's drain in three places: in the markers of the checkpoint, in the log, and in DrainProgressed
+ * events for the agent.
  *
- * @param drainSet the checkpoints that are drained together with this one
- * @param tell     sends a DrainProgressed event with these fields
+ * The valve calls it on the stream's thread; `requested` is called by the thread that serves the agent. When a marker can not be
+ * written, the query ends with that error. Otherwise the next start would not know of the drain.
+ *
+ * @param drainSet     the checkpoints that are drained together with this one
+ * @param sendProgress sends a DrainProgressed event with these fields
  */
 private[drain] final class DrainJournal(
     query: StreamShim, run: DrainedRun, markersOfQuery: => DrainMarkers, application: () => String, drainSet: () => Seq[String],
-    tell: (DrainProgress, Seq[(String, Any)]) => Unit) extends DrainLog {
+    sendProgress: (DrainProgress, Seq[(String, Any)]) => Unit) extends DrainLog {
   private lazy val markers = markersOfQuery
   private val firstBatch = query.lastCommitted.fold(0L)(_ + 1) // the first batch that the journal counts
   private var rowsFlushed, rowsLeft = 0L
   private var flushes = 0
   private var frozenAt, caughtUpAt = 0L // milliseconds since 1970
-  private var isStop = false // the query is to stop with its state kept, not to be drained
+  private var isStop = false // whether the query stops with its state kept, and is not drained
 
-  /** The drain was asked for; `after` maps the queries that are to be drained before this one to their checkpoints. */
+  /** A drain was requested. `after` maps the ids of queries that are to be drained before this one to their checkpoints. */
   def requested(after: Map[String, String]): Unit =
     markDraining(DrainingPhase.Asked, firstBatch - 1, "after" -> after)
 
-  // An earlier run of the query may have begun the flush: its marker stays, with the watermark from before the flush.
+  // An earlier run of the query may have begun the flush. The marker of that run stays: it has the watermark from before the flush.
   private def isFlushMarked = run.hasBegunFlush
 
   override def frozen(next: Long, ending: Ending, zeroInput: Boolean): Unit = {
@@ -69,20 +71,20 @@ private[drain] final class DrainJournal(
     report(DrainProgress.Stopped, last, s"it stops (${how.name}); $rowsLeft rows of state are kept")
   }
 
-  private def report(progress: DrainProgress, batch: Long, what: String): Unit = {
-    if (isStop) Log.info(s"stop of query ${query.label}, batch $batch: $what")
-    else Log.info(s"drain of query ${query.label}, batch $batch: $what")
-    tell(progress, Seq("batch" -> batch, "batches" -> math.max(0, batch + 1 - firstBatch), "rows" -> query.rowsSince(firstBatch),
+  private def report(progress: DrainProgress, batch: Long, message: String): Unit = {
+    if (isStop) Log.info(s"stop of query ${query.label}, batch $batch: $message")
+    else Log.info(s"drain of query ${query.label}, batch $batch: $message")
+    sendProgress(progress, Seq("batch" -> batch, "batches" -> math.max(0, batch + 1 - firstBatch), "rows" -> query.rowsSince(firstBatch),
       "flushed" -> rowsFlushed, "left" -> rowsLeft, "flushes" -> flushes))
   }
 
-  private def markDraining(phase: DrainingPhase, last: Long, more: (String, Any)*): Unit = {
+  private def markDraining(phase: DrainingPhase, lastBatch: Long, more: (String, Any)*): Unit = {
     LeaderOnlyWrites.check(DrainMarkers.DrainingFile)
-    markers.writeDraining(marker(last) ++ Map("phase" -> phase.name) ++ more)
+    markers.writeDraining(marker(lastBatch) ++ Map("phase" -> phase.name) ++ more)
   }
 
-  /** What every marker of a drain holds; `last` is the last batch that had ended. */
-  private def marker(last: Long): Map[String, Any] = Map("at" -> System.currentTimeMillis(), "deployment" -> application(),
-    "query" -> query.id, "name" -> query.name, "batch" -> last, "offsets" -> query.offsets(last),
+  /** The fields of every marker of a drain. `lastBatch` is the last batch that had ended. */
+  private def marker(lastBatch: Long): Map[String, Any] = Map("at" -> System.currentTimeMillis(), "deployment" -> application(),
+    "query" -> query.id, "name" -> query.name, "batch" -> lastBatch, "offsets" -> query.offsets(lastBatch),
     "with" -> (drainSet() :+ query.checkpoint).distinct.sorted)
 }

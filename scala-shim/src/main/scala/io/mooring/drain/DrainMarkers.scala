@@ -9,27 +9,29 @@ import io.mooring.agent.DriverFiles
 import io.mooring.common.Json
 
 /**
- * The files in the directory `_mooring` of a checkpoint that say how far its drain has come. A start of the query reads them,
- * so that an unfinished drain goes on, and so that no query starts from a drained checkpoint without a warning.
+ * The files in the directory `_mooring` of a checkpoint. They record the progress of a drain and of a restore. Each start of the
+ * query reads them: an unfinished drain is resumed, and no query starts from a drained checkpoint unless the user allows it.
  *
- *     draining.json   a drain is not over. `phase` is asked, frozen or flushing. `after` (phase asked) maps each query that
+ *     draining.json   a drain is not over. `phase` is asked, frozen or flushing. In the phase asked, `after` maps each query that
  *                     is to be drained before this one to its checkpoint.
- *     to-drain.json   `mooring drain --checkpoint` has written it: the next start drains the query, without any new input
- *     drained.json    the drain is over; `batch` is the last one. `with` are the checkpoints that are drained together with
+ *     to-drain.json   written by `mooring drain --checkpoint`: the next start drains the query, without any new input
+ *     drained.json    the drain is over; `batch` is the last batch. `with` has the checkpoints that are drained together with
  *                     this one. Until all of them are drained, a start of this query ends at once, so that the application
- *                     can be started again for the others.
- *     reset.json      the log's entries of the batches `from` to `to` are to be read with the watermark `watermark` (ms)
- *                     in place of their own
- *     undone.json     `mooring restore` has written it, for good: `until` is the last batch that was begun before the restore
+ *                     can be started again for the other queries.
+ *     reset.json      the entries of the logs for the batches `from` to `to` are to be read with the watermark `watermark` (ms)
+ *                     in place of their own watermark
+ *     undone.json     written by `mooring restore`, and never removed: `until` is the last batch that was begun before the restore
  *     restoring.json  `mooring restore` is not over
  *
- * Each start asks for several files that are not there, and a store may take long to answer. So the directory is listed once.
- * Callers: the thread of a stream that starts or that is drained, and the thread that serves the agent.
+ * Each start looks for several files that do not exist, and a store may take long to answer. So the directory is listed once.
+ *
+ * Threads: the stream's thread when it starts or is drained, and the thread that serves the agent. Each caller makes an object of its own.
+ * Exceptions of the file system pass through: then `Drains` refuses the query.
  */
 private[drain] final class DrainMarkers(files: DriverFiles) {
   import DrainMarkers._
 
-  private var listed: Option[Set[String]] = None // forgotten at each write
+  private var listed: Option[Set[String]] = None // the names in the directory; cleared by each write
 
   def draining: Option[DrainingMarker] = read(DrainingFile).map(new DrainingMarker(_))
   def drained: Option[DrainMarker] = read(DrainedFile).map(new DrainMarker(_))
@@ -43,7 +45,7 @@ private[drain] final class DrainMarkers(files: DriverFiles) {
   /** The last batch that was begun before the checkpoint was restored to an earlier one. */
   def lastBatchBeforeRestore: Option[Long] = read(UndoneFile).map(_.get("until").asLong())
 
-  /** The batch to which a restore that is not over brings the checkpoint. */
+  /** The target batch of a restore that is not over. */
   def restoringTo: Option[String] = read(RestoringFile).map(_.path("to-batch").asText())
 
   def writeDraining(content: Map[String, Any]): Unit = write(DrainingFile, content)
@@ -59,7 +61,7 @@ private[drain] final class DrainMarkers(files: DriverFiles) {
 
   def deleteDraining(): Unit = delete(DrainingFile)
 
-  /** Deletes what says that a drain is under way, or is to come. */
+  /** Deletes the markers of a drain that is under way, or is to come. */
   def deleteUnfinished(): Unit = Seq(DrainingFile, ToDrainFile).foreach(delete)
 
   private def read(name: String): Option[JsonNode] = Option.when(names(name))(files.read(name, MostBytes)).flatMap(Option(_))
@@ -83,7 +85,7 @@ private[drain] final class DrainMarkers(files: DriverFiles) {
 }
 
 private[drain] object DrainMarkers {
-  /** Of each checkpoint. */
+  /** The directory of the markers, in each checkpoint. */
   val Directory = "_mooring"
 
   val DrainingFile = "draining.json"
@@ -96,41 +98,41 @@ private[drain] object DrainMarkers {
   private val MostBytes = 1 << 20
 }
 
-/** What `draining.json` and `drained.json` have in common. */
+/** The fields that `draining.json` and `drained.json` have in common. */
 private[drain] class DrainMarker(json: JsonNode) {
   /** The last batch that had ended. */
   def batch: Long = json.get("batch").asLong()
 
-  /** The checkpoints that are drained together, this one among them. */
+  /** The checkpoints that are drained together, including this one. */
   def checkpoints: Seq[String] = Option(json.get("with")).toSeq.flatMap(_.asScala.map(_.asText))
 }
 
-/** A drain that is not over. */
+/** The content of `draining.json`: a drain that is not over. */
 private[drain] final class DrainingMarker(json: JsonNode) extends DrainMarker(json) {
   def phase: DrainingPhase = DrainingPhase.named(json.get("phase").asText())
 
-  /** Phase Asked: the queries that are to be drained before, by id, with their checkpoints. */
+  /** Phase Asked: the queries that are to be drained before this one, by id, with their checkpoints. */
   def after: Seq[(String, String)] = json.get("after").properties().asScala.map(entry => entry.getKey -> entry.getValue.asText).toSeq
 
-  /** Phase Frozen: whether the query reads nothing at all, also of what lies ready. */
+  /** Phase Frozen: whether the query reads no input, not even input that is there already. */
   def readsNothing: Boolean = json.path("zero-input").asBoolean()
 
   /** Phase Flushing: the watermark (ms) from before the flush. */
   def watermarkMs: Long = json.get("watermark").asLong()
 }
 
-/** How far a drain that is not over has come, as `draining.json` names it. */
+/** The phase of a drain that is not over, as `draining.json` names it. */
 private[drain] sealed abstract class DrainingPhase(val name: String)
 
 private[drain] object DrainingPhase {
-  /** The drain was asked for, and the query's intake is open. */
+  /** A drain was requested, and the query's intake is open. */
   case object Asked extends DrainingPhase("asked")
-  /** The intake is stopped. The query still processes what has come in. */
+  /** The intake is stopped. The query still processes the input that it has. */
   case object Frozen extends DrainingPhase("frozen")
-  /** Everything was processed. Batches let out the state. */
+  /** All input is processed. Batches flush the state. */
   case object Flushing extends DrainingPhase("flushing")
 
-  /** A phase that is not known counts as Frozen. */
+  /** An unknown name counts as Frozen. */
   def named(name: String): DrainingPhase = Seq(Asked, Flushing).find(_.name == name).getOrElse(Frozen)
 }
 

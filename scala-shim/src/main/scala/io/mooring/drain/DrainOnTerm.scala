@@ -8,33 +8,41 @@ import io.mooring.common.{Daemon, Log}
 import org.apache.spark.shims.Signals
 
 /**
- * SIGTERM has the application's queries drained before it ends, in the order that the agent finds. A second one ends it
- * at once, as Spark does, and so does the first where there is no agent to hear of it.
+ * Drains the application's queries when the driver gets a SIGTERM, and ends the driver after that. The agent decides the order. A
+ * second SIGTERM ends the driver at once, as in stock Spark. So does the first one when no agent runs, or no query runs.
  *
- * @param running how many queries of the user's run
- * @param timesOver how often the agent was done with all drains that were asked for
+ * A thread of the JVM for signals calls the handler; a daemon thread waits for the drains and ends the JVM. Depends on `Signals`.
+ * Event: TerminationAsked.
+ *
+ * @param isAgentExpected  whether an agent runs, or is about to be started
+ * @param running          the number of the user's queries that run
+ * @param requestsFinished how many requests for drains the agent has finished
  */
-final class DrainOnTerm(bridge: Bridge, mayBeTold: () => Boolean, running: () => Int, timesOver: () => Int) {
+final class DrainOnTerm(bridge: Bridge, isAgentExpected: () => Boolean, running: () => Int, requestsFinished: () => Int) {
   import DrainOnTerm._
 
-  private val isAsked = new AtomicBoolean
+  private val hasHadTerm = new AtomicBoolean
 
-  Signals.onTerm(() => !isAsked.getAndSet(true) && running() > 0 && begins())
+  Signals.onTerm(() => !hasHadTerm.getAndSet(true) && running() > 0 && begin())
 
-  private def begins(): Boolean = mayBeTold() && {
+  /** Requests the drain. False when no agent can carry it out. */
+  private def begin(): Boolean = isAgentExpected() && {
     Log.info("SIGTERM: the queries are drained first (spark.mooring.drain.on.sigterm); another SIGTERM ends the driver at once")
-    val before = timesOver()
+    val finishedBefore = requestsFinished()
     bridge.tell(Map("event" -> "TerminationAsked"), about = Some("termination"))
-    Daemon.start("mooring-drain-on-term")(endsWhenDrained(before))
+    Daemon.start("mooring-drain-on-term")(endWhenDrained(finishedBefore))
     true
   }
 
-  /** A driver that waits for its queries ends by itself then, with its own exit code. */
-  private def endsWhenDrained(before: Int): Unit = {
-    def isOver = timesOver() > before
-    while (running() > 0 && mayBeTold() && !isOver) Thread.sleep(LookEveryMs)
+  /**
+   * Ends the JVM when the drains are over. A driver that waits for its queries ends by itself when they are drained, with an exit
+   * code of its own: so this waits a grace time first.
+   */
+  private def endWhenDrained(finishedBefore: Int): Unit = {
+    def isFinished = requestsFinished() > finishedBefore
+    while (running() > 0 && isAgentExpected() && !isFinished) Thread.sleep(LookEveryMs)
     if (running() == 0) SECONDS.sleep(GraceSeconds)
-    else if (isOver) Log.warn("not all queries could be drained: the driver ends, and the others keep their state")
+    else if (isFinished) Log.warn("not all queries could be drained: the driver ends, and the others keep their state")
     else Log.trouble("there is no agent any more to drain the queries: the driver ends with their state kept")
     System.exit(ExitOfTerm)
   }

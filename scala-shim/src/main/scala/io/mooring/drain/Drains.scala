@@ -11,15 +11,16 @@ import io.mooring.common.{FailOpen, Log}
 import org.apache.spark.sql.execution.streaming.state.shims.{DrainLog, DrainValve, Ending, Intake, StreamShim, StreamShims}
 
 /**
- * Drains the queries of this application, and ends queries in the other ways that `mooring stop` knows.
+ * Drains the queries of this application, and ends queries in the other ways of `mooring stop`.
  *
- * The agent decides which queries are drained, and in which order. This class does it: a DrainValve ends a run, and a
- * DrainJournal writes how far it has come. At the start of a query the markers in its checkpoint (DrainMarkers) say whether it
- * goes on with a drain, waits until the agent has it drained, or is refused (StartRules).
+ * The agent decides which queries are drained, and in which order. This class carries it out. A DrainValve ends a run, and a
+ * DrainJournal records the progress. At the start of a query, the markers in its checkpoint (DrainMarkers) decide what happens: a
+ * drain is resumed, or the query is held until the agent orders its drain, or the query is refused (StartRules).
  *
- * Callers: the thread that serves the agent (`begin`, `request`, `noteRequested`), the stream's thread (`atStart`), and
- * Spark's listener thread (`ended`). Where the markers can not be read the query is refused, and does not start: it might lose
- * events. Where a drain can not be begun the query goes on without it, unless it was started for its drain only.
+ * Threads: the thread that serves the agent (`begin`, `request`, `noteRequested`), the stream's thread (`atStart`), and Spark's
+ * listener thread (`ended`). Depends on private members of `MicroBatchExecution`, through `DrainValve` and SparkInternals. Without
+ * these, queries can only be stopped at once. When the markers can not be read, the query is refused, as it might lose events. When
+ * a drain can not begin, the query continues without it, unless the query was started for its drain only.
  *
  * Events: DrainProgressed, DrainOwed, QueryStarting.
  *
@@ -34,19 +35,19 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
 
   private val runs = new ConcurrentHashMap[String, DrainedRun]() // by run id, until the run is over
   private val checkpoints = new ConcurrentHashMap[String, String]() // query id -> checkpoint, of all queries that have started
-  private val beforeRestore = new ConcurrentHashMap[String, Long]() // checkpoint -> last batch that was begun before a restore
+  private val lastBeforeRestore = new ConcurrentHashMap[String, Long]() // checkpoint -> the last batch that was begun before a restore
   private val drainSet = ConcurrentHashMap.newKeySet[String]() // the checkpoints that this application drains together
   private val failedQueries = ConcurrentHashMap.newKeySet[String]() // ids of queries that ended before their drain was over
 
-  // These change with the lock of this object.
+  // Changed with the lock of this object.
   private var finishedRequests = 0
   private var isRequestAwaited = true // whether a query that starts still waits for the agent's first `request`
-  private var requested: Option[Seq[Option[String]]] = None // the argument of the last `request`
+  private var requested: Option[Seq[Option[String]]] = None // the argument of the last `request`; None before the first one
 
   /**
-   * Ends a running query. A second call does nothing, unless it asks for an earlier end. A query that has ended is left
-   * alone. One that is held since its start is released. With `zeroInput` it then reads nothing, unless queries that feed it
-   * were drained before: it reads what those have let out.
+   * Ends a running query. A second call does nothing, unless it requests an earlier end. A query that does not run is left
+   * alone. A query that is held since its start is released. With `zeroInput`, that query then reads no input. But if queries
+   * that feed it were drained before, it reads the output of their flush.
    */
   def begin(query: String, how: Ending, zeroInput: Boolean): Unit = for (running <- StreamShims.query(query)) synchronized {
     val run = runOf(running)
@@ -59,13 +60,14 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
   }
 
   /**
-   * The agent says of which queries a drain is asked for: names or ids; None stands for all queries. One of them that starts
-   * from now on is held. A query that is held and is not among them is released. Empty: all drains that were asked for are over.
+   * Sets the queries of which a drain is requested: names or ids; None stands for all queries. Such a query is held if it starts
+   * from now on. A query that is held and is not among these is released. An empty sequence means that all requested drains are
+   * over.
    */
   def request(queries: Seq[Option[String]]): Unit = synchronized {
     if (queries.isEmpty && requested.exists(_.nonEmpty)) {
       finishedRequests += 1
-      failedQueries.forEach(query => bridge.over(aboutDrainOf(query))) // the next request is another: it does not wait for them
+      failedQueries.forEach(query => bridge.over(aboutDrainOf(query))) // the next request does not wait for these queries
       failedQueries.clear()
     }
     requested = Some(queries)
@@ -76,40 +78,40 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
     notifyAll()
   }
 
-  /** How many requests are over: each of their queries was drained, or can not be. */
+  /** How many requests have finished: each of their queries was drained, or can not be drained. */
   def requestsFinished: Int = synchronized(finishedRequests)
 
   /**
-   * Writes into the queries' checkpoints that they are to be drained; `after` names the queries that come before each of them.
-   * If the application ends before its drain is over, the next start of these queries goes on with the drain.
+   * Writes into the checkpoints of queries that they are to be drained. `after` maps each query to the queries that are to be
+   * drained before it. If the application ends before the drain is over, the next start of these queries resumes the drain.
    */
   def noteRequested(after: Map[String, Seq[String]]): Unit = synchronized {
     val queries = after.keys.toSeq.flatMap(StreamShims.query(_))
     queries.filter(query => after(query.id).nonEmpty).foreach(query => runOf(query).isFedByOthers = true)
     queries.foreach(query => drainSet.add(query.checkpoint))
-    for (query <- queries if runOf(query).isWaiting) FailOpen.otherwise("note what is to be drained", ()) {
+    for (query <- queries if runOf(query).isBeforeDrain) FailOpen.otherwise("note what is to be drained", ()) {
       journalOf(query).requested(after(query.id).flatMap(id => Option(checkpoints.get(id)).map(id -> _)).toMap)
     }
   }
 
   /**
-   * The last batch that the query had begun when its checkpoint was restored to an earlier one. Its sink may remember the
-   * batches up to there.
+   * The last batch that the query had begun when its checkpoint was restored to an earlier batch. The query's sink may remember
+   * the batches up to this one.
    */
   def lastBatchBeforeRestore(checkpoint: String): Option[Long] =
-    Option.when(beforeRestore.containsKey(checkpoint))(beforeRestore.get(checkpoint))
+    Option.when(lastBeforeRestore.containsKey(checkpoint))(lastBeforeRestore.get(checkpoint))
 
-  /** On the stream's thread, before it reads its logs: follows what its checkpoint says of a drain or a restore. */
+  /** Follows the markers of the query's checkpoint. Called on the stream's thread, before the stream reads its logs. */
   def atStart(query: StreamShim): Unit = {
     StartRules.forget(query.checkpoint)
-    beforeRestore.remove(query.checkpoint)
+    lastBeforeRestore.remove(query.checkpoint)
     checkpoints.put(query.id, query.checkpoint)
     DrainValve.prepare(query)
     try {
       val markers = markersOf(query.checkpoint)
       markers.restoringTo match {
         case None =>
-          markers.lastBatchBeforeRestore.foreach(beforeRestore.put(query.checkpoint, _))
+          markers.lastBatchBeforeRestore.foreach(lastBeforeRestore.put(query.checkpoint, _))
           followMarkers(query, markers)
         case Some(batch) =>
           StartRules.refuse(query.checkpoint, s"${query.checkpoint} is on its way back to batch $batch and not there yet: " +
@@ -117,7 +119,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
       }
       if (StartRules.refusal(query.checkpoint).isEmpty && !isEndRequested(query)) holdIfRequested(query, markers)
     } catch {
-      case NonFatal(_) if !query.isActive => // it was stopped while it started: it begins no batch
+      case NonFatal(_) if !query.isActive => // the query was stopped while it started, and begins no batch
       case NonFatal(e) => StartRules.refuse(query.checkpoint, s"what ${query.checkpoint}/${DrainMarkers.Directory} says of a drain or a " +
         s"restore can not be read ($e): a drained checkpoint would count every new event as late. Try again, or remove the file")
     }
@@ -129,18 +131,21 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
       case Some(drained) => startDrained(query, markers, drained)
       case None => for (draining <- markers.draining) draining.phase match {
         case DrainingPhase.Asked if resetsDrained => forgetRequest(query)
-        case DrainingPhase.Asked if drainOnStart => addToDrainSet(draining) // the agent orders its drain among all others
+        case DrainingPhase.Asked if drainOnStart => addToDrainSet(draining) // the agent orders the drains of all queries
         case DrainingPhase.Asked => resumeRequested(query, draining)
-        case _ if resetsDrained => forgetDrain(markers, draining)
+        case _ if resetsDrained => resetDrain(markers, draining)
         case phase => resumeDrain(query, draining, isFlushing = phase == DrainingPhase.Flushing)
       }
     }
     markers.reset.foreach(StartRules.reset(query.checkpoint, _))
   }
 
-  /** The checkpoint is drained: refuses the query, unless the user wants it to go on, or other checkpoints are not drained yet. */
+  /**
+   * The checkpoint is drained. Refuses the query, unless the user has allowed it, or other checkpoints of the drain are not drained
+   * yet; then the query ends at once.
+   */
   private def startDrained(query: StreamShim, markers: DrainMarkers, drained: DrainMarker): Unit = {
-    markers.deleteUnfinished() // the run may have been cut off before it did so
+    markers.deleteUnfinished() // the run that was drained may have been killed before it has deleted them
     val isWithOthersUnderWay = drainOnStart || drained.checkpoints.exists(markersOf(_).draining.isDefined)
     if (resetsDrained) markers.writeReset(WatermarkReset(drained.batch, drained.batch, 0))
     else if (!acceptsDrained && !(isWithOthersUnderWay && endAtOnce(query, drained.batch)))
@@ -149,7 +154,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
         "or set spark.mooring.resume.drained to reset (go on from its offsets with a fresh watermark) or to true")
   }
 
-  /** Ends the query before its first batch. False where that can not be. */
+  /** Ends the query before its first batch. False when it can not be ended so. */
   private def endAtOnce(query: StreamShim, lastBatch: Long): Boolean = synchronized {
     Log.info(s"query ${query.label} was drained before: it ends at once")
     register(query, DrainValve.beginAtStart(query, Ending.AfterBatch, Intake.Nothing, new DrainLog {
@@ -157,23 +162,26 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
       override def caughtUp(next: Long, watermarkMs: Long): Unit = ()
       override def flushed(batch: Long, removed: Long, left: Long): Unit = ()
       override def drained(last: Long): Unit = ()
-      override def stopped(next: Long, how: Ending): Unit = tell(query, DrainProgress.Drained, Seq("batch" -> lastBatch))
+      override def stopped(next: Long, how: Ending): Unit = sendProgress(query, DrainProgress.Drained, Seq("batch" -> lastBatch))
     })).isEmpty
   }
 
-  /** The user wants the query to go on without its unfinished drain: batches that flushed are read with the watermark from before. */
-  private def forgetDrain(markers: DrainMarkers, draining: DrainingMarker): Unit = {
+  /**
+   * The user resets an unfinished drain, and the query continues without it. The entries of batches that flushed are read with the
+   * watermark from before the flush.
+   */
+  private def resetDrain(markers: DrainMarkers, draining: DrainingMarker): Unit = {
     val firstFlush = draining.batch + 1
     markers.writeReset(WatermarkReset(firstFlush, firstFlush + DrainValve.MostFlushes, draining.watermarkMs))
     markers.deleteDraining()
   }
 
-  /** Its drain was asked for in an earlier run, and had not begun. It begins now, if all queries that come before are drained. */
+  /** A drain was requested in an earlier run, and had not begun. It begins now, if all queries that come before this one are drained. */
   private def resumeRequested(query: StreamShim, draining: DrainingMarker): Unit = synchronized {
     addToDrainSet(draining)
     val missing = draining.after.collect { case (before, checkpoint) if markersOf(checkpoint).drained.isEmpty => before }
     Log.info(s"query ${query.label} was to be drained when it ended" + (if (missing.isEmpty) "" else ": it waits for those that feed it"))
-    tellOwed(query, missing)
+    sendOwed(query, missing)
     if (missing.isEmpty)
       for (reason <- beginDrainAtStart(query, Intake.All)) {
         forgetRequest(query)
@@ -181,11 +189,11 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
       }
   }
 
-  /** Its drain had begun in an earlier run, and goes on. */
+  /** A drain had begun in an earlier run. Resumes it. */
   private def resumeDrain(query: StreamShim, draining: DrainingMarker, isFlushing: Boolean): Unit = {
     if (isFlushing) runOf(query).firstFlush = draining.batch + 1
     addToDrainSet(draining)
-    tellOwed(query, after = Nil)
+    sendOwed(query, after = Nil)
     val intake = if (isFlushing || draining.readsNothing) Intake.Nothing else Intake.All
     synchronized {
       if (!isEndRequested(query))
@@ -195,13 +203,13 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
   }
 
   /**
-   * Holds a query whose drain is asked for before it starts: it reads nothing until the agent has it drained, as queries that
-   * feed it may have to be drained before. The first query that starts waits for the agent to say what is asked for.
+   * Holds a query whose drain was requested before its start. The query reads nothing until the agent orders its drain, as queries
+   * that feed it may have to be drained before. The first query of the application that starts waits for the first `request`.
    */
   private def holdIfRequested(query: StreamShim, markers: DrainMarkers): Unit = synchronized {
     val isNoted = markers.isToDrain
     val isForDrainOnly = drainOnStart || isNoted
-    if (isNoted) tellOwed(query, after = Nil, isHeld = true)
+    if (isNoted) sendOwed(query, after = Nil, isHeld = true)
     if (!isForDrainOnly && startWait.isAgentExpected && (requested.isEmpty && isRequestAwaited && query.isStateful || isRequested(query))) {
       bridge.tell(Map("event" -> "QueryStarting", "query" -> query.id, "run" -> query.runId, "checkpoint" -> query.checkpoint),
         about = Some(aboutStartOf(query.runId)))
@@ -223,29 +231,29 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
       else Log.warn(s"query ${query.label} starts although a drain was asked for: $reason")
   }
 
-  /** Waits for `request` until `end` (`System.nanoTime`). Called with the lock, which is free during the wait. */
+  /** Waits for the first `request`, until `end` (`System.nanoTime`). Called with the lock, which the wait releases. */
   private def awaitRequest(end: Long): Unit =
     try while (requested.isEmpty && startWait.isAgentExpected && System.nanoTime() < end) wait(LookAgainMs)
-    catch { case _: InterruptedException => } // the query is being stopped, and sees that next; Spark drops a listener that passes it on
+    catch { case _: InterruptedException => } // the query is being stopped, and notices that next; Spark would drop a listener that throws this
 
-  /** A run is over; `error` is what Spark says of one that failed. */
+  /** A run is over. `error` is Spark's message about a run that failed. */
   def ended(runId: String, error: Option[String]): Unit = {
     Seq(aboutOwedTo(runId), aboutStartOf(runId)).foreach(bridge.over)
     startWait.ended(runId)
-    // Spark may report the end of a run after the next run has started.
+    // Spark may report the end of a run after the next run of the query has started.
     def hasNewerRun(query: StreamShim) = runs.values.asScala.exists(other => other.isToFinish && other.query.id == query.id)
     for (run <- Option(runs.remove(runId)) if run.isToFinish && !run.hasFinished && !hasNewerRun(run.query)) {
       failedQueries.add(run.query.id)
       val reason = error.fold("nothing failed: it ended by itself, or was stopped")(text => s"it failed: ${firstLine(text)}")
-      tell(run.query, DrainProgress.Failed, Seq("writes" -> Seq(run.query.sinkAsDescribed), "reason" -> reason))
+      sendProgress(run.query, DrainProgress.Failed, Seq("writes" -> Seq(run.query.sinkAsDescribed), "reason" -> reason))
     }
   }
 
-  /** Whether a batch of the query on whose thread this is called lets out what was held back, such as windows that are not full. */
+  /** Whether this batch flushes the state of the query on whose thread it is called, such as windows that are not full. */
   def isFlush(batch: Long): Boolean =
     StreamShims.ofThisThread.flatMap(query => Option(runs.get(query.runId))).exists(_.isFlush(batch))
 
-  /** How far the drain of a run is in a batch: 0 before, 1 while it catches up, 2 while it lets out what was held back. */
+  /** The state of a run's drain in a batch: 0 before the drain, 1 while the run catches up, 2 while it flushes its state. */
   def stateOf(runId: String, batch: Long): Int = Option(runs.get(runId)) match {
     case Some(run) if run.isFlush(batch) => 2
     case Some(run) if run.isFrozen => 1
@@ -261,14 +269,14 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
   private def beginDrainAtStart(query: StreamShim, intake: Intake): Option[String] =
     register(query, DrainValve.beginAtStart(query, Ending.Drained, intake, journalOf(query)))
 
-  /** Notes what has come of the request to end a run. The reason, where it was refused. */
+  /** Notes the outcome of a request to end a run. Returns the reason of a refusal. */
   private def register(query: StreamShim, valve: Either[String, DrainValve]): Option[String] = {
     val run = runOf(query)
     run.end = valve.fold(_ => RequestedEnd.Refused, RequestedEnd.Begun(_))
     if (valve.isRight) run.isToFinish = true
     valve.left.toOption.map { reason =>
       Log.warn(s"query ${query.label} can not be ended so: $reason")
-      tell(query, DrainProgress.Refused, Seq("reason" -> reason))
+      sendProgress(query, DrainProgress.Refused, Seq("reason" -> reason))
       reason
     }
   }
@@ -280,13 +288,13 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
   private def markersOf(checkpoint: String) = new DrainMarkers(bridge.files(s"$checkpoint/${DrainMarkers.Directory}"))
 
   private def journalOf(query: StreamShim) =
-    new DrainJournal(query, runOf(query), markersOf(query.checkpoint), application, () => drainSet.asScala.toSeq, tell(query, _, _))
+    new DrainJournal(query, runOf(query), markersOf(query.checkpoint), application, () => drainSet.asScala.toSeq, sendProgress(query, _, _))
 
-  /** The query's checkpoint says that it is to be drained, once the queries `after` are. */
-  private def tellOwed(query: StreamShim, after: Seq[String], isHeld: Boolean = false): Unit = bridge.tell(
+  /** Tells the agent that the query is to be drained, by its checkpoint, once the queries `after` are drained. */
+  private def sendOwed(query: StreamShim, after: Seq[String], isHeld: Boolean = false): Unit = bridge.tell(
     Map("event" -> "DrainOwed", "query" -> query.id, "after" -> after, "held" -> isHeld), about = Some(aboutOwedTo(query.runId)))
 
-  private def tell(query: StreamShim, progress: DrainProgress, more: Seq[(String, Any)]): Unit = {
+  private def sendProgress(query: StreamShim, progress: DrainProgress, more: Seq[(String, Any)]): Unit = {
     if (progress.isLast) runOf(query).hasFinished = true
     bridge.tell(Map[String, Any]("event" -> "DrainProgressed", "query" -> query.id, "name" -> query.name, "run" -> query.runId,
       "phase" -> progress.phase) ++ more, about = Some(aboutDrainOf(query.id)))
@@ -294,12 +302,12 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
 }
 
 private object Drains {
-  private val MostOfAnError = 300 // letters
+  private val MostOfAnError = 300 // characters
   private val LookAgainMs = 100L
 
   private def firstLine(text: String) = text.linesIterator.nextOption().getOrElse("").take(MostOfAnError)
 
-  // What later agents are told is kept in the bridge under these names.
+  // The names under which the bridge keeps events for later agents.
   private def aboutDrainOf(query: String) = s"drain $query"
   private def aboutOwedTo(run: String) = s"drain owed to $run"
   private def aboutStartOf(run: String) = s"start of $run"

@@ -1,2 +1,2 @@
-/** Drain: ends queries without losing what they have buffered. */
+/** Drain: ends queries after their buffered state has come out, so that no result is lost. */
 package io.mooring.drain

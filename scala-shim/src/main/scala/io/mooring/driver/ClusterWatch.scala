@@ -16,14 +16,15 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
 
 /**
  * Follows executors that come and go, and counts where the tasks of placed stages ran. When an executor is lost, its waiting
- * tasks are sent to executors that hold copies of their state.
+ * tasks are redirected: they are sent to executors that hold copies of their state.
  *
- * Spark's listener thread calls the `on…` methods, one after the other. Any thread may call the others. When a redirection
- * fails, the tasks wait as in stock Spark.
+ * Threads: Spark's listener thread calls the `on…` methods, one after the other. Spark's scheduler threads call `lost` and
+ * `decommissioned`, with the scheduler's lock. Any thread may call the other methods. Depends on `PendingTasks` and `LossWatch`.
+ * When a redirection fails, the tasks wait as in stock Spark.
  *
- * Events: BatchEnded. ExecutorRegistry, QueryWatch and WithheldOffers send those of executors and queries.
+ * Events: BatchEnded. ExecutorRegistry, QueryWatch and WithheldOffers send the events of executors and queries.
  *
- * @param hasStandbys whether each task has copies, to which its tasks are sent when their executor is lost
+ * @param hasStandbys whether the plan keeps copies of each task's state, to which tasks can be redirected
  */
 final class ClusterWatch(
     context: SparkContext, bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys],
@@ -36,38 +37,39 @@ final class ClusterWatch(
     val notPlaced = scala.collection.mutable.Set[Int]()
   }
   private val stages = scala.collection.concurrent.TrieMap[Int, ClusterWatch.PlacedStage]()
-  private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch
-  private val removed = ConcurrentHashMap.newKeySet[String]() // ids are not used again
+  private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch; the listener thread's
+  private val removed = ConcurrentHashMap.newKeySet[String]() // executors whose removal is handled; ids are not used again
   private val preferred, anywhere, matched = new AtomicLong
 
   override def onExecutorAdded(added: SparkListenerExecutorAdded): Unit = {
     table.executorAdded(added.executorId, added.executorInfo.executorHost)
     executors.added(added.executorId, added.executorInfo.executorHost, added.executorInfo.totalCores)
-    lookAtOffers() // its host may be excluded
+    refreshWithheld() // Spark may have excluded its host
   }
 
-  override def onExecutorExcluded(excluded: SparkListenerExecutorExcluded): Unit = lookAtOffers()
-  override def onExecutorUnexcluded(unexcluded: SparkListenerExecutorUnexcluded): Unit = lookAtOffers()
-  override def onNodeExcluded(excluded: SparkListenerNodeExcluded): Unit = lookAtOffers()
-  override def onNodeUnexcluded(unexcluded: SparkListenerNodeUnexcluded): Unit = lookAtOffers()
+  override def onExecutorExcluded(excluded: SparkListenerExecutorExcluded): Unit = refreshWithheld()
+  override def onExecutorUnexcluded(unexcluded: SparkListenerExecutorUnexcluded): Unit = refreshWithheld()
+  override def onNodeExcluded(excluded: SparkListenerNodeExcluded): Unit = refreshWithheld()
+  override def onNodeUnexcluded(unexcluded: SparkListenerNodeUnexcluded): Unit = refreshWithheld()
   override def onExecutorExcludedForStage(excluded: SparkListenerExecutorExcludedForStage): Unit = redirect()
   override def onNodeExcludedForStage(excluded: SparkListenerNodeExcludedForStage): Unit = redirect()
 
-  /** Asks Spark which executors get no tasks, and redirects the tasks that wait for these. */
-  def lookAtOffers(): Unit = if (withheld.exists(_.look())) redirect()
+  /** Asks Spark which executors get no tasks. When these have changed, redirects the tasks that wait for them. */
+  def refreshWithheld(): Unit = if (withheld.exists(_.refresh())) redirect()
 
   override def onExecutorRemoved(removed: SparkListenerExecutorRemoved): Unit = {
     table.executorLost(removed.executorId)
     if (hasStandbys) awaitLossNoted(removed.executorId)
     redirect()
-    this.removed.add(removed.executorId)
+    this.removed.add(removed.executorId) // not earlier: see `redirectLateTasks`
     reports.removed(removed.executorId)
     executors.removed(removed.executorId, removed.reason)
   }
 
   /**
-   * Waits until Spark has noted that the shuffle files of a lost executor are lost: a task that is redirected earlier would ask
-   * the lost executor for them. Spark needs milliseconds. Where the files outlive their executor, the wait ends without a note.
+   * Waits until Spark has noted that the shuffle files of a lost executor are lost. A task that is redirected earlier would ask
+   * the lost executor for these files. Spark needs some milliseconds. Where shuffle files outlive their executor, Spark notes
+   * nothing, and the wait ends after `LossNotedMs`.
    */
   private def awaitLossNoted(lost: String): Unit = FailOpen.otherwise("redirection of tasks", ()) {
     val end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ClusterWatch.LossNotedMs)
@@ -75,45 +77,56 @@ final class ClusterWatch(
   }
 
   /**
-   * Sends waiting tasks of running stages where the plan wants them now, if their executor is lost or may not have them.
-   * Without copies, the tasks of a lost executor wait as in stock Spark: a new executor may start on its host.
+   * Redirects the waiting tasks of running stages whose executor can not run them: it is alive and gets no tasks from Spark, or
+   * it is lost or leaving. Each task goes to the first executor of its row that can run it.
+   *
+   * Without standbys, tasks of a lost or leaving executor are not redirected. They wait for `spark.locality.wait`, as in stock
+   * Spark: a new executor that starts on the same host finds their state there.
    */
   def redirect(): Unit = FailOpen.otherwise("redirection of tasks", ()) {
     if (hasStandbys) PendingTasks.refreshEpochs(context)
-    redirect(PendingTasks.Anew)
+    redirect(PendingTasks.Immediate, isUnavailable)
   }
 
   /**
-   * Redirects the tasks of a stage that was placed just before an executor left, and submitted just after the redirection.
-   * Only tasks that wait for an executor that is leaving or removed: `onExecutorRemoved` redirects the tasks of a lost one.
+   * Redirects tasks that a redirection has missed: their stage was placed before the executor left, and submitted after the
+   * redirection. Called again and again.
+   *
+   * It redirects tasks of executors that are leaving, and of executors whose removal `onExecutorRemoved` has handled. A lost
+   * executor is neither of these until then. Its tasks must not be redirected before: `onExecutorRemoved` first waits until
+   * Spark has noted the lost shuffle files (`awaitLossNoted`).
    */
-  def redirectWhatCameLate(): Unit = {
+  def redirectLateTasks(): Unit = {
     def isGone(executor: String) = table.isLeaving(executor) || removed.contains(executor)
-    if (hasStandbys && stages.values.flatMap(stage => PlacedStages.find(stage.rdds)).exists(_.executors.values.stream.anyMatch(isGone(_))))
-      redirect(PendingTasks.Anew, isGone)
+    def isWantedOnGone(wanted: PlacedStages.Wanted) = wanted.executors.values.stream.anyMatch(isGone(_))
+    if (hasStandbys && stages.values.flatMap(stage => PlacedStages.wantedOf(stage.rdds)).exists(isWantedOnGone))
+      redirect(PendingTasks.Immediate, isGone)
+  }
+
+  /** From now on, waiting tasks are redirected when Spark's scheduler notes a loss, before it starts these tasks elsewhere. */
+  def watchLosses(): Unit = FailOpen.otherwise("redirection of tasks", ())(LossWatch.begin(context, lost, () => decommissioned()))
+
+  /** The scheduler has noted that the executor is lost. Called with the scheduler's lock. */
+  private def lost(executor: String): Unit = if (hasStandbys) FailOpen.otherwise("redirection of tasks", ()) {
+    table.executorLost(executor)
+    redirect(PendingTasks.AtLoss, isUnavailable)
   }
 
   /**
-   * From now on, waiting tasks are redirected at the moment when Spark notes a loss: before Spark starts them anywhere else.
-   * The scheduler calls back with its lock.
+   * An executor is to be decommissioned. Called with the scheduler's lock, before Spark notes it: so another thread asks Spark,
+   * once it gets that lock.
    */
-  def watchLosses(): Unit = FailOpen.otherwise("redirection of tasks", ())(LossWatch.begin(context, isLost, leaves))
-
-  private def isLost(executor: String): Unit = if (hasStandbys) FailOpen.otherwise("redirection of tasks", ()) {
-    table.executorLost(executor)
-    redirect(PendingTasks.HeldBack)
-  }
-
-  private def leaves(): Unit = { // in another thread: it gets the scheduler's lock once Spark has noted that the executor leaves
-    Daemon.start("mooring-decommission")(FailOpen.otherwise("redirection of tasks", ())(lookAtOffers()))
+  private def decommissioned(): Unit = {
+    Daemon.start("mooring-decommission")(FailOpen.otherwise("redirection of tasks", ())(refreshWithheld()))
     ()
   }
 
-  private def isUnavailable(executor: String) = if (table.isAlive(executor)) !table.isUsable(executor) else hasStandbys
+  private def isUnavailable(executor: String): Boolean =
+    if (table.isAlive(executor)) !table.isUsable(executor) else hasStandbys
 
-  private def redirect(how: PendingTasks.How, isGone: String => Boolean = isUnavailable(_)): Unit = {
-    PendingTasks.redirect(context, isGone, how)(PlacedStages.candidates(_, table)) { (stage, partition, executor) =>
-      PlacedStages.redirected(stage, partition, executor, table)
+  private def redirect(moment: PendingTasks.Moment, isUnavailable: String => Boolean): Unit = {
+    PendingTasks.redirect(context, isUnavailable, moment)(PlacedStages.candidates(_, table)) { (stage, partition, executor) =>
+      PlacedStages.setRedirected(stage, partition, executor, table)
     }
     ()
   }
@@ -125,9 +138,9 @@ final class ClusterWatch(
   }
 
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
-    // The next attempt may prefer an executor that is lost: a task that ran elsewhere at the loss was not redirected.
+    // A task that was running when an executor was lost was not redirected. Its next attempt may prefer that executor.
     if (!end.taskInfo.successful && stages.contains(end.stageId)) redirect()
-    val states = PlacedStages.statesOf(end.stageId, end.taskInfo.partitionId).filter(PlacedStages.isSent).distinctBy(_.partition)
+    val states = PlacedStages.statesOf(end.stageId, end.taskInfo.partitionId).filter(PlacedStages.isPlaced).distinctBy(_.partition)
     if (end.reason.isInstanceOf[ExceptionFailure]) for (state <- states) {
       val failedOn = batches.getOrElseUpdate(state.query, new Batch).failedOn
       failedOn(state.partition) = failedOn.getOrElse(state.partition, Set.empty) + end.taskInfo.executorId
@@ -135,14 +148,18 @@ final class ClusterWatch(
     if (end.taskInfo.successful) states.foreach(countRun(_, end, isAlone = states.size == 1))
   }
 
-  /** Counts a task that has ended well. Of a task with several states, the plan places only those that it wants on its executor. */
+  /**
+   * Counts a state of a task that has ended well. A task with several states runs on one executor, so only the states that are
+   * wanted there count as placed. `isAlone` tells whether the task has no other state.
+   */
   private def countRun(state: PlacedState, end: SparkListenerTaskEnd, isAlone: Boolean): Unit = {
     val batch = batches.getOrElseUpdate(state.query, new Batch)
-    val wanted = PlacedStages.wanted(state)
+    val wanted = PlacedStages.wantedExecutor(state)
     val run = TaskRun.of(end, wanted)
     batch.runs.updateWith(state.partition) {
-      case Some(placed) if wanted.isEmpty && !isAlone => Some(placed.addedTo(Some(run))) // another operator's state of this partition
-      case earlierStage => Some(run.addedTo(earlierStage))
+      case Some(placed) if wanted.isEmpty && !isAlone => Some(placed.plus(run)) // `placed` is another operator's run of this partition
+      case Some(ofEarlierStage) => Some(run.plus(ofEarlierStage))
+      case None => Some(run)
     }
     wanted match {
       case Some(executor) =>
@@ -155,9 +172,9 @@ final class ClusterWatch(
     }
   }
 
-  /** A stage that failed stays known: its next attempt may be placed already. */
+  /** `PlacedStages` keeps a stage that failed: its next attempt may be placed already. */
   override def onStageCompleted(completed: SparkListenerStageCompleted): Unit =
-    for (stage <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty) PlacedStages.forget(
+    for (stage <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty) PlacedStages.stageEnded(
       completed.stageInfo.stageId, completed.stageInfo.attemptNumber(), stage.rdds)
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
@@ -205,11 +222,18 @@ private object ClusterWatch {
   private final case class PlacedStage(query: String, batch: Long, rdds: Seq[Int])
 }
 
-/** The tasks of one partition in a batch, added up over all stages with state; of each task the attempt that ended first. */
+/**
+ * The tasks of one partition in a batch, added up over all stages with state. Of each task, the attempt that ended first counts.
+ *
+ * @param executor     where the last stage's task ran
+ * @param wanted       where the plan wanted it
+ * @param milliseconds the duration of all tasks
+ * @param rows         the rows that all tasks have read
+ */
 private final case class TaskRun(executor: String, wanted: Option[String], milliseconds: Long, rows: Long, isSpeculative: Boolean) {
-  def addedTo(other: Option[TaskRun]): TaskRun = other.fold(this) { one =>
-    copy(milliseconds = milliseconds + one.milliseconds, rows = rows + one.rows, isSpeculative = isSpeculative || one.isSpeculative)
-  }
+  /** Executor and wanted executor of this run, with the sums of both runs. */
+  def plus(other: TaskRun): TaskRun =
+    copy(milliseconds = milliseconds + other.milliseconds, rows = rows + other.rows, isSpeculative = isSpeculative || other.isSpeculative)
 
   def asEventFields: Map[String, Any] = Map("executor" -> executor, "wanted" -> wanted.getOrElse(""), "milliseconds" -> milliseconds,
     "rows" -> rows, "speculative" -> isSpeculative)

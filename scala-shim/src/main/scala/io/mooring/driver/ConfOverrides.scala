@@ -9,9 +9,12 @@ import org.apache.spark.sql.execution.streaming.state.shims.{StreamShim, StreamS
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Puts Mooring's classes into the settings, where the user has chosen Spark's own RocksDB or nothing. Every other choice stays,
- * with one line in the log. The driver plugin calls it once for the application; each stream's thread calls `atStart` for its
- * own settings. When `atStart` fails, the query runs with the settings that it has.
+ * Puts Mooring's classes into the settings, where the user has chosen Spark's own RocksDB provider, or none. Every other choice
+ * stays, with one line in the log.
+ *
+ * The thread that makes the SparkContext calls `amend` once. Each stream's thread calls `atStart` for the query's own settings. When
+ * `atStart` fails, the query runs with the settings that it has. Depends on `StreamShim` and, for the format of state, on a private
+ * field of `CommitLog`, through SparkInternals; without that field each query has the format of its session.
  */
 object ConfOverrides {
 
@@ -38,7 +41,7 @@ object ConfOverrides {
     conf.set(MaxRetries, "15")
   }
 
-  /** Spark's own clean-up keeps at least so many batches of each checkpoint, or more where the user keeps more. */
+  /** Has Spark's own clean-up keep at least `batches` batches of each checkpoint; more where the user keeps more. */
   def retain(conf: SparkConf, batches: Int): Unit =
     if (conf.getInt(Retained, SQLConf.MIN_BATCHES_TO_RETAIN.defaultValue.get) < batches) conf.set(Retained, batches.toString)
 

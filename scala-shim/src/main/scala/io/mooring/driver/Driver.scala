@@ -31,7 +31,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private val withheld = Option.when(placing)(new WithheldOffers(context, table, bridge))
   private val warmups = new WarmupProfiles
 
-  /** Also without standbys: a task that is to move gets a copy at its destination first. */
+  /** Made also where no standbys are wanted: a task that is to move gets a copy at its destination first. */
   val standbys: Option[Standbys] = Option.when(placing)(new Standbys(table, bridge))
   private val hasStandbys = placing && settings.copies > 0
   private val stuckTasks = Option.when(hasStandbys)(new StuckTasks(context))
@@ -59,7 +59,10 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
   if (settings.isOn("spark.mooring.drain.on.sigterm")) new DrainOnTerm(bridge, () => isAgentExpected, () => bridge.running.size, () => drains.requestsFinished)
 
-  /** A driver that does not lead waits here, before any executor is asked for. The answer says what is wrong with a setting, if anything is. */
+  /**
+   * Waits until this driver leads, if it takes part in an election. No executor is requested before. Returns what is wrong with
+   * a setting, if the agent has found a fault; the application must not start then.
+   */
   def awaitTurn(): Option[String] = leadership.flatMap { election =>
     bridge.tell(Map("event" -> "DriverStarting", "name" -> conf.get("spark.app.name", ""),
       "driver-host" -> conf.get("spark.driver.host", ""), "settings" -> mooringSettings), about = Some("driver"))
@@ -74,14 +77,14 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     override def planned(query: String, operators: Seq[OperatorFacts]): Unit = queries.planned(query, operators)
     override def isRepeated(operator: OperatorFacts): Boolean = queries.isRepeated(operator)
 
-    /** Asks Spark which executors get no tasks: an event that says so may have been lost. */
-    override def batchIsPlaced(): Unit = cluster.lookAtOffers()
+    /** Asks Spark which executors get no tasks, as the event that says so may have been lost. */
+    override def batchIsPlaced(): Unit = cluster.refreshWithheld()
 
     override def computes(query: String, batch: Long): Unit = queries.computes(query, batch)
     override def drainStateOf(run: String, batch: Long): Int = drains.stateOf(run, batch)
   }
 
-  /** How long Spark lets a task wait for the executor that it prefers, and then for another one on the same host. */
+  /** How long Spark lets a task wait for the executor that the task prefers, and then for another executor on the same host. */
   private def localityWaitMs = {
     val usual = conf.get("spark.locality.wait", "3s")
     Seq("process", "node").map(level => conf.getTimeAsMs(s"spark.locality.wait.$level", usual)).sum
@@ -99,14 +102,15 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
       "locality-wait" -> localityWaitMs, "catalogued" -> isCatalogued, "settings" -> mooringSettings), about = Some("application"))
   }
 
+  /** What the agent can ask this driver to do. */
   private object operations extends Operations {
     override def beginCopies(): Unit = standbys.foreach(_.begin())
 
-    override def restart(executor: String, waitMs: Long, gaveUp: () => Unit): Unit = {
+    override def restart(executor: String, waitMs: Long, onGivenUp: () => Unit): Unit = {
       Daemon.start(s"mooring-restart-$executor") {
         FailOpen.otherwise("restart of an executor", ())(ExecutorShim.restartWhenIdle(context, executor, waitMs))
         FailOpen.otherwise("end of a restart", ()) {
-          if (!context.isStopped && !ExecutorShim.isLeaving(context, executor)) gaveUp() // the agent may ask again
+          if (!context.isStopped && !ExecutorShim.isLeaving(context, executor)) onGivenUp() // the agent may ask again
         }
       }
       ()
@@ -120,31 +124,31 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     override def noteDrains(after: Map[String, Seq[String]]): Unit = FailOpen.otherwise("note what is to be drained", ())(drains.noteRequested(after))
 
     override def tellNewAgent(): Unit = {
-      standbys.foreach(_.tellAgain())
-      bridge.facts.giveAgain()
+      standbys.foreach(_.reportAgain())
+      bridge.facts.requeueTaken()
     }
 
     // Not SparkContext.getOrCreate: until this context is complete, that call makes a second one.
     override def files(directory: String): DriverFiles = new DriverFiles(directory, context.hadoopConfiguration)
   }
 
-  /** What happens when an executor leaves, has left, or is silent: its tasks run where their copies are. */
+  /** When an executor leaves, has left, or is silent, its waiting tasks are redirected to where their copies are. */
   private object departures extends Departures {
     override def isLeaving(executor: String): Boolean = ExecutorShim.isLeaving(context, executor)
 
-    override def leaves(executor: String): Unit = if (table.isAlive(executor)) {
+    override def onLeaving(executor: String): Unit = if (table.isAlive(executor)) {
       table.executorLeaves(executor)
       cluster.redirect()
       executors.removed(executor, "it is to be removed")
     }
 
-    override def haveLeft(): Unit = cluster.redirectWhatCameLate()
+    override def afterDepartures(): Unit = cluster.redirectLateTasks()
 
-    override def isSilent(executor: String, forMs: Long): Unit = {
+    override def onSilence(executor: String, forMs: Long): Unit = {
       Log.warn(s"executor $executor has been silent for $forMs ms: it counts as lost")
       table.executorLost(executor)
-      cluster.redirect() // before Spark notes the loss: it would start the waiting tasks wherever a slot is free
-      stuckTasks.foreach(_.isSilent(executor, forMs))
+      cluster.redirect() // before Spark notes the loss, and starts the waiting tasks wherever a slot is free
+      stuckTasks.foreach(_.noteSilence(executor, forMs))
       ExecutorShim.giveUp(context, executor, s"silent for $forMs ms (spark.mooring.liveness.timeout)")
     }
   }

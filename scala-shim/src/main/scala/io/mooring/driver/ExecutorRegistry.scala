@@ -4,8 +4,8 @@ import io.mooring.agent.Bridge
 import io.mooring.common.Location
 
 /**
- * Tells the agent of an executor once Spark has added it and the executor has reported its location, in either order. An
- * executor that still warms up has not reported, so the plan does not count on it.
+ * Reports an executor to the agent once two things have happened, in either order: Spark has added the executor, and the executor
+ * has reported its location. An executor that still warms up has not reported, so the plan does not use it yet.
  *
  * Spark's listener thread and RPC threads call it. Events: ExecutorRegistered, ExecutorLost.
  */

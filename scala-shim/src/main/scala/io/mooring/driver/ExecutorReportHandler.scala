@@ -19,7 +19,7 @@ import org.apache.spark.shims.WarmupProfile
 import org.apache.spark.sql.execution.streaming.state.shims.KeyCounts
 
 /**
- * Handles what executors report: adds it up for the metrics, and passes it on to the agent and to the parts of the driver.
+ * Handles the reports of executors: adds them up for the metrics, and passes them to the agent and to the parts of the driver.
  *
  * Spark's RPC threads call `receive`, several at once; the listener thread calls `removed`. When a report cannot be handled,
  * one line is logged and the executor gets no answer. Events: StoreOpened, StateMeasured, StoresFetched.
@@ -28,9 +28,9 @@ final class ExecutorReportHandler(
     context: SparkContext, bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], liveness: Option[Liveness],
     executors: ExecutorRegistry, warmups: WarmupProfiles, agentIsExpected: () => Boolean) {
   private val localBytes, remoteBytes = new AtomicLong
-  private val versions = new ConcurrentHashMap[String, Long]() // executor -> version of the job model that the agent knows it has
+  private val versions = new ConcurrentHashMap[String, Long]() // executor -> the version of the job model that it has reported last
 
-  /** Handles a report. The answer, where the report is a question, else null. */
+  /** Handles a report. Returns the answer if the report is a question, else null. */
   def receive(json: String): String = {
     val report = Json.read(json)
     report.get("report").asText() match {
@@ -46,8 +46,8 @@ final class ExecutorReportHandler(
   }
 
   /**
-   * An executor says which version of the job model it has taken up. The answer: the newest version, the queries of which
-   * copies are kept, and when to ask again.
+   * Handles a poll: an executor reports which version of the job model it has taken up (-1 for none). The answer has the newest
+   * version, the queries of which copies are kept, and the time until the next poll.
    */
   private def newestVersion(executor: String, known: Long): String = {
     if (known >= 0 && table.isAlive(executor) && versions.put(executor, known) != known) bridge.pickedUp(executor, known)
@@ -58,7 +58,11 @@ final class ExecutorReportHandler(
       "rehearsal-is-asked" -> warmups.isAsked(executor)))
   }
 
-  /** At most a second, and so that up to a thousand executors ask a thousand times a second. Seldom where no agent is expected. */
+  /**
+   * One millisecond for each living executor, so that all executors together poll a thousand times a second. But half a second at
+   * least (`AskFirstMs` before an executor's first version), and a second at most. Five seconds while there is no version and no
+   * agent is expected.
+   */
   private def askAgainInMs(known: Long): Int =
     if (bridge.newest < 0 && !agentIsExpected()) ExecutorReportHandler.AskSeldomMs
     else {

@@ -33,7 +33,7 @@ private[mooring] final class MooringDriverPlugin extends DriverPlugin {
       Metrics.register(pluginContext.metricRegistry())
       try driver.awaitTurn()
       catch {
-        case e: InterruptedException => // the making of the context is given up, and shutdown will not be called
+        case e: InterruptedException => // the caller gives up the context, and Spark will not call shutdown
           shutdown()
           throw e
       }

@@ -10,9 +10,10 @@ import io.mooring.standby.Standbys
 import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, StreamShim, StreamShims}
 
 /**
- * Tells the agent which stateful queries run and what they need. Before the first batch of a run it waits for the agent's plan.
+ * Tells the agent which stateful queries run, and which operators and partitions they have. Before the first batch of a run it
+ * waits for the agent's plan.
  *
- * Callers: the stream's thread (`lookAhead`, `starts`, `planned`), the thread that sends tasks (`computes`), and Spark's
+ * Threads: the stream's thread (`lookAhead`, `starts`, `planned`), the thread that sends tasks (`computes`), and Spark's
  * listener thread (`committed`, `idle`, `ended`). When the agent cannot be told of a query, or no plan comes in time, the
  * batch runs where Spark puts it. Events: QueryPlanned, BatchBegan, QueryIdle, QueryEnded.
  *
@@ -21,29 +22,32 @@ import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, Stre
 final class QueryWatch(
     bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], prefetches: Option[Prefetches], startWait: StartWaitBudget,
     waitsForPlan: Boolean) {
-  private val runs = new ConcurrentHashMap[String, String]() // query id -> the newest run's; written with the lock
+  private val runs = new ConcurrentHashMap[String, String]() // query id -> id of its newest run; written with the lock
   private val planned = ConcurrentHashMap.newKeySet[String]() // ids of runs whose first batch was planned
   private val computed = new ConcurrentHashMap[String, Long]() // query id -> the last batch of which a task was sent
-  private val told = new ConcurrentHashMap[String, QueryWatch.Shape]() // run id -> what the agent was told of the run
-  private val underWay = new ConcurrentHashMap[String, QueryWatch.BatchUnderWay]() // query id -> the batch begun last; written with the lock
-  private val repeated = new ConcurrentHashMap[String, Long]() // run id -> batch that an earlier run has begun and not committed
+  private val knownShapes = new ConcurrentHashMap[String, QueryWatch.Shape]() // run id -> the shape that the agent knows
+  private val underWay = new ConcurrentHashMap[String, QueryWatch.BatchUnderWay]() // query id -> the newest batch; written with the lock
+  private val repeated = new ConcurrentHashMap[String, Long]() // run id -> the batch that an earlier run has begun and not committed
 
   /** The run begins with a batch that an earlier run has begun and not committed. */
   def repeats(run: String, batch: Long): Unit = { repeated.put(run, batch); () }
 
   def isRepeated(operator: OperatorFacts): Boolean = repeated.getOrDefault(operator.runId, -1) == operator.batch
 
-  /** The run repeats the batches up to this one. Its sink may remember them and skip them: their state is computed all the same. */
+  /**
+   * The run repeats the batches up to `until`. Its sink may remember these batches, and skip them. `computed` tells for each batch
+   * whether tasks have computed its state; if not, it is computed beside the sink.
+   */
   def completesBatches(query: StreamShim, until: Long): Unit =
     query.completeBatches(until)(computed.getOrDefault(query.id, -1) == _)
 
   /** The batch's first task with state is about to be sent. */
   def computes(query: String, batch: Long): Unit = { computed.put(query, batch); () }
 
-  /** Reads, in a thread of its own, which stateful operators the checkpoint names. None for a query without state. */
+  /** Begins to read, in a thread of its own, which stateful operators the checkpoint names. None for a query without state. */
   def lookAhead(query: StreamShim): Option[QueryWatch.Look] = Option.when(query.isStateful) {
     val look = new FutureTask(() => {
-      val ahead = query.another
+      val ahead = query.withFreshLogs
       ahead -> ahead.operatorsInCheckpoint
     })
     Daemon.start(s"mooring-look-${query.id}")(look.run())
@@ -51,14 +55,14 @@ final class QueryWatch(
   }
 
   /**
-   * A run starts. A thread of its own tells the agent which operators the checkpoint names, waits for the plan, and begins to
-   * fetch the state. This is most often done before the first batch is planned. The stream's thread does not wait.
+   * A run starts. A new thread tells the agent which operators the checkpoint names, waits for the plan, and begins to fetch the
+   * state. Most often this is done before the first batch is planned. The stream's thread does not wait.
    */
   def starts(query: StreamShim, look: QueryWatch.Look): Unit = {
     val run = query.runId
     synchronized(runs.put(query.id, run))
     Daemon.start(s"mooring-start-${query.id}")(FailOpen.forAWhile("look at a query that starts", (), !query.isActive) {
-      val (ahead, operators) = look.get() // the same query, with its logs as the look found them
+      val (ahead, operators) = look.get() // `ahead` is the same query, with its logs as they were at the look
       if (operators.nonEmpty && tellOnce(query.id, run, Some(ahead), operators)) {
         synchronized(if (runs.get(query.id) == run) standbys.foreach(_.starts(query.id, run, operators)))
         val hasPlan = !waitsForPlan || table.awaitPlanFor(query.id, QueryWatch.LongestMs)(startWait.isAgentExpected && runs.get(query.id) == run)
@@ -68,10 +72,10 @@ final class QueryWatch(
     ()
   }
 
-  /** Tells the agent what a run needs, unless the run has ended or the agent knows that already. Whether it was told. */
+  /** Sends QueryPlanned, unless the run has ended, or the agent knows this shape. Whether it was sent. */
   private def tellOnce(query: String, run: String, running: Option[StreamShim], operators: Seq[OperatorFacts]): Boolean = synchronized {
     val shape = QueryWatch.shapeOf(operators)
-    val isNew = runs.get(query) == run && told.put(run, shape) != shape
+    val isNew = runs.get(query) == run && knownShapes.put(run, shape) != shape
     if (isNew) bridge.tell(Map("event" -> "QueryPlanned", "query" -> query, "run" -> run,
       "name" -> running.map(_.name).getOrElse(""), "checkpoint" -> operators.head.stateDir.stripSuffix("/state"),
       "batch" -> operators.head.batch, "provider" -> running.flatMap(_.setting(StreamShims.ProviderKey)).getOrElse(""),
@@ -130,34 +134,35 @@ final class QueryWatch(
     startWait.ended(run)
     prefetches.foreach(_.ended(run))
     synchronized {
-      val isKnown = told.remove(run) != null
-      if (runs.remove(query, run)) { // else a newer run of it is there already
+      val isKnown = knownShapes.remove(run) != null
+      if (runs.remove(query, run)) { // otherwise a newer run of the query has started
         computed.remove(query)
         batchIsOver(query)
-        PlacedStages.forget(query)
+        PlacedStages.queryEnded(query)
         if (isKnown) {
           bridge.over(QueryWatch.about(query))
           bridge.tell(Map("event" -> "QueryEnded", "query" -> query, "run" -> run, "error" -> error.getOrElse("")))
         }
       }
     }
-    standbys.foreach(_.ended(query, run)) // last: after this, no copies of the ended run are begun
+    standbys.foreach(_.ended(query, run)) // last: since `runs.remove`, no copies of this run are begun
   }
 }
 
 object QueryWatch {
   type Look = FutureTask[(StreamShim, Seq[OperatorFacts])]
-  private type Shape = (Long, Set[(Long, Int)]) // first batch; operators, and partitions of each
+  private type Shape = (Long, Set[(Long, Int)]) // the first batch; the operators, with the number of their partitions
 
-  private def shapeOf(operators: Seq[OperatorFacts]): Shape = (operators.head.batch, operators.map(one => one.id -> one.partitions).toSet)
+  private def shapeOf(operators: Seq[OperatorFacts]): Shape = (operators.head.batch, operators.map(operator => operator.id -> operator.partitions).toSet)
 
   private final case class BatchUnderWay(run: String, batch: Long, atMs: Long) {
     def is(otherRun: String, other: Long): Boolean = run == otherRun && batch == other
   }
 
+  // The names under which the bridge keeps these events.
   private def about(query: String): String = s"query $query"
 
   private def aboutBatchOf(query: String): String = s"batch of $query"
 
-  private val LongestMs = 10000L
+  private val LongestMs = 10000L // the wait for the plan before state is fetched ahead
 }

@@ -7,20 +7,22 @@ import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.shims.Offers
 
 /**
- * Keeps the plan from executors that are alive and get no tasks from Spark: Spark has excluded them after failures, alone or
- * with their host, or is about to remove them. Any thread that does not hold the scheduler's lock may call it. When Spark can
- * not be asked, no executor counts as excluded. Event: OffersWithheld.
+ * Finds the executors that are alive and get no tasks from Spark, so that the plan does not use them. Spark has excluded them
+ * after failures, alone or with their host, or is about to remove them.
+ *
+ * Any thread may call it that does not hold the scheduler's lock. Depends on `Offers`. When Spark can not be asked, no executor
+ * counts as excluded. Event: OffersWithheld.
  */
 final class WithheldOffers(context: SparkContext, table: PlacementTable, bridge: Bridge) {
-  private var known = Map.empty[String, String] // executor -> why
+  private var known = Map.empty[String, String] // executor -> why it gets no tasks
 
-  /** Asks Spark, and logs and tells the agent what has changed. Whether anything has. */
-  def look(): Boolean = synchronized {
+  /** Asks Spark. When the answer has changed, logs the change and tells the agent. Whether it has changed. */
+  def refresh(): Boolean = synchronized {
     val living = table.alive
     val now = FailOpen.otherwise("look at excluded executors", Map.empty[String, String])(Offers.withheld(context, living))
     val hasChanged = now != known
     if (hasChanged) {
-      table.withhold(now)
+      table.setWithheld(now)
       val lines = WithheldOffers.lines(known, now, living)
       lines.ordinary.foreach(Log.info(_))
       lines.warnings.foreach(Log.warn)
@@ -41,7 +43,7 @@ object WithheldOffers {
     def getNoTasks(executors: Map[String, String]) = for ((executor, why) <- executors.toSeq.sorted) yield
       s"executor $executor on ${living(executor)} gets no tasks: $why; its tasks run elsewhere meanwhile"
     val leaves = now -- excluded(now).keys -- before.keys.filter(before(_) == Offers.ToBeRemoved)
-    // An executor that is removed, or is to be, gets no tasks again.
+    // An executor that was removed, or is to be removed, does not get tasks again.
     val returned = (excluded(before) -- now.keys).keys.toSeq.sorted.filter(living.contains)
     Lines(getNoTasks(leaves), getNoTasks(excluded(now) -- excluded(before).keys) ++
       returned.map(executor => s"executor $executor gets tasks again: those that the plan has there return to it"))

@@ -1,23 +1,26 @@
 package io.mooring.election
 
 /**
- * Guards what only the leader of a job's drivers may write: an entry of a checkpoint's log, of a file sink's log, or a
- * drain's marker. Streams' threads call it before each such write. A driver of a job without an election writes unguarded.
+ * Guards the writes that only the leader of a job's drivers may make: entries of a checkpoint's logs and of a file sink's log, and
+ * markers of a drain.
+ *
+ * Streams' threads call `check` before each such write. It uses nothing of Spark. A driver that takes part in no election writes
+ * without a check.
  */
 object LeaderOnlyWrites {
   private final case class Current(leadership: Leadership, agentIsExpected: () => Boolean)
 
   @volatile private var current: Option[Current] = None
-  // A driver that has lost may end its application while a last batch is under way.
+  // The election that the last application of this JVM has lost. A last batch may be under way while that application ends.
   @volatile private var lost: Option[Current] = None
 
-  /** The driver part begins, with the election that it takes part in, or ends (None). */
+  /** Sets the election that the driver plugin takes part in; None when the plugin ends, or takes part in none. */
   private[mooring] def use(leadership: Option[Leadership], agentIsExpected: () => Boolean): Unit = {
     lost = current.filter(_.leadership.isLost)
     current = leadership.map(Current(_, agentIsExpected))
   }
 
-  /** LeadershipLostException when another driver leads; may wait until the agent has told who leads. */
+  /** Throws LeadershipLostException when another driver leads. May wait for a report of the agent. `what` names the write, for the message. */
   def check(what: String): Unit =
     current.orElse(lost).foreach(_.leadership.check(what)(current.exists(_.agentIsExpected())))
 }

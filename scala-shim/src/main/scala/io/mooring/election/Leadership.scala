@@ -5,20 +5,21 @@ import java.util.concurrent.locks.ReentrantLock
 
 import io.mooring.common.Log
 
-/** Another driver of this job leads now. What this driver was about to write must not be written. */
+/** Another driver of this job leads, so this driver must not write. */
 final class LeadershipLostException(message: String) extends IllegalStateException(message)
 
 /**
- * Whether this driver may go on, where several submissions of one job share a metadata store. The agent takes part in the
- * election and reports again and again how it stands.
+ * Decides whether this driver may start and may write, when several drivers of one job share a metadata store. The agent takes part
+ * in the election, and reports its standing periodically. A report is valid for a limited time.
  *
- * The thread that serves the agent calls `update`. The thread that makes the SparkContext waits in `awaitTurn`, streams'
- * threads wait in `check`. While the agent or the store is silent, this driver goes on: then Spark's own logs of offsets and
- * commits keep two drivers from writing the same batch.
+ * Threads: the thread that serves the agent calls `update`. The thread that makes the SparkContext waits in `awaitTurn`. Streams'
+ * threads wait in `check`. It uses nothing of Spark. When no valid report comes in time, this driver continues. Then only Spark's
+ * own logs of offsets and commits keep two drivers from writing the same batch.
  *
  * @param firstStandingMs   how long a driver that starts waits for the agent's first report
- * @param renewedStandingMs how long a running driver waits for a new report when the last one holds no more
- * @param contestedMs       the same where another driver waits: it is elected when this driver's agent was silent for long
+ * @param renewedStandingMs how long a running driver waits for a new report when the last report is not valid any more
+ * @param contestedMs       the same, when another driver waits for its turn: the store elects that driver when this driver's agent
+ *                          is silent for long
  */
 final class Leadership(firstStandingMs: Long, renewedStandingMs: Long, contestedMs: Long) {
   import Standing._
@@ -30,12 +31,12 @@ final class Leadership(firstStandingMs: Long, renewedStandingMs: Long, contested
   private var isUnderWay = false // this driver has begun its work
   private var hasLost = false
   private var epoch: Option[String] = None
-  private var hasWaitedInVain = false
+  private var hasWaitedInVain = false // whether `check` has waited for a report and none came; until the next report
 
   /**
-   * Takes the agent's report. False when this driver takes part no more: a driver that is under way has lost for good when
-   * another driver leads, or has led between two terms of this one. Where the agent has no connection, `contested` stays as it
-   * was reported last.
+   * Takes the agent's report. False when this driver has lost. A driver that has begun its work loses, for good, when another
+   * driver leads, or has led between two terms of this driver. While the agent has no connection to the store, `contested` keeps
+   * the value of the last report.
    */
   private[mooring] def update(reported: Standing): Boolean = locked {
     reportedAt = System.nanoTime()
@@ -51,19 +52,21 @@ final class Leadership(firstStandingMs: Long, renewedStandingMs: Long, contested
   def isLost: Boolean = locked(hasLost)
 
   /**
-   * Returns when this driver leads, or when nobody can tell. Nobody can tell when no report has come in `firstStandingMs`. Once
-   * another driver was reported to lead, that is so only when no agent is expected that could report its end. Null, or what is
-   * wrong with a setting: then the driver must not start.
+   * Blocks until this driver leads, or takes part in no election, or no report can be awaited any more. While no report has named
+   * another leader, reports are awaited for `firstStandingMs`, and only while an agent is expected. Once a report has named another
+   * leader, they are awaited as long as an agent is expected that could report the end of that leader.
+   *
+   * Returns null; or what is wrong with a setting, if the agent has found a fault. Then the driver must not start.
    */
   def awaitTurn(isAgentExpected: => Boolean): String = locked {
     val began = System.nanoTime()
-    var loggedLeader = ""
+    var loggedLeader = "" // the last other leader that a report has named
     def isWithinFirst(since: Long) = System.nanoTime() - since < TimeUnit.MILLISECONDS.toNanos(firstStandingMs)
     def hasOtherLeader = standing.state == Waiting && standing.leader != loggedLeader
-    def waits =
+    def canReportCome =
       if (loggedLeader.nonEmpty) isAgentExpected || isWithinFirst(reportedAt) else isAgentExpected && isWithinFirst(began)
     def isDecided = standing.state == Leading || standing.state == NoElection || standing.state == Refused
-    while (!isDecided && (hasOtherLeader || waits)) {
+    while (!isDecided && (hasOtherLeader || canReportCome)) {
       if (hasOtherLeader) {
         loggedLeader = standing.leader
         Log.info(s"this driver is a standby: $loggedLeader leads. It waits, without executors, and takes over when that one ends")
@@ -79,8 +82,9 @@ final class Leadership(firstStandingMs: Long, renewedStandingMs: Long, contested
   }
 
   /**
-   * LeadershipLostException when another driver leads. When the last report holds no more, waits for a new one first: this
-   * process may have been stopped for a while. After one wait in vain, nothing waits until the agent reports again.
+   * Throws LeadershipLostException when another driver leads. When the last report is not valid any more, waits for a new report
+   * first, as this process may have been stopped for a while. After a wait without a report, no call waits until the agent reports
+   * again. `what` names the write, for messages.
    */
   def check(what: String)(isAgentExpected: => Boolean): Unit = locked {
     if (!mayWrite && !hasWaitedInVain) {
@@ -97,8 +101,10 @@ final class Leadership(firstStandingMs: Long, renewedStandingMs: Long, contested
   }
 
   /**
-   * Whether the last report lets this driver write. Its age is measured by two clocks: one that goes on while the host sleeps,
-   * and one that nobody sets. A report without a connection counts where no other driver waited that could have been elected.
+   * Whether the last report allows this driver to write. A report that this driver leads allows it while the report is valid. So does
+   * a report from an agent without a connection, if no other driver waited: then no other driver can have been elected.
+   *
+   * The report's age is measured by two clocks. The wall clock runs while the host sleeps; the monotonic clock can not be set.
    */
   private def mayWrite: Boolean = standing.state == NoElection || (standing.state == Leading || !standing.contested) && {
     val age = System.currentTimeMillis() - standing.saidAt

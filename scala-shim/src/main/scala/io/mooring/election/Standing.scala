@@ -3,30 +3,31 @@ package io.mooring.election
 import io.mooring.common.Json
 
 /**
- * What the agent knows of the election at one moment. `Standing` of the agent's Python code is the same.
+ * One report of the agent about the election. The class `Standing` of the agent's Python code has the same fields.
  *
- * @param leader    who leads, for a message; in state Refused what is wrong with an option of the store
- * @param saidAt    milliseconds since 1970 at which the agent looked; a host that sleeps does not stop that clock
- * @param goodForMs how long from then on the standing holds, whatever other drivers do
+ * @param leader    the leading driver, for messages; in state Refused the fault in an option of the store
+ * @param saidAt    when the agent looked, in milliseconds since 1970 by the wall clock, which runs while a host sleeps
+ * @param goodForMs how long after `saidAt` the report is valid, whatever other drivers do
  * @param contested whether another driver waits for its turn
- * @param epoch     when this driver leads: stays the same while no other driver has led
+ * @param epoch     in state Leading: stays the same as long as no other driver has led
  */
 final case class Standing(
     state: Standing.State, leader: String, saidAt: Long, goodForMs: Long, contested: Boolean, epoch: String)
 
 object Standing {
   sealed trait State
-  /** Another driver leads, and this one waits for its turn. */
+  /** Another driver leads, and this driver waits for its turn. */
   case object Waiting extends State
+  /** This driver leads. */
   case object Leading extends State
-  /** The agent has no connection to the store at the moment, or has not reported yet. */
+  /** The agent has no connection to the store at the moment; or no report has come yet. */
   case object Unknown extends State
-  /** The agent can take part in no election. */
+  /** The agent takes part in no election. */
   case object NoElection extends State
-  /** An option of the store is wrong: `leader` says which, for the user. */
+  /** An option of the store is wrong; `leader` has the message for the user. */
   case object Refused extends State
 
-  /** Before the agent's first report. */
+  /** The standing before the agent's first report. */
   val NotReported: Standing = Standing(Unknown, "", 0, 0, contested = false, "")
 
   private val byName = Map("waiting" -> Waiting, "leading" -> Leading, "unknown" -> Unknown, "none" -> NoElection,

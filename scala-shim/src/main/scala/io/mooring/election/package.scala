@@ -1,2 +1,2 @@
-/** Coordination: one of the drivers of a job leads. The agent tells which one; this package holds the answer. */
+/** Coordination: one of the drivers of a job leads. The agent reports its standing; this package holds it, and guards writes by it. */
 package io.mooring.election

@@ -18,7 +18,7 @@ import org.apache.spark.shims.{Capability, SparkSelfCheck, WarmupProfile}
 import org.apache.spark.sql.execution.streaming.state.shims.{OpenStores, StreamShims, Undo, WarmUp}
 
 /**
- * The plugin's part in each executor: opens the host's local store, warms the JVM up, tells the driver where the executor is,
+ * The plugin's part in each executor: opens the host's local store, warms the JVM up, reports the executor's location to the driver,
  * and makes the parts that fetch state ahead and keep copies.
  *
  * Spark calls `init` before the executor gets tasks, and `shutdown` at its end. When something fails in `init`, the executor
@@ -44,7 +44,7 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
       FailOpen.otherwise("look at the local store", ())(store.foreach(_.sayWhatIsWrong(ExecutorShim.localDirectory(context.conf()))))
       val location = new Location(System.getenv().asScala.get, UsersPython.ask(_, context.conf()))
       FailOpen.otherwise("warm-up", ())(warmUp(context.conf()))
-      // From here on the plan may place tasks on this executor.
+      // From now on the plan may place tasks on this executor.
       ExecutorReports.hello(location.of(settings.text(Location.Key)), location.zone(settings.text(Location.ZoneKey)))
       versions = Option.when(settings.isOn("spark.mooring.host.affinity.enabled"))(new VersionWatch)
       val fetchedASecond = settings.bytes("spark.mooring.standby.max.bytes.per.second").getOrElse(Long.MaxValue)
@@ -80,7 +80,7 @@ private[mooring] final class MooringExecutorPlugin extends ExecutorPlugin {
         profile = ExecutorReports.warmupProfile()
         if (profile != WarmupProfile.Nothing) WarmupProfile.asFarAsPossible { codeIsRead = ShuffleWarmup.code() }
         profile.attend(conf)
-      } catch { case _: InterruptedException => } // it takes too long: the first task does the rest
+      } catch { case _: InterruptedException => } // the warm-up takes too long: the first task does the rest
     })
     warmup.join(MooringExecutorPlugin.LongestWarmUpMs)
     val all = if (warmup.isAlive) "Not all of " else ""

@@ -6,10 +6,10 @@ import io.mooring.standby.Copies
 import org.apache.spark.shims.WarmupProfile
 
 /**
- * Asks the driver again and again which version of the job model is the newest, and of which queries this executor is to keep
- * copies. It takes the version up, and drops copies that are not wanted. Spark's plugin API lets only the executor ask.
+ * Polls the driver for the newest version of the job model, and for the queries of which this executor is to keep copies. It takes
+ * the version up, and drops copies that are not wanted. The executor has to poll, as a driver plugin can not call an executor plugin.
  *
- * One daemon thread does it, from the start until `stop`. When a question fails, it is asked again a second later.
+ * One daemon thread polls, from the making of this object until `stop`. After a failure it polls again a second later.
  */
 final class VersionWatch {
   @volatile private var taken = -1L
@@ -22,11 +22,11 @@ final class VersionWatch {
   def stop(): Unit = thread.interrupt()
 
   private def run(): Unit =
-    try while (true) Thread.sleep(ask())
+    try while (true) Thread.sleep(poll())
     catch { case _: InterruptedException => } // the executor ends
 
-  /** Asks once. How long (ms) to wait before the next question: 0 after a new version, so that the driver knows of it at once. */
-  private def ask(): Long =
+  /** Polls once. Returns the milliseconds until the next poll: 0 after a new version, so that the driver learns at once that it was taken up. */
+  private def poll(): Long =
     FailOpen.otherwise("watch of placement versions", VersionWatch.PauseMs)(ExecutorReports.poll(taken).fold(VersionWatch.PauseMs) { response =>
       val isNew = response.version > taken
       taken = math.max(response.version, taken)
@@ -39,5 +39,5 @@ final class VersionWatch {
 }
 
 object VersionWatch {
-  private val PauseMs = 1000L // after a question without an answer
+  private val PauseMs = 1000L // after a poll without an answer
 }

@@ -139,7 +139,7 @@ object HostStore {
         None
     }
 
-  /** Closes an empty directory. A directory with files that is open to others may have another owner: that is an error. */
+  /** Closes an empty directory. IOException for a directory that holds files and is open to other users, as others may have written these files. */
   private def closeToOthers(root: Path): Unit = {
     val closed = PosixFilePermissions.fromString("rwx------")
     if (Files.getPosixFilePermissions(root) != closed) {
@@ -157,7 +157,7 @@ object HostStore {
     crc.getValue
   }
 
-  /** Whether the file's content is what was kept, by its checksum. */
+  /** Whether the file still has the content that was kept, by its checksum. */
   private[localstore] def isProved(file: Path, kept: KeptFile): Boolean = kept.crc match {
     case Some(crc) => checksum(file) == crc
     case None => kept.name.endsWith(".sst") && hasGoodBlocks(file)

@@ -57,12 +57,12 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
   // The files of a version that is being written, in order. They are made when the version is complete, as making a small file takes
   // longer than writing it.
   private val written = new ConcurrentLinkedQueue[() => Unit]
-  @volatile private var isOurs = false // whether a store with Mooring was opened here, which calls `complete`
+  @volatile private var isOurs = false // whether Mooring's provider has opened the store in this JVM; then the provider calls `complete`
 
   /** Keeps `bytes` under `name` when the version is complete; at once where no store would call `complete`. */
   def keepComplete(name: String, bytes: Array[Byte]): Unit = whenComplete(keepBytes(name, bytes))
 
-  /** The same for the file `temporary`, whose CRC32C is `crc`. */
+  /** Keeps the file `temporary`, whose CRC32C is `crc`, under `name` when the version is complete. */
   def keepComplete(name: String, temporary: Path, crc: Long): Unit = whenComplete { publish(name, temporary, crc); () }
 
   private def whenComplete(keep: => Unit): Unit = {
@@ -97,14 +97,14 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
   }
 
   // Files that are fetched before a task opens the store here
-  private val coming = new AtomicReference[Coming]
+  private val fetchAhead = new AtomicReference[FetchAhead] // the fetch that the next `opening` waits for
   private val aheadMs = new AtomicLong
   private val ahead = ConcurrentHashMap.newKeySet[String]() // files that have come
 
-  /** Sets what `opening` waits for. `make` gets the order that was set before. */
-  private[mooring] def expect(make: Option[Coming] => Coming): Coming = coming.updateAndGet(before => make(Option(before)))
+  /** Sets the fetch that `opening` waits for. `make` gets the fetch that was set before, if it is not taken yet. */
+  private[mooring] def expect(make: Option[FetchAhead] => FetchAhead): FetchAhead = fetchAhead.updateAndGet(before => make(Option(before)))
 
-  /** These files were fetched before the store is opened, in so many milliseconds. */
+  /** Notes files that were fetched before the store is opened, and how long the fetch has taken. */
   def fetchedAhead(names: Set[String], milliseconds: Long): Unit = if (names.nonEmpty) {
     names.foreach(ahead.add)
     aheadMs.set(milliseconds)
@@ -209,7 +209,7 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
    * listing of the directory. InterruptedException when the task is killed meanwhile.
    */
   def opening(): Unit = {
-    Option(coming.getAndSet(null)).foreach(_.await())
+    Option(fetchAhead.getAndSet(null)).foreach(_.await())
     isOurs = true
     complete() // files of a version that was given up
     synchronized { listing = Some(new Listing) }

@@ -4,11 +4,11 @@ import java.nio.file.{Path, Paths}
 
 import io.mooring.common.Names
 
-/** The one host store of an executor's JVM. */
+/** Holds the host store of this executor's JVM. The executor plugin sets it; any thread reads it. */
 object HostStores {
   @volatile private var store: Option[HostStore] = None
 
-  /** None in a driver, and where the host's store can not be used. */
+  /** The host store of this executor. None in a driver, and where the host's store can not be used. */
   def ofThisExecutor: Option[HostStore] = store
 
   private[mooring] def use(opened: Option[HostStore]): Unit = {

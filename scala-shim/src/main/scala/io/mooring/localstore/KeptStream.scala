@@ -42,7 +42,7 @@ private[mooring] final class LocalCopy(hostFiles: HostStoreFiles, name: String) 
   private var inMemory = Option(new ByteArrayOutputStream)
   private var out: OutputStream = OutputStream.nullOutputStream() // for a large file
   private var file = Option.empty[LocalPath]
-  private val written = new CRC32C // of the bytes that were written, so that a fault of the disk is found
+  private val written = new CRC32C // of the bytes as they were written: a fault of the disk is found by it
 
   def write(bytes: Array[Byte], offset: Int, length: Int): Unit = guarded {
     inMemory.filter(_.size + length > HostStore.SmallFile).foreach { first =>

@@ -9,8 +9,8 @@ import com.fasterxml.jackson.databind.JsonNode
 import io.mooring.common.Json
 
 /**
- * A plan as the agent published it: for each query and partition the executors in order of preference, and those that
- * are to hold a copy of its state.
+ * A plan as the agent published it. `rows` has for each query and partition the executors in order of preference. `standbys` has
+ * the executors that are to hold a copy of the partition's state.
  */
 final case class Plan(version: Long, rows: Plan.Rows, standbys: Plan.Rows)
 
@@ -33,20 +33,24 @@ object Plan {
 }
 
 /**
- * Where each task is wanted, looked up by the scheduler's thread for every task of every batch.
+ * The executors on which each task is wanted.
  *
- * A lookup reads the current plan, which is replaced as a whole, the set of executors that are alive, and those of them
- * that Spark gives no tasks. When an executor dies or gets no tasks, every row falls to its next entry at once.
+ * A lookup makes three reads: the current plan, which is replaced as a whole; the executors that are alive; and the executors
+ * that are alive and get no tasks from Spark. When an executor is lost or gets no tasks, every row falls to its next entry at
+ * once, without the agent.
+ *
+ * Any thread of the driver may call it. Spark's scheduler looks a row up for every task of every batch; only `accept` and
+ * `awaitPlanFor` take a lock. It depends on nothing in Spark.
  */
 final class PlacementTable {
   @volatile private var plan = Plan.Empty
   private val living = new ConcurrentHashMap[String, String]() // executor id -> host
-  private val leaving = ConcurrentHashMap.newKeySet[String]() // executors that get no tasks any more, and end those they have
+  private val leaving = ConcurrentHashMap.newKeySet[String]() // executors that get no new tasks, and finish the tasks they have
   @volatile private var withheld = Map.empty[String, String] // living executors that get no tasks from Spark -> why
   private val lock = new ReentrantLock
   private val changed = lock.newCondition()
 
-  /** Takes a plan over; false when a newer one is there already. */
+  /** Puts a plan in force. False when a newer plan is in force. */
   def accept(newer: Plan): Boolean = locked {
     val accepted = newer.version >= plan.version
     if (accepted) plan = newer
@@ -56,10 +60,10 @@ final class PlacementTable {
 
   def executorAdded(id: String, host: String): Unit = { living.put(id, host); () }
 
-  /** It is to go, and still ends the tasks that it has. */
+  /** The executor is to be removed. It gets no new tasks, and finishes the tasks it has. */
   def executorLeaves(id: String): Unit = {
     leaving.add(id)
-    if (living.remove(id) == null) leaving.remove(id) // it was lost just then
+    if (living.remove(id) == null) leaving.remove(id) // it was lost meanwhile
     ()
   }
 
@@ -69,13 +73,13 @@ final class PlacementTable {
     ()
   }
 
-  /** From now on Spark gives tasks to all living executors but these, which map to the reason. */
-  def withhold(now: Map[String, String]): Unit = withheld = now
+  /** Sets the living executors that get no tasks from Spark, each with the reason. */
+  def setWithheld(executors: Map[String, String]): Unit = withheld = executors
 
   def hostOf(id: String): Option[String] = Option(living.get(id))
   def isAlive(id: String): Boolean = living.containsKey(id)
 
-  /** Whether it is alive and Spark gives it tasks. */
+  /** Whether the executor is alive and Spark gives it tasks. */
   def isUsable(id: String): Boolean = isAlive(id) && !withheld.contains(id)
 
   /** Living executors, each with its host. */
@@ -84,47 +88,48 @@ final class PlacementTable {
   def isLeaving(id: String): Boolean = leaving.contains(id)
   def aliveCount: Int = living.size
 
-  /** The usable executor, as (id, host), where this task should run; None is no preference. */
+  /** The first usable executor of the task's row, as (id, host). None when the task may run anywhere. */
   def preferred(query: String, partition: Int): Option[(String, String)] = usable(row(query, partition)).nextOption()
 
-  /** The usable executors of its row, the most wanted first. */
+  /** All usable executors of the task's row, as (id, host), the most wanted first. */
   def candidates(query: String, partition: Int): Seq[(String, String)] = usable(row(query, partition)).toSeq
 
   private def row(query: String, partition: Int): Seq[String] = plan.rows.get(query).flatMap(_.get(partition)).getOrElse(Nil)
 
   private def usable(executors: Seq[String]): Iterator[(String, String)] = {
-    val not = withheld
-    executors.iterator.filterNot(not.contains).flatMap(id => Option(living.get(id)).map(id -> _))
+    val unusable = withheld
+    executors.iterator.filterNot(unusable.contains).flatMap(id => Option(living.get(id)).map(id -> _))
   }
 
   /**
-   * For each partition of the query the usable executors, as (id, host), that hold a copy and do not run it. One that will
-   * take over from an executor that leaves still needs what that commits with its last tasks.
+   * For each partition of the query the usable executors, as (id, host), that hold a copy and do not run the task. While the
+   * task's executor is leaving, it still counts as the executor that runs the task: it may commit once more, and its successor
+   * needs that commit.
    */
   def standbys(query: String): Map[Int, Seq[(String, String)]] = {
     val now = plan
     now.standbys.getOrElse(query, Map.empty).map { case (partition, executors) =>
       val row = now.rows.get(query).flatMap(_.get(partition)).getOrElse(Nil)
-      val active = row.find(id => isUsable(id) || leaving.contains(id))
-      partition -> usable(executors.filterNot(active.contains)).toSeq
+      val runsTask = row.find(id => isUsable(id) || leaving.contains(id))
+      partition -> usable(executors.filterNot(runsTask.contains)).toSeq
     }
   }
 
-  /** Whether copies of the query's state are wanted anywhere. */
+  /** Whether any executor is to hold copies of the query's state. */
   def wantsStandbys(query: String): Boolean = plan.standbys.contains(query)
 
-  /** The same, by this executor. */
+  /** Whether this executor is to hold copies of the query's state. */
   def wantsStandbys(query: String, executor: String): Boolean =
     plan.standbys.get(query).exists(_.values.exists(_.contains(executor)))
 
-  def names(query: String): Boolean = plan.rows.contains(query)
+  def hasPlanFor(query: String): Boolean = plan.rows.contains(query)
 
-  /** Waits until a plan names the query, until `stillHoping` turns false, or for `milliseconds`. */
-  def awaitPlanFor(query: String, milliseconds: Long)(stillHoping: => Boolean): Boolean = locked {
+  /** Waits until a plan has rows for the query, no agent is expected, or `milliseconds` have passed. Whether there are rows. */
+  def awaitPlanFor(query: String, milliseconds: Long)(isAgentExpected: => Boolean): Boolean = locked {
     val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(milliseconds)
-    while (!names(query) && stillHoping && deadline > System.nanoTime())
+    while (!hasPlanFor(query) && isAgentExpected && deadline > System.nanoTime())
       changed.await(math.min(deadline - System.nanoTime(), TimeUnit.MILLISECONDS.toNanos(100)), TimeUnit.NANOSECONDS)
-    names(query)
+    hasPlanFor(query)
   }
 
   def version: Long = plan.version

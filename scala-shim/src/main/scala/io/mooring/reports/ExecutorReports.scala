@@ -14,10 +14,10 @@ import org.apache.spark.shims.WarmupProfile
 import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, StreamShims}
 
 /**
- * What the driver answers to an executor that asks for the newest version of the job model.
+ * The driver's answer to an executor that polls for the newest version of the job model.
  *
  * @param copied          ids of the queries of which this executor is to keep copies
- * @param copiedAnywhere  ids of the queries of which any executor does
+ * @param copiedAnywhere  ids of the queries of which any executor is to keep copies
  * @param isProfileWanted whether this executor is to report its WarmupProfile
  */
 final case class PollResponse(
@@ -40,7 +40,7 @@ object ExecutorReports {
     areCopiesOpen = withOpenCopies
   }
 
-  /** Executors keep copies of these queries, and of no others. */
+  /** Sets the queries of which executors keep copies. */
   private[mooring] def setCopiedQueries(queries: Set[String]): Unit = copied = queries
 
   /** This executor is ready for tasks. An empty location stands for its host; an empty zone is not known. */
@@ -58,14 +58,14 @@ object ExecutorReports {
       "local-changelogs" -> counts.localChangelogs, "remote-changelogs" -> counts.remoteChangelogs))
   }
 
-  /** For the catalogue: what was committed, and the changelog that was written for it, if one was. */
+  /** For the catalogue: reports a committed version, and the changelog that was written for it, if there is one. */
   def versionCommitted(
       storeDir: Path, version: Long, id: String, base: Option[String], keys: Long, bytes: Long, changelog: String,
       written: Option[WrittenFile]): Unit =
     send(Map("report" -> "version-committed", "store" -> storeDir.toUri.getPath, "host" -> host, "version" -> version, "id" -> id,
       "base" -> base.getOrElse(""), "keys" -> keys, "bytes" -> bytes, "changelog" -> written.toSeq.map(file(changelog, _))))
 
-  /** For the catalogue: a snapshot's archive, and the files that it names, with checksums of those that were written for it. */
+  /** For the catalogue: reports a snapshot's archive and the files that it names, with the checksums of files that were written for it. */
   def snapshotSaved(
       storeDir: Path, version: Long, id: String, archive: String, written: Option[WrittenFile],
       files: Seq[(String, Long, Option[WrittenFile])]): Unit =
@@ -95,15 +95,15 @@ object ExecutorReports {
     send(Map("report" -> "stores-fetched", "query" -> query, "done" -> done, "of" -> of, "bytes" -> bytes,
       "milliseconds" -> milliseconds))
 
-  /** Says which version of the job model this executor has taken up, and asks for the newest. */
-  def poll(known: Long): Option[PollResponse] = ask(Map("report" -> "version", "version" -> known)).map { said =>
-    PollResponse(said.get("version").asLong(), said.get("again-in-ms").asLong(),
-      texts(said, "copied").toSet, texts(said, "copied-anywhere").toSet, said.path("rehearsal-is-asked").asBoolean())
+  /** Reports which version of the job model this executor has taken up, and asks for the newest version. */
+  def poll(known: Long): Option[PollResponse] = ask(Map("report" -> "version", "version" -> known)).map { answer =>
+    PollResponse(answer.get("version").asLong(), answer.get("again-in-ms").asLong(),
+      texts(answer, "copied").toSet, texts(answer, "copied-anywhere").toSet, answer.path("rehearsal-is-asked").asBoolean())
   }
 
-  /** Asks what the running queries make executors load and compile. */
+  /** Asks which classes and generated code the tasks of the running queries use. */
   def warmupProfile(): WarmupProfile = ask(Map("report" -> "joins"))
-    .fold(WarmupProfile.Nothing)(said => WarmupProfile(texts(said, "classes"), texts(said, "sources")))
+    .fold(WarmupProfile.Nothing)(answer => WarmupProfile(texts(answer, "classes"), texts(answer, "sources")))
 
   /** Asks for the code of running tasks that read shuffles, as ids of broadcasts. None when no task will run before this executor takes some. */
   def codeOfReaders(): Option[Seq[Long]] = ask(Map("report" -> "readers"))
@@ -133,7 +133,7 @@ object ExecutorReports {
   def sendWarmupProfile(mine: WarmupProfile): Unit =
     send(Map("report" -> "rehearsal", "classes" -> mine.classes, "sources" -> mine.sources))
 
-  private[mooring] def texts(said: JsonNode, name: String): Seq[String] = said.path(name).elements().asScala.map(_.asText()).toSeq
+  private[mooring] def texts(json: JsonNode, name: String): Seq[String] = json.path(name).elements().asScala.map(_.asText()).toSeq
 
   private def send(report: Map[String, Any]): Unit = context.foreach { ctx =>
     try ctx.send(Json.write(report + ("executor" -> ctx.executorID())))

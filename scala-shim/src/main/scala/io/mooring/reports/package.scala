@@ -1,2 +1,2 @@
-/** Host affinity and hot standby: what an executor tells the driver. */
+/** Host affinity and hot standby: the reports of an executor to the driver. */
 package io.mooring.reports

@@ -3,33 +3,38 @@ package io.mooring.restore
 import org.apache.spark.sql.execution.streaming.state.shims.CopiedVersion
 
 /**
- * The open instance of one copied store, if there is one, as `StoreCopy` uses it. Called by one thread at a time, `close` by any.
- * `InstanceOfCopy` is the real one. Without an open instance, a copy is plain files, and the executor that takes over must first open
- * RocksDB.
+ * The open RocksDB instance of one copied store, as `StoreCopy` uses it. There may be no instance at the moment. `InstanceOfCopy` is the
+ * implementation for standbys.
+ *
+ * Called by one thread at a time; `close` is called by any thread. Without an open instance, a copy is plain files, and the executor that
+ * takes over must first open RocksDB.
  */
 private[mooring] trait OpenCopy {
 
   /**
-   * Advances the open instance by changelogs alone, before other files of the version are here. False when it can not, or when the
-   * instance should be opened anew from a newer snapshot. Throws nothing: `bringTo` reports a failure.
+   * Advances the open instance by changelogs alone, before other files of the version are here. False when that is not possible, or when
+   * the instance should be opened again from a newer snapshot. Throws nothing: the next `bringTo` reports what failed here.
    */
   def advance(copied: CopiedVersion): Boolean
 
-  /** The round has ended, well or badly. The instance gives back the turn to be opened anew, if it had it. */
+  /** The round has ended, with or without success. Releases the turn to open an instance again, if this copy has that turn. */
   def endTurn(): Unit
 
   def isOpen: Boolean
 
-  /** Whether the instance is open, and no provider has taken it over. */
+  /** Whether the instance is open, and no state store provider has taken it over. */
   def isWaiting: Boolean
 
-  /** Blocks until a moment between batches in which no task needs the processors, while the copy `isWanted`. Called before it is opened. */
+  /** Blocks until a moment between batches, when no task needs the processors, or until the copy is not wanted any more. Called before an opening. */
   def awaitIdle(isWanted: => Boolean): Unit
 
-  /** Brings the instance to the version. False when the copied files failed for the first time in a row: one may be damaged. */
+  /**
+   * Brings the instance to the version, or opens an instance at it. False when that has failed and the attempt before it had not: then a
+   * copied file may be damaged.
+   */
   def bringTo(copied: CopiedVersion): Boolean
 
-  /** Closes the instance for good. If another thread is opening it just now, that thread drops it. */
+  /** Closes the instance; no instance is opened after that. If another thread is opening an instance now, that thread drops it. */
   def close(): Unit
 }
 

@@ -17,16 +17,19 @@ import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, C
  *
  * @param directory the store's directory in the checkpoint
  * @param id        the version's unique id; None in checkpoint format v1
- * @param counts    the numbers of keys, if the owner has reported them by now
+ * @param counts    the numbers of keys, if the executor that wrote the version has reported them by now
  */
 final case class StoreVersion(directory: String, version: Long, id: Option[String], counts: Option[KeyCounts])
 
 /**
- * This host's copy of one state store: the files that a provider needs to open the store's newest version, kept in the host's store; and
- * an open instance, if `open` has one. Called by one thread at a time: a thread of `Copies`, of `Prefetch`, or a task that opens the store.
+ * This host's copy of one state store. It consists of the files that a provider needs to open the store's newest version, in the host's
+ * store; and of an open instance, if `open` has one.
  *
- * A version is complete when all its files are here. Maintenance of the owner may remove a file meanwhile: then this round fails, and
- * the next round is for a newer version. Files that the newest two versions do not need are removed.
+ * A version is complete when all its files are here. Spark's maintenance on the store's executor may remove a file from the checkpoint
+ * meanwhile. Then this round fails, and the next round is for a newer version. Files that the newest two versions do not need are removed.
+ *
+ * Called by one thread at a time: a thread of `Copies`, a thread of `Prefetch`, or a task that opens the store. Depends on `StateFiles`:
+ * the formats of archives and changelogs. Without it, a task that comes to this host fetches its state from the checkpoint.
  *
  * @param open     the store's open instance
  * @param isAhead  whether a task of this executor is about to open the store itself
@@ -38,49 +41,55 @@ private[mooring] final class StoreCopy(
   private val files: FileSystem = directory.getFileSystem(access.hadoopConf)
   private lazy val checkpoint = new CheckpointFilesShim(directory, access.hadoopConf)
 
-  private var needed = Map.empty[String, Long] // name -> bytes, of the newest whole version
-  private var byChangelog = access.writesChangelogs // whether the last version was written as a changelog; the next one most likely is too
+  private var needed = Map.empty[String, Long] // the files of the newest complete version: name -> bytes
+  private var isChangelogLikely = access.writesChangelogs // whether the last version was a changelog; most likely the next one is, too
   private var listed = Option.empty[(String, Seq[(String, Long)])] // the last snapshot, and the files that its archive names
-  private var withoutArchive = Option.empty[String] // the first version of a lineage, which has no snapshot yet
+  private var withoutSnapshot = Option.empty[String] // the version that was last found to have no snapshot in the checkpoint
 
   def bytes: Long = needed.values.sum
 
   /**
-   * Brings the copy to this version. The number of bytes that were fetched. FileNotFoundException when the version is not complete in the
-   * checkpoint. `isHeld` tells whether this executor is still to hold the copy: otherwise a task here may use the files by now.
+   * Brings the copy to this version. Returns the number of fetched bytes. FileNotFoundException when the version is not complete in the
+   * checkpoint.
+   *
+   * @param isHeld whether this executor is still to hold the copy. If not, a task here may use the files: then none is removed, and the
+   *               instance is left alone
    */
   def bringTo(wanted: StoreVersion, isHeld: => Boolean): Long =
-    try fetched(wanted, isHeld)
+    try fetchAndOpen(wanted, isHeld)
     finally open.endTurn()
 
-  /** Advances the open instance by changelogs, if no provider has taken it over. Fetches no other file, as the task may be about to come. */
+  /**
+   * Advances the open instance by changelogs, if no provider has taken the instance over. Fetches changelogs only, as the task may come at
+   * any moment.
+   */
   def advanceOpenCopy(wanted: StoreVersion): Unit =
     try for (id <- wanted.id if open.isWaiting) needed = new Round(isHurried = true).afterAdvance(wanted.version, id, wanted.counts)
     finally open.endTurn()
 
-  private def fetched(wanted: StoreVersion, isHeld: => Boolean): Long = {
+  private def fetchAndOpen(wanted: StoreVersion, isHeld: => Boolean): Long = {
     val (round, began) = (new Round, System.nanoTime())
-    try fetched(round, wanted, isHeld)
+    try fetchAndOpen(round, wanted, isHeld)
     finally if (isAhead) hostFiles.fetchedAhead(round.names, (System.nanoTime() - began) / 1000000)
   }
 
-  private def fetched(round: Round, wanted: StoreVersion, isHeld: => Boolean): Long = {
-    val now = wanted.id match {
+  private def fetchAndOpen(round: Round, wanted: StoreVersion, isHeld: => Boolean): Long = {
+    val filesOfVersion = wanted.id match {
       case _ if wanted.version == 0 => Map.empty[String, Long]
-      case Some(id) => round.uniquelyNamed(wanted.version, id, wanted.counts)
-      case None => round.snapshotBefore(wanted.version)
+      case Some(id) => round.filesOfVersion2(wanted.version, id, wanted.counts)
+      case None => round.filesOfVersion1(wanted.version)
     }
-    // Only files that were here when the round began: a file that came meanwhile may belong to a task that runs here.
-    if (isHeld) hostFiles.forget(round.present.keySet -- now.keySet -- needed.keySet)
+    // Only files that were here when the round began are removed: a file that came meanwhile may belong to a task that runs here.
+    if (isHeld) hostFiles.forget(round.present.keySet -- filesOfVersion.keySet -- needed.keySet)
     hostFiles.touch()
-    needed = now
-    // The instance could not be opened: damaged files are removed, and fetched again with the next version.
-    if (!round.opensAs.forall(opened(_, isHeld))) now.keys.foreach(hostFiles.sound(_, readIt = true))
+    needed = filesOfVersion
+    // When the instance could not be opened, `sound` removes damaged files. They are fetched again with the next version.
+    if (!round.opensAs.forall(openOrAdvance(_, isHeld))) filesOfVersion.keys.foreach(hostFiles.sound(_, readIt = true))
     round.fetched
   }
 
-  /** False when the instance could not be opened. After the wait the copy may be held no more, as its task came here. */
-  private def opened(copied: CopiedVersion, isHeld: => Boolean): Boolean = {
+  /** False when the instance could not be opened. The task may come here during the wait; then the copy is not held any more. */
+  private def openOrAdvance(copied: CopiedVersion, isHeld: => Boolean): Boolean = {
     if (!open.isOpen) open.awaitIdle(isHeld)
     !isHeld || open.bringTo(copied)
   }
@@ -88,29 +97,36 @@ private[mooring] final class StoreCopy(
   /** Closes the open instance. The files stay until the host's store needs room. */
   def close(): Unit = open.close()
 
-  /** One attempt to get a version. `present` are the files that were here when it began, with their lengths. */
+  /**
+   * One attempt to get a version. Maps of files have names and lengths.
+   *
+   * @param isHurried whether the thread does not wait for the limit of bytes per second
+   */
   private final class Round(isHurried: Boolean = false) {
-    val present: Map[String, Long] = hostFiles.kept
-    private var brought = Map.empty[String, Long]
-    var fetched = 0L
+    val present: Map[String, Long] = hostFiles.kept // the files that were here when the round began
+    private var brought = Map.empty[String, Long] // the files that this round has fetched
+    var fetched = 0L // bytes
 
     def names: Set[String] = brought.keySet
 
-    /** The version as an instance can open it; None where the version has no changelog. */
+    /** The version to which the open instance is to be brought, when it was not advanced; None when there is nothing to open. */
     var opensAs = Option.empty[CopiedVersion]
 
-    /** The files that a version of checkpoint format v2 needs: its own snapshot, or its changelog and all that this builds on. */
-    def uniquelyNamed(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
+    /** The files that a version of checkpoint format v2 needs: its snapshot, or its changelog and the versions that this builds on. */
+    def filesOfVersion2(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
       val base = s"${version}_$id"
       if (present.contains(s"$base.zip")) snapshot(base)
-      else Seq(byChangelog, !byChangelog).iterator.flatMap { changelogFirst =>
-        if (changelogFirst) fetch(s"$base.changelog").map { own => byChangelog = true; own ++ byLineage(version, id, counts) }
-        else fetch(s"$base.zip").map { _ => byChangelog = false; snapshot(base) }
+      else Seq(isChangelogLikely, !isChangelogLikely).iterator.flatMap { isChangelog =>
+        if (isChangelog) fetch(s"$base.changelog").map { own => isChangelogLikely = true; own ++ filesOfLineage(version, id, counts) }
+        else fetch(s"$base.zip").map { _ => isChangelogLikely = false; snapshot(base) }
       }.nextOption().getOrElse(throw new FileNotFoundException(s"$directory has no version $base any more"))
     }
 
-    /** The changelogs by which the open instance was advanced; else the newest snapshot that can be had, and the changelogs after it. */
-    private def byLineage(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] =
+    /**
+     * The files of the versions that a changelog builds on. If the open instance could be advanced: the changelogs by which it was. Else:
+     * the newest snapshot that there is, and the changelogs after it.
+     */
+    private def filesOfLineage(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] =
       lineage(version, id, counts) match {
         case None =>
           opensAs = Some(CopiedVersion(Seq(version -> id), hasColumnFamilies = true, counts))
@@ -118,7 +134,7 @@ private[mooring] final class StoreCopy(
         case Some(copied) => advanced(copied).getOrElse(fromSnapshot(s"${version}_$id", earlier(copied), copied))
       }
 
-    /** What the version builds on. None for a version that has made a column family: only its snapshot tells of the family. */
+    /** The versions that this version builds on. None for a version that has made a column family: only its snapshot has the family. */
     private def lineage(version: Long, id: String, counts: Option[KeyCounts]): Option[CopiedVersion] = {
       val read = lineageIn(s"${version}_$id.changelog")
       Option.unless(read.hasColumnFamilies && fetch(s"${version}_$id.zip").isDefined)(
@@ -129,19 +145,20 @@ private[mooring] final class StoreCopy(
 
     private def earlier(copied: CopiedVersion) = (copied.before ++ copied.versions.init).map { case (version, id) => s"${version}_$id" }
 
-    /** Advances the open instance. The files that the version needs then; None when the instance could not be advanced. */
+    /** Advances the open instance. The files that the version then needs; None when the instance could not be advanced. */
     private def advanced(read: CopiedVersion): Option[Map[String, Long]] = {
       val copied = if (open.isOpen) withVersionsBefore(read) else read
       val versions = earlier(copied)
       val missed = versions.reverse.takeWhile(name => !needed.contains(s"$name.changelog")).reverse
-      val isAtOneOfThem = open.isOpen && missed.size < versions.size
-      val changelogs = if (isAtOneOfThem) fetchAll(missed.map(name => s"$name.changelog")) else Nil
-      Option.when(isAtOneOfThem && changelogs.forall(_.isDefined) && open.advance(copied))(needed ++ changelogs.flatten.flatten)
+      val hasReachedOne = open.isOpen && missed.size < versions.size
+      val changelogs = if (hasReachedOne) fetchAll(missed.map(name => s"$name.changelog")) else Nil
+      Option.when(hasReachedOne && changelogs.forall(_.isDefined) && open.advance(copied))(needed ++ changelogs.flatten.flatten)
     }
 
     /**
-     * The version with the versions before its lineage. Once a snapshot is uploaded, the lineages of later versions begin with it. A copy
-     * that has missed the snapshot's version is at none of these. But the changelog of that version names the versions before it.
+     * The version, with the versions before its lineage added. Once a snapshot is uploaded, the lineages of later versions begin with the
+     * snapshot's version. A copy that has missed that version is at no version of the lineage. But the changelog of the snapshot's version
+     * names the versions before it.
      */
     private def withVersionsBefore(read: CopiedVersion): CopiedVersion = {
       val isCut = !read.hasColumnFamilies && !earlier(read).exists(name => needed.contains(s"$name.changelog"))
@@ -150,14 +167,14 @@ private[mooring] final class StoreCopy(
         read.copy(before = lineageIn(name).versions)
       } catch {
         case e: ClosedByInterruptException => throw e
-        case NonFatal(_) => read // that changelog may be damaged: the snapshot is used instead
+        case NonFatal(_) => read // the changelog may be damaged: the snapshot is used instead
       }
     }
 
-    /** The files that are needed after the open instance was advanced; the same as before when it could not be advanced. */
+    /** Advances the open instance by changelogs only. The files that are then needed; those of before when it could not be advanced. */
     def afterAdvance(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
-      val now = for (own <- fetch(s"${version}_$id.changelog"); copied <- lineage(version, id, counts); all <- advanced(copied)) yield all ++ own
-      now.getOrElse(needed)
+      val files = for (own <- fetch(s"${version}_$id.changelog"); copied <- lineage(version, id, counts); all <- advanced(copied)) yield all ++ own
+      files.getOrElse(needed)
     }
 
     private def fromSnapshot(changelog: String, versions: Seq[String], copied: CopiedVersion): Map[String, Long] = {
@@ -168,7 +185,10 @@ private[mooring] final class StoreCopy(
       }
     }
 
-    /** The snapshot to begin with, if any, and the versions after it whose changelogs are needed. */
+    /**
+     * The snapshot to begin with, if any, and the versions after it whose changelogs are needed. `changelog` is the version that builds on
+     * `versions`.
+     */
     private def baseOf(changelog: String, versions: Seq[String]): (Option[String], Seq[String]) = {
       val isFirst = versions.isEmpty && changelog.startsWith("1_") // the checkpoint's first version needs its own changelog only
       if (versions.isEmpty && !isFirst) throw new FileNotFoundException(s"$changelog.changelog names no earlier version")
@@ -180,20 +200,20 @@ private[mooring] final class StoreCopy(
     }
 
     /**
-     * The newest of these versions with a snapshot in the checkpoint. A snapshot that was uploaded after the last version was begun is not
-     * the first of the lineage. It is looked for only when the lineage's first changelog is gone.
+     * The newest of these versions with a snapshot in the checkpoint. A lineage does not begin with a snapshot that was uploaded after the
+     * lineage's last version was begun. Such a snapshot is looked for only when the lineage's first changelog is gone.
      */
     private def newestUploadedLate(versions: Seq[String]): Option[String] =
       if (fetch(s"${versions.head}.changelog").isDefined) None
       else {
-        val there = directoryListing.map(_.getPath.getName).toSet
-        versions.reverseIterator.find(name => there.contains(s"$name.zip"))
+        val inCheckpoint = directoryListing.map(_.getPath.getName).toSet
+        versions.reverseIterator.find(name => inCheckpoint.contains(s"$name.zip"))
       }
 
-    /** Whether the version has a snapshot. A lineage from before the first snapshot begins with a changelog. */
-    private def hasSnapshot(name: String): Boolean = !withoutArchive.contains(name) && {
+    /** Whether the version has a snapshot. False for the first version of a lineage that was written before the first snapshot. */
+    private def hasSnapshot(name: String): Boolean = !withoutSnapshot.contains(name) && {
       val found = fetch(s"$name.zip").isDefined
-      withoutArchive = Option.when(!found)(name)
+      withoutSnapshot = Option.when(!found)(name)
       found
     }
 
@@ -204,8 +224,8 @@ private[mooring] final class StoreCopy(
       archive ++ immutable(listed.fold(Seq.empty[(String, Long)])(_._2))
     }
 
-    /** The files of a version of format v1. Its archives and changelogs are not kept, as a repeated batch writes them again. */
-    def snapshotBefore(version: Long): Map[String, Long] = {
+    /** The files of a version of format v1: those of its newest snapshot. Archives and changelogs are not kept, as a repeated batch overwrites them. */
+    def filesOfVersion1(version: Long): Map[String, Long] = {
       val archive = new Path(directory, s"$version.zip")
       val newest = if (files.exists(archive)) Some(archive) else newestBefore(version)
       newest.fold(Map.empty[String, Long])(path => immutable(Using.resource(files.open(path))(StateFiles.neededBy)))
@@ -232,18 +252,21 @@ private[mooring] final class StoreCopy(
     /** The file's name and length, once the host has the file; None when the checkpoint does not have it. */
     private def fetch(path: String): Option[Map[String, Long]] = fetchAll(Seq(path)).head
 
-    /** For each path the file's name and length, and those of its checksum file, if any. */
+    /** For each path: name and length of the file and of its checksum file, if it has one. None when the checkpoint does not have the file. */
     private def fetchAll(paths: Seq[String]): Seq[Option[Map[String, Long]]] = {
-      val found = here(paths)
+      val found = bringMissing(paths)
       val names = found.toMap
-      val proofs = if (access.hasChecksums) here(for ((path, name) <- found if path == name) yield s"$path.crc").toMap else Map.empty[String, String]
+      val checksums = if (access.hasChecksums) bringMissing(for ((path, name) <- found if path == name) yield s"$path.crc").toMap else Map.empty[String, String]
       paths.map { path =>
-        names.get(path).map(name => Map(name -> length(name)) ++ proofs.get(s"$path.crc").map(proof => proof -> length(proof)))
+        names.get(path).map(name => Map(name -> length(name)) ++ checksums.get(s"$path.crc").map(file => file -> length(file)))
       }
     }
 
-    /** Fetches what is missing. The paths and names of the files that are here then. Kept files are proved when they are used. */
-    private def here(paths: Seq[String]): Seq[(String, String)] = {
+    /**
+     * Fetches the files that are missing here. Returns path and name of each file that is here afterwards. Kept files are not checked
+     * now, but when they are used.
+     */
+    private def bringMissing(paths: Seq[String]): Seq[(String, String)] = {
       val named = paths.map(path => path -> path.substring(path.lastIndexOf('/') + 1))
       val missing = named.filterNot { case (_, name) => isHere(name) }
       val throttleNow = throttle.filter(_ => needed.isEmpty)
@@ -258,7 +281,7 @@ private[mooring] final class StoreCopy(
     private def length(name: String): Long = present.getOrElse(name, brought(name))
   }
 
-  /** Fetches a file. Its length; None when the checkpoint does not have it. Called by any thread. */
+  /** Fetches a file. Returns its length; None when the checkpoint does not have it. Called by any thread. */
   private def bring(path: String, name: String, isHurried: Boolean = false): Option[Long] =
     try {
       val bytes = Using.resource(files.open(new Path(directory, path)))(hostFiles.take(name, _))
@@ -268,7 +291,7 @@ private[mooring] final class StoreCopy(
     } catch { case _: FileNotFoundException => None }
 }
 
-/** How several files are fetched: one after the other, or several at once. Throws when one fails, at the latest when all have ended. */
+/** How several files are fetched: one after the other, or several at once. `atOnce` throws when a fetch fails, at the latest when all have ended. */
 private[mooring] trait Streams {
   def atOnce[T](work: Seq[() => T]): Seq[T]
 }
@@ -277,9 +300,12 @@ private object OneStream extends Streams {
   override def atOnce[T](work: Seq[() => T]): Seq[T] = work.map(_())
 }
 
-/** Limits the bytes per second of all threads together. A thread waits after it has fetched bytes; one in a hurry leaves its wait to others. */
+/**
+ * Limits the bytes per second of all threads together. A thread waits after it has fetched bytes. A thread in a hurry does not wait; its
+ * bytes make the waits of other threads longer.
+ */
 private[mooring] final class Pace(bytesPerSecond: Long) {
-  private var paidUntil = System.nanoTime()
+  private var paidUntil = System.nanoTime() // when all bytes that were fetched so far would be fetched at the limit
 
   def spent(bytes: Long, isHurried: Boolean): Unit = {
     val wait = synchronized {

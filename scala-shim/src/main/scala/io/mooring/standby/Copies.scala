@@ -29,12 +29,12 @@ final case class CopyState(partition: Int, version: Long, bytes: Long)
  * The copies that this executor keeps of the state of tasks that run elsewhere.
  *
  * Threads: tasks of the replica query leave orders (`order`) and return at once, so they hold a slot only for a moment. Four threads
- * of this object carry the orders out. Tasks that open stores (`taskCame`), and the executor plugin's thread (`keepOnly`), call it too.
+ * of this object carry the orders out. Tasks that open stores call `taskCame`, and the thread of `VersionWatch` calls `keepOnly`.
  * Without it there is no hot standby: a task that moves fetches its state from the checkpoint.
  *
- * @param mostOpen      how many copies are kept open; the others are plain files
- * @param throttledForMs how long one new copy is made slowly, while other new copies wait for their turn. Each of them has the same time
- *                       in its turn; but a copy that was first ordered twice this time ago is made at full speed
+ * @param mostOpen       how many copies are kept open; the others are plain files
+ * @param throttledForMs how long one new copy is made slowly, while other new copies wait for their turn. Each of these has the same time
+ *                       in its turn. But a copy whose first order is twice this time old is made at full speed
  */
 final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, throttledForMs: Long) {
   private val pace = new Pace(bytesPerSecond)
@@ -42,18 +42,18 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
   private val openSlots = new Semaphore(mostOpen)
   private val openingWaits = new IdleWaitBudget(throttledForMs / 2) // the waits before copies are opened
   private val held = new ConcurrentHashMap[(String, Int), TaskCopy]() // by query and partition
-  private val leaving = new ConcurrentHashMap[TaskCopy, Long]() // copies that are not to be held any more -> since when, by System.nanoTime
+  private val leaving = new ConcurrentHashMap[TaskCopy, Long]() // copies that are not wanted any more -> since when, by System.nanoTime
 
   private val threads = new ThreadPoolExecutor(Copies.Threads, Copies.Threads, 10, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
     Daemon.factory("mooring-standby-copy"))
   threads.allowCoreThreadTimeOut(true)
 
-  /** Takes all orders of a query for this executor: copies of other tasks of the query are held no more. The states of the ordered copies. */
+  /** Takes all orders of a query for this executor. Copies of other tasks of the query are not held any more. Returns the states of the ordered copies. */
   def order(query: String, orders: Seq[CopyOrder], access: CheckpointAccess): Seq[CopyState] = {
     val (arrivals, standing) = orders.partition(_.isOfArrival)
     val wanted = standing.map(_.partition).toSet
     held.asScala.foreach { case (key @ (ofQuery, partition), copy) =>
-      // The reason may be that the task runs here from the next batch on: so the copy stays open for a while.
+      // The task may run here from the next batch on. So the copy stays open for a while.
       if (ofQuery == query && !wanted(partition) && held.remove(key, copy)) leaving.put(copy, System.nanoTime())
     }
     for (order <- arrivals; copy <- leaving.keySet.asScala if copy.isOf(query, order.partition)) {
@@ -67,12 +67,12 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     }
   }
 
-  /** A task on this executor opens this version of the store. For a while no order for that version, or an earlier one, is carried out. */
+  /** A task on this executor opens this version of the store. For ten seconds, no order for this version or an earlier one is carried out. */
   def taskCame(directory: String, version: Long): Unit = held.values.forEach(_.taskCame(directory, version))
 
   /**
-   * Holds copies of these queries only. Copies that were ordered a moment ago stay, as the driver may have sent the list before. Closes
-   * copies that have waited for a minute to be taken over. Called every second or so.
+   * Holds copies of these queries only. Copies that were ordered in the last ten seconds stay, as the driver may have sent the list before
+   * their order. Closes copies that have waited for a minute to be taken over. Called about once a second.
    */
   def keepOnly(queries: Set[String]): Unit = {
     val now = System.nanoTime()
@@ -85,7 +85,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     }
   }
 
-  /** Ends the threads. A file that is being fetched is not kept. */
+  /** Ends the threads. Files that are being fetched are not kept. */
   def stop(): Unit = {
     threads.shutdownNow()
     (held.values.asScala ++ leaving.keySet.asScala).foreach(_.close())
@@ -105,11 +105,11 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     @volatile var orderedAt: Long = System.nanoTime()
     private val commits = new Commits
     @volatile private var directories = Set.empty[String] // of the last order's stores
-    @volatile private var opened = Option.empty[(Long, Long)] // the version that a task here opened last, and when
+    @volatile private var lastOpenedByTask = Option.empty[(Long, Long)] // the version that a task here has opened last, and when
 
     def isOf(itsQuery: String, itsPartition: Int): Boolean = itsQuery == query && itsPartition == partition
 
-    /** Takes an order in the place of one that waits. An order that is done already is only reported again. */
+    /** Takes an order; it replaces an order that waits. An order that is done already is only reported again. */
     def order(newer: CopyOrder, access: CheckpointAccess): Unit = synchronized {
       orderedAt = System.nanoTime()
       commits.note(newer.version)
@@ -125,7 +125,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     }
 
     def taskCame(directory: String, version: Long): Unit =
-      if (directories(directory)) opened = Some(version -> System.nanoTime())
+      if (directories(directory)) lastOpenedByTask = Some(version -> System.nanoTime())
 
     private def take(): Option[(CopyOrder, CheckpointAccess)] = synchronized {
       val taken = next
@@ -146,14 +146,14 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
 
     private def closeStores(): Unit = stores.values.foreach(_.close())
 
-    private def beginAnew(): Unit = {
+    private def dropStores(): Unit = {
       closeStores()
       stores = Map.empty
     }
 
-    /** Whether the copy is to be held, and no task here has opened the version just now. */
+    /** Whether the copy is wanted here, and no task here has opened the ordered version, or a newer one, in the last ten seconds. */
     private def isHeld(order: CopyOrder): Boolean = (held.get((query, partition)) eq this) &&
-      !opened.exists { case (version, at) => order.version <= version && System.nanoTime() - at < Copies.JustNowNanos }
+      !lastOpenedByTask.exists { case (version, at) => order.version <= version && System.nanoTime() - at < Copies.JustNowNanos }
 
     private def work(): Unit = take().foreach { case (order, access) =>
       if (order.isOfArrival) advanceForArrival(order, access) else if (isHeld(order)) carryOut(order, access)
@@ -168,16 +168,16 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
         else if (slowTurn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try bring(order, access) finally slowTurn.release()
         else putBack(order, access)
       } catch {
-        case _: FileNotFoundException => // the owner has removed the version: the next order is for a newer one
+        case _: FileNotFoundException => // maintenance has removed the version: the next order is for a newer one
         case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
         case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] =>
           Log.failed(s"copy-$query-${e.getClass.getName}", e)(
             s"a copy of partition $partition could not be brought to version ${order.version} ($e): tried again soon")
           ExecutorReports.copyFailed(query, partition, Copies.inShort(e))
-          if (store.lackOfRoom() > 0) beginAnew() // an open copy keeps files on the disk that were removed
+          if (store.lackOfRoom() > 0) dropStores() // while a copy is open, removed files still take up the disk
       }
 
-    /** When a copy that has had no turn is made at full speed, in milliseconds from now. */
+    /** In how many milliseconds a copy that has had no turn is made at full speed. */
     private def hurriesInMs: Long = 2 * throttledForMs - (System.nanoTime() - wantedSince) / 1000000
 
     private def advanceForArrival(order: CopyOrder, access: CheckpointAccess): Unit =
@@ -190,7 +190,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
         }
 
     private def bring(order: CopyOrder, access: CheckpointAccess): Unit = {
-      if (accessId != access.id) beginAnew()
+      if (accessId != access.id) dropStores()
       accessId = access.id
       val fetched = order.stores.map(wanted => copyOf(wanted, access).bringTo(wanted, isHeld(order))).sum
       state = CopyState(partition, order.version, stores.values.map(_.bytes).sum)
@@ -213,22 +213,22 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
 object Copies {
   private val TakeOverNanos = TimeUnit.MINUTES.toNanos(1)
   private val JustNowNanos = TimeUnit.SECONDS.toNanos(10)
-  private val Threads = 4 // most of the time they wait for the checkpoint
-  private val TurnMs = 100L // a new copy waits so long for its turn, then copies that only have to be advanced go first
+  private val Threads = 4 // they wait for the checkpoint most of the time
+  private val TurnMs = 100L // how long a new copy waits for its turn, before copies that only have to be advanced go first
 
   private val MostCharacters = 200
 
-  /** One line for an operator, without what an address may contain of user names, passwords and keys. */
+  /** One line for an operator. User names, passwords and keys are cut out of addresses. */
   private def inShort(why: Throwable): String =
     why.toString.linesIterator.nextOption().getOrElse("").replaceAll("//[^/\\s]*@", "//").replaceAll("\\?\\S*", "").take(MostCharacters)
 
-  @volatile private var ofThis: Option[Copies] = None
+  @volatile private var current: Option[Copies] = None
 
-  /** None in a driver, where the host's store can not be used, and where no copies are wanted. */
-  def ofThisExecutor: Option[Copies] = ofThis
+  /** The Copies of this executor. None in a driver, and where the host's store can not be used. */
+  def ofThisExecutor: Option[Copies] = current
 
   private[mooring] def use(copies: Option[Copies]): Unit = {
-    ofThis.foreach(_.stop())
-    ofThis = copies
+    current.foreach(_.stop())
+    current = copies
   }
 }

@@ -11,18 +11,18 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.shims.IdleWaitBudget
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, CopiedVersion, OpenStore, OpenStores}
 
-/** When the query of a copy has committed, by the orders for the copy: an order for a new version comes soon after the commit. */
+/** Infers from the orders for a copy when the copied query has committed: an order for a new version comes soon after the commit. */
 private[mooring] final class Commits {
-  private var newest = -1L // version
+  private var newest = -1L // the newest version of any order
   @volatile private var committedAt = System.nanoTime()
 
-  /** An order for this version has come. Called by one thread at a time. */
+  /** An order for this version has come. Called with the lock of the copy. */
   def note(version: Long): Unit = if (version > newest) {
     newest = version
     committedAt = System.nanoTime()
   }
 
-  /** Whether the query has committed in the last half second. Then tasks of the next batch are not here yet, unless it follows at once. */
+  /** Whether the query has committed in the last half second. Then no task of the next batch runs here yet, unless that batch follows at once. */
   def hasJustCommitted: Boolean = System.nanoTime() - committedAt < Commits.JustNowNanos
 }
 
@@ -31,14 +31,16 @@ private object Commits {
 }
 
 /**
- * The open instance of one copied store, if there is a free slot for it. It is advanced from version to version; where it can not be, it
- * is dropped, and opened anew from the copied files. After any failure the copy is plain files, which are opened at the take-over.
+ * The open instance of one copied store, if there is a free slot for it. It is advanced from version to version. When it can not be
+ * advanced, it is dropped, and opened again from the copied files. After any failure the copy is plain files, which are opened when a
+ * provider takes the store over.
  *
- * Called by the threads of `Copies`, one at a time; `close` by any. A provider may take the instance over at any moment
- * (`OpenStores.take`).
+ * Threads: the threads of `Copies`, one at a time; any thread calls `close`. A provider may take the instance over at any moment
+ * (`OpenStores.take`). Depends on `OpenStores`, and so on private members of `RocksDB`, through SparkInternals. Without them, copies are
+ * plain files.
  *
  * @param slots        free places for open copies on this executor
- * @param openingWaits the waits of all copies before they are opened, which takes a processor for a second where code is cold
+ * @param openingWaits the waits of all copies before their opening. An opening takes a processor for a second while code is cold
  */
 private final class InstanceOfCopy(
     directory: Path, partition: Int, access: CheckpointAccess, slots: Semaphore, openingWaits: IdleWaitBudget, commits: Commits)
@@ -46,10 +48,10 @@ private final class InstanceOfCopy(
   private val isPossible = OpenStores.arePossible(access)
   @volatile private var isOver = false
   @volatile private var open = Option.empty[OpenStore]
-  private var notBefore = System.nanoTime() // when it may be opened next
+  private var notBefore = System.nanoTime() // the earliest time of the next opening
   private var hasFailed = false
-  private var hasTurn = false // to be opened anew
-  private var failure = Option.empty[Throwable] // of `advance`, for the next `bringTo`
+  private var hasTurn = false // whether this copy has the turn to be opened again (`InstanceOfCopy.turn`)
+  private var failure = Option.empty[Throwable] // the failure of `advance`, for the next `bringTo`
 
   override def advance(copied: CopiedVersion): Boolean =
     try hasReached(copied) && !isDue(copied)
@@ -60,9 +62,9 @@ private final class InstanceOfCopy(
         false
     }
 
-  /** Whether the instance is to be opened anew now, from a newer snapshot. Copies have turns for that; until its turn a copy is advanced. */
+  /** Whether the instance is to be opened again now, from a newer snapshot. Copies take turns; until its turn, a copy is advanced. */
   private def isDue(copied: CopiedVersion): Boolean =
-    System.nanoTime() - notBefore >= 0 && open.exists(copy => !copy.isTaken && copy.isDated(copied)) && (hasTurn || {
+    System.nanoTime() - notBefore >= 0 && open.exists(copy => !copy.isTaken && copy.isOutdated(copied)) && (hasTurn || {
       hasTurn = InstanceOfCopy.turn.tryAcquire()
       hasTurn
     })
@@ -78,7 +80,7 @@ private final class InstanceOfCopy(
 
   override def isWaiting: Boolean = !isOver && open.exists(!_.isTaken)
 
-  /** One copy waits at a time, so that the other threads can advance copies. */
+  /** Only one copy waits at a time, so that the other threads can advance copies. */
   override def awaitIdle(isWanted: => Boolean): Unit =
     if (isPossible && !isPaused && slots.availablePermits > 0 && InstanceOfCopy.waiting.tryAcquire())
       try openingWaits.await(isWanted && !isOver, commits.hasJustCommitted)
@@ -91,7 +93,7 @@ private final class InstanceOfCopy(
           failure = None
           throw e
         }
-        if (!hasReached(copied)) openAnew(copied)
+        if (!hasReached(copied)) openAgain(copied)
         else if (isDue(copied)) replaceOpenOne(copied)
         if (open.nonEmpty) hasFailed = false
         true
@@ -123,8 +125,8 @@ private final class InstanceOfCopy(
     open = None
   }
 
-  private def openAnew(copied: CopiedVersion): Unit = {
-    if (open.exists(_.isTaken)) notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos // the order was sent before the take-over
+  private def openAgain(copied: CopiedVersion): Unit = {
+    if (open.exists(_.isTaken)) notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos // the order was sent before a provider took the copy over
     if (isPaused) drop() else openNow(copied)
   }
 
@@ -161,9 +163,9 @@ private final class InstanceOfCopy(
 }
 
 private object InstanceOfCopy {
-  // Many copies become due to be opened anew at the same time. That takes processor time from tasks, and a snapshot for each copy: so
-  // one copy of the executor is opened anew at a time.
+  // Many copies become due to be opened again at the same time. Each opening takes processor time from tasks, and fetches a snapshot. So
+  // only one copy of the executor is opened again at a time.
   private val turn = new Semaphore(1)
-  private val waiting = new Semaphore(1)
+  private val waiting = new Semaphore(1) // held by the copy that waits for an idle moment
   private val PauseNanos = TimeUnit.MINUTES.toNanos(1)
 }

@@ -9,41 +9,42 @@ import io.mooring.common.{FailOpen, Daemon}
 /** What `Liveness` calls when an executor leaves or is silent. All methods are called by its thread. */
 trait Departures {
 
-  /** Whether Spark gives the executor no new tasks, as it is to go: when it is decommissioned, for example. */
+  /** Whether Spark gives the executor no new tasks, as the executor is to be removed or decommissioned. */
   def isLeaving(executor: String): Boolean
 
-  /** Called once when an executor is found leaving. */
-  def leaves(executor: String): Unit
+  /** Called once for an executor that is found leaving. */
+  def onLeaving(executor: String): Unit
 
-  /** Called five times a second, once any executor has left or was found leaving. */
-  def haveLeft(): Unit
+  /** Called five times a second, from the first time on that an executor was found leaving or was removed. */
+  def afterDepartures(): Unit
 
-  /** Called once for an executor that has been silent for so many milliseconds. */
-  def isSilent(executor: String, forMs: Long): Unit
+  /** Called once for an executor that has been silent for `forMs` milliseconds. */
+  def onSilence(executor: String, forMs: Long): Unit
 }
 
 /**
- * Notices executors that are about to leave; and executors that are silent without having closed their connections, as they were
- * stopped or cut off. Each executor asks for the plan's version again and again, and is told when to ask next. An executor that is
- * late by more than the timeout is given up.
+ * Notices executors that are about to leave, and executors that are silent. A silent executor was stopped or cut off from the network, and
+ * has closed no connection. Each executor polls the driver for the plan's version; each answer sets the time of the next poll. An executor
+ * that is late by more than the timeout counts as lost.
  *
- * On the driver: a daemon thread, from the making of this object until `stop`. Time counts only while the driver itself runs and any
- * executor asks: a pause of the driver is no executor's silence. An executor that is known to leave is not given up here. Without this
- * class, Spark's `spark.network.timeout` (two minutes) is the time until a silent executor is given up.
+ * On the driver: a daemon thread, from the making of this object until `stop`; RPC threads call `hasAsked`, Spark's listener thread calls
+ * `removed`. Time counts only while the driver itself runs, and while at least one executor polls: a pause of the driver does not count as
+ * silence of executors. An executor that is leaving is not given up here. Without this class, a silent executor is given up after
+ * `spark.network.timeout` (two minutes).
  */
 final class Liveness(timeoutMs: Long, departures: Departures) {
-  private val dueAt = new ConcurrentHashMap[String, Long]() // executor -> when it is to ask next, by the clock of `awake`
-  private val left, gone = ConcurrentHashMap.newKeySet[String]() // ids are not used again
-  @volatile private var awake = 0L // milliseconds in which this driver ran, and was asked by any executor
-  @volatile private var askedAt = 0L // when any executor has asked, by the clock of `awake`
+  private val dueAt = new ConcurrentHashMap[String, Long]() // executor -> the time of its next poll, by the clock `awake`
+  private val leaving, gone = ConcurrentHashMap.newKeySet[String]() // executors that were found leaving; that were removed. Ids are not used again
+  @volatile private var awake = 0L // a clock: the milliseconds in which this driver ran and executors polled it
+  @volatile private var askedAt = 0L // the time of the last poll of any executor, by the clock `awake`
 
   private val thread = Daemon.start("mooring-liveness")(run())
 
-  /** An executor has asked, and is to ask again within so many milliseconds. Called by threads that answer executors. */
+  /** An executor has polled, and is to poll again within `againInMs` milliseconds. */
   def hasAsked(executor: String, againInMs: Long): Unit = {
     askedAt = awake
     if (!gone.contains(executor)) dueAt.put(executor, awake + againInMs)
-    if (gone.contains(executor)) dueAt.remove(executor) // it was removed in between
+    if (gone.contains(executor)) dueAt.remove(executor) // the executor was removed meanwhile
     ()
   }
 
@@ -51,7 +52,7 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
   def removed(executor: String): Unit = {
     gone.add(executor)
     dueAt.remove(executor)
-    left.remove(executor)
+    leaving.remove(executor)
     ()
   }
 
@@ -70,17 +71,17 @@ final class Liveness(timeoutMs: Long, departures: Departures) {
 
   /** Looks at all executors once, `passedMs` milliseconds after the last look. */
   private[standby] def tick(passedMs: Long): Unit = {
-    // When all executors are silent at once, the fault is more likely the driver's: then its clock stops.
+    // When all executors are silent at once, the fault is more likely the driver's. Then the clock stops.
     if (dueAt.size < 2 || awake - askedAt < Liveness.NobodyMs) awake += math.min(passedMs, 2 * Liveness.LookMs)
-    for ((executor, due) <- dueAt.asScala if !left.contains(executor)) FailOpen.otherwise("liveness watch", ()) {
-      if (awake - due > timeoutMs) { if (dueAt.remove(executor, due)) departures.isSilent(executor, awake - due) }
-      else if (departures.isLeaving(executor) && left.add(executor)) departures.leaves(executor)
+    for ((executor, due) <- dueAt.asScala if !leaving.contains(executor)) FailOpen.otherwise("liveness watch", ()) {
+      if (awake - due > timeoutMs) { if (dueAt.remove(executor, due)) departures.onSilence(executor, awake - due) }
+      else if (departures.isLeaving(executor) && leaving.add(executor)) departures.onLeaving(executor)
     }
-    if (!left.isEmpty || !gone.isEmpty) FailOpen.otherwise("liveness watch", ())(departures.haveLeft())
+    if (!leaving.isEmpty || !gone.isEmpty) FailOpen.otherwise("liveness watch", ())(departures.afterDepartures())
   }
 }
 
 object Liveness {
   private val LookMs = 200L
-  private val NobodyMs = 5000L // an executor asks every second, or every five seconds where there is no agent
+  private val NobodyMs = 5000L // an executor polls every second, or every five seconds when no agent is expected
 }

@@ -12,11 +12,12 @@ import io.mooring.placement.PlacementTable
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, KeyCounts, OperatorFacts, Replica, ReplicaSession}
 
 /**
- * The replica queries of this driver: one for each running query that the plan wants copies of.
+ * The replica queries of this driver: one for each running query whose state the plan wants copied.
  *
- * A thread of this object starts and stops the replica queries, and tells the agent the state of the copies. It runs from the first
- * plan with copies on. Spark's listener threads only note events here. The replica queries' own threads wait for rounds (`awaitRound`)
- * and make orders (`orders`). Without it there is no hot standby.
+ * Threads: the tending thread of this object starts and stops the replica queries, and tells the agent the state of the copies. It runs
+ * from the first plan with copies on. Spark's listener threads and RPC threads only note events here. The threads of the replica queries
+ * wait for rounds (`awaitRound`) and make orders (`orders`). Depends on `ReplicaSession`. Without it there is no hot standby. Event:
+ * CopiesSeen.
  */
 final class Standbys(table: PlacementTable, bridge: Bridge) {
   private val watched = new ConcurrentHashMap[String, Watched]() // by query id
@@ -55,14 +56,14 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     ()
   }
 
-  /** Tells the agent the state of all copies once more, whether or not it has changed. */
-  def tellAgain(): Unit = watched.values.forEach(_.tellAgain())
+  /** Sends the state of all copies to the agent again, whether or not it has changed. */
+  def reportAgain(): Unit = watched.values.forEach(_.reportAgain())
 
   /** A batch was committed: the copies are to be brought to its state. */
   def committed(query: String, batch: Long, beganMs: Long, tookMs: Long): Unit =
     Option(watched.get(query)).foreach(_.committed(batch + 1, beganMs, tookMs))
 
-  /** The run has ended. The tending thread ends its replica query, and forgets the run then. */
+  /** The run has ended. The tending thread stops its replica query, and forgets the run then. */
   def ended(query: String, run: String): Unit = for (known <- Option(watched.get(query)) if known.run == run) {
     known.isOver = true
     if (synchronized(thread.isEmpty)) watched.remove(query, known)
@@ -90,8 +91,8 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   }
 
   /**
-   * The orders of a round. They go to executors that hold copies, and to executors that are about to run the tasks of their copies. An
-   * executor that held copies before, and holds none now, gets an empty order.
+   * The orders of a round. They go to executors that hold copies, and to executors that are about to run a task of which they hold the copy.
+   * An executor that held copies before, and holds none now, gets an empty list of orders.
    */
   def orders(query: String): Seq[CopyOrders] = {
     val (found, holders) = (find(query), table.standbys(query))
@@ -104,9 +105,9 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
       (partition, executor) <- found.arrivals(holders, table.preferred(query, _))
       order <- found.order(partition).toSeq
     } yield executor -> order.copy(isOfArrival = true)
-    val relieved = found.assign(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
+    val withoutCopies = found.assign(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
     val now = (placed ++ arrivals).groupMap(_._1)(_._2)
-    (now.toSeq ++ (relieved -- now.keySet).map(_ -> Nil)).map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
+    (now.toSeq ++ (withoutCopies -- now.keySet).map(_ -> Nil)).map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
   }
 
   /** The queries that any executor is to hold copies of. */
@@ -118,7 +119,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   def access(query: String): CheckpointAccess = find(query).access
 
-  /** Stops the replica queries; blocks for five seconds at most. */
+  /** Stops the replica queries. Blocks for five seconds at most. */
   def stop(): Unit = {
     val tending = synchronized {
       isStopped = true
@@ -136,7 +137,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   /** Called twice a second by the tending thread. */
   private def tend(): Unit = watched.asScala.foreach { case (query, found) => FailOpen.forAWhile(s"standby of query $query", (), found.isOver) {
-    val isOver = found.isOver // read once: if the run ends meanwhile, the next look stops what is started now
+    val isOver = found.isOver // read once: when the run ends meanwhile, the next call stops the query that this call starts
     if (table.wantsStandbys(query)) unwantedSince.remove(query)
     val since = Option.unless(table.wantsStandbys(query))(unwantedSince.getOrElseUpdate(query, System.nanoTime()))
     if (isOver || since.exists(!found.mayHaveArrivals(_))) stopReplica(query)
@@ -171,6 +172,6 @@ object Standbys {
   private val TendMs = 500L
   private val StopMs = 5000L
   private val LongestWaitMs = 1000L
-  private val LookMs = 50L // a new plan does not wake a thread that waits
+  private val LookMs = 50L // a new plan does not notify a thread that waits
   private val RestartNanos = TimeUnit.SECONDS.toNanos(10)
 }

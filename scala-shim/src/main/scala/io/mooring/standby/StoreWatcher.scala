@@ -9,10 +9,10 @@ import org.apache.hadoop.fs.{FileSystem, Path}
 import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, RestoreMetrics, SnapshotLoadWatcher}
 
 /**
- * Watches one state store for the host's store, the metrics and the reports to the driver. Called by `RocksDBShim` and `FileManagerShim`,
- * by the threads that `SnapshotLoadWatcher` names.
+ * Connects one state store with the host's store, the metrics and the reports to the driver. `RocksDBShim` and `FileManagerShim` call it, on
+ * the threads that `SnapshotLoadWatcher` names.
  *
- * @param isOfCopy whether the store is an open copy. Until it is taken over, its loads are not reported as openings
+ * @param isOfCopy whether the store is an open copy. Until a provider takes the copy over, its loads are not reported as openings
  */
 private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) extends SnapshotLoadWatcher {
   private val hostFiles = HostStores.ofThisExecutor.flatMap(_.filesOf(storeDir))
@@ -24,7 +24,7 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
   @volatile private var checkpoint = Option.empty[FileSystem]
   @volatile private var doubts = 0
   @volatile private var isCopy = isOfCopy
-  @volatile private var wasCopy = false // taken over, and not opened by a task yet
+  @volatile private var wasCopy = false // whether a provider has taken the copy over, and no task has opened it yet
 
   override def fileSystem(stock: FileSystem): FileSystem = {
     checkpoint = Some(stock)
@@ -36,7 +36,7 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
 
   override def keeps(name: String): Boolean = hostFiles.exists(_.has(name))
 
-  /** Drops the counts of what maintenance has read meanwhile, as that opened nothing. */
+  /** Drops the counts of what maintenance has read since the last opening. */
   override def opening(version: Long): Unit = {
     reads.take()
     if (!isCopy) Copies.ofThisExecutor.foreach(_.taskCame(storeDir.toString, version))
@@ -52,7 +52,7 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
   override def loading(version: Long, doubts: Int): Unit = this.doubts = doubts
 
   override def loaded(version: Long, milliseconds: Long): Unit = {
-    // A copy that was taken over counts as opened, also when nothing had to be read.
+    // A copy that was taken over counts as opened, even when nothing had to be read.
     val read = reads.take().orElse(Option.when(wasCopy)(ReadCounts.Nothing))
     for (counts <- read if !isCopy) {
       wasCopy = false
@@ -103,7 +103,7 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
   override def counted(version: Long, id: String, keys: KeyCounts): Unit = ExecutorReports.keysCounted(version, id, keys)
 }
 
-/** The size of a store that was last reported: decides when a new size is worth a report. */
+/** Decides when the size of a store has changed enough to be reported. Used by the thread that commits. */
 private final class StateSize {
   private var reported: Option[(Long, Long)] = None // bytes, and when (System.nanoTime)
 

@@ -14,30 +14,31 @@ import org.apache.spark.sql.execution.streaming.state.shims.Replica
 /**
  * Kills tasks of streaming queries that wait for an executor that is gone, so that Spark runs them again. When an executor was killed, a
  * task that reads from it tries once more after `spark.shuffle.io.retryWait`. When an executor is silent, such a task waits for
- * `spark.network.timeout` (two minutes). Meanwhile it holds a slot that the tasks of the lost executor need, or they wait for its files.
- * A task that is killed here asks anew where the files are, and does not count as failed.
+ * `spark.network.timeout` (two minutes). Meanwhile the task holds a slot that tasks of the lost executor need, or other tasks wait for the
+ * files that it writes. The next attempt of a killed task asks the driver where the files are. A killed task does not count as failed.
  *
  * Only tasks that began shortly before the loss are killed, as a task reads first, and loses its work when it is killed:
  *
  *  - tasks with state, which read shuffle files;
- *  - tasks before them, which write shuffle files, and tasks of replica queries. They may wait for a broadcast in their first milliseconds,
- *    and hold a slot that a task with state may need. They are killed once at most.
+ *  - tasks before these, which write shuffle files, and tasks of replica queries. In their first milliseconds they may wait for a
+ *    broadcast, and they hold a slot that a task with state may need. Each is killed once at most.
  *
- * Tasks with state read broadcasts as well, but are not killed for that: opening their state again may take long.
+ * Tasks with state read broadcasts, too, but are not killed for that: opening their state again may take long.
  *
- * On the driver: called by Spark's listener thread; a thread of its own kills the tasks. Depends on `PendingTasks`. Without it, a batch
- * takes up to two minutes more after the loss of an executor.
+ * On the driver: Spark's listener thread calls it; a thread of this object kills the tasks. Depends on `PendingTasks`. Without it, a batch
+ * may take two minutes longer after the loss of an executor.
  */
 final class StuckTasks(context: SparkContext) extends SparkListener {
   private val stages = new ConcurrentHashMap[Int, Boolean]() // stages whose tasks may be killed -> whether they hold state
   private val running = new ConcurrentHashMap[Long, Running]() // tasks of these stages, by task id
-  private val silence = new ConcurrentHashMap[String, Long]() // executor that was given up -> how long it was silent, in milliseconds
-  private val gone = ConcurrentHashMap.newKeySet[String]() // ids are not used again
-  private val forgotten = ConcurrentHashMap.newKeySet[String]() // executors that no task is sent to for files any more
+  private val silence = new ConcurrentHashMap[String, Long]() // executor that was given up as silent -> how long it was silent, in milliseconds
+  private val gone = ConcurrentHashMap.newKeySet[String]() // executors that were removed; ids are not used again
+  private val withoutBlocks = ConcurrentHashMap.newKeySet[String]() // executors whose block manager was removed: no task is sent there for files
 
   private val later = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-stuck-tasks"))
 
-  def isSilent(executor: String, forMs: Long): Unit = { silence.put(executor, forMs); () }
+  /** The executor is given up, as it was silent for `forMs` milliseconds. Called before Spark removes it. */
+  def noteSilence(executor: String, forMs: Long): Unit = { silence.put(executor, forMs); () }
 
   def stop(): Unit = { later.shutdownNow(); () }
 
@@ -66,25 +67,28 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
     look(loss, wasSilent = loss.silentMs.isDefined, StuckTasks.PausesMs)
   }
 
-  /** Some cluster managers cause this event well before the other one. */
+  /** Some cluster managers cause this event well before `onExecutorRemoved`. */
   override def onBlockManagerRemoved(removed: SparkListenerBlockManagerRemoved): Unit = {
     val executor = removed.blockManagerId.executorId
-    if (forgotten.add(executor)) after(StuckTasks.PausesMs.head)(freeTasksWithoutState(lossOf(executor, removed.time)))
+    if (withoutBlocks.add(executor)) after(StuckTasks.PausesMs.head)(freeTasksWithoutState(lossOf(executor, removed.time)))
   }
 
   private def lossOf(executor: String, atMs: Long): Loss = Loss(executor, atMs, Option(silence.get(executor)))
 
-  private def after(pauseMs: Long)(free: => Unit): Unit = if (!later.isShutdown) { // the application ends otherwise
+  private def after(pauseMs: Long)(free: => Unit): Unit = if (!later.isShutdown) { // when it is, the application ends
     val freeing: Runnable = () => FailOpen.otherwise("freeing of stuck tasks", ())(free)
     later.schedule(freeing, pauseMs, TimeUnit.MILLISECONDS)
     ()
   }
 
-  /** Looks after each pause, until Spark has noted the lost files: mostly after 0.2 s, later when its scheduler is busy. */
+  /** Kills stuck tasks after each pause, until Spark has noted the lost files: mostly after 0.2 s, later when its scheduler is busy. */
   private def look(loss: Loss, wasSilent: Boolean, pauses: List[Long]): Unit =
     for (pause <- pauses.headOption) after(pause)(if (!free(loss, wasSilent)) look(loss, wasSilent = false, pauses.tail))
 
-  /** Kills stuck tasks with state, also those that began after the loss and were still sent to the executor. Whether Spark has noted the loss. */
+  /**
+   * Kills stuck tasks with state, also tasks that began after the loss and were still sent to the executor for files. Whether Spark has
+   * noted the lost files.
+   */
   private def free(loss: Loss, wasSilent: Boolean): Boolean = {
     PendingTasks.refreshEpochs(context)
     val withState = running.asScala.filter(_._2.holdsState)
@@ -95,7 +99,7 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
     lacking.nonEmpty
   }
 
-  /** Kills stuck tasks without state that have not ended meanwhile. */
+  /** Kills stuck tasks without state. */
   private def freeTasksWithoutState(loss: Loss): Unit = {
     val since = loss.sinceMs - (if (loss.silentMs.isDefined) StuckTasks.ReadingMs else StuckTasks.BeginningMs)
     kill(loss, running.asScala.collect {
@@ -110,10 +114,12 @@ final class StuckTasks(context: SparkContext) extends SparkListener {
   }
 }
 
+/** A running task: when it was launched, in milliseconds since 1970, and whether it is its partition's first attempt. */
 private final case class Running(stage: Int, holdsState: Boolean, began: Long, isFirst: Boolean)
 
+/** The loss of an executor: when Spark noted it, in milliseconds since 1970, and how long the executor had been silent. */
 private final case class Loss(executor: String, atMs: Long, silentMs: Option[Long]) {
-  /** When the executor last gave a sign of life, in milliseconds since 1970. */
+  /** The time of the executor's last sign of life, in milliseconds since 1970. */
   def sinceMs: Long = atMs - silentMs.getOrElse(0L)
 }
 

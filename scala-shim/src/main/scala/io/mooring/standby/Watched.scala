@@ -33,19 +33,19 @@ private final class Watched(val query: String, val run: String, private val oper
   private var placed = Map.empty[Int, Seq[Executor]] // partition -> holders of its copies
   private var newestRound = Option.empty[Round]
   private var newestRoundAt = System.nanoTime()
-  private var changedAt = Option.empty[Long] // since when other executors than `placed` are to hold copies
-  private var seenVersion = -1L // the version when a round was last asked for
-  private var sparedAt = Option.empty[Long] // since when the round of that version is left out
+  private var changedAt = Option.empty[Long] // when the plan's holders began to differ from `placed`
+  private var seenVersion = -1L // the version at the last call of `round`
+  private var sparedAt = Option.empty[Long] // when the round of that version was left out
 
-  // Used by the replica query's thread alone, which may wait for the checkpoint; so no other thread waits for its lock.
+  // Used by the replica query's thread alone. That thread may wait for the checkpoint, so it takes no lock for these.
   @volatile private var stores = Option.empty[CommittedStores]
   @volatile private var opened = Option.empty[CheckpointAccess]
   private var holders = Set.empty[Executor]
-  // Written by that thread alone, `lastHeld` after `arriving`.
+  // Written by that thread alone: first `arriving`, then `lastHeld`.
   @volatile private var lastHeld = Set.empty[Place] // the copies of the last round that got orders
-  @volatile private var arriving = Map.empty[Place, Long] // copies whose tasks are coming to them -> the version when that was seen
+  @volatile private var arriving = Map.empty[Place, Long] // copies whose tasks are to run where the copies are -> the version when that was noticed
 
-  /** The run's first batch is about to begin, which may be long after the run's start. */
+  /** The run's first batch is about to begin. That may be long after the run's start. */
   def begins(): Unit = firstBatchAt = System.nanoTime()
 
   /** Whether `other` is of the same run, with the same operators. */
@@ -82,22 +82,22 @@ private final class Watched(val query: String, val run: String, private val oper
    *  - five seconds after a round in which not all copies have come up to date;
    *  - three seconds after the holders have changed without a commit.
    *
-   * Rounds are half a second apart at least, but not when the next batch may open a copy. A change of the holders waits, as it may
-   * be that an executor is lost or leaving: a round would take slots from the batch that has to go on without it.
+   * Rounds are half a second apart at least, except when the next batch may open a copy. After a change of the holders the round waits, as
+   * an executor may be lost or leaving: a round would take slots from the batch that has to continue without that executor.
    */
   def round(now: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
     val clock = System.nanoTime()
     val age = clock - newestRoundAt
     changedAt = if (now == placed) None else changedAt.orElse(Some(clock))
-    if (seenVersion != version) { // decided once for each version: a change of the holders in the middle of a batch is no reason for a round
+    if (seenVersion != version) { // decided once for each version, so that a change of the holders within a batch causes no round
       seenVersion = version
       sparedAt = Option.when(canBeSpared(now))(clock)
     }
     val isCommit = !newestRound.exists(_.version == version) && !sparedAt.exists(clock - _ < Watched.ChangeNanos)
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
     val isLate = changedAt.exists(clock - _ > Watched.ChangeNanos)
-    val isForNext = age > Watched.PauseNanos && (isCommit || isOverdue || isLate)
-    if (isDue && (newestRound.isEmpty || isForNext || isCommit && mayBeOpened(now))) {
+    val isDueNow = age > Watched.PauseNanos && (isCommit || isOverdue || isLate)
+    if (isDue && (newestRound.isEmpty || isDueNow || isCommit && mayBeOpened(now))) {
       placed = now
       changedAt = None
       newestRound = Some(Round(version, Watched.rounds.incrementAndGet()))
@@ -107,8 +107,8 @@ private final class Watched(val query: String, val run: String, private val oper
   }
 
   /**
-   * Whether this commit needs no round, as another commit is about to follow at once. An open copy is advanced by two changelogs nearly
-   * as fast as by one, and rounds take processor time from the batches.
+   * Whether this commit needs no round of its own, as another commit is about to follow at once. An open copy is advanced by two changelogs
+   * nearly as fast as by one, and rounds take processor time from the batches.
    */
   private def canBeSpared(now: Map[Int, Seq[Executor]]): Boolean = backToBack.isOn && opened.exists(OpenStores.arePossible) &&
     newestRound.exists(_.version == version - 1) && now == placed && !mayBeOpened(now)
@@ -133,9 +133,9 @@ private final class Watched(val query: String, val run: String, private val oper
     stores.flatMap(_.of(partition, countsOf)).map(CopyOrder(partition, newest, _))
   }
 
-  /** Sets which partitions each executor holds copies of. The executors that held copies before and hold none now. */
+  /** Sets which partitions each executor holds copies of. Returns the executors that held copies before and hold none now. */
   def assign(now: Map[Executor, Seq[Int]]): Set[Executor] = {
-    val relieved = holders -- now.keySet
+    val withoutCopies = holders -- now.keySet
     holders = now.keySet
     val keys = now.toSeq.flatMap { case ((executor, _), partitions) => partitions.map(_ -> executor) }.toSet // a set of pairs, as several executors may hold copies of one partition
     synchronized {
@@ -143,26 +143,27 @@ private final class Watched(val query: String, val run: String, private val oper
       troubles = troubles.filter { case (key, _) => keys(key) }
       hasChanged = true
     }
-    relieved
+    withoutCopies
   }
 
   /**
-   * The copies whose tasks are to run where the copies are: they are standbys no more, and not taken over yet. A batch may be under way
-   * elsewhere meanwhile, so the copies are advanced to the version that it commits, too. `runsAt` is where the plan has a task run.
+   * The copies whose tasks are to run where the copies are. The plan does not count them as standbys any more, and no task has taken them over
+   * yet. Meanwhile a batch may be under way elsewhere, so these copies are advanced to the version of that batch, too. `preferred` is the
+   * executor on which the plan wants a task.
    */
-  def arrivals(now: Map[Int, Seq[Executor]], runsAt: Int => Option[Executor]): Seq[Place] = {
+  def arrivals(now: Map[Int, Seq[Executor]], preferred: Int => Option[Executor]): Seq[Place] = {
     val (holding, newest) = (placesIn(now), version)
     val left = (lastHeld -- holding).map(_ -> newest)
     arriving = (arriving ++ left).filter { case (place @ (partition, executor), since) =>
-      !holding(place) && newest <= since + 1 && runsAt(partition).contains(executor)
+      !holding(place) && newest <= since + 1 && preferred(partition).contains(executor)
     }
     lastHeld = holding
     arriving.keys.toSeq
   }
 
   /**
-   * Whether a copy may still have to be advanced by one commit, although the plan has no copies since then (System.nanoTime). For ten
-   * seconds at most, as there may be no commit.
+   * Whether a copy may still have to be advanced by one commit, although the plan has had no copies since `since` (System.nanoTime). True for
+   * ten seconds at most, as no commit may follow.
    */
   def mayHaveArrivals(since: Long): Boolean = (lastHeld.nonEmpty || arriving.nonEmpty) && System.nanoTime() - since < Watched.ArrivalNanos
 
@@ -184,7 +185,8 @@ private final class Watched(val query: String, val run: String, private val oper
     }
   }
 
-  def tellAgain(): Unit = synchronized { hasChanged = copies.nonEmpty }
+  /** The next `copiesSeen` returns the state of all copies, whether or not it has changed. */
+  def reportAgain(): Unit = synchronized { hasChanged = copies.nonEmpty }
 
   /** The event `CopiesSeen` for the agent: the state of all copies, if it has changed since the last call. */
   def copiesSeen(): Option[Map[String, Any]] = synchronized {
@@ -201,7 +203,7 @@ private final class Watched(val query: String, val run: String, private val oper
     }
   }
 
-  /** For how long there has been a newer version than the copy's, in milliseconds. */
+  /** How long a newer version than the copy's has existed, in milliseconds. */
   private def lagMs(copy: CopyState, now: Long): Long =
     Option(commits.higherEntry(copy.version)).fold(0L)(first => math.max(0, now - first.getValue))
 
@@ -227,12 +229,12 @@ private final case class BackToBack(endedMs: Long, batches: Int) {
 private object Watched {
   private val rounds = new AtomicLong
   private val MostCommits = 1000
-  private val VersionsInWork = 3L // copies may still be brought to so many versions before the newest
+  private val VersionsInWork = 3L // copies may still be on their way to any of the last three versions
   // A round costs the driver about as much as a small batch. A round that comes late leaves a batch's changelog to the take-over.
   private val PauseNanos = TimeUnit.MILLISECONDS.toNanos(500)
   private val ChangeNanos = TimeUnit.SECONDS.toNanos(3)
   val PauseMs = 100L // a longer time between two batches is a pause
-  val LongMs = 2000L // a round is little work beside a batch that takes so long
+  val LongMs = 2000L // a batch that takes longer is no short batch: a round is little work beside it
   private val AgainNanos = TimeUnit.SECONDS.toNanos(5)
   private val ArrivalNanos = TimeUnit.SECONDS.toNanos(10)
   private val FirstBatchNanos = TimeUnit.SECONDS.toNanos(30)

@@ -1,2 +1,2 @@
-/** Hot standby: keeps copies of state on other executors, and lets tasks go on there at once. */
+/** Hot standby: keeps copies of state on other executors, so that tasks can continue there at once. */
 package io.mooring.standby

@@ -3,11 +3,11 @@ package io.mooring.warmup
 import org.apache.spark.shims.WarmupProfile
 
 /**
- * Collects in the driver what an executor that joins is to load and compile before its first task. For each run of a query, one
- * executor that has run its tasks for some batches is asked once what it has loaded and compiled.
+ * Collects, in the driver, the classes and the generated code that an executor that joins is to load and compile before its first
+ * task. For each run of a query, one executor that has run the query's tasks for ten batches is asked once for its profile.
  *
- * Spark's listener thread calls `batchEnded` and `ended`, RPC threads call the others. An executor that does not answer leaves
- * the profile of its run empty.
+ * Spark's listener thread calls `batchEnded` and `ended`; RPC threads call the other methods. When an executor does not answer, the
+ * profile of its run stays empty.
  */
 final class WarmupProfiles {
   private final class Run(val id: String) {

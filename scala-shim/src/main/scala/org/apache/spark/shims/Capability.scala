@@ -1,15 +1,18 @@
 package org.apache.spark.shims
 
 /**
- * What Mooring can do only by reaching something private in Spark; `SparkInternals` says which access each capability needs.
- * In a JVM whose Spark lacks one of them the capability is off: `withoutIt` says what happens then. All else works.
+ * A capability that needs private members of Spark. `SparkInternals` declares which members each capability needs. If the Spark of this JVM
+ * lacks one of them, the capability is off, and everything else works.
+ *
+ * @param name      the capability, for the log
+ * @param withoutIt what happens while the capability is off, for the log
  */
 sealed abstract class Capability(val name: String, val withoutIt: String) {
 
-  /** Whether every access that it needs is there; the same answer for as long as this JVM lives. */
+  /** Whether this Spark has all members that the capability needs. The answer never changes within a JVM. */
   def isOn: Boolean = lacks.isEmpty
 
-  /** Why it is off, for a message to the user. */
+  /** Why the capability is off, for a message to the user. */
   def whyOff: String = s"this Spark lacks ${lacks.mkString(" and ")}"
 
   private[shims] def lacks: Seq[String] = SparkInternals.missing.filter(_.capability == this).map(_.name)

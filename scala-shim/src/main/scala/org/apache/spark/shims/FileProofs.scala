@@ -19,7 +19,7 @@ import org.apache.spark.sql.execution.streaming.state.{StateStoreChangelogReader
 final class NotUnderstood(message: String, cause: Throwable) extends Exception(message, cause)
 
 /**
- * Proves whether files of a RocksDB state store are what was written. Called by `Proofs`, a process without a Spark application.
+ * Checks whether files of a RocksDB state store have the content with which they were written. Called by `Proofs`, a process without a Spark application.
  * Depends on Spark's readers of changelogs and checksum files, and on the texts of RocksDB's errors.
  */
 object FileProofs {
@@ -33,7 +33,8 @@ object FileProofs {
     val name = file.getFileName.toString
     val proof = file.resolveSibling(s"$name.crc")
     if (Files.size(file) == 0) throw new IOException("it is empty")
-    // Two tasks may have written an archive without an id at once: then the checksum may belong to the other archive. Spark knows that.
+    // Two tasks may have written an archive without an id at the same time. Then the checksum may belong to the
+    // other archive.
     val mayBeOfAnother = name.matches("[0-9]+\\.zip")
     val isAsWritten = Files.exists(proof) && !mayBeOfAnother && compare(file, Checksum.fromJson(Files.readString(proof)))
     try {

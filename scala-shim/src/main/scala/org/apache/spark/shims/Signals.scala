@@ -8,7 +8,7 @@ import org.apache.spark.util.{ShutdownHookManager, SignalUtils}
  */
 object Signals {
 
-  /** Calls `handle` for each SIGTERM. Where it returns false, the JVM goes on as it would have without this handler. */
+  /** Calls `handle` for each SIGTERM. When `handle` returns false, the JVM does what it would have done without this handler. */
   def onTerm(handle: () => Boolean): Unit = SignalUtils.register("TERM")(handle())
 
   /** Whether this JVM is about to end: its shutdown hooks run. */

@@ -21,11 +21,11 @@ object SparkSelfCheck {
 }
 
 /**
- * One access by reflection to what is private in Spark.
+ * One access by reflection to a private member of Spark.
  *
  * @param name       class and member, as the log names it
  * @param capability what Mooring can not do without it
- * @param lookUp     finds it, once; what it throws says why it is not there
+ * @param lookUp     finds the member; called once. Its exception tells why the member is missing
  */
 private[shims] final class Access[T](val name: String, val capability: Capability, lookUp: () => T) {
   private lazy val found: Either[Throwable, T] =
@@ -34,7 +34,7 @@ private[shims] final class Access[T](val name: String, val capability: Capabilit
 
   def isMissing: Boolean = found.isLeft
 
-  /** Throws what the look-up has thrown, where it is missing. */
+  /** The member. Throws the exception of the look-up when the member is missing. */
   def member: T = found.fold(throw _, identity)
 
   def ifThere: Option[T] = found.toOption

@@ -62,7 +62,7 @@ object TaskReads {
    * Reads one small partition of each shuffle that a task with this code reads. How many shuffles were read.
    *
    * A shuffle may be gone by now, and asking for its files then takes `spark.rpc.askTimeout`. So nothing is read when more than 0.2 s
-   * have passed since `asked` (`System.nanoTime`), when the driver told which tasks run. Nothing is read from other shuffle managers
+   * have passed since `asked` (`System.nanoTime`), when the driver was asked which tasks run. Nothing is read from other shuffle managers
    * than Spark's.
    */
   def shuffles(code: Any, asked: Long): Int = code match {

@@ -1,2 +1,2 @@
-/** All capabilities: what is private in Spark's core, or an executor's. Every access by reflection is in `SparkInternals`. */
+/** All capabilities: access to private members of Spark's core and of executors. Every access by reflection is in `SparkInternals`. */
 package org.apache.spark.shims

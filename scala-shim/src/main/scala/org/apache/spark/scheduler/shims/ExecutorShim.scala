@@ -29,7 +29,7 @@ object ExecutorShim {
   /** The directory in which this executor has its open state stores. */
   def localDirectory(conf: SparkConf): Path = Path.of(Utils.getLocalDir(conf))
 
-  /** All executors that are still there and get no new tasks, as they are to be removed or decommissioned. */
+  /** All executors that Spark still knows and that get no new tasks, as they are to be removed or decommissioned. */
   def leaving(context: SparkContext): Set[String] = context.schedulerBackend match {
     case backend: CoarseGrainedSchedulerBackend => backend.getExecutorIds().filterNot(backend.isExecutorActive).toSet
     case _ => Set.empty

@@ -8,16 +8,18 @@ import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.{ExecutorLossReason, Pool, Schedulable, SchedulingMode, TaskSchedulerImpl, TaskSetManager}
 
 /**
- * Learns that an executor is lost when the lost tasks wait again and none of them has been started elsewhere. Spark's listeners are
- * called a moment later, when each task may already run wherever a slot was free. Learns also that an executor is about to leave.
+ * Notices the loss of an executor at the moment when the executor's tasks wait again, and none of them has started elsewhere. Spark
+ * calls its listeners a moment later, when each task may already run wherever a slot was free. Notices also that an executor is to be
+ * decommissioned.
  *
- * It is an entry in the queue of the scheduler's root pool, beside the stages, and has no tasks. Spark tells each entry of a loss, in
- * their order. The stages must have been told first, so an entry that is not the last moves to the end of the queue, and is told there.
+ * The watch is an entry in the queue of the scheduler's root pool, beside the stages, and has no tasks. Spark calls `executorLost` of
+ * each entry, in the order of the queue. The stages have to come first. So a watch that is not the last entry moves to the end of the
+ * queue, where Spark calls it once more.
  *
  * Called by Spark's scheduler threads, with the scheduler's lock. Depends on `Pool.schedulableQueue` and on the order of calls in
  * `Pool.executorLost`. Without it, tasks of a lost executor may be started where no copy of their state is.
  */
-private final class LossWatch(pool: Pool, lost: String => Unit, leaves: () => Unit) extends Schedulable {
+private final class LossWatch(pool: Pool, lost: String => Unit, decommissioned: () => Unit) extends Schedulable {
   override var parent: Pool = pool
 
   override def executorLost(executor: String, host: String, reason: ExecutorLossReason): Unit =
@@ -46,19 +48,19 @@ private final class LossWatch(pool: Pool, lost: String => Unit, leaves: () => Un
   override def addSchedulable(schedulable: Schedulable): Unit = ()
   override def removeSchedulable(schedulable: Schedulable): Unit = ()
   override def getSchedulableByName(name: String): Schedulable = null
-  override def executorDecommission(executor: String): Unit = leaves()
+  override def executorDecommission(executor: String): Unit = decommissioned()
   override def checkSpeculatableTasks(minTimeToSpeculation: Long): Boolean = false
   override def getSortedTaskSetQueue: ArrayBuffer[TaskSetManager] = ArrayBuffer.empty
 }
 
 object LossWatch {
   /**
-   * Calls `lost` with the id of each lost executor, and `leaves` when an executor is to be decommissioned. Both are called with the
-   * scheduler's lock, and must not block or throw. Spark notes that the executor leaves after `leaves`, before it releases the lock.
+   * Calls `lost` with the id of each lost executor, and `decommissioned` when an executor is to be decommissioned. Both are called with
+   * the scheduler's lock, and must not block or throw. Spark notes the decommission after the call, before it releases the lock.
    */
-  def begin(context: SparkContext, lost: String => Unit, leaves: () => Unit): Unit = context.taskScheduler match {
+  def begin(context: SparkContext, lost: String => Unit, decommissioned: () => Unit): Unit = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl =>
-      scheduler.rootPool.schedulableQueue.add(new LossWatch(scheduler.rootPool, lost, leaves))
+      scheduler.rootPool.schedulableQueue.add(new LossWatch(scheduler.rootPool, lost, decommissioned))
       ()
     case _ => // the application has another scheduler
   }

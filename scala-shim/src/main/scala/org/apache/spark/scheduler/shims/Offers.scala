@@ -10,7 +10,7 @@ import org.apache.spark.scheduler.{HealthTracker, TaskSchedulerImpl, TaskSetMana
 object Offers {
   val ToBeRemoved = "it is to be removed" // the reason for an executor that has no fault
 
-  /** Those of `living` (id to host) that are offered no tasks, each with the reason. Waits for the scheduler's lock. */
+  /** The executors of `living` (id to host) that are offered no tasks, each with the reason. Waits for the scheduler's lock. */
   def withheld(context: SparkContext, living: Map[String, String]): Map[String, String] = {
     val excluded = context.taskScheduler match {
       case scheduler: TaskSchedulerImpl => scheduler.synchronized {
@@ -36,5 +36,5 @@ object Offers {
     !isExcluded && stage.taskAttempts(task).count(attempt => attempt.executorId == id && attempt.failed) < MostFailures
   }
 
-  private val MostFailures = 2 // Spark ends a job after four; a disk that is full fails each attempt
+  private val MostFailures = 2 // Spark fails a stage after four failures of one task; where a disk is full, each attempt fails
 }

@@ -17,36 +17,38 @@ import org.apache.spark.shims.{Capability, SparkInternals}
  * `DAGScheduler.stageIdToStage` in Spark 4.2. Without it, tasks of a lost executor wait twice for `spark.locality.wait`.
  */
 object PendingTasks {
-  sealed trait How
+  /** When a redirection happens, which decides how it is done. */
+  sealed trait Moment
 
   /** The waiting tasks prefer another executor from now on. */
-  case object Anew extends How
+  case object Immediate extends Moment
 
   /**
-   * For the moment in which Spark learns of the loss. In a stage that has tasks for living executors, the waiting tasks stay, and their
-   * locality wait starts again. In other stages they prefer another executor from now on, as Spark would start them anywhere.
+   * The scheduler has just noted the loss of an executor. In a stage that has tasks for living executors, the waiting tasks keep their
+   * preference for now, and their locality wait starts again. In other stages Spark would start the waiting tasks anywhere, so they prefer
+   * another executor from now on.
    */
-  case object HeldBack extends How
+  case object AtLoss extends Moment
 
   private val FewStages = 4 // each executor that joins asks several times
 
   /**
-   * Has waiting tasks prefer another executor when theirs is gone, or may not run them. Otherwise they wait twice for
-   * `spark.locality.wait`, and may then start on the cold executor that replaces the lost one. How many tasks were redirected.
+   * Has waiting tasks prefer another executor when their executor is unavailable, or may not run them. Otherwise these tasks wait twice for
+   * `spark.locality.wait`, and may then start on the cold executor that replaces a lost one. Returns how many tasks were redirected.
    *
    * @param candidates for a stage: executors (id, host) for each partition, the best first; None for a stage that is not placed. A task
    *                   that no candidate may run goes to any executor
    * @param redirected called with stage, partition and the new executor, None for any
    */
-  def redirect(context: SparkContext, isGone: String => Boolean, how: How)(
+  def redirect(context: SparkContext, isUnavailable: String => Boolean, moment: Moment)(
       candidates: Int => Option[Int => Seq[(String, String)]])(redirected: (Int, Int, Option[String]) => Unit): Int =
     context.taskScheduler match {
       case scheduler: TaskSchedulerImpl if Capability.Redirection.isOn =>
         val count = scheduler.synchronized {
           val placed = for {
             stage <- scheduler.rootPool.getSortedTaskSetQueue if !stage.isZombie
-            those <- candidates(stage.stageId)
-          } yield redirect(stage, isGone, how, those)(redirected(stage.stageId, _, _))
+            ofStage <- candidates(stage.stageId)
+          } yield redirect(stage, isUnavailable, moment, ofStage)(redirected(stage.stageId, _, _))
           placed.sum
         }
         if (count > 0) scheduler.backend.reviveOffers()
@@ -54,19 +56,19 @@ object PendingTasks {
       case _ => 0 // the application has another scheduler
     }
 
-  private def redirect(stage: TaskSetManager, isGone: String => Boolean, how: How, candidates: Int => Seq[(String, String)])(
+  private def redirect(stage: TaskSetManager, isUnavailable: String => Boolean, moment: Moment, candidates: Int => Seq[(String, String)])(
       redirected: (Int, Option[String]) => Unit): Int = {
     val pending = stage.pendingTasks
     def partition(task: Int) = stage.tasks(task).partitionId
     def hostOf(task: Int, executor: String) =
       stage.tasks(task).preferredLocations.collectFirst { case at: ExecutorCacheTaskLocation if at.executorId == executor => at.host }
-    val found = for {
+    val toRedirect = for {
       (wanted, waiting) <- pending.forExecutor.toSeq
-      task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task) // Spark removes the others later
-      if isGone(wanted) || !Offers.mayHave(stage, task, wanted, hostOf(task, wanted).getOrElse(""))
+      task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task) // Spark removes all other tasks from the list later
+      if isUnavailable(wanted) || !Offers.mayHave(stage, task, wanted, hostOf(task, wanted).getOrElse(""))
     } yield (wanted, task, candidates(partition(task)).find { case (id, host) => Offers.mayHave(stage, task, id, host) })
-    val isHeld = how == HeldBack && stage.myLocalityLevels.contains(TaskLocality.PROCESS_LOCAL)
-    if (!isHeld) for ((wanted, task, to) <- found) {
+    val keepsPreference = moment == AtLoss && stage.myLocalityLevels.contains(TaskLocality.PROCESS_LOCAL)
+    if (!keepsPreference) for ((wanted, task, to) <- toRedirect) {
       pending.forExecutor(wanted) -= task
       to match { // Spark skips a task that was started meanwhile
         case Some((executor, _)) => pending.forExecutor.getOrElseUpdate(executor, new ArrayBuffer) += task
@@ -74,15 +76,15 @@ object PendingTasks {
       }
       for (preferred <- stage.tasks(task).preferredLocations; onHost <- pending.forHost.get(preferred.host)) onHost -= task
     }
-    if (found.nonEmpty) {
-      if (!isHeld) stage.recomputeLocality()
-      stage.resetDelayScheduleTimer(Some(TaskLocality.PROCESS_LOCAL)) // the wait may otherwise be over, or nearly
+    if (toRedirect.nonEmpty) {
+      if (!keepsPreference) stage.recomputeLocality()
+      stage.resetDelayScheduleTimer(Some(TaskLocality.PROCESS_LOCAL)) // otherwise the wait may be over already
     }
-    if (!isHeld) for ((_, task, to) <- found) {
+    if (!keepsPreference) for ((_, task, to) <- toRedirect) {
       prefer(stage.tasks(task), to.map { case (executor, host) => new ExecutorCacheTaskLocation(host, executor) }.toSeq)
       redirected(partition(task), to.map(_._1))
     }
-    if (isHeld) 0 else found.size
+    if (keepsPreference) 0 else toRedirect.size
   }
 
   /** Sets the preferred locations of a task, which hold for all its attempts. */
@@ -90,14 +92,14 @@ object PendingTasks {
     for (field <- SparkInternals.taskPreferredLocations(task)) field.set(task, executors)
 
   /**
-   * Has tasks that start from now on ask the driver where their shuffle files are. An executor remembers the answer until a task of a
-   * newer epoch comes. A task has the epoch in which its stage began, also when it is tried again later. So it would read from an
-   * executor that is gone; and if that executor is silent, wait for `spark.network.timeout`.
+   * Has tasks that start from now on ask the driver where their shuffle files are. An executor remembers the driver's answer until a task
+   * of a newer epoch comes. Stock gives a task the epoch in which its stage began, also for later attempts. Such an attempt would read from
+   * an executor that is gone. If that executor is silent, the attempt would wait for `spark.network.timeout`.
    */
   def refreshEpochs(context: SparkContext): Unit = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl => scheduler.synchronized {
       val epoch = scheduler.mapOutputTracker.getEpoch
-      // Not in zombie stages: Spark tells by the epoch whether a failure of their last tasks is about files that are lost since.
+      // Not in zombie stages: by the epoch, Spark tells whether a failure of their last tasks is about files that were lost since.
       for (stage <- stagesIn(scheduler.rootPool) if !stage.isZombie; task <- stage.tasks) task.epoch = epoch
     }
     case _ => // the application has another scheduler
@@ -111,21 +113,21 @@ object PendingTasks {
   }
 
   /**
-   * Begins an epoch, once for each lost executor. Spark begins one itself when it has noted the lost files of all shuffles; but tasks
-   * that began after that were seen to use old answers.
+   * Begins an epoch. Called once for each lost executor. Spark begins an epoch itself when it has noted the lost files of all shuffles; but
+   * tasks that began after that were seen to use old answers.
    */
   def beginEpoch(context: SparkContext): Unit = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl => scheduler.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster].incrementEpoch()
     case _ => // the application has another scheduler
   }
 
-  /** Whether the stage writes shuffle files. Not for a barrier stage, which starts again as a whole when one of its tasks is killed. */
+  /** Whether the stage writes shuffle files. False for a barrier stage, which starts again as a whole when one of its tasks is killed. */
   def makesShuffleFiles(stage: StageInfo): Boolean = stage.shuffleDepId.isDefined && !stage.rddInfos.exists(_.isBarrier)
 
   /** Whether shuffle files that the stage reads are missing, and are to be written again. */
   def lackShuffleFiles(context: SparkContext, stage: Int): Boolean = writersFor(context, stage).exists(!_.isAvailable)
 
-  /** Whether the driver would still send tasks of running stages to this executor for shuffle files. */
+  /** Whether the driver still names this executor to tasks of running stages, as the place of shuffle files. */
   def areSentTo(context: SparkContext, executor: String): Boolean = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl =>
       val running = scheduler.synchronized(scheduler.rootPool.getSortedTaskSetQueue.map(_.taskSet.stageId).toSeq)

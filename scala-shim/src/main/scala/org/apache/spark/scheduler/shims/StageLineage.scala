@@ -40,7 +40,7 @@ object StageLineage {
   /** A stage whose tasks Spark's scheduler is about to send. */
   final case class Sent(stage: Int, attempt: Int, last: RDD[_])
 
-  /** The running stages that compute this RDD. None when another thread calls than the one that sends the tasks of stages. */
+  /** The running stages that compute this RDD. Empty on any thread but the one that sends the tasks of stages. */
   def stagesOf(context: SparkContext, rdd: RDD[_]): Seq[Sent] =
     if (Thread.currentThread.getName != SendingThread) Nil // only that thread may read the set of running stages
     else context.dagScheduler.runningStages.toSeq.filter(stage => computes(stage.rdd, rdd))

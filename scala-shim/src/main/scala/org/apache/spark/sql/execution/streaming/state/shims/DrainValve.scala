@@ -25,9 +25,10 @@ import org.apache.spark.util.{Clock, SystemClock, Utils}
  *
  * The valve depends on three things in `constructNextBatch`: the order of `uniqueSources`, the offsets of the sources being
  * added to `endOffsets` by `++`, and `endOffsets.exists` telling whether there is anything new.
- * Without the valve a query can be stopped only as Spark stops it: in the middle of a batch, with its windows open.
+ * It needs private fields of `StreamExecution` and `MicroBatchExecution`, through SparkInternals (`Capability.Drain`). Without the valve
+ * a query can be stopped only as Spark stops it: in the middle of a batch, with its windows open.
  *
- * What the valve does in each state is told at `State`.
+ * `State` describes what the valve does in each state.
  *
  * @param intake whether anything more is read; `Later` holds the query until `end` or `giveUp` is called
  */
@@ -42,8 +43,8 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
   @volatile private var ending = begun
 
   /**
-   * Asks for this ending. An ending that was asked for before stays unless the new one is over sooner. A held query is
-   * released; it reads nothing more if `zeroInput`. False when the valve is not in the query any more. Called by any thread.
+   * Requests this ending. The ending that was requested before stays, unless the new one has more haste. A held query is
+   * released; with `zeroInput` it reads no more input. False when the valve is not in the query any more. Called by any thread.
    */
   def end(how: Ending, zeroInput: Boolean): Boolean = synchronized {
     if (state != Removed) {
@@ -59,7 +60,7 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
     state != Removed
   }
 
-  /** The drain for which the query is held is not wanted any more: the query goes on without the valve. Called by any thread. */
+  /** The drain for which the query is held is not wanted any more. The query continues without the valve. Called by any thread. */
   def giveUp(): Unit = synchronized {
     if (isHeld) {
       isGivenUp = true
@@ -147,22 +148,22 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
   }
 
   /**
-   * Blocks the stream's thread while the query is held. Afterwards the query is open; or, when nobody can release it any more,
-   * it goes on without the valve, or it is to end.
+   * Blocks the stream's thread while the query is held. Afterwards the valve is open. If a release is not possible any more, the
+   * valve is removed, or the query is to end.
    */
   private def awaitRelease(): Unit = {
-    val (isReleasePossible, endsWithoutRelease) = intake match {
-      case Intake.Later(isToBeHoped, ends) => (isToBeHoped, ends)
-      case _ => (() => false, false) // the query is not held
+    val Intake.Later(isReleasePossible, endsUnreleased) = intake match {
+      case later: Intake.Later => later
+      case _ => Intake.Later(() => false, endsUnreleased = false) // the query is not held
     }
     while (!released.await(LookAgainMs, TimeUnit.MILLISECONDS) && isReleasePossible()) {}
     synchronized {
       if (!isHeld && !isGivenUp) state = Open
-      else if (endsWithoutRelease) ending = Ending.AfterBatch
+      else if (endsUnreleased) ending = Ending.AfterBatch
       else state = Removed
       if (state == Removed || !zeroInput) {
         if (state == Removed) setSources(pausedSources.toSeq, withGate = false)
-        else readUntilFrozen(pausedSources) // whatever the trigger: the query reads what there is now, not what there was at its start
+        else readUntilFrozen(pausedSources) // with any trigger, the query reads all input that there is now, not only the input that there was at its start
         pausedSources = Map.empty
       }
     }
@@ -191,7 +192,7 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
     val next = context.batchId
     val isNew = found.exists { case (source, offset) => !context.startOffsets.get(source).contains(offset) }
     state match {
-      case Frozen(_) if isNew => false // Spark runs a batch for that without us
+      case Frozen(_) if isNew => false // Spark runs a batch for that by itself
       case Frozen(idleAt) if ending == Ending.AfterAvailable =>
         if (idleAt.contains(next)) stopQuery(next)
         state = Frozen(idleAt = Some(next)) // Spark may run a batch without data; if it runs none, it looks for this batch again
@@ -277,19 +278,19 @@ object DrainValve {
   private case object Open extends State
 
   /**
-   * The intake is stopped: sources with `Trigger.AvailableNow` are prepared for it, others are asked once more, for all they
-   * have. The query goes on, under its own limits, until there is nothing new. `idleAt` is the batch that had nothing new at
+   * The intake is stopped: sources that support `Trigger.AvailableNow` are prepared for it, other sources are asked once more, for
+   * all their input. The query runs on, under its own limits, until there is nothing new. `idleAt` is the batch that had nothing new at
    * the last look. Next: `Flushing`, when the query is drained and has state.
    */
   private final case class Frozen(idleAt: Option[Long]) extends State
 
   /**
-   * The watermark is far ahead; and where timers go by it, the processing time too. A batch runs for that, the `flushes`-th.
-   * More follow, each further ahead, while the last one has changed anything. Next: `Flushing` again.
+   * The watermark is far ahead; and if the query has timers by processing time, the clock is, too. A batch runs, the `flushes`-th.
+   * More batches follow, each further ahead, while the last one has changed anything. Next: `Flushing` again.
    */
   private final case class Flushing(flushes: Int) extends State
 
-  /** The valve is out of the query, which goes on as if no drain had been asked for. */
+  /** The valve is not in the query any more. The query continues as if no drain had been requested. */
   private case object Removed extends State
 
   /** The most batches that flush: a query whose timers always set new timers is stopped after these. */
@@ -316,7 +317,7 @@ object DrainValve {
    * Begins to end a query that is starting. Called on the stream's thread, before the query's sources are made: the query runs no
    * batch before the valve is in it. Left says why the query can not end in this way.
    *
-   * @param intake what is read besides the input of a batch that an earlier run has begun
+   * @param intake which input is read, besides the input of a batch that an earlier run has begun
    */
   def beginAtStart(query: StreamShim, ending: Ending, intake: Intake, log: DrainLog): Either[String, DrainValve] =
     for (execution <- endable(query, ending)) yield {

@@ -17,16 +17,17 @@ import org.apache.spark.util.CollectionAccumulator
  * A driver may end after the sink has taken a batch and before the commit is logged. When the batch is repeated, a sink that has it
  * (files, Delta) skips it, so no task runs. State of checkpoint format 1 is then found by its version. State of format 2 has unique
  * ids, which Spark learns from tasks; without ids it ends the query, at each start again. Here the ids are read from the names of the
- * state's files. Files that are older than the batch's offsets belong to another batch. If the batch is computed after all, `forget`
- * is called before its first task.
+ * state's files. Files that are older than the batch's offsets belong to another batch. If the batch is computed after all,
+ * `withdraw` is called before its first task.
  *
  * Called by the stream's thread. Depends on `StateStoreWriter.checkpointInfoAccumulator`, and on the names of state files, in
  * Spark 4.2. Without it such a query can not be started again.
  */
 final class EarlierAttempt private (offered: Seq[CollectionAccumulator[StatefulOpStateStoreCheckpointInfo]]) {
-  private val forgotten = new AtomicBoolean
+  private val isWithdrawn = new AtomicBoolean
 
-  def forget(): Unit = if (forgotten.compareAndSet(false, true)) offered.foreach(_.reset())
+  /** Takes the versions back, as tasks compute the batch and report versions of their own. Called before the first task. */
+  def withdraw(): Unit = if (isWithdrawn.compareAndSet(false, true)) offered.foreach(_.reset())
 }
 
 object EarlierAttempt {

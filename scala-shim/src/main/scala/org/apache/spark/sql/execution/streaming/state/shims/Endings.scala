@@ -1,28 +1,29 @@
 package org.apache.spark.sql.execution.streaming.state.shims
 
-/** What a `DrainValve` reports. Called by the stream's thread between two batches; an exception ends the query with an error. */
+/** Receives the progress of a `DrainValve`. Called by the stream's thread between two batches; an exception ends the query with an error. */
 trait DrainLog {
 
-  /** The intake is stopped. If `zeroInput`, nothing was read at all. `next` is the next batch that the query will begin. */
+  /** The intake is stopped. With `zeroInput`, the run has read no new input. `next` is the number of the query's next batch. */
   def frozen(next: Long, ending: Ending, zeroInput: Boolean): Unit
 
   /** All input is processed, up to this watermark. Batch `next` is the first that flushes state. */
   def caughtUp(next: Long, watermarkMs: Long): Unit
 
-  /** A batch that flushes has ended: it has removed so many rows of state, and so many are left. */
+  /** A batch that flushes state has ended. It has removed `removed` rows of state; `stateLeft` rows are left. */
   def flushed(batch: Long, removed: Long, stateLeft: Long): Unit
 
   /** All state is flushed after batch `last`. The query is about to stop. */
   def drained(last: Long): Unit
 
-  /** The query is about to stop after batch `last`, as was asked. Its state is kept. */
+  /** The query is about to stop after batch `last`, in the requested way. Its state is kept. */
   def stopped(last: Long, how: Ending): Unit
 }
 
 /**
- * How a query is to end. A greater `haste` is over sooner, and may be asked for while an ending with less haste is under way.
+ * How a query is to end.
  *
- * @param name as in requests and messages
+ * @param name  the name in requests and messages
+ * @param haste an ending with more haste is over sooner, and replaces an ending with less haste that is under way
  */
 sealed abstract class Ending(val name: String, private[shims] val haste: Int)
 
@@ -41,18 +42,18 @@ object Ending {
     .getOrElse(throw new IllegalArgumentException(s"$name: expected one of ${all.map(_.name).mkString(", ")}"))
 }
 
-/** What a query that is to end still reads. */
+/** The input that a query still reads before it ends. */
 sealed trait Intake
 
 object Intake {
-  /** Nothing, also if there is input. */
+  /** No input, even if there is some. */
   case object Nothing extends Intake
-  /** All that there is when the query is frozen. */
+  /** All input that there is when the query is frozen. */
   case object All extends Intake
   /**
-   * The query is held until it is told whether it reads nothing or all. It is held while `isToBeHoped`: while somebody may still
-   * tell it. After that it goes on as if no drain had been asked for; or it ends, if it `endsWithoutHope`, as it was started for
-   * its drain only.
+   * Decided later, by `DrainValve.end`. Until then the query is held, as long as `isReleasePossible`. When a release is not possible
+   * any more, the query continues as if no drain had been requested; or with `endsUnreleased`, it ends, as it was started for its
+   * drain only.
    */
-  final case class Later(isToBeHoped: () => Boolean, endsWithoutHope: Boolean) extends Intake
+  final case class Later(isReleasePossible: () => Boolean, endsUnreleased: Boolean) extends Intake
 }

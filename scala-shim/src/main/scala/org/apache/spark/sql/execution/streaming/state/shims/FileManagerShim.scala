@@ -45,10 +45,10 @@ private object LoadDoubts {
 /**
  * Stock's file manager of one RocksDB store, with Mooring's additions:
  *
- *  - SST and log files go through the host's store (`getFileSystem`), and the watcher is told of loads and uploads;
+ *  - SST and log files go through the host's store (`getFileSystem`), and the watcher is called at loads and uploads;
  *  - local files that may be damaged are not used again (`LoadDoubts`);
  *  - the cancelled load of a killed task does not count as a damaged snapshot;
- *  - what the host keeps is not looked for in the checkpoint;
+ *  - files that the host keeps are not looked for in the checkpoint;
  *  - changelogs name no versions before the snapshot that the instance began with.
  *
  * Called by the thread that uses the store, and by Spark's maintenance (`saveCheckpointToDfs`, `deleteOldVersions`). Depends on
@@ -72,14 +72,14 @@ private class FileManagerShim(
 
   /** The snapshot that was loaded last, as version and id; None for the empty store. */
   @volatile var beganWith: Option[(Long, String)] = None
-  @volatile private var origins = Option.empty[RocksDBFileMapping] // which local files are which files of the checkpoint
-  private var isAnew = false
+  @volatile private var origins = Option.empty[RocksDBFileMapping] // maps local files to files of the checkpoint
+  private var isLocalIgnored = false // whether the next load uses no file of the working directory
 
-  /** The next snapshot names no file that the checkpoint has already: all local files are uploaded, under new names. */
+  /** The next snapshot reuses no file of the checkpoint: all local files are uploaded, under new names. */
   def forgetOrigins(): Unit = origins.foreach(_.clear())
 
   /** The next load uses none of the files in the working directory. */
-  def beginAnew(): Unit = isAnew = true
+  def ignoreLocalFiles(): Unit = isLocalIgnored = true
 
   override protected def getFileSystem(storeDir: String, conf: Configuration): FileSystem =
     watcher.fileSystem(super.getFileSystem(storeDir, conf))
@@ -92,11 +92,11 @@ private class FileManagerShim(
     val doubted = doubts.loadStarts()
     throwIfTaskIsKilled()
     // Local files are hard links to the host's files, so damage is in both.
-    if ((doubted > 0 || isAnew) && localDir.exists) listRocksDBFiles(localDir)._1.foreach { file =>
+    if ((doubted > 0 || isLocalIgnored) && localDir.exists) listRocksDBFiles(localDir)._1.foreach { file =>
       mapping.remove(file.getName)
       file.delete()
     }
-    isAnew = false
+    isLocalIgnored = false
     origins = Some(mapping)
     watcher.loading(version, doubted)
     try {

@@ -47,7 +47,7 @@ object OfflineTools {
   /**
    * The tool on this thread has opened a checkpoint of this format, and has not read the setting yet.
    *
-   * @param failOpen runs the work for one session; the other sessions are served also when it fails
+   * @param failOpen runs the work for one session, and catches its failure, so that the work for other sessions follows
    */
   def open(format: Int)(failOpen: (=> Unit) => Unit): Unit = {
     opened.set(format.toString)

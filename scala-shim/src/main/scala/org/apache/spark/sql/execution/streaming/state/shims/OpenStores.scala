@@ -14,7 +14,7 @@ import org.apache.spark.util.Utils
  * A version of one state store whose files are all on this host.
  *
  * @param versions the versions since a snapshot, with their ids, oldest first; the version itself is the last
- * @param counts   the numbers of keys in the version, if its owner has told them
+ * @param counts   the numbers of keys in the version, if the executor that wrote it has reported them
  * @param before   versions that the first one of `versions` builds on, for an open copy that is at one of these
  */
 final case class CopiedVersion(
@@ -23,7 +23,7 @@ final case class CopiedVersion(
 /**
  * The open copies on this executor of state stores that run elsewhere: RocksDB instances at a committed version, each of which
  * waits for the provider that takes it over. Spark's registry of providers, its coordinator and its maintenance do not know
- * them. A copy is loaded for reading only, so it can not write to the checkpoint before it is taken over.
+ * these instances. A copy is loaded for reading only, so it can not write to the checkpoint before it is taken over.
  *
  * Threads: the threads of `Copies` open and advance copies; the task's thread takes them (`RocksDBProviderShim.createRocksDB`).
  * Depends on `RocksDB` of Spark 4.2 with checkpoint ids and changelogs. Without open copies, a copy is plain files, and the
@@ -122,8 +122,8 @@ final class OpenStore private[shims] (
         shim.advance(copied.versions, copied.counts, copied.before)
     } finally closeIfDropped()
 
-  /** Whether the copy should be opened anew from a newer snapshot, although it can still be advanced. */
-  def isDated(copied: CopiedVersion): Boolean = shim.isDated(copied.versions)
+  /** Whether the copy should be opened again from a newer snapshot, although it can still be advanced. */
+  def isOutdated(copied: CopiedVersion): Boolean = shim.isOutdated(copied.versions)
 
   /** Ends the copy. It is closed now, or by the thread that is using it. */
   def drop(): Unit = {
@@ -141,7 +141,7 @@ final class OpenStore private[shims] (
     conf.copy(stateStoreConf = shim.conf.stateStoreConf) == shim.conf && ofPartition == partition &&
       withColumnFamilies == hasColumnFamilies
 
-  /** The instance. The caller loads and closes it from now on. None when the copy has ended. */
+  /** The instance, which the caller loads and closes from now on. None when the copy has ended. */
   private[shims] def take(forwarder: Option[RocksDBEventForwarder]): Option[RocksDBShim] =
     Option.when(state.compareAndSet(Held, Taken)) {
       OpenStores.forget(this)
@@ -161,7 +161,7 @@ private object OpenStore {
   case object Dropped extends State
 }
 
-/** Passes a store's reports to Spark's coordinator on to the provider that has taken the store over; before that it drops them. */
+/** Passes a store's reports for Spark's coordinator to the provider that has taken the store over. Drops the reports before that. */
 private[shims] final class ReportsAfterTakeOver(partition: Int)
   extends RocksDBEventForwarder(ReportsAfterTakeOver.NoRun, StateStoreId("", 0, partition)) {
   @volatile var to: Option[RocksDBEventForwarder] = None

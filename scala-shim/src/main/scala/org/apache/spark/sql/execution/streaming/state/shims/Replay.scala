@@ -18,7 +18,7 @@ object KeyCounts {
 
 /**
  * Writes the changes of later versions into an open copy. Stock's replay looks every key up before it writes the key, to count
- * keys; the look-ups take most of its time. Where the owner of the store has told the number of keys, this replay writes many
+ * keys; the look-ups take most of its time. Where the store's executor has reported the number of keys, this replay writes many
  * changes at once, in the order of their keys.
  *
  * Called by the thread that advances the copy. Depends on what `InsideRocksDB` reaches, and on the kinds of records in a changelog.

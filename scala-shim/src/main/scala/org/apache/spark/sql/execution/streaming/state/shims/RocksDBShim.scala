@@ -15,8 +15,8 @@ import org.apache.spark.sql.execution.streaming.state._
 /**
  * Stock RocksDB's instance of one state store, with what Mooring adds to it:
  *
- *  - it tells a `SnapshotLoadWatcher` what is loaded and committed, for the host's store, metrics and reports;
- *  - it stays usable after a task was killed, where stock opens the version anew;
+ *  - it calls a `SnapshotLoadWatcher` at loads and commits, for the host's store, metrics and reports;
+ *  - it stays usable after a task was killed, where stock opens the version again;
  *  - as an open copy it is advanced from version to version by changelogs, until a provider takes it over;
  *  - it makes snapshots at versions that differ from partition to partition;
  *  - its maintenance waits until the executor is idle.
@@ -24,7 +24,7 @@ import org.apache.spark.sql.execution.streaming.state._
  * Threads: the task's thread (`load`, writes, `commit`, `rollback`), a thread that advances copies (`exclusively`, `advance`),
  * Spark's maintenance (`doMaintenance`), and any thread (`close`).
  * Depends on `RocksDB` of Spark 4.2: `createFileManager`, the signatures that are overridden here, and for copies what
- * `InsideRocksDB` reaches. Where those are missing, an instance is opened anew each time, as in stock Spark.
+ * `InsideRocksDB` reaches. Where these are missing, an instance is opened again each time, as in stock Spark.
  * Without this class the host keeps no state files: each executor fetches its state from the checkpoint.
  */
 private class RocksDBShim(
@@ -81,7 +81,7 @@ private class RocksDBShim(
     val start = System.nanoTime()
     loadedPosition = None
     undo = None
-    // Python of a killed task may have written after the roll-back: then the instance is not what was kept, and is opened anew.
+    // Python of a killed task may have written after the roll-back: then the instance differs from what was kept, and is opened again.
     if (keptPosition.exists(!position.contains(_))) loadedVersion = -1
     keptPosition = None
     watcher.opening(version)
@@ -125,7 +125,7 @@ private class RocksDBShim(
   /** The next load opens the store as if no copy had been here. */
   private def discardLocalFiles(): Unit = {
     loadedVersion = -1
-    files.beginAnew()
+    files.ignoreLocalFiles()
   }
 
   /**
@@ -204,10 +204,10 @@ private class RocksDBShim(
   }
 
   /**
-   * Whether the copy should be opened anew from the newest snapshot. Yes, when its base is older than half of the retained
+   * Whether the copy should be opened again from the newest snapshot. Yes, when its base is older than half of the retained
    * versions; or older than a quarter of them, while only few versions need to be replayed on top of the newest snapshot.
    */
-  def isDated(lineage: Seq[(Long, String)]): Boolean = {
+  def isOutdated(lineage: Seq[(Long, String)]): Boolean = {
     val (age, retained) = (ageOfBase(lineage), conf.minVersionsToRetain)
     age * 2 > retained || age * 4 > retained && (lineage.size - 1) * 4 <= age
   }
@@ -223,7 +223,7 @@ private class RocksDBShim(
 
   /**
    * Advances a copy from its version to the last version of `lineage`, by changelogs. False when the copy is at none of these
-   * versions, or when a version between is missing. After an exception any load opens the instance anew.
+   * versions, or when a version between is missing. After an exception, the next load opens the instance again.
    *
    * @param lineage versions with their ids, oldest first, each of which builds on the one before
    * @param counts  the numbers of keys in the last version, where they are known
@@ -344,7 +344,7 @@ private class RocksDBShim(
   }
 
   /**
-   * After a roll-back stock opens the version anew for the next attempt. A task that was killed, or could not fetch its input from
+   * After a roll-back, stock opens the version again for the next attempt. A task that was killed, or could not fetch its input from
    * a lost executor, has mostly written little: its writes are taken back, and the instance stays open at the version.
    */
   override def rollback(): Unit = {
@@ -372,7 +372,7 @@ private class RocksDBShim(
     try position.filter(_.copy(changes = loaded.changes) == loaded).flatMap { now =>
       if (now == loaded) Some(now) else undo.flatMap(_.takeBack()).map(changes => now.copy(changes = changes))
     } catch {
-      case NonFatal(_) => None // what is half taken back is opened anew, as in stock Spark
+      case NonFatal(_) => None // if the writes are taken back in part only, the version is opened again, as in stock Spark
     } finally {
       undo = None
       lock.unlock()
@@ -388,13 +388,13 @@ private class RocksDBShim(
       case _: InterruptedException => Thread.currentThread().interrupt() // Spark ends its maintenance threads, and looks for this flag
     }
 
-  /** None when it can not be known. */
+  /** The position of this instance; None when it can not be known. */
   private def position: Option[Position] = {
     lock.lock() // a native instance must not be asked after it is closed
     try Option.when(!isClosed)(inside.db).flatMap(Option(_)).map { db =>
       Position(loadedVersion, loadedStateStoreCkptId, db.getLatestSequenceNumber, inside.families.asScala.toMap)
     } catch {
-      case NonFatal(_) => None // this Spark has another `RocksDB`: a version is opened anew, as in stock Spark
+      case NonFatal(_) => None // this Spark has another `RocksDB`: a version is opened again, as in stock Spark
     } finally lock.unlock()
   }
 }

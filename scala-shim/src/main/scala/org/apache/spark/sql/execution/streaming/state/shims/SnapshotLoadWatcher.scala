@@ -3,8 +3,8 @@ package org.apache.spark.sql.execution.streaming.state.shims
 import org.apache.hadoop.fs.FileSystem
 
 /**
- * What `RocksDBShim` and `FileManagerShim` tell, and ask, about one store. Called by the thread that uses the store, where nothing
- * else is said.
+ * Observes one store, and answers which of its files the host keeps. `RocksDBShim` and `FileManagerShim` call it: on the thread that uses
+ * the store, unless a method says otherwise.
  */
 trait SnapshotLoadWatcher {
 

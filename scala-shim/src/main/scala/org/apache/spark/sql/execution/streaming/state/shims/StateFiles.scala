@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.state.{RocksDBCheckpointMetadata, RocksDBImmutableFile, StateStoreChangelogReaderFactory}
 
 /**
- * What archives and changelogs of a RocksDB state store say of other files of the store. Called by any thread. Depends on the
+ * Reads which other files of a RocksDB state store its archives and changelogs name. Called by any thread. Depends on the
  * formats that Spark 4.2 writes: the archive's `metadata` entry, and the changelog's header.
  */
 object StateFiles {

@@ -32,8 +32,8 @@ import org.apache.spark.util.{SerializableConfiguration, Utils}
 final class StreamShim private[shims] (private[shims] val execution: StreamExecution) {
   private val session = execution.sparkSessionForStream // protected[sql]
 
-  /** The same query, with its logs read anew. */
-  def another: StreamShim = new StreamShim(execution)
+  /** The same query, as a shim that reads the logs again. */
+  def withFreshLogs: StreamShim = new StreamShim(execution)
 
   def id: String = execution.id.toString
   def runId: String = execution.runId.toString
@@ -48,7 +48,7 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
   def isSet(key: String): Boolean = session.sessionState.conf.contains(key)
   def set(key: String, value: String): Unit = session.sessionState.conf.setConfString(key, value)
 
-  /** Whether this run goes on. False as soon as the query is asked to stop. */
+  /** Whether the run is active. False as soon as the query is asked to stop. */
   def isActive: Boolean = execution.isActive
 
   /** Returns when the query has stopped. */
@@ -72,10 +72,10 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
     case _ => false
   }
 
-  private lazy val begun = execution.offsetLog.getLatest()
+  private lazy val newestBegun = execution.offsetLog.getLatest()
   // Not the query's own log, which fixes its format from the settings when it is first used.
   private lazy val commits = new CommitLog(session, new Path(checkpoint, "commits").toString, readOnly = true)
-  private lazy val committed = try commits.getLatest() catch { case _: java.io.FileNotFoundException => None }
+  private lazy val newestCommitted = try commits.getLatest() catch { case _: java.io.FileNotFoundException => None }
 
   /** Whether each version of the query's state has a unique id: checkpoint format v2. */
   def hasUniqueIds: Boolean = session.sessionState.conf.stateStoreCheckpointFormatVersion >= 2
@@ -92,15 +92,15 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
     case _ => true
   }
 
-  /** The sink, described as a source that reads the sink's output would be: with a whole path, or with the topic. */
+  /** The sink, described as a source of the sink's output would be: with a qualified path, or with the topic. */
   def sinkAsDescribed: String = execution.sink.toString match {
     case described @ StreamShims.SinkOfFiles(kind, path) => try s"$kind[${qualified(new Path(path))}]" catch { case NonFatal(_) => described } // the file system can not be reached
     case other => StreamShims.topicOf(execution).fold(other)(topic => s"KafkaSink[Subscribe[$topic]]")
   }
 
   /**
-   * The sink may have each batch up to `until` already, and skip it without computing it: such a batch is computed all the same.
-   * `wasComputed` tells whether the sink has computed a batch. To be called before the first batch.
+   * The sink may have batches up to `until` already, and skip them without computing them. Such batches are then computed beside
+   * the sink. `wasComputed` tells whether tasks have computed a batch. Called before the first batch.
    */
   def completeBatches(until: Long)(wasComputed: Long => Boolean): Unit =
     if (Capability.RepeatedBatches.isOn) CompletingSink.wrapSinkOf(execution, until, wasComputed)
@@ -135,7 +135,7 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
   }
 
   /** The newest committed batch when the logs were read. */
-  def lastCommitted: Option[Long] = committed.map(_._1)
+  def lastCommitted: Option[Long] = newestCommitted.map(_._1)
 
   /** The end offsets of a batch, a JSON text for each source; null for a source without data. */
   def offsets(batch: Long): Seq[String] =
@@ -148,24 +148,24 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
 
   /** The unique ids of a committed batch's state, by operator, partition and store; none in checkpoint format v1. */
   def stateIds(batch: Long): Map[Long, Array[Array[String]]] =
-    committed.filter(_._1 == batch).map(_._2).orElse(commits.get(batch)).flatMap(_.stateUniqueIds).getOrElse(Map.empty)
+    newestCommitted.filter(_._1 == batch).map(_._2).orElse(commits.get(batch)).flatMap(_.stateUniqueIds).getOrElse(Map.empty)
 
   /** The batch that was begun and not committed, if any. */
   def unfinishedBatch: Option[Long] =
-    begun.collect { case (batch, _) if committed.forall(_._1 < batch) => batch }
+    newestBegun.collect { case (batch, _) if newestCommitted.forall(_._1 < batch) => batch }
 
   /** The provider's class name in the newest offset log entry, or None for a new checkpoint. */
   def providerInCheckpoint: Option[String] =
-    begun.map { case (_, entry) =>
+    newestBegun.map { case (_, entry) =>
       entry.metadataOpt.flatMap(_.conf.get(SQLConf.STATE_STORE_PROVIDER_CLASS.key)).getOrElse("")
     }
 
   /** 2 when the newest commit names unique ids of state versions, else 1; None when nothing was committed. */
   def formatInCheckpoint: Option[Int] =
-    committed.map { case (_, commit) => if (commit.stateUniqueIds.exists(_.nonEmpty)) 2 else 1 }
+    newestCommitted.map { case (_, commit) => if (commit.stateUniqueIds.exists(_.nonEmpty)) 2 else 1 }
 
   /** Whether the first batch was not committed, and has left state of format 1. The sink may have that batch. */
-  def beganInFormat1: Boolean = begun.nonEmpty && {
+  def beganInFormat1: Boolean = newestBegun.nonEmpty && {
     val ofFirst = new Path(checkpoint, "state/0/0")
     val files = ofFirst.getFileSystem(session.sessionState.newHadoopConf())
     def plain(directory: Path): Boolean = files.listStatus(directory).exists { file =>
@@ -225,7 +225,7 @@ object StreamShims {
     shim <- query(id)
   } yield shim
 
-  /** What `plan` says of itself, if it is a stateful operator of a stream. */
+  /** The facts of `plan`, if it is a stateful operator of a stream. */
   def statefulOperator(plan: SparkPlan): Option[OperatorFacts] = plan match {
     case operator: StatefulOperator =>
       operator.stateInfo.map { info =>

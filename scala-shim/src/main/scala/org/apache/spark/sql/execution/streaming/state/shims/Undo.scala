@@ -7,8 +7,8 @@ import org.rocksdb.WriteBatch
 
 /**
  * Takes back what a task has written to its open store since the version was loaded. It notes the value that each key had
- * before, which costs a look-up for each write. So it does this for a limited number of writes: a store with more is opened
- * anew, as in stock Spark.
+ * before, which costs a look-up for each write. So it does this for a limited number of writes: a store with more writes is
+ * opened again, as in stock Spark.
  *
  * RocksDB's own snapshots need no look-ups. But when one is released, RocksDB compacts files of the lowest level, and these
  * have to be uploaded again.
@@ -31,7 +31,7 @@ private final class Undo(inside: InsideRocksDB, first: Long) {
         before += whole -> value
         bytes += whole.length + (if (value == null) 0 else value.length)
         if (before.size > Undo.MostWrites || bytes > Undo.MostBytes) giveUp()
-      } catch { case NonFatal(_) => giveUp() } // the write that follows reports what is wrong
+      } catch { case NonFatal(_) => giveUp() } // the write that follows fails for the same reason, and reports it
   }
 
   /** Called before a write that can not be taken back. */
@@ -57,7 +57,7 @@ private final class Undo(inside: InsideRocksDB, first: Long) {
 }
 
 object Undo {
-  /** Whether writes are noted: only where there are standbys, so that others do not pay for it. */
+  /** Whether writes are noted. Only applications with standbys need it, and pay for the look-ups. */
   @volatile var isWanted = false
 
   private val MostWrites = 256
