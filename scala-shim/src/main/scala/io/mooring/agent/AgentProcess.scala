@@ -1,13 +1,14 @@
 package io.mooring.agent
 
 import java.io.{BufferedReader, File, IOException, InputStreamReader}
-import java.net.URI
 import java.nio.file.Path
 import java.util.concurrent.{ConcurrentLinkedDeque, TimeUnit}
 
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import io.mooring.common.{Daemon, Log}
+import org.apache.hadoop.fs.{Path => HadoopPath}
 import org.apache.spark.SparkConf
 import org.apache.spark.shims.GatewayShim
 
@@ -62,7 +63,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
       }
     } catch {
       case _: InterruptedException => // the application ends
-      case e: IOException =>
+      case NonFatal(e) => // no interpreter, or a setting that no process can be started with
         giveUp(e.toString)
     } finally process.foreach(end)
   }
@@ -123,7 +124,7 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
 
   /** The user's `--py-files` that lie on this host: a grouper of the user's may be in them. */
   private def usersFiles: Seq[String] = conf.get("spark.submit.pyFiles", "").split(',').toSeq.map(_.trim).collect {
-    case path if path.startsWith("file:") => URI.create(path).getPath
+    case path if path.startsWith("file:") => new HadoopPath(path).toUri.getPath // takes a path with spaces
     case path if path.startsWith("/") => path
   }.map(path => if (path.endsWith(".py")) new File(path).getParent else path).distinct
 

@@ -127,8 +127,10 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     }
     for (ending <- tending) {
       ending.shutdownNow()
-      Daemon.start("mooring-standbys-stop")(FailOpen.otherwise("end of the replica queries", ())(replicas.values.foreach(_.stop())))
-        .join(Standbys.StopMs)
+      Daemon.start("mooring-standbys-stop")(FailOpen.otherwise("end of the replica queries", ()) {
+        ending.awaitTermination(Standbys.StopMs, TimeUnit.MILLISECONDS) // the tending thread may be starting a replica query
+        replicas.values.toSeq.foreach(_.stop())
+      }).join(Standbys.StopMs)
     }
   }
 

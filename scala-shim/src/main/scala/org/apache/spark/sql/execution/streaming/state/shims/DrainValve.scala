@@ -3,7 +3,9 @@ package org.apache.spark.sql.execution.streaming.state.shims
 import java.util.concurrent.{CountDownLatch, Semaphore, TimeUnit}
 
 import scala.collection.immutable.ListMap
+import scala.util.control.NonFatal
 
+import io.mooring.common.Log
 import org.apache.spark.shims.{Capability, SparkInternals}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
@@ -341,12 +343,17 @@ object DrainValve {
     held
   }
 
-  /** Waits until the query's sources are made; false when the query ends before. */
+  /** Waits until the query's sources are made; false when the query ends before, or can not be waited for. */
   private def hasSources(execution: MicroBatchExecution): Boolean =
     try {
       execution.awaitInitialization(Long.MaxValue)
       execution.isActive
-    } catch { case _: StreamingQueryException => false }
+    } catch {
+      case _: StreamingQueryException => false
+      case NonFatal(e) =>
+        Log.warn(s"query ${execution.name}: it is not known whether its sources are made ($e): it is not drained")
+        false
+    }
 
   private def endable(query: StreamShim, ending: Ending): Either[String, MicroBatchExecution] = query.execution match {
     case micro: MicroBatchExecution => whyNot(micro.trigger, ending).toLeft(micro)
