@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mooring.cli.commands import parse
+from mooring.cli.commands import parse, parser_of
 from mooring.cli.exits import BadUsage
 from mooring.cli.main import COMMANDS
 from mooring.model import events
@@ -63,6 +63,23 @@ def test_every_command_on_a_page_exists(page):
             parse(shlex.split(line, comments=True)[1:], COMMANDS)
         except BadUsage as error:
             pytest.fail(f"{line}: {error}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_and_option_in_a_sentence_exists(page):
+    """As in `mooring plan --add-host`: a sentence leaves out what the command needs besides."""
+    commands = parser_of(COMMANDS).commands
+    for name, options in re.findall(r"`mooring ([a-z][\w-]*)([^`\n]*)`", prose_of(page)):
+        assert name in commands
+        known = commands[name]._option_string_actions
+        assert not [option for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", options) if option not in known]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_target_of_make_exists(page):
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = re.findall(r"(?:^|`)make ([a-z]+)", page.read_text(), re.MULTILINE)
+    assert not [target for target in named if target not in targets]
 
 
 def test_commands_are_found_on_pages():
