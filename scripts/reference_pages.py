@@ -1,7 +1,7 @@
 """The pages of docs/reference, made from the code.
 
-    python -m scripts.reference_pages            writes them
-    python -m scripts.reference_pages --check    names those that are not as the code is; exit code 1 then
+    python -m scripts.reference_pages            writes them anew
+    python -m scripts.reference_pages --check    says which are not as the code is; exit code 1 then
 
 A page is made as a whole, or is written by hand and has parts between `<!-- made: NAME -->` and `<!-- end -->`.
 `tests/unit/docs` holds the pages against the code.
@@ -66,7 +66,7 @@ def parts() -> Mapping[str, Callable[[], str]]:
 
 
 def filled(page: str) -> str:
-    """A page with its parts made from the code as it is now."""
+    """A page with its parts made anew."""
     made = parts()
     return _PART.sub(lambda found: f"{found[1]}\n{made[found[2]]()}\n{found[3]}", page)
 
@@ -188,7 +188,7 @@ MEANINGS = {
     "failovers-to-any-host": "tasks that went on where no copy was; a new agent counts from 0",
     "failed-standby-allocations": "copies that found no place in a plan",
     "failed-container-placement-actions": "requests of operators that ended `FAILED`",
-    "drain-state.<query>": "1 frozen, 2 caught up, 3 flushed, 4 drained, 5 stopped, -1 refused, -2 failed, -3 not drained",
+    "drain-state.<query>": "1 frozen, 2 caught up, 3 flushed, 4 drained, 5 stopped, -1 refused, -2 failed, -3 left out",
     "standby-lag-versions.<task>": "how many versions the copy that is furthest behind lags",
     "standby-lag-ms.<task>": "the same in milliseconds",
     "restore-ms.<task>": "how long bringing up the task's state took the last time",
@@ -198,7 +198,7 @@ MEANINGS = {
     "mooring.restore-bytes-local": "bytes that this batch read from the host's disk to open the operator's stores",
     "mooring.restore-bytes-remote": "bytes that this batch read from the checkpoint to open the operator's stores",
     "mooring.restore-ms": "how long that took, over the operator's partitions",
-    "mooring.drain-state": "of a batch: 0 ordinary, 1 it catches up after the freeze, 2 it writes what was held back",
+    "mooring.drain-state": "0 ordinary, 1 it catches up after the freeze, 2 it lets out what was held back; of a batch",
 }
 """What each metric says. A name in the code that is not here, or the other way round, fails the test."""
 

@@ -1,12 +1,10 @@
-"""Writes the agent's records, and reads the requests of clients, in a thread of its own.
+"""What the agent remembers beyond its life and the application's, and what clients ask, by a thread of its own.
 
-The records outlive the agent and the application. The agent waits for the store for a moment at its start, and never
-again. What is to be written is noted. A newer note replaces an older one before the thread writes it; answers to
-clients are all written, in their order. When the records get another place, all that is known is written there.
-
-The thread also reads the requests of clients, every `poll_seconds`, and gives them to the agent when they have changed.
-While the store does not answer, one line is logged, notes wait, and the thread tries again. When the store answers, it
-is first read, then written.
+The agent never waits for the store, but for a moment at its start. What it wants kept is noted, newer notes replace
+older ones, and the thread writes them; answers to clients are written each, in their order. When the records get
+another place, all that is known is written there. The thread also looks for what clients ask, every now and then, and
+hands it over when it has changed. While the store does not answer, that is said once, notes wait, and the thread tries
+again; when it answers, it is first read, then written.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 2.0
 
 GIVEN_AGAIN_SECONDS = 600.0
-"""After how long messages are given to the agent again though they have not changed."""
+"""How often messages are handed over that have not changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +57,13 @@ class _Notes:
 
 
 class NotLeading(Exception):
-    """Another driver leads, so notes have to wait. It never leaves this module."""
+    """What is noted has to wait; never leaves this module."""
 
 
 class RecordsWriter:
     """The agent's records in one metadata store, read and written by one daemon thread, from the start to `close`.
 
-    `say` gets one line when a trouble begins, and one when it is over.
+    `say` hears once of each trouble, and when it is over.
     """
 
     def __init__(
@@ -125,7 +123,7 @@ class RecordsWriter:
         self._note(_Notes(model=model))
 
     def save_barrier(self, version: int, state: str) -> None:
-        """Keep the state of the barrier of a version."""
+        """Keep how the barrier of a version stands."""
         self._note(_Notes(barriers={version: state}))
 
     def save_task_locality(self, changed: Mapping[str, str]) -> None:
@@ -147,7 +145,7 @@ class RecordsWriter:
         self._send(lambda: self._records.write_end(application, at_ms))
 
     def save_overrides(self, overrides: OperatorOverrides) -> None:
-        """Keep what operators have asked for. It is written before any later answer."""
+        """Keep what operators have said; it is kept before what is answered later."""
         self._note(_Notes(overrides=overrides))
 
     def answer(self, response: ContainerPlacementResponseMessage) -> None:
@@ -155,9 +153,9 @@ class RecordsWriter:
         self._send(lambda: self._records.write_response(response))
 
     def remove_messages(self, uuid: UUID, response_too: bool) -> None:
-        """Remove a client's request, and with `response_too` the response. Earlier answers are written first.
+        """Remove a client's request, and the response too when that is asked for; after the answers before it.
 
-        Where that fails they stay until the messages change again. A message that can not be removed delays no answer.
+        Where that fails they stay until the messages change again: what can not be removed must hold up no answer.
         """
 
         def remove() -> None:
@@ -178,11 +176,11 @@ class RecordsWriter:
         self._send(lambda: self._records.remove_notifications(uuids))
 
     def messages(self) -> tuple[StoredMessages | None, int]:
-        """All messages of clients and answers to them; None when they are as they were at the last call.
+        """What clients ask and what was answered, when that has changed since it was given last; else None.
 
-        Also the time at which the last reading of the store began, in milliseconds since 1970. While there are answers,
-        the messages are given every `again_seconds` even when they have not changed: the agent removes old answers.
-        None before `recall` has given the records: without them the agent would begin requests that are under way.
+        Now and then also when it has not, as long as there are answers: old ones are to go. And when the last reading
+        of the store began, in milliseconds since 1970. None before `recall` has given what was left: who has not heard
+        what was begun would begin it again.
         """
         with self._change:
             if not self._taken:
