@@ -95,6 +95,13 @@ def test_lines_are_short(page):
     assert made or not too_long
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_row_of_a_table_has_as_many_cells_as_the_head(page):
+    for table in re.findall(r"(?:^[ ]*\|.*\n?)+", prose_of(page), re.MULTILINE):
+        cells = {len(re.sub(r"`[^`]*`|\\\|", "", row).split("|")) for row in table.splitlines()}
+        assert len(cells) == 1, table[:200]
+
+
 def test_every_documented_log_line_is_one_that_the_code_can_say():
     """A line on the page is cut at `…`; each of its pieces is in a text of the code."""
     page = (DOCS / "reference" / "log-lines.md").read_text().partition("<!-- made:")[0]
