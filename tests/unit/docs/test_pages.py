@@ -6,16 +6,32 @@ from pathlib import Path
 
 import pytest
 
-from mooring.cli.commands import parse
+from mooring.cli.commands import parse, parser_of
 from mooring.cli.exits import BadUsage
 from mooring.cli.main import COMMANDS
+from mooring.model import events
 from scripts import reference_pages
 
 ROOT = Path(__file__).parents[3]
 LONGEST_LINE, LONGEST_ROW = 165, 420
 DOCS = ROOT / "docs"
-PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+PAGES = sorted([ROOT / "README.md", CONTRIBUTING, *DOCS.rglob("*.md")])
+ABOUT_THE_CODE = [CONTRIBUTING, *(page for page in PAGES if "internals" in page.relative_to(DOCS.parent).as_posix())]
+FOLDERS = (
+    ROOT,
+    reference_pages.PYTHON,
+    reference_pages.SCALA,
+    reference_pages.SCALA / "io" / "mooring",
+    ROOT / "tests/unit",
+)
+_FILE = re.compile(r"[\w./-]+/|[\w./-]+\.(?:py|scala|md|toml|yml)")
 _BLOCK = re.compile(r"^```\w*\n(.*?)^```$|^((?: {4}.*\n)+)", re.DOTALL | re.MULTILINE)
+
+
+def prose_of(page):
+    """The text of a page without its code blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 def name_of(page):
@@ -49,6 +65,23 @@ def test_every_command_on_a_page_exists(page):
             pytest.fail(f"{line}: {error}")
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_and_option_in_a_sentence_exists(page):
+    """As in `mooring plan --add-host`: a sentence leaves out what the command needs besides."""
+    commands = parser_of(COMMANDS).commands
+    for name, options in re.findall(r"`mooring ([a-z][\w-]*)([^`\n]*)`", prose_of(page)):
+        assert name in commands
+        known = commands[name]._option_string_actions
+        assert not [option for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", options) if option not in known]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_target_of_make_exists(page):
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = re.findall(r"(?:^|`)make ([a-z]+)", page.read_text(), re.MULTILINE)
+    assert not [target for target in named if target not in targets]
+
+
 def test_commands_are_found_on_pages():
     assert len([line for page in PAGES for line in commands_in(page)]) > 40
 
@@ -60,6 +93,13 @@ def test_lines_are_short(page):
     lines = re.sub(r"<!-- (made|table): .*?<!-- end -->", "", page.read_text(), flags=re.DOTALL).splitlines()
     too_long = [line for line in lines if len(line) > (LONGEST_ROW if line.startswith("|") else LONGEST_LINE)]
     assert made or not too_long
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_row_of_a_table_has_as_many_cells_as_the_head(page):
+    for table in re.findall(r"(?:^[ ]*\|.*\n?)+", prose_of(page), re.MULTILINE):
+        cells = {len(re.sub(r"`[^`]*`|\\\|", "", row).split("|")) for row in table.splitlines()}
+        assert len(cells) == 1, table[:200]
 
 
 def test_every_documented_log_line_is_one_that_the_code_can_say():
@@ -89,9 +129,29 @@ def test_every_setting_on_a_page_exists():
     assert not [key for key in sorted(named) if not known.fullmatch(key)]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "internals" in name_of(page)], ids=name_of)
-def test_every_file_that_internals_name_exists(page):
-    named = re.findall(r"`([\w/]+/\w+\.py|\w+\.scala)`", page.read_text())
+@pytest.mark.parametrize("page", ABOUT_THE_CODE, ids=name_of)
+def test_every_file_that_a_page_about_the_code_names_exists(page):
+    """A path is written from the repository's root, or below one of `FOLDERS`; a Scala file may be its name alone."""
     scala = {file.name for file in reference_pages.SCALA.parent.rglob("*.scala")}
-    python = {file.relative_to(reference_pages.PYTHON).as_posix() for file in reference_pages.PYTHON.rglob("*.py")}
-    assert not [name for name in named if name not in scala | python]
+    named = [name for name in re.findall(r"`([^`\n]+)`", prose_of(page)) if _FILE.fullmatch(name) and name != "/"]
+    missing = [name for name in named if name not in scala and not any((folder / name).exists() for folder in FOLDERS)]
+    assert not [name for name in missing if not name.startswith(("_mooring", "/"))]
+
+
+def test_names_of_files_are_found_on_pages_about_the_code():
+    assert len(re.findall(r"`[^`\n]+\.(?:py|scala)`", CONTRIBUTING.read_text())) > 50
+
+
+def test_a_newcomer_finds_the_commands_in_ten_lines():
+    first = "\n".join(CONTRIBUTING.read_text().splitlines()[:10])
+    (test,) = re.findall(r'make unit ARGS="-k (\w+)"', first)
+    assert "make dev" in first
+    assert any(f"def {test}(" in file.read_text() for file in (ROOT / "tests" / "unit").rglob("test_*.py"))
+
+
+def test_internals_have_every_event_that_the_jvm_sends():
+    page = (DOCS / "internals.md").read_text()
+    own = {"ClockTicked"}
+    sent = {kind.__name__ for kind in events.Event.__subclasses__() if kind.__module__ == events.__name__} - own
+    assert len(sent) > 20
+    assert not [name for name in sorted(sent) if f'{{"event": "{name}"' not in page]
