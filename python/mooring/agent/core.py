@@ -74,7 +74,7 @@ def _only_informs_the_next_plan(fleet: Fleet, event: events.Event) -> bool:
         case events.StateMeasured():
             return True
         case events.CopiesSeen():
-            return fleet.even_out_by_ms is None
+            return fleet.timers.even_out_by_ms is None
         case _:
             return False
 

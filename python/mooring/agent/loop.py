@@ -29,7 +29,7 @@ from mooring.agent.records_writer import RecordsWriter
 from mooring.agent.recovery import recovered, recovered_late
 from mooring.agent.requests.inbox import RequestsRead
 from mooring.agent.requests.orders import Answer, RemoveMessages
-from mooring.agent.state.fleet import Timing
+from mooring.agent.state.fleet_parts import PlacementSettings, Timing
 from mooring.agent.status import Counters, metrics_of, status_of
 from mooring.drain import RunningQuery, parse_order
 from mooring.errors import InvalidSettingError
@@ -199,10 +199,12 @@ class Agent:
         fleet = replace(
             self._state.fleet,
             timing=timing,
-            grouping=self._choose_grouper(settings),
-            replication_factor=settings.standby_replication_factor if settings.host_affinity_enabled else 1,
-            has_host_affinity=settings.host_affinity_enabled,
-            most_receivers=settings.moves_max_concurrent,
+            settings=PlacementSettings(
+                self._choose_grouper(settings),
+                settings.standby_replication_factor if settings.host_affinity_enabled else 1,
+                has_host_affinity=settings.host_affinity_enabled,
+                most_receivers=settings.moves_max_concurrent,
+            ),
         )
         drainage = self._state.drainage.with_settings(
             self._parse_drain_order(settings), settings.drain_timeout_ms, settings.drain_on_start

@@ -115,18 +115,18 @@ def _overrides_of(state: AgentState) -> OperatorOverrides:
     not_yet_resumed = {uuid: begun for uuid, begun in queue.resumed.items() if uuid not in queue.answered_requests}
     under_way = {str(action.request.uuid): action.as_begun for action in queue.actions if action.is_under_way}
     return OperatorOverrides(
-        application=fleet.application,
-        stopped=fleet.stopped_standbys,
+        application=fleet.application.id,
+        stopped=fleet.overrides.stopped_standbys,
         spare=frozenset(id for id, processor in fleet.processors.items() if processor.is_spare),
         carriers={
             id: executor
             for id, executor in carriers.items()
-            if processors_of[executor] > 1 or not fleet.has_host_affinity
+            if processors_of[executor] > 1 or not fleet.settings.has_host_affinity
         },
         under_way=not_yet_resumed | under_way,
         done=queue.answered_requests,
-        drained=fleet.drained,
-        pinned=fleet.pinned_standbys,
-        attempt=fleet.attempt,
+        drained=fleet.overrides.drained,
+        pinned=fleet.overrides.pinned_standbys,
+        attempt=fleet.application.attempt,
         loans=fleet.lending.kept,
     )

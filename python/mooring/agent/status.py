@@ -116,7 +116,7 @@ class Counters:
             "restore-ms",
             "standby-bytes-remote",
         )
-        standbys = fleet.standby_counts
+        standbys = fleet.standby_report.counts
         return {
             "batches": sum(self.batches.values()),
             "preferred-host-requests": self.planned,
@@ -161,8 +161,8 @@ def status_of(
     processors = sorted(fleet.processors.values(), key=lambda processor: natural_order(processor.id))
     standbys = standbys_of(fleet, fleet.model)
     return {
-        "application": fleet.application,
-        "leader": fleet.application,
+        "application": fleet.application.id,
+        "leader": fleet.application.id,
         "version": fleet.model.version,
         "at": at_ms,
         **({"name": started.name, "since": started.at_ms} if started else {}),
@@ -209,7 +209,7 @@ def _drained(fleet: Fleet) -> Mapping[str, Any]:
     """The hosts that are to be empty, and whether they are."""
     hosts = [
         {"location": host, "state": "draining" if any(left_on(fleet, host)) else "drained"}
-        for host in sorted(fleet.drained, key=natural_order)
+        for host in sorted(fleet.overrides.drained, key=natural_order)
     ]
     return {"drained-hosts": hosts} if hosts else {}
 
@@ -291,7 +291,7 @@ def _processor(fleet: Fleet, processor: Processor, standbys: Standbys) -> Mappin
         "state": "bound" if processor.executor else ("awaited" if processor.is_awaited else "unbound"),
         "tasks": _names(fleet, processor),
         "standby-tasks": [task.task_name for task, _ in _in_order(standbys.get(processor.id, {}))],
-        **({"standby-stopped": True} if processor.id in fleet.stopped_standbys else {}),
+        **({"standby-stopped": True} if processor.id in fleet.overrides.stopped_standbys else {}),
         **_lent(fleet, processor),
         **_wanted(fleet, processor),
         **({"spare": True} if fleet.is_empty_spare(processor.id) else {}),
@@ -312,7 +312,7 @@ def _lent(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
 
 def _wanted(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
     """Where an operator wants standbys of the processor."""
-    places = {id: place for id, place in fleet.pinned_standbys.items() if fleet.base_of(id) == processor.id}
+    places = {id: place for id, place in fleet.overrides.pinned_standbys.items() if fleet.base_of(id) == processor.id}
     return {"standbys-wanted-at": dict(sorted(places.items()))} if places else {}
 
 
@@ -387,8 +387,11 @@ def _has_caught_up_copy(copies: Iterable[SeenCopy]) -> bool:
 
 def _shortages(fleet: Fleet) -> Mapping[str, Any]:
     """What the newest plan could not do for the standbys; nothing when it could do all."""
-    unplaced = [{"task": lack.task_name, "replica": lack.replica, "reason": lack.reason} for lack in fleet.unplaced]
-    sharing = [{"task": shared.task_name, "zone": shared.zone} for shared in fleet.sharing_zone]
+    unplaced = [
+        {"task": lack.task_name, "replica": lack.replica, "reason": lack.reason}
+        for lack in fleet.standby_report.unplaced
+    ]
+    sharing = [{"task": shared.task_name, "zone": shared.zone} for shared in fleet.standby_report.sharing_zone]
     return {
         **({"unplaced-standbys": unplaced} if unplaced else {}),
         **({"standbys-sharing-a-zone": sharing} if sharing else {}),

@@ -148,7 +148,7 @@ def _with_executor_judged(
     `own` are the runs of the tasks that the plan has on the executor.
     """
     executor = key[1]
-    verdict = _verdict(own, event, executor, slowness, fleet.locality_wait_ms)
+    verdict = _verdict(own, event, executor, slowness, fleet.application.locality_wait_ms)
     if _may_have_run_other_queries(fleet, event, executor):
         verdict = replace(verdict, is_refused=False)  # its slots may have been taken by the other query
     verdicts = (*lending.verdicts.get(key, ()), verdict)[-_MOST_VERDICTS:]

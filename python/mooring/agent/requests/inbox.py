@@ -89,7 +89,7 @@ class _Reading:
         """Take one request; `refused` says why it can not be done, None when it can."""
         response = self._messages.responses.get(request.uuid)
         verdict = self.queue.answered_requests.get(str(request.uuid))
-        if request.deployment_id not in ("", self._fleet.application):
+        if request.deployment_id not in ("", self._fleet.application.id):
             self.orders.append(RemoveMessages(request.uuid, response_too=True))
             self.orders.append(
                 LogLine(f"request {request.uuid} is removed: it is for deployment {request.deployment_id}")
@@ -200,6 +200,6 @@ def _out_of_date(fleet: Fleet, messages: StoredMessages, now_ms: int) -> set[UUI
     return {
         uuid
         for uuid, response in messages.responses.items()
-        if response.request.deployment_id not in ("", fleet.application)
+        if response.request.deployment_id not in ("", fleet.application.id)
         or response.timestamp < now_ms - RESPONSES_KEPT_MS
     }

@@ -8,26 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from mooring.agent.state.fleet_parts import (
+    Application,
+    OngoingRequests,
+    Overrides,
+    PlacementSettings,
+    StandbyReport,
+    StateSizes,
+    Timers,
+    Timing,
+)
 from mooring.agent.state.loans import Lending
-from mooring.grouping import DEFAULT_GROUPER, GrouperChoice
 from mooring.model import JobModel, SystemStreamPartition, TaskModel, TaskName
 from mooring.model.events import StoreOpened
-from mooring.standby import SharedZone, Unplaced
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """The few settings that the core needs, in milliseconds.
-
-    `barrier_timeout_ms` is for how long a new version waits for executors to take it up, several times the second in
-    which a living one does. `copy_bytes_a_second` is what an executor fetches for its copies at most.
-    """
-
-    debounce_ms: int = 3_000
-    rebind_timeout_ms: int = 60_000
-    first_plan_wait_ms: int = 10_000
-    barrier_timeout_ms: int = 4_000
-    copy_bytes_a_second: int = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +54,6 @@ class Processor:
     def last_executor(self) -> str:
         """The executor that it has, or has lost last; empty when it has had none that is known."""
         return self.executor or self.was_on
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A processor on its way from one executor to another; until `is_switched`, its tasks are warmed up there."""
-
-    source: str
-    executor: str
-    is_switched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,79 +143,40 @@ class SeenCopy:
 
 
 @dataclass(frozen=True, slots=True)
-class StandbyCounts:
-    """Counts since this agent started, of tasks that lost their executor, and of copies that found no place."""
-
-    failovers_to_standby: int = 0
-    failovers_to_any_host: int = 0
-    failed_allocations: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Fleet:
-    """Everything the core decides from.
+    """Everything that the agent decides from.
 
-    With a `replication_factor` of n each task has n - 1 standbys. Without `has_host_affinity` tasks are no processor's:
-    Spark runs them where it likes.
-    `store_bytes` maps checkpoint and partition to the measured bytes of each of its stores; it outlives a query's run,
-    as executors do not repeat themselves. `remembered_bytes` maps task name to bytes, as the last run left them.
-    `changed_tasks` are those that the newest job model gives to another processor than the one before, or that are new.
+    `changed_tasks` are the tasks that the newest job model gives to another processor than the one before, and new
+    tasks. `task_locality` maps a task to the location where it ran last. `wanted_by_jvm` maps query id and partition to
+    the first executor in the plan that the JVM held when this agent started.
 
-    `copies` maps query id, partition and executor to what was last seen of that copy. `unplaced` and `sharing_zone` are
-    what the newest plan could not do. `even_out_by_ms` is set while actives wait for copies to be caught up before they
-    are evened out: then they go without.
+    `copies` maps query id, partition and executor to the last report about that copy. With a replication factor of 1,
+    `arrivals` maps a task to the processor that gets the task once its state is warm there.
 
-    The tasks of the processors in `stopped_standbys` get no copies, as an operator asked; one that is given up leaves.
-    `pinned_standbys` maps standbys of processors (4-0 is replica 0 of the tasks of processor 4) to the location where
-    an operator wants them. Those in `let_go` are in the plan, and no executor has them for a while.
-    `moves` are the processors that are on their way. Where every task is kept once, `arrivals` maps tasks to the
-    processor that is to get them when they are warm there. `restarts` maps requests to the executors that the JVM ends
-    for them.
-
-    No task and no copy goes to the locations in `drained` while there is another place. At most `most_receivers`
-    processors take tasks over at once; until `settled_by_ms` those of the last step are given time for that.
-
-    `withheld` are living executors to which Spark offers no tasks now, with the reason: their tasks run elsewhere, and
-    return when it does. `lending` knows the executors that serve their tasks badly, and the tasks that are lent for it.
-
-    While processors are on their way, `openings` maps checkpoint, partition and executor to the bytes of state that
-    were fetched when stores were opened at a destination.
+    `withheld` maps living executors to which Spark offers no tasks now to the reason. Their tasks run elsewhere, and
+    return when Spark offers tasks again. `lending` knows the executors that serve their tasks badly, and the tasks that
+    are lent for that reason.
     """
 
-    timing: Timing = Timing()
-    grouping: GrouperChoice = DEFAULT_GROUPER
-    replication_factor: int = 1
-    has_host_affinity: bool = True
-    application: str = ""
-    attempt: str = ""
+    timing: Timing = field(default_factory=Timing)
+    settings: PlacementSettings = field(default_factory=PlacementSettings)
+    application: Application = field(default_factory=Application)
+    timers: Timers = field(default_factory=Timers)
+    overrides: Overrides = field(default_factory=Overrides)
+    ongoing: OngoingRequests = field(default_factory=OngoingRequests)
+    sizes: StateSizes = field(default_factory=StateSizes)
+    standby_report: StandbyReport = field(default_factory=StandbyReport)
     executors: Mapping[str, Executor] = field(default_factory=dict)
     processors: Mapping[str, Processor] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
     model: JobModel = field(default_factory=lambda: JobModel.of([]))
     changed_tasks: frozenset[str] = frozenset()
     task_locality: Mapping[str, str] = field(default_factory=dict)
-    store_bytes: Mapping[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
-    remembered_bytes: Mapping[str, int] = field(default_factory=dict)
     wanted_by_jvm: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    regroup_at_ms: int | None = None
     copies: Mapping[tuple[str, int, str], SeenCopy] = field(default_factory=dict)
-    unplaced: tuple[Unplaced, ...] = ()
-    sharing_zone: tuple[SharedZone, ...] = ()
-    even_out_by_ms: int | None = None
-    standby_counts: StandbyCounts = StandbyCounts()
-    stopped_standbys: frozenset[str] = frozenset()
-    pinned_standbys: Mapping[str, str] = field(default_factory=dict)
-    let_go: frozenset[str] = frozenset()
-    moves: Mapping[str, Move] = field(default_factory=dict)
     arrivals: Mapping[str, str] = field(default_factory=dict)
-    restarts: Mapping[str, str] = field(default_factory=dict)
-    drained: frozenset[str] = frozenset()
-    most_receivers: int = 1
-    settled_by_ms: int | None = None
-    openings: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
     withheld: Mapping[str, str] = field(default_factory=dict)
     lending: Lending = field(default_factory=Lending)
-    locality_wait_ms: int = 3_000
 
     @property
     def executor_of(self) -> dict[str, str]:
@@ -263,7 +208,7 @@ class Fleet:
     @property
     def undrained_places(self) -> dict[str, str]:
         """Processor id to location, without those at drained hosts."""
-        return {id: place for id, place in self.places.items() if place not in self.drained}
+        return {id: place for id, place in self.places.items() if place not in self.overrides.drained}
 
     @property
     def may_hold_copies(self) -> frozenset[str]:
@@ -273,7 +218,7 @@ class Fleet:
     @property
     def is_to_be_emptied(self) -> bool:
         """Whether a task is at a drained host, and could be elsewhere."""
-        if not self.drained or not self.may_hold_copies:
+        if not self.overrides.drained or not self.may_hold_copies:
             return False
         places = self.undrained_places
         return any(held.actives and id not in places for id, held in self.model.containers.items())
@@ -288,7 +233,7 @@ class Fleet:
         return {
             name: (id, replica)
             for id in self.processors
-            for replica in range(self.replication_factor - 1)
+            for replica in range(self.settings.replication_factor - 1)
             if (name := f"{id}-{replica}") not in self.processors
         }
 
@@ -298,18 +243,19 @@ class Fleet:
 
     def without_wishes_of_the_gone(self) -> Fleet:
         """With what operators said of standbys of processors that are there; all of it, without host affinity."""
-        if not self.has_host_affinity:
+        if not self.settings.has_host_affinity:
             return self
         known = self.standby_ids()
-        return replace(
-            self,
-            stopped_standbys=self.stopped_standbys & self.processors.keys(),
-            pinned_standbys={id: place for id, place in self.pinned_standbys.items() if id in known},
+        overrides = replace(
+            self.overrides,
+            stopped_standbys=self.overrides.stopped_standbys & self.processors.keys(),
+            pinned_standbys={id: place for id, place in self.overrides.pinned_standbys.items() if id in known},
         )
+        return replace(self, overrides=overrides)
 
     def is_lent(self, query: str, partition: int, executor: str) -> bool:
         """Whether the task, which the plan has on the executor, runs elsewhere; not when an operator moves it there."""
-        is_wanted = any(move.executor == executor for move in self.moves.values())
+        is_wanted = any(move.executor == executor for move in self.ongoing.moves.values())
         return executor in self.withheld or (not is_wanted and self.lending.is_lent(query, partition, executor))
 
     def with_executor(self, executor: Executor) -> Fleet:
@@ -325,17 +271,15 @@ class Fleet:
         task = task_of_store(store)
         if task is None:
             return self
-        stores = {**self.store_bytes.get(task, {}), store.rpartition("/state/")[2]: state_bytes}
-        return replace(self, store_bytes={**self.store_bytes, task: stores})
+        return replace(self, sizes=self.sizes.with_measured(*task, store.rpartition("/state/")[2], state_bytes))
 
     def with_opening(self, opened: StoreOpened) -> Fleet:
         """With the opening of one store known, where a processor has just come to the executor."""
         task = task_of_store(opened.store)
-        has_come = any(move.is_switched and move.executor == opened.executor for move in self.moves.values())
+        has_come = any(move.is_switched and move.executor == opened.executor for move in self.ongoing.moves.values())
         if task is None or not has_come:
             return self
-        key = (*task, opened.executor)
-        return replace(self, openings={**self.openings, key: self.openings.get(key, 0) + opened.remote_bytes})
+        return replace(self, ongoing=self.ongoing.with_fetched(*task, opened.executor, opened.remote_bytes))
 
     def with_query(self, query: Query) -> Fleet:
         """With one query added or replaced."""
@@ -356,11 +300,9 @@ class Fleet:
         for query in self.queries.values():
             for partition in range(query.task_count):
                 name = query.task_name(partition)
-                stores = self.store_bytes.get((query.checkpoint.rstrip("/"), partition))
-                if stores:
-                    found[name] = sum(stores.values())
-                elif name in self.remembered_bytes:
-                    found[name] = self.remembered_bytes[name]
+                state_bytes = self.sizes.of_task(name, query.checkpoint.rstrip("/"), partition)
+                if state_bytes is not None:
+                    found[name] = state_bytes
         return found
 
     def expected_bytes(self) -> dict[str, int]:

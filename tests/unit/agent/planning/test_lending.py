@@ -232,7 +232,8 @@ def test_an_executor_that_takes_none_lends_its_tasks(batches: Batches) -> None:
 
 def test_where_no_task_waits_none_is_refused(batches: Batches) -> None:
     state = batches.story.state
-    batches.story.state = replace(state, fleet=replace(state.fleet, locality_wait_ms=0))
+    application = replace(state.fleet.application, locality_wait_ms=0)
+    batches.story.state = replace(state, fleet=replace(state.fleet, application=application))
     batches.run(12, refuse="1")
     assert not batches.loans()
 

@@ -37,7 +37,7 @@ def test_an_executor_that_gets_no_tasks_is_no_destination(queues: Queues) -> Non
     queues.story.take(events.OffersWithheld(queues.story.now_ms, {there: "Spark has excluded it after failures"}))
     asked = queues.places("0", host)
     queues.is_read()
-    assert where(queues, "0") == {"1"} and there not in queues.story.state.fleet.moves
+    assert where(queues, "0") == {"1"} and there not in queues.story.state.fleet.ongoing.moves
     queues.after(REQUEST_TIMEOUTS.reserve_ms)
     assert queues.changes(asked) == FAILED
     assert f"executor {there} on {host} gets no tasks: Spark has excluded it" in queues.message(asked)
@@ -61,7 +61,7 @@ def test_a_move_warms_up_then_switches_then_is_done_when_a_batch_has_run_there(q
     queues.runs_a_batch()
     assert queues.changes(asked) == DONE and f"executor {there} at {host}" in queues.message(asked)
     assert tasks_of(queues, "0") == tasks, "no task leaves its processor"
-    assert not queues.story.state.fleet.moves and asked.uuid not in queues.requests
+    assert not queues.story.state.fleet.ongoing.moves and asked.uuid not in queues.requests
 
 
 def test_a_move_is_not_undone_by_the_next_plans(queues: Queues) -> None:
@@ -121,7 +121,9 @@ def test_a_spare_executor_holds_copies_and_gets_tasks_when_somebody_asks(queues:
     queues.warms_up()
     queues.runs_a_batch()
     assert queues.changes(back) == DONE and where(queues, "0") == {"1"}
-    assert len(queues.story.state.fleet.processors) == 5 - 1 or queues.story.state.fleet.replication_factor == 1
+    assert (
+        len(queues.story.state.fleet.processors) == 5 - 1 or queues.story.state.fleet.settings.replication_factor == 1
+    )
     assert sum(processor.is_spare for processor in queues.story.state.fleet.processors.values()) <= 1
 
 
@@ -174,7 +176,7 @@ def test_a_destination_that_dies_while_it_warms_up_leaves_the_source_untouched(q
     queues.story.dies(executor_at(queues, host))
     queues.after()
     assert queues.changes(asked) == FAILED and "was not touched" in queues.message(asked)
-    assert where(queues, "0") == {"1"} and not queues.story.state.fleet.moves
+    assert where(queues, "0") == {"1"} and not queues.story.state.fleet.ongoing.moves
 
 
 def test_a_destination_that_dies_after_the_switch_sends_the_tasks_back_to_the_source() -> None:
@@ -271,7 +273,7 @@ def test_a_batch_that_takes_long_is_no_query_that_stands_still(queues: Queues) -
     queues.warms_up()
     assert where(queues, "0") != {"1"}, "the next batch runs there"
     queues.after(100 * IDLE_MS)
-    assert queues.changes(asked) == DONE[:2] and queues.story.state.fleet.moves["0"].source == "1", (
+    assert queues.changes(asked) == DONE[:2] and queues.story.state.fleet.ongoing.moves["0"].source == "1", (
         "it may be needed yet"
     )
     queues.runs_a_batch()
@@ -296,7 +298,7 @@ def test_the_last_word_says_what_was_fetched_at_the_destination() -> None:
     queues.runs_a_batch()
     assert queues.changes(asked) == DONE
     assert queues.message(asked).endswith("; 1 of 2 tasks opened what was there, 77 bytes were fetched")
-    assert not queues.story.state.fleet.openings
+    assert not queues.story.state.fleet.ongoing.openings
 
 
 def test_a_batch_before_the_move_says_nothing_of_it() -> None:
@@ -330,7 +332,7 @@ def test_two_moves_at_once_go_to_two_executors() -> None:
     queues = Queues(running(partitions=8, executors=FOUR))
     first, second = queues.places("0", ANY_HOST), queues.places("1", ANY_HOST)
     queues.is_read()
-    moves = queues.story.state.fleet.moves
+    moves = queues.story.state.fleet.ongoing.moves
     assert len({move.executor for move in moves.values()}) == 2
     queues.warms_up()
     queues.after()
