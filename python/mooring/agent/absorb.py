@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mooring.agent.agent_state import AgentState
-from mooring.agent.drains.drainage import advanced as drains_advanced
-from mooring.agent.drains.drainage import is_about_drains
+from mooring.agent.drains.advance import advanced as drains_advanced
+from mooring.agent.drains.advance import is_about_drains
 from mooring.agent.planning.binding import ask_for_regrouping, bind, keep_executor, unbind
 from mooring.agent.planning.copies import with_seen_copies, without_gone_copies
 from mooring.agent.planning.failover import promote_standbys, with_failovers_counted

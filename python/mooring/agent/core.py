@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from mooring.agent.absorb import absorb
 from mooring.agent.agent_state import AgentState
-from mooring.agent.drains.drainage import advanced as drains_advanced
-from mooring.agent.drains.drainage import is_about_drains
+from mooring.agent.drains.advance import advanced as drains_advanced
+from mooring.agent.drains.advance import is_about_drains
 from mooring.agent.planning.binding import drop_expired, rebind_deadline_ms
 from mooring.agent.planning.lending import describe_loan_changes
 from mooring.agent.publishing import barrier_timeout_ms, with_overrides_saved, with_plan_published

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from mooring.agent.agent_state import AgentState
 from mooring.agent.core import absorb, decide, next_deadline_ms
-from mooring.agent.drains.drainage import (
+from mooring.agent.drains.events_and_orders import (
     AnnounceDrains,
     EndQuery,
     OweDrains,
@@ -323,7 +323,7 @@ class Agent:
         age_ms = now_ms - self._status_at_ms
         is_due = age_ms >= (STATUS_EVERY_MS if self._has_changed else STATUS_AT_LEAST_EVERY_MS)
         records, state = self._records, self._state
-        if records is None and self._opened is not None and state.drainage.heard:
+        if records is None and self._opened is not None and state.drainage.progress:
             records, self._read_early = self._opened, self._read_early or self._opened.recall(0)
         if is_due and records is not None:
             records.save_status(

@@ -137,7 +137,7 @@ def metrics_of(
     counters = tally.counters(fleet)
     gauges = {name: float(counters[name]) for name in names}
     gauges["failed-container-placement-actions"] = float(queue.failed)
-    gauges |= {f"drain-state.{drainage.label_of(query)}": drainage.state_of(query) for query in drainage.heard}
+    gauges |= {f"drain-state.{drainage.label_of(query)}": drainage.state_of(query) for query in drainage.progress}
     for task, copies in _copies_of_tasks(fleet).items():
         gauges[f"standby-lag-versions.{task}"] = float(max(copy.lag_versions for copy in copies))
         gauges[f"standby-lag-ms.{task}"] = float(max(copy.lag_ms for copy in copies))
@@ -176,7 +176,7 @@ def status_of(
         "counters": {**tally.counters(fleet), "failed-container-placement-actions": queue.failed},
         **_fetches(fleet, tally),
         **_requests(fleet, queue),
-        **({"drains": drainage.as_json()} if drainage.heard else {}),
+        **({"drains": drainage.as_json()} if drainage.progress else {}),
         **_shortages(fleet),
     }
 

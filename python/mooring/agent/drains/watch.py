@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Final
 
-from mooring.agent.drains.drainage import DrainsAsked
+from mooring.agent.drains.events_and_orders import DrainsAsked
 from mooring.drain import DrainMonitor, DrainNotification
 from mooring.metadata import MetadataStore
 

@@ -7,15 +7,15 @@ from uuid import UUID
 
 import pytest
 
-from mooring.agent.drains.drainage import (
+from mooring.agent.drains.advance import advanced
+from mooring.agent.drains.drainage import Drainage
+from mooring.agent.drains.events_and_orders import (
     AnnounceDrains,
-    Drainage,
     DrainsAsked,
     EndQuery,
     OweDrains,
     QueriesSeen,
     RemoveNotifications,
-    advanced,
 )
 from mooring.drain import DrainNotification, RunningQuery, StopMode
 from mooring.model.events import DrainOwed, DrainProgressed, TerminationAsked
@@ -384,7 +384,7 @@ def test_a_query_that_is_started_again_amid_its_drain_is_not_lost() -> None:
     for _ in range(3):
         drainage, orders = seen(owes(drainage, BIDS), again, SUMS)
         assert not any(isinstance(order, (RemoveNotifications, LogLine)) and "lost" in str(order) for order in orders)
-    assert drainage.is_under_way and drainage.told["id-1"][0] == "run-9"
+    assert drainage.is_under_way and drainage.ordered["id-1"][0] == "run-9"
 
 
 def test_what_an_agent_is_told_before_the_settings_stands() -> None:
