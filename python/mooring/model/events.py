@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from mooring.model.dataclass_codec import key
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened; `at_ms` is when, in milliseconds since the epoch, by the driver's clock."""
 
-    at_ms: int
+    at_ms: int = field(metadata=key("at"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,12 @@ class ApplicationStarted(Event):
     name: str
     settings: Mapping[str, str]
     checkpoint_location: str
-    is_catalogued: bool = False
+    is_catalogued: bool = field(default=False, metadata=key("catalogued"))
     attempt: str = ""
     spark: str = ""
     built_for: str = ""
     java: int = 0
-    locality_wait_ms: int = 3_000
+    locality_wait_ms: int = field(default=3_000, metadata=key("locality-wait"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ class TaskRun:
     wanted: str
     milliseconds: int
     rows: int
-    is_speculative: bool = False
+    is_speculative: bool = field(default=False, metadata=key("speculative"))
     failed_on: frozenset[str] = frozenset()
 
 
@@ -282,7 +284,7 @@ class StoreOpened(Event):
     remote_bytes: int
     local_changelogs: int
     remote_changelogs: int
-    ahead_ms: int = 0
+    ahead_ms: int = field(default=0, metadata=key("ahead-milliseconds"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +295,7 @@ class StoresFetched(Event):
     query: str
     done: int
     of: int
-    fetched_bytes: int
+    fetched_bytes: int = field(metadata=key("bytes"))
     milliseconds: int
 
 
@@ -306,7 +308,7 @@ class StateMeasured(Event):
 
     executor: str
     store: str
-    state_bytes: int
+    state_bytes: int = field(metadata=key("bytes"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +324,7 @@ class CopyOfState:
     executor: str
     version: int
     lag_ms: int
-    local_bytes: int
+    local_bytes: int = field(metadata=key("bytes"))
     fetched_bytes: int
     trouble: str = ""
     trouble_ms: int = 0
