@@ -67,7 +67,7 @@ def recovered_late(
         task_locality={**remembered.task_locality, **fleet.task_locality},
         sizes=replace(fleet.sizes, remembered=remembered.state_bytes),
         overrides=Overrides(overrides.stopped & same, pinned, overrides.drained),
-        lending=fleet.lending.with_kept(overrides.loans),
+        lending=fleet.lending.with_saved_loans(overrides.loans),
     ).without_wishes_of_the_gone()
     if fleet.overrides != Overrides():
         fleet = replace(fleet, timers=replace(fleet.timers, regroup_at_ms=now_ms))

@@ -30,7 +30,8 @@ def from_form(kind: type[_Kind], form: Form) -> _Kind:
     mapping keeps its keys. Texts, numbers and flags are not checked.
     """
     values: dict[str, Any] = {}
-    for name, json_key, may_be_missing, read in _fields_of(kind):
+    dataclass: Any = kind
+    for name, json_key, may_be_missing, read in _fields_of(dataclass):
         if json_key in form or not may_be_missing:
             values[name] = read(form[json_key])
     return kind(**values)
@@ -53,7 +54,7 @@ def _fields_of(kind: Any) -> tuple[tuple[str, str, bool, _Read], ...]:
 
 def _reader(type_: Any) -> _Read:
     """What makes a value of this type from its JSON."""
-    if is_dataclass(type_):
+    if isinstance(type_, type) and is_dataclass(type_):
         return lambda form: from_form(type_, form)
     origin, arguments = get_origin(type_), get_args(type_)
     if origin in (tuple, frozenset):

@@ -34,7 +34,7 @@ def _kinds() -> dict[str, type[Event]]:
 
 def _shape_of_plan_in_force(form: Form) -> Form:
     """The plan is a text of JSON, empty where there is none. Only the first executor of each partition is read."""
-    plan = json.loads(form["plan"]) if form["plan"] else {"version": 0, "queries": {}}
+    plan: Form = json.loads(form["plan"]) if form["plan"] else {"version": 0, "queries": {}}
     wanted = {
         (query, int(partition)): executors[0]
         for query, rows in plan["queries"].items()

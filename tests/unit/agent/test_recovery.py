@@ -11,7 +11,7 @@ from mooring.agent.recovery import overrides_that_hold, recovered, recovered_lat
 from mooring.agent.state.fleet import Fleet
 from mooring.agent.state.fleet_parts import Application, PlacementSettings
 from mooring.placement.lifecycle import Phase
-from mooring.records.operator_overrides import FAILED_WITH_ITS_ATTEMPT, Begun, OperatorOverrides, Verdict
+from mooring.records.operator_overrides import FAILED_WITH_ITS_ATTEMPT, FinalAnswer, OperatorOverrides, SavedProgress
 from mooring.records.records import Remembered
 from tests.unit.agent.builders import TIMING, Story, running
 
@@ -20,8 +20,11 @@ KEPT = OperatorOverrides(
     stopped=frozenset("0"),
     spare=frozenset("1"),
     carriers={"1": "7"},
-    under_way={"switching": Begun(Phase.SWITCHING.label, "1", "2"), "waiting": Begun(Phase.WARMING_UP.label, "1", "2")},
-    done={"answered": Verdict("SUCCEEDED", "done")},
+    under_way={
+        "switching": SavedProgress(Phase.SWITCHING.label, "1", "2"),
+        "waiting": SavedProgress(Phase.WARMING_UP.label, "1", "2"),
+    },
+    done={"answered": FinalAnswer("SUCCEEDED", "done")},
     drained=frozenset("d"),
     pinned={"2-0": "a"},
     attempt="1",
@@ -34,7 +37,7 @@ def test_all_overrides_hold_for_a_new_agent_of_the_same_attempt() -> None:
 
 def test_a_later_attempt_fails_requests_that_were_replacing_an_executor_and_begins_the_others_anew() -> None:
     held = overrides_that_hold(Fleet(application=Application("app-1", "2")), KEPT, False)
-    assert held.done == {"switching": FAILED_WITH_ITS_ATTEMPT, "answered": Verdict("SUCCEEDED", "done")}
+    assert held.done == {"switching": FAILED_WITH_ITS_ATTEMPT, "answered": FinalAnswer("SUCCEEDED", "done")}
     assert not held.under_way and not held.carriers
 
 

@@ -127,7 +127,7 @@ def restore(
         task_locality={**task_locality, **fleet.task_locality},
         timers=replace(fleet.timers, regroup_at_ms=None),
         overrides=replace(fleet.overrides, drained=overrides.drained),
-        lending=fleet.lending.with_kept(overrides.loans),
+        lending=fleet.lending.with_saved_loans(overrides.loans),
     )
     start = _bind_as_in_the_jvm(start, overrides.carriers)
     bound = {processor.executor for processor in start.processors.values()}

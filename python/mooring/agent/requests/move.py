@@ -48,7 +48,7 @@ def _reserved(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> 
 
 def reserved(fleet: Fleet, action: Action, view: View, find: Callable[[], Executor | None]) -> Outcome | None:
     """What has come of looking for an executor; `find` returns one that is at the destination now."""
-    refused = None if action.begun else refusal(fleet, action.request)
+    refused = None if action.saved_progress else refusal(fleet, action.request)
     if refused is not None:
         return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, refused)
     found = _executor_of_earlier_agent(fleet, action) or find()
@@ -70,7 +70,7 @@ def reserved(fleet: Fleet, action: Action, view: View, find: Callable[[], Execut
 
 def _executor_of_earlier_agent(fleet: Fleet, action: Action) -> Executor | None:
     """The executor to which an earlier agent was moving the processor: it may be warm."""
-    return fleet.executors.get(action.begun.executor) if action.begun else None
+    return fleet.executors.get(action.saved_progress.executor) if action.saved_progress else None
 
 
 def begin_warming_up(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
@@ -145,8 +145,8 @@ def progress(fleet: Fleet, action: Action) -> str:
 
 def _switch(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """SWITCHING begins: a plan has the processor on the executor of the destination."""
-    if outcome.happening is Happening.WAS_SWITCHED and action.begun is not None:
-        action = replace(action, source=action.begun.source, executor=action.begun.executor)
+    if outcome.happening is Happening.WAS_SWITCHED and action.saved_progress is not None:
+        action = replace(action, source=action.saved_progress.source, executor=action.saved_progress.executor)
         action = replace(action, version=fleet.model.version)
         return Change(_on_its_way(fleet, action, is_switched=True), action)
     now = fleet.processors[action.request.processor_id].executor

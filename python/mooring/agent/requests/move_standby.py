@@ -47,7 +47,9 @@ def turn(fleet: Fleet, action: Action) -> Outcome:
     """Whether the standby moves or is restarted."""
     standby, destination = action.request.processor_id, action.request.destination_host
     places = places_of_replicas(fleet, standby)
-    moves_already = action.begun is not None and bool(action.begun.executor)  # an earlier agent had begun the move
+    moves_already = action.saved_progress is not None and bool(
+        action.saved_progress.executor
+    )  # an earlier agent had begun the move
     if not moves_already and (destination == LAST_SEEN or places.keys() == {destination}):
         where = ", ".join(sorted(places, key=natural_order)) or "nowhere"
         return Outcome(Happening.TURN_TO_RESTART_COPIES, f"standby {standby} at {where} is let go of and made again")

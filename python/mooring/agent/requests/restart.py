@@ -22,7 +22,7 @@ from mooring.model import natural_order
 from mooring.model.orders import RestartExecutor
 from mooring.placement import LAST_SEEN
 from mooring.placement.lifecycle import Happening, Phase
-from mooring.records.operator_overrides import Begun
+from mooring.records.operator_overrides import SavedProgress
 
 LABELS: Final = (Phase.AWAITING_COPIES.label, Phase.RESTARTING.label)
 
@@ -39,20 +39,20 @@ def is_to_restart(fleet: Fleet, action: Action) -> bool:
     return not fleet.settings.has_host_affinity or action.request.destination_host in (LAST_SEEN, here)
 
 
-def progress_to_resume(action: Action) -> Begun | None:
+def progress_to_resume(action: Action) -> SavedProgress | None:
     """The progress that an earlier agent recorded, if it has to be resumed.
 
     None where that agent only waited for copies: then the request begins as a new one.
     """
-    begun = action.begun
+    begun = action.saved_progress
     return None if begun is None or begun.phase == Phase.AWAITING_COPIES.label else begun
 
 
 def executor_ended_before(fleet: Fleet, action: Action) -> str | None:
     """The executor that an earlier agent has ended, or asked the JVM to end, for this request; None without one."""
     ended = fleet.ongoing.restarts.get(str(action.request.uuid))
-    if ended is None and action.begun is not None and action.begun.phase == Phase.RESTARTING.label:
-        return action.begun.source  # the JVM has given up to end it, or was never asked
+    if ended is None and action.saved_progress is not None and action.saved_progress.phase == Phase.RESTARTING.label:
+        return action.saved_progress.source  # the JVM has given up to end it, or was never asked
     return ended
 
 

@@ -16,7 +16,7 @@ from mooring.agent.status import Counters, status_of
 from mooring.model import events
 from mooring.model.event_json import read_event
 from mooring.model.orders import LogLine
-from mooring.records.operator_overrides import KeptLoan, OperatorOverrides
+from mooring.records.operator_overrides import OperatorOverrides, SavedLoan
 from tests.unit.agent.builders import Story, running
 from tests.unit.agent.moving import a_new_agent, kept_overrides
 
@@ -415,7 +415,7 @@ def test_a_new_agent_takes_over_what_is_lent(batches: Batches) -> None:
 
 
 def test_what_a_new_agent_takes_over_of_the_gone_is_forgotten(batches: Batches) -> None:
-    word = OperatorOverrides(loans={("q", "77"): KeptLoan("slow"), ("q", "1"): KeptLoan("slow", trial_at_ms=10**15)})
+    word = OperatorOverrides(loans={("q", "77"): SavedLoan("slow"), ("q", "1"): SavedLoan("slow", trial_at_ms=10**15)})
     new = Batches(a_new_agent(batches.story, word).story)
     new.story.after(10_000)
     new.run()
@@ -424,7 +424,7 @@ def test_what_a_new_agent_takes_over_of_the_gone_is_forgotten(batches: Batches) 
 
 def test_loans_are_read_from_what_other_versions_have_kept() -> None:
     newer = {"application": "a", "loans": [{"query": "q", "executor": "1", "colour": "red"}], "colour": "red"}
-    assert OperatorOverrides.from_json(json.dumps(newer)).loans == {("q", "1"): KeptLoan()}
+    assert OperatorOverrides.from_json(json.dumps(newer)).loans == {("q", "1"): SavedLoan()}
     assert not OperatorOverrides.from_json('{"application": "a"}').loans
     for damaged in ({"query": "q"}, {"query": "q", "executor": "1", "times": "2"}):
         with pytest.raises(ValueError, match=r"expected a number|executor"):

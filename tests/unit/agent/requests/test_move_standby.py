@@ -13,7 +13,7 @@ from mooring.agent.requests.phase import RequestTimeouts
 from mooring.agent.requests.queue import RequestQueue
 from mooring.model import events
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, StatusCode
-from mooring.records.operator_overrides import Begun
+from mooring.records.operator_overrides import SavedProgress
 from tests.unit.agent.builders import TIMING, running
 from tests.unit.agent.moving import (
     DONE,
@@ -278,7 +278,7 @@ def test_a_new_agent_does_not_restart_copies_that_an_old_one_had_moved(queues: Q
     new.responses[asked.uuid] = asked.answered(StatusCode.IN_PROGRESS, "on its way", 1)
     new.story.state = replace(
         new.story.state,
-        queue=RequestQueue(resumed={str(asked.uuid): Begun("renewing copies", "", executor_at(queues, host))}),
+        queue=RequestQueue(resumed={str(asked.uuid): SavedProgress("renewing copies", "", executor_at(queues, host))}),
     )
     new.is_read()
     assert not new.story.state.fleet.ongoing.let_go
