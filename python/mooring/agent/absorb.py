@@ -150,12 +150,14 @@ def _without_ended_run(fleet: Fleet, event: events.QueryEnded) -> Fleet:
 
 def _with_batch_begun(fleet: Fleet, event: events.BatchBegan) -> Fleet:
     query = fleet.queries.get(event.query)
-    return fleet if query is None else fleet.with_query(replace(query, begun=event.batch, began_at_ms=event.at_ms))
+    return (
+        fleet if query is None else fleet.with_query(replace(query, newest_batch=event.batch, began_at_ms=event.at_ms))
+    )
 
 
 def _with_idle_query(fleet: Fleet, event: events.QueryIdle) -> Fleet:
     query = fleet.queries.get(event.query)
-    return fleet if query is None else fleet.with_query(replace(query, begun=query.batch))
+    return fleet if query is None else fleet.with_query(replace(query, newest_batch=query.batch))
 
 
 def _with_batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:

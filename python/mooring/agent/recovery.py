@@ -39,7 +39,7 @@ def recovered(
         fleet,
         sizes=replace(fleet.sizes, remembered=remembered.state_bytes),
         overrides=replace(fleet.overrides, stopped_standbys=overrides.stopped, pinned_standbys=overrides.pinned),
-    ).without_wishes_of_the_gone()
+    ).without_overrides_of_lost_processors()
     if fleet.wanted_by_jvm:
         # An executor that is missing was lost while no agent ran. The JVM has sent its tasks to their copies by then.
         fleet = promote_standbys(fleet, state.published, now_ms)
@@ -68,7 +68,7 @@ def recovered_late(
         sizes=replace(fleet.sizes, remembered=remembered.state_bytes),
         overrides=Overrides(overrides.stopped & same, pinned, overrides.drained),
         lending=fleet.lending.with_saved_loans(overrides.loans),
-    ).without_wishes_of_the_gone()
+    ).without_overrides_of_lost_processors()
     if fleet.overrides != Overrides():
         fleet = replace(fleet, timers=replace(fleet.timers, regroup_at_ms=now_ms))
     state = replace(state, fleet=fleet, saved_version=-1, saved_locality=remembered.task_locality)

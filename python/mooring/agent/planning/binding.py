@@ -73,7 +73,7 @@ def drop_expired(fleet: Fleet, now_ms: int, kept: frozenset[str] = frozenset()) 
         return fleet
     left = {id: processor for id, processor in fleet.processors.items() if id not in expired}
     timers = replace(fleet.timers, regroup_at_ms=now_ms)
-    return replace(fleet, processors=left, timers=timers).without_wishes_of_the_gone()
+    return replace(fleet, processors=left, timers=timers).without_overrides_of_lost_processors()
 
 
 def rebind_deadline_ms(fleet: Fleet, processor: Processor) -> float:

@@ -249,7 +249,7 @@ def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[
     if left is not None and left.id not in fleet.executor_of.values():
         spare = spares[0].id if spares else unused_id(fleet)
         fleet = fleet.with_processor(Processor(spare, left.location, left.id, is_spare=True))
-    return replanned_after_rebind(fleet.without_wishes_of_the_gone())
+    return replanned_after_rebind(fleet.without_overrides_of_lost_processors())
 
 
 def _executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor | None:

@@ -1,7 +1,4 @@
-"""What the agent knows: executors, processors, queries, and the job model in force.
-
-Values only.
-"""
+"""What the agent knows: executors, processors, queries, and the job model in force. Values only."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from mooring.model.events import StoreOpened
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """A living executor; its zone is empty where nobody knows it."""
+    """A living executor; the zone is empty where it is not known."""
 
     id: str
     location: str
@@ -37,9 +34,10 @@ class Executor:
 class Processor:
     """A stable place for tasks, bound to one living executor or to none.
 
-    `unbound_since_ms` is when it lost its executor, which was `was_on`, or when it was remembered from the last run
-    (`is_awaited`: it has not had an executor in this application yet). A `is_spare` one has come when a move vacated
-    its executor: it may hold copies, and gets no actives while another processor can.
+    `was_on` is the executor that the processor lost, at `unbound_since_ms`. A processor of the last run `is_awaited`
+    until it has an executor in this application; its `unbound_since_ms` is when the records were read. A processor
+    `is_spare` when it was added because a move had vacated its executor. A spare processor may hold copies. It gets
+    active tasks only while no other processor can.
     """
 
     id: str
@@ -52,7 +50,7 @@ class Processor:
 
     @property
     def last_executor(self) -> str:
-        """The executor that it has, or has lost last; empty when it has had none that is known."""
+        """The executor of the processor, else the executor that it lost last; empty where neither is known."""
         return self.executor or self.was_on
 
 
@@ -60,12 +58,12 @@ class Processor:
 class Query:
     """A running stateful query.
 
-    `label` is what its tasks are called by; the batch's number, milliseconds and bytes of state are those of the last
-    batch.
+    `label` is the name of the query in the names of its tasks. `batch`, `batch_ms` and `state_bytes` are of the last
+    batch. Nothing is published for a query until it `is_released`: its first batch waits in the JVM until then.
 
-    Until it `is_released`, nothing is published for it: its first batch waits in the JVM. `ran_on` is the executor of
-    each partition in the last batch, which ended at `ran_at_ms`; the batch that was begun last began at `began_at_ms`.
-    `not_placed` are the partitions that the plan could not place in the last batch.
+    `ran_on` maps each partition to its executor in the last batch, which ended at `ran_at_ms`. `not_placed` are the
+    partitions that the plan could not place in that batch. `newest_batch` is the batch that began last, at
+    `began_at_ms`.
     """
 
     id: str
@@ -82,14 +80,14 @@ class Query:
     ran_on: Mapping[int, str] = field(default_factory=dict)
     ran_at_ms: int = -1
     not_placed: frozenset[int] = frozenset()
-    begun: int = -1
+    newest_batch: int = -1
     began_at_ms: int = -1
     has_rocksdb: bool = False
 
     @property
     def is_in_a_batch(self) -> bool:
-        """Whether a batch was begun that has not ended, however long it takes."""
-        return self.begun > self.batch
+        """Whether a batch has begun and not ended, however long it takes."""
+        return self.newest_batch > self.batch
 
     def ran_elsewhere(self, partition: int, executor: str) -> bool:
         """Whether the last batch ran the partition on another executor, although the plan could place it."""
@@ -97,17 +95,17 @@ class Query:
 
     @property
     def can_be_copied(self) -> bool:
-        """Whether there is state, as executors can copy it."""
+        """Whether the query has state that executors can copy."""
         return self.has_rocksdb and self.batch >= 0
 
     @property
     def tasks(self) -> frozenset[TaskModel]:
-        """One task for each state partition; it takes in that partition of all operators."""
+        """One task for each state partition. A task has the stores of all operators for its partition."""
         return frozenset(self._task(partition) for partition in range(self.task_count))
 
     @property
     def task_count(self) -> int:
-        """How many tasks it has: the greatest number of partitions of its operators."""
+        """The number of tasks: the greatest number of partitions of an operator."""
         return max(self.partitions.values(), default=0)
 
     def task_name(self, partition: int) -> TaskName:
@@ -125,10 +123,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class SeenCopy:
-    """How far a copy is: state versions and milliseconds behind the newest one, and the bytes that it has.
+    """A copy of a partition: state versions and milliseconds behind the newest version, and its bytes.
 
-    `trouble` is why it could not be brought on at the last attempt, in the executor's words, and `trouble_ms` is how
-    long after the first such attempt in a row that one failed.
+    `trouble` is why the last attempt to update the copy failed, in the executor's words; empty when it succeeded.
+    `trouble_ms` is the time from the first failure in a row to the last one, in milliseconds.
     """
 
     lag_versions: int
@@ -138,7 +136,7 @@ class SeenCopy:
     trouble_ms: int = 0
 
     def is_warm(self, most_lag: int) -> bool:
-        """Whether it is at most so many versions behind. One that can not be brought on will not catch up."""
+        """Whether the copy is at most `most_lag` versions behind. A copy in trouble must have the newest version."""
         return self.lag_versions <= (0 if self.trouble else most_lag)
 
 
@@ -195,9 +193,10 @@ class Fleet:
 
     @property
     def open_places(self) -> dict[str, str]:
-        """The same of those that tasks may go to: not at drained hosts, and no spare ones that have no active.
+        """Processor id to location, for the processors that tasks may go to.
 
-        Where none of these has an executor: spare ones as well, then those at drained hosts, at last all.
+        These are the processors at hosts that are not drained, without spare processors that have no active task. Where
+        none of these has an executor, spare processors are included, then processors at drained hosts, then all.
         """
         places, bound = self.undrained_places, self.executor_of
         no_spares = {id: place for id, place in places.items() if not self.is_empty_spare(id)}
@@ -217,19 +216,19 @@ class Fleet:
 
     @property
     def is_to_be_emptied(self) -> bool:
-        """Whether a task is at a drained host, and could be elsewhere."""
+        """Whether an active task is at a drained host and could move."""
         if not self.overrides.drained or not self.may_hold_copies:
             return False
         places = self.undrained_places
         return any(held.actives and id not in places for id, held in self.model.containers.items())
 
     def is_empty_spare(self, id: str) -> bool:
-        """Whether the processor is spare and has no active."""
+        """Whether the processor is spare and has no active task."""
         container = self.model.containers.get(id)
         return self.processors[id].is_spare and not (container and container.actives)
 
     def standby_ids(self) -> dict[str, tuple[str, int]]:
-        """What standbys of processors are called, to the processor and the number of the replica."""
+        """The id of each standby of a processor, to that processor and the number of the replica."""
         return {
             name: (id, replica)
             for id in self.processors
@@ -238,11 +237,11 @@ class Fleet:
         }
 
     def base_of(self, id: str) -> str:
-        """The processor whose standby this is; any other id as it is."""
+        """The processor of a standby's id; any other id unchanged."""
         return id if id in self.processors else self.standby_ids().get(id, (id, 0))[0]
 
-    def without_wishes_of_the_gone(self) -> Fleet:
-        """With what operators said of standbys of processors that are there; all of it, without host affinity."""
+    def without_overrides_of_lost_processors(self) -> Fleet:
+        """Without overrides for standbys of processors that do not exist. Without host affinity all overrides stay."""
         if not self.settings.has_host_affinity:
             return self
         known = self.standby_ids()
@@ -254,12 +253,16 @@ class Fleet:
         return replace(self, overrides=overrides)
 
     def is_lent(self, query: str, partition: int, executor: str) -> bool:
-        """Whether the task, which the plan has on the executor, runs elsewhere; not when an operator moves it there."""
-        is_wanted = any(move.executor == executor for move in self.ongoing.moves.values())
-        return executor in self.withheld or (not is_wanted and self.lending.is_lent(query, partition, executor))
+        """Whether a task that the plan has on this executor is to run elsewhere.
+
+        It is while Spark offers the executor no tasks. A task on loan is, except when an operator moves a processor to
+        the executor.
+        """
+        is_destination = any(move.executor == executor for move in self.ongoing.moves.values())
+        return executor in self.withheld or (not is_destination and self.lending.is_lent(query, partition, executor))
 
     def with_executor(self, executor: Executor) -> Fleet:
-        """With one executor more, or known better."""
+        """With one executor added or replaced."""
         return replace(self, executors={**self.executors, executor.id: executor})
 
     def with_processor(self, processor: Processor) -> Fleet:
@@ -267,17 +270,19 @@ class Fleet:
         return replace(self, processors={**self.processors, processor.id: processor})
 
     def with_measure(self, store: str, state_bytes: int) -> Fleet:
-        """With the bytes of one store known; a directory that is no store's is passed over."""
+        """With the bytes of one store; unchanged for a directory that is no store's."""
         task = task_of_store(store)
         if task is None:
             return self
         return replace(self, sizes=self.sizes.with_measured(*task, store.rpartition("/state/")[2], state_bytes))
 
     def with_opening(self, opened: StoreOpened) -> Fleet:
-        """With the opening of one store known, where a processor has just come to the executor."""
+        """With the bytes that an executor fetched to open a store, if a processor has just moved to that executor."""
         task = task_of_store(opened.store)
-        has_come = any(move.is_switched and move.executor == opened.executor for move in self.ongoing.moves.values())
-        if task is None or not has_come:
+        is_destination = any(
+            move.is_switched and move.executor == opened.executor for move in self.ongoing.moves.values()
+        )
+        if task is None or not is_destination:
             return self
         return replace(self, ongoing=self.ongoing.with_fetched(*task, opened.executor, opened.remote_bytes))
 
@@ -295,7 +300,7 @@ class Fleet:
         }
 
     def state_bytes(self) -> dict[str, int]:
-        """Task name to the bytes of its state: as measured, else as the last run left them; others are left out."""
+        """Task name to the bytes of its state, as measured, else as remembered; without tasks of unknown size."""
         found: dict[str, int] = {}
         for query in self.queries.values():
             for partition in range(query.task_count):
@@ -306,7 +311,7 @@ class Fleet:
         return found
 
     def expected_bytes(self) -> dict[str, int]:
-        """Task name to the bytes of its state; of tasks not known an even share of what the last batch counted."""
+        """Task name to the bytes of its state; a task of unknown size has an even share of its query's state."""
         shares = {
             str(query.task_name(partition)): query.state_bytes // query.task_count
             for query in self.queries.values()
@@ -315,7 +320,7 @@ class Fleet:
         return {**shares, **self.state_bytes()}
 
     def processor_of_task(self) -> dict[str, str]:
-        """Active task's name to processor id, as the job model in force has it."""
+        """The name of each active task to its processor id, by the newest job model."""
         return {
             task: container.processor_id for container in self.model.containers.values() for task in container.actives
         }
