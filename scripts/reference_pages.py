@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from uuid import UUID
 
+from mooring.agent.counters import Counters
 from mooring.agent.state.fleet import Fleet
-from mooring.agent.status import Counters, metrics_of
+from mooring.agent.status import metrics_of
 from mooring.cli import states
 from mooring.cli.commands import parser_of
 from mooring.cli.conf import render_settings_page

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from mooring.agent.agent_state import AgentState
 from mooring.agent.core import absorb, decide, next_deadline_ms
+from mooring.agent.counters import Counters
 from mooring.agent.drains.events_and_orders import (
     AnnounceDrains,
     EndQuery,
@@ -30,7 +31,7 @@ from mooring.agent.recovery import recovered, recovered_late
 from mooring.agent.requests.inbox import RequestsRead
 from mooring.agent.requests.orders import Answer, RemoveMessages
 from mooring.agent.state.fleet_parts import PlacementSettings, Timing
-from mooring.agent.status import Counters, metrics_of, status_of
+from mooring.agent.status import metrics_of, status_of
 from mooring.drain import RunningQuery, parse_order
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
@@ -145,7 +146,7 @@ class Agent:
     def _handle_all(self, new_events: Iterable[events.Event], update_state: Callable[[events.Event], None]) -> None:
         for event in new_events:
             self._prepare(event)
-            self._counters.take(event)
+            self._counters.count(event)
             self._on_event(event)
             update_state(event)
             self._has_changed = True

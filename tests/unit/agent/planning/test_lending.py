@@ -9,10 +9,11 @@ from itertools import pairwise
 
 import pytest
 
+from mooring.agent.counters import Counters
 from mooring.agent.planning.lending import FIRST_TRIAL_MS, FORGIVEN_AFTER_MS, LAST_TRIAL_MS
 from mooring.agent.planning.rows import plan_rows
 from mooring.agent.planning.staged_moves import is_settled
-from mooring.agent.status import Counters, status_of
+from mooring.agent.status import status_of
 from mooring.model import events
 from mooring.model.event_json import read_event
 from mooring.model.orders import LogLine

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mooring.agent.agent_state import AgentState
+from mooring.agent.counters import Counters
 from mooring.agent.state.fleet import Fleet
 from mooring.agent.state.fleet_parts import PlacementSettings
-from mooring.agent.status import Counters, status_of
+from mooring.agent.status import status_of
 from mooring.grouping import choose_grouper
 from mooring.model import events
 from tests.unit.agent.builders import TIMING, Story

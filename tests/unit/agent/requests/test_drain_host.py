@@ -7,8 +7,9 @@ from uuid import uuid4
 
 import pytest
 
+from mooring.agent.counters import Counters
 from mooring.agent.planning.staged_moves import IDLE_MS
-from mooring.agent.status import Counters, status_of
+from mooring.agent.status import status_of
 from mooring.model import events
 from mooring.placement import ANY_HOST, ANY_PROCESSOR, LAST_SEEN, STANDBY, HostAction
 from mooring.records.operator_overrides import OperatorOverrides

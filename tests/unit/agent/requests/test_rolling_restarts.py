@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from mooring.agent.counters import Counters
 from mooring.agent.requests.move import TROUBLE_MS
-from mooring.agent.status import Counters, status_of
+from mooring.agent.status import status_of
 from mooring.model import events
 from mooring.placement import ANY_HOST, LAST_SEEN, HostAction
 from tests.unit.agent.builders import TIMING, measured, running
