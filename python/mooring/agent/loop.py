@@ -141,7 +141,7 @@ class Agent:
 
     def _poll_timeout_ms(self) -> int:
         left_ms = next_deadline_ms(self._state) - self._now_ms()
-        return int(min(max(left_ms, 0), SHORT_POLL_MS if self._drains.is_about_to_hear else LONGEST_POLL_MS))
+        return int(min(max(left_ms, 0), SHORT_POLL_MS if self._drains.is_first_look_near else LONGEST_POLL_MS))
 
     def _handle_all(self, new_events: Iterable[events.Event], update_state: Callable[[events.Event], None]) -> None:
         for event in new_events:
@@ -267,7 +267,7 @@ class Agent:
 
     def _follow_drains(self) -> None:
         """Hand over new drain notifications. While a drain is under way, also look which queries run."""
-        for asked in self._drains.taken():
+        for asked in self._drains.new_events():
             self._decide(asked)
         if self._state.drainage.is_under_way:
             self._decide(QueriesSeen(self._now_ms(), self._bridge.queries()))

@@ -51,7 +51,7 @@ def status_of(
     drainage: Drainage = _NO_DRAINS,
     started: events.ApplicationStarted | None = None,
 ) -> dict[str, Any]:
-    """The status as JSON, as docs/reference/json.md describes it. Lists are in natural order."""
+    """The status as JSON, with the keys that the command line reads. Lists are in natural order."""
     processors = sorted(fleet.processors.values(), key=lambda processor: natural_order(processor.id))
     standbys = standbys_of(fleet, fleet.model)
     return {
