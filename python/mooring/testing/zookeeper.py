@@ -69,7 +69,7 @@ class ZooKeeperNode(OneServer):
         self.process = ChildProcess(name, command, directory / "server.log", cwd=directory)
 
     def mode(self) -> str:
-        """The mode: "leader", "follower", "standalone", or "" while the node serves no client. `OSError` when it is down."""
+        """The mode: "leader", "follower", "standalone", or "" while it serves no client. `OSError` when it is down."""
         return self._reported("Mode")
 
     def received(self) -> int:
