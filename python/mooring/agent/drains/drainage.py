@@ -235,7 +235,7 @@ def _told(drainage: Drainage, running: Sequence[RunningQuery], now_ms: int) -> t
         orderly,
         reads={id: query.reads for id, query in orderly.items()},
         writes={id: query.writes for id, query in orderly.items()},
-        told=_by_id(drainage.order, orderly),
+        users_order=_by_id(drainage.order, orderly),
     )
     first = set() if is_settling or not groups else {id for id in groups[0] if orderly[id].has_sources}
     first -= {id for id in orderly if not all(_is_drained(drainage, other) for other in drainage.after.get(id, ()))}
