@@ -154,7 +154,7 @@ def _groups_in_order(drainage: Drainage, endings: Mapping[str, Ending]) -> list[
         queries,
         reads={id: query.reads for id, query in queries.items()},
         writes={id: query.writes for id, query in queries.items()},
-        told=[group for group in users_order if group],
+        users_order=[group for group in users_order if group],
     )
 
 
