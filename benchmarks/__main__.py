@@ -1,7 +1,8 @@
 """Stock Spark and Mooring side by side: `python -m benchmarks NAME [--quick] [--json FILE]`.
 
-A benchmark NAME is a file `benchmarks/NAME.py` with `run(quick: bool)`, which answers in the form of CONTRACTS 8. One
-that has several loads takes a `part` besides: `--load NAME ... --gb SIZE ... --rounds NUMBER`.
+A benchmark NAME is a file `benchmarks/NAME.py` with a function `run(quick: bool)`. The function returns the result in
+the form that docs/benchmarks.md describes. A benchmark with several loads also takes a `part` of itself:
+`--load NAME ... --gb SIZE ... --rounds NUMBER`.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ _RUN = re.compile(r"^def run\(quick\b", re.MULTILINE)
 
 
 def names(folder: Path = FOLDER) -> list[str]:
-    """The benchmarks there are; none is imported for that."""
+    """The names of all benchmarks, found without importing them."""
     return sorted(path.stem for path in folder.glob("[a-z]*.py") if _RUN.search(path.read_text(encoding="utf-8")))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one benchmark. Exit code 0 done, 1 it failed, 2 bad usage."""
+    """Run one benchmark. Returns the exit code: 0 done, 1 it failed, 2 bad usage."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition("\n")[0])
     parser.add_argument("name", help=f"one of {', '.join(names())}")
-    parser.add_argument("--quick", action="store_true", help="less of it: shows that it works, not how fast it is")
+    parser.add_argument("--quick", action="store_true", help="a short run: shows that it works, not how fast it is")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result into this file")
     parser.add_argument("--load", action="extend", nargs="+", default=[], metavar="NAME", help="only these loads")
     parser.add_argument(
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _positive(kind: type[float]) -> Callable[[str], float]:
-    """What argparse turns an argument into a number above zero by; it names the argument in its error."""
+    """A `type` for argparse: it reads a number above zero. argparse adds the argument's name to its errors."""
 
     def read(text: str) -> float:
         try:

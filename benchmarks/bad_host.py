@@ -1,16 +1,16 @@
-"""One of two hosts is bad for a while: how long are the batches, with Spark's own means against that switched on?
+"""One of two hosts is bad for a while. How long are the batches, with Spark's own remedies switched on?
 
-A query removes duplicates, batch after batch, on two hosts with one executor of one core each; `spark.locality.wait` is
-Spark's 3 s.
+A query removes duplicates, batch after batch, on two hosts with one executor of one core each. `spark.locality.wait`
+has Spark's default of 3 s.
 
-- `excluded`: tasks with state fail on one host in two batches, with `spark.excludeOnFailure.enabled`. Spark gives that
-  executor no more tasks in the application. Measured are the twelve batches after that.
-- `outrun`: each row waits on one host in every third batch, so that its tasks take three seconds more each, with
-  `spark.speculation`. Measured are eighteen batches, from the first such one on.
+- `excluded`: with `spark.excludeOnFailure.enabled`, tasks with state fail on one host in two batches. Spark then gives
+  that executor no more tasks in this application. The twelve batches after that are measured.
+- `outrun`: with `spark.speculation`, each row waits on one host in every third batch. Each task there takes three
+  seconds more. Eighteen batches are measured, from the first slow one on.
 
-    seconds                 of the measured batches, added up
-    batch-p50, batch-worst  of one batch
-    speculated-tasks        tasks that Spark took for slow
+    seconds                 the sum over the measured batches
+    batch-p50, batch-worst  the time of one batch
+    speculated-tasks        tasks that Spark considered slow
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from benchmarks.working import hosts_for
 from mooring.testing.cluster import SparkCluster
 
 FIRST_BAD = 10
-"""The first batch in which the host is bad: by then the JVMs have compiled what they need most."""
+"""The first batch in which the host is bad. By then the JVMs have compiled most of the code."""
 
 ROWS = 50 * PARTITIONS
 SIDES: tuple[Callable[[], Side], ...] = (stock, mooring)
@@ -41,14 +41,14 @@ _SPECULATABLE = re.compile(r"Marking task .* as speculatable")
 
 @dataclass(frozen=True)
 class Harm:
-    """What the host does, in each `every`-th batch from `FIRST_BAD` to `last`, and what is measured beside."""
+    """A way in which the host is bad (`what`), in each `every`-th batch from `FIRST_BAD` to `last`."""
 
     name: str
     what: str
     last: int
     every: int
     measured: range
-    """The numbers of the batches."""
+    """The numbers of the measured batches."""
     conf: dict[str, str] = field(hash=False)
 
 
@@ -76,11 +76,11 @@ OUTRUN = Harm(
 
 @dataclass(frozen=True)
 class Plan:
-    """What one call of the benchmark goes through."""
+    """The comparisons of one call of the benchmark."""
 
     harms: tuple[Harm, ...]
     rounds: int
-    """How often each side runs, every time with a new application."""
+    """How often each side runs, each time with a new application."""
 
 
 QUICK = Plan((EXCLUDED,), rounds=1)
@@ -88,12 +88,12 @@ FULL = Plan((EXCLUDED, OUTRUN), rounds=3)
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """What the command line calls."""
+    """The entry point for the command line."""
     return measure(QUICK if quick else FULL)
 
 
 def measure(plan: Plan, keep: Path | None = None) -> dict[str, Any]:
-    """Run the plan on a cluster of two hosts; `keep` is a directory for its files, else a temporary one."""
+    """Run the plan on a cluster of two hosts, with its files in `keep`, or in a temporary directory."""
     machine = this_machine()
     rows: list[Row] = []
     with hosts_for("bad-host", keep, hosts=2) as (cluster, directory):

@@ -1,4 +1,4 @@
-"""The batches of a query, as its progress tells of them."""
+"""The batches of a query, read from its progress reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch; times in seconds, the start since 1970."""
+    """One batch. `seconds` is its duration; `start` is in seconds since the epoch."""
 
     start: float
     seconds: float
@@ -19,33 +19,33 @@ class Batch:
 
     @property
     def end(self) -> float:
-        """When it was committed."""
+        """The time of the commit, in seconds since the epoch."""
         return self.start + self.seconds
 
     @property
     def operator(self) -> Any:
-        """What its first stateful operator says of itself."""
+        """The progress of the first stateful operator."""
         return self.progress["stateOperators"][0]
 
 
 def batches_in(progress: Iterable[Mapping[str, Any]]) -> list[Batch]:
-    """The batches of a query's progress, in its order."""
+    """The batches in a query's progress reports, in their order."""
     return [
         Batch(
-            datetime.fromisoformat(one["timestamp"].rstrip("Z")).replace(tzinfo=timezone.utc).timestamp(),
-            one["durationMs"]["triggerExecution"] / 1000,
-            one["numInputRows"],
-            one,
+            datetime.fromisoformat(report["timestamp"].rstrip("Z")).replace(tzinfo=timezone.utc).timestamp(),
+            report["durationMs"]["triggerExecution"] / 1000,
+            report["numInputRows"],
+            report,
         )
-        for one in progress
+        for report in progress
     ]
 
 
 def longest(batches: Sequence[Batch], start: float, end: float) -> float:
-    """The time of the longest batch that was under way between two moments. ValueError when none was."""
+    """The duration of the longest batch that ran between two moments. ValueError when none ran."""
     return max(batch.seconds for batch in under_way(batches, start, end))
 
 
 def under_way(batches: Sequence[Batch], start: float, end: float) -> list[Batch]:
-    """Those that were between two moments."""
+    """The batches that ran between two moments."""
     return [batch for batch in batches if batch.start < end and batch.end > start]

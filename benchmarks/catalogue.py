@@ -1,12 +1,12 @@
-"""The Delta catalogue of committed state as it grows: how long the newest batch takes to be read, and what it weighs.
+"""The Delta catalogue of committed state while it grows: the time to read the newest batch, and the table's size.
 
-A generator leaves commit and offset logs as a query of eight partitions would, and tells what executors would tell. The
-agent's own keeper writes the table from them, ten batches an append, as with a batch a second and the usual interval.
-Nothing is removed as it gets older, which is not the default. Before each reading Delta forgets the table.
+A generator writes commit and offset logs as a query of eight partitions would, and the reports of its executors. The
+agent's own keeper writes the table, with ten batches in an append, as with one batch a second and the default interval.
+Unlike the default, no old rows are removed. Before each reading, Delta's cache of the table is cleared.
 
-    latest-seconds         to read all rows of the newest batch
-    append-seconds         one append of the last ten batches, with what Delta does after it
-    rows, table-bytes      of the table: rows in it, and all files, the log and what was compacted since included
+    latest-seconds         reading all rows of the newest batch
+    append-seconds         one append of the last ten batches, with Delta's work after it
+    rows, table-bytes      rows of the table, and the size of all its files, with the log and files replaced since
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FULL = (100, 1_000, 10_000)
 
 
 class Generator:
-    """The logs of a query, and what its executors tell, batch by batch."""
+    """Writes the logs of a query, and the reports of its executors, batch by batch."""
 
     def __init__(self, checkpoint: Path) -> None:
         self._checkpoint = checkpoint
@@ -52,9 +52,9 @@ class Generator:
             (checkpoint / log).mkdir(parents=True)
 
     def batch(self, number: int) -> None:
-        """One more; logs keep their last hundred."""
+        """Write one more batch. The logs keep their last hundred entries."""
         ids = [str(uuid.uuid4()) for _ in range(PARTITIONS)]
-        commit = {"nextBatchWatermarkMs": number * 1000, "stateUniqueIds": {"0": [[one] for one in ids]}}
+        commit = {"nextBatchWatermarkMs": number * 1000, "stateUniqueIds": {"0": [[id] for id in ids]}}
         self._write("commits", number, f"v2\n{json.dumps(commit)}")
         begun = {"batchWatermarkMs": number * 1000, "batchTimestampMs": number * 1000, "conf": {}}
         self._write("offsets", number, f'v1\n{json.dumps(begun)}\n{{"clicks":{{"0":{number},"1":{number}}}}}')
@@ -65,9 +65,9 @@ class Generator:
             (self._checkpoint / log / str(number - KEPT_IN_LOG)).unlink(missing_ok=True)
 
     def take(self, most: int) -> str:
-        """What was told since, as the JVM hands it over."""
-        told, self._facts = self._facts[:most], self._facts[most:]
-        return json.dumps(told)
+        """Up to `most` new reports, as the JSON of the JVM."""
+        taken, self._facts = self._facts[:most], self._facts[most:]
+        return json.dumps(taken)
 
     def _write(self, log: str, number: int, text: str) -> None:
         (self._checkpoint / log / str(number)).write_text(text)
@@ -88,7 +88,7 @@ def _committed(checkpoint: Path, partition: int, version: int, id: str, base: st
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """What the command line calls."""
+    """The entry point for the command line."""
     directory = Path(tempfile.mkdtemp(prefix="mooring-catalogue-"))
     machine = this_machine()
     try:
@@ -122,13 +122,13 @@ def _measured(jvm: Any, checkpoint: Path, sizes: tuple[int, ...]) -> Iterator[Ro
 def _at(jvm: Any, tables: DeltaTables, table: Path, newest: int, took: list[float]) -> Iterator[Row]:
     latest = [_seconds(lambda: _read(jvm, tables, table, newest)) for _ in range(READINGS)]
     counted = (tables.select(str(table), ("count(*) AS rows",), "true") or [{}])[0]["rows"]
-    weight = sum(file.stat().st_size for file in table.rglob("*") if file.is_file())
+    size = sum(file.stat().st_size for file in table.rglob("*") if file.is_file())
     what = {"batches": newest + 1}
-    say(f"{newest + 1} batches: latest {sorted(latest)[READINGS // 2]:.2f} s, {counted} rows, {weight >> 10} KiB")
+    say(f"{newest + 1} batches: latest {sorted(latest)[READINGS // 2]:.2f} s, {counted} rows, {size >> 10} KiB")
     yield row("latest-seconds", "s", {"mooring": latest}, **what)
     yield row("append-seconds", "s", {"mooring": took[-20:]}, **what)
     yield row("rows", "rows", {"mooring": [float(counted)]}, **what)
-    yield row("table-bytes", "bytes", {"mooring": [float(weight)]}, **what)
+    yield row("table-bytes", "bytes", {"mooring": [float(size)]}, **what)
 
 
 def _read(jvm: Any, tables: DeltaTables, table: Path, newest: int) -> None:

@@ -1,4 +1,4 @@
-"""The batches that a query has committed, as its checkpoint shows them."""
+"""The committed batches of a query, read from its checkpoint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def commits_in(checkpoint: Path) -> dict[int, float]:
-    """Batch to the time of its file, in seconds since 1970. Spark removes those of old batches."""
+    """Batch to the time of its commit file, in seconds since the epoch. Spark removes the files of old batches."""
     commits = checkpoint / "commits"
     found: dict[int, float] = {}
     for entry in commits.iterdir() if commits.is_dir() else ():

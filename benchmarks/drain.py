@@ -1,17 +1,17 @@
-"""Many open windows or sessions are let out at once: a drain, beside what stock Spark can do, which is to stop.
+"""A drain flushes many open windows or sessions at once. Stock Spark can only stop, so it is measured beside.
 
-Each row opens a window, or a session, of its own, which nothing in the input closes. When half of the input's files are
-processed, one a batch, Mooring is asked to drain the query. Stock Spark is told to process all that is available and
-to stop, the most that it can do: what is held back stays. Three hosts, one executor with one core each.
+Each row opens a window or session of its own, which nothing in the input closes. A batch reads one file. When half of
+the files are processed, Mooring is asked to drain the query. Stock Spark is asked to process all available input and to
+stop; its windows stay open in the state. There are three hosts, with one executor of one core each.
 
     end-seconds          from the request until the query has ended
     freeze-seconds       of that, until the sources are frozen: the agent looks for requests once a second here, and a
-                         batch that runs is not cut
-    catch-up-seconds     from there until all that had come in was processed
-    flush-seconds        from there until the last batch was committed and the marker is written
-    flush-batches        batches that let rows out
-    rows-out             rows that came out, with stock Spark and with Mooring
-    state-rows-left      rows of state in the checkpoint that is left behind
+                         running batch is not cut off
+    catch-up-seconds     from the freeze until all earlier input was processed
+    flush-seconds        from there until the last batch was committed and the marker was written
+    flush-batches        batches that flushed rows
+    rows-out             rows in the output, with stock Spark and with Mooring
+    state-rows-left      rows of state in the checkpoint at the end
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ UNITS = {"flush-batches": "batches", "rows-out": "rows", "state-rows-left": "row
 POLL = {"spark.mooring.drain.poll.interval": "1s"}
 
 Measured = dict[str, float]
-"""Figure to value, of one application."""
+"""Figure to value, for one application."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What one call of the benchmark goes through."""
+    """The comparisons of one call of the benchmark."""
 
     kinds: tuple[str, ...]
     rows: tuple[int, ...]
@@ -58,12 +58,12 @@ FULL = Plan(("windows", "sessions"), (100_000, 1_000_000), rounds=2)
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """What the command line calls."""
+    """The entry point for the command line."""
     return measure(QUICK if quick else FULL)
 
 
 def measure(plan: Plan, keep: Path | None = None) -> dict[str, Any]:
-    """Run the plan on a cluster of three hosts; `keep` is a directory for its files, else a temporary one."""
+    """Run the plan on a cluster of three hosts, with its files in `keep`, or in a temporary directory."""
     machine = this_machine()
     rows: list[Row] = []
     with hosts_for("drain", keep) as (cluster, directory):
@@ -86,7 +86,7 @@ def _compare(cluster: SparkCluster, directory: Path, kind: str, count: int, roun
 
 
 def _ended(cluster: SparkCluster, directory: Path, side: Side, kind: str, count: int) -> Measured:
-    """One application, from its start to its end. ClusterError when not each of its rows came out, once."""
+    """The figures of one application. ClusterError when a drain did not write each row exactly once."""
     checkpoint, where = directory / "checkpoint", storage("raw")
     directory.mkdir(parents=True)
     arguments = [str(checkpoint), str(directory), kind, str(count), str(FILES)]
@@ -94,20 +94,20 @@ def _ended(cluster: SparkCluster, directory: Path, side: Side, kind: str, count:
     started = StartedRun(cluster, side, where, "drain_job.py", arguments, conf)
     submission = started.submission
     submission.wait_until(lambda: len(commits_in(checkpoint)) >= FILES // 2, "half of the input", timeout=600)
-    asked = time.time()
+    requested_at = time.time()
     if side.name == "stock":
         (directory / "stop").touch()
     else:
         Records(str(directory / "_mooring" / "drain")).client().drain(submission.application)
     answer = started.finish().answer
-    seen = {"end-seconds": answer["ended"] - asked, "rows-out": answer["rows-out"]}
+    seen = {"end-seconds": answer["ended"] - requested_at, "rows-out": answer["rows-out"]}
     if side.name == "stock":
         seen["state-rows-left"] = answer["state-rows"]
     else:
         marker = json.loads((checkpoint / "_mooring/drained.json").read_text())
         frozen, caught_up, over = (marker[moment] / 1000 for moment in ("frozen-at", "caught-up-at", "at"))
         seen |= {
-            "freeze-seconds": frozen - asked,
+            "freeze-seconds": frozen - requested_at,
             "catch-up-seconds": caught_up - frozen,
             "flush-seconds": over - caught_up,
             "flush-batches": marker["flush-batches"],

@@ -1,9 +1,9 @@
-"""What executors write to their logs about their state stores, read back; and the form of all logs here.
+"""Reads the lines about state stores in the logs of executors, and defines the form of all logs in benchmarks.
 
-Stock RocksDB and Mooring's both log each opening with the same words (`Loading 9 with ...`, `Loaded 9 with ...`), since
-one is a subclass of the other. The lines are `<ms since the epoch>|<level>|<thread>|<logger>|<message>`, see
-LOG_PATTERN; the logger's name carries the store. An instance that was an open copy before it was taken over keeps the
-copy's logger, so the thread tells what is done for a copy from what a task does.
+Stock RocksDB and Mooring's log each opening with the same words (`Loading 9 with ...`, `Loaded 9 with ...`), because
+Mooring's is a subclass. The lines are `<ms since the epoch>|<level>|<thread>|<logger>|<message>`, see LOG_PATTERN. The
+logger's name has the store. A RocksDB instance that was an open copy keeps the copy's logger after a task has taken it.
+So the thread, and not the logger, shows whether a line belongs to a copy or to a task.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Store = tuple[int, int, str]
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a log in this form."""
+    """One line of a log in this form; `ms` is milliseconds since the epoch."""
 
     ms: int
     thread: str
@@ -50,7 +50,7 @@ class Line:
 
 @dataclass
 class Opening:
-    """One opening of a state store, in milliseconds since the epoch."""
+    """One opening of a state store; its times are milliseconds since the epoch."""
 
     store: Store
     began: int
@@ -69,7 +69,7 @@ class Opening:
         return (self.ended - self.began) / 1000
 
     def parts(self) -> dict[str, float]:
-        """Where the time went, in seconds: to find the snapshot, to get its files, to open RocksDB, the rest."""
+        """The parts of the time, in seconds: find the snapshot, get its files, open RocksDB, the rest."""
         marks = [self.began, self.snapshot_found, self.files_there, self.database_open, self.ended]
         names = ("find", "files", "native", "rest")
         known = [mark if mark is not None else 0 for mark in marks]
@@ -80,7 +80,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class Reads:
-    """What Mooring says was read to open one store."""
+    """The files and bytes that were read to open one store, from Mooring's log line."""
 
     store: Store
     ms: int
@@ -94,26 +94,26 @@ class Reads:
 
 @dataclass
 class ExecutorLog:
-    """Everything of interest in the log of one executor."""
+    """The events in the log of one executor."""
 
     openings: list[Opening] = field(default_factory=list)
     reads: list[Reads] = field(default_factory=list)
     upload_ms: list[int] = field(default_factory=list)
     kept: tuple[int, int] = (0, 0)
-    """(files that the host keeps, milliseconds that writing them took more for that), until it was said last"""
+    """(files that the host keeps, extra milliseconds that this took), from the last line that has them"""
     slow_calls: list[tuple[int, str, str, str]] = field(default_factory=list)
     """(time, thread, call, path)"""
     slow_reads: list[tuple[int, str, int, str]] = field(default_factory=list)
     """(time, thread, bytes, path)"""
     shuffle_waits: list[tuple[int, int]] = field(default_factory=list)
-    """(time, milliseconds until blocks of a shuffle are asked for again)"""
+    """(time, milliseconds until blocks of a shuffle are requested again)"""
     began_ms: int | None = None
-    """The first line of all."""
+    """The time of the first line."""
     task_starts: dict[str, int] = field(default_factory=dict)
-    """Thread to when its task started: Spark names the thread for the task, its stage, and the attempt."""
+    """Thread to the start of its task. Spark names the thread after the task, its stage and the attempt."""
 
     def first_openings(self) -> list[Opening]:
-        """The first whole opening of each store; an operator that reads and writes opens its store twice a batch."""
+        """The first complete opening of each store. An operator may open its store twice in a batch."""
         first: dict[Store, Opening] = {}
         for opening in self.openings:
             if opening.ended is not None:
@@ -121,17 +121,17 @@ class ExecutorLog:
         return list(first.values())
 
     def remote_bytes(self, is_stock: bool, counts: Callable[[Store, int], bool] = lambda store, ms: True) -> int:
-        """Bytes of the state's files that came from the checkpoint, as the side itself counts them.
+        """Bytes of state files that were read from the checkpoint, by the side's own count.
 
-        `counts` is asked with the store and the time of the opening. Stock's count leaves the snapshot archives out
-        (some KB each). Stock's line is there for Mooring as well but counts links too, so Mooring's own count is taken.
+        `counts` selects openings by their store and time. Stock's count leaves out the snapshot archives (some KB
+        each). Mooring logs stock's line too, but there it includes links; so Mooring's own line is used.
         """
         if is_stock:
-            return sum(one.stock_copied_bytes for one in self.openings if counts(one.store, one.began))
+            return sum(opening.stock_copied_bytes for opening in self.openings if counts(opening.store, opening.began))
         return sum(reads.remote_bytes for reads in self.reads if counts(reads.store, reads.ms))
 
     def calls_within(self, opening: Opening) -> dict[str, int]:
-        """The calls to the slow storage for this store while it was opened, by kind of call and file."""
+        """The number of calls to the slow storage for a store during its opening, by kind of call and file."""
         operator, partition, _ = opening.store
         where = f"/state/{operator}/{partition}"
         counted: dict[str, int] = {}
@@ -143,7 +143,7 @@ class ExecutorLog:
 
 
 def parse(text: str) -> ExecutorLog:
-    """Read the log of one executor. Lines in another form, such as stack traces and JVM warnings, are passed over."""
+    """Read the log of one executor. Lines in another form, such as stack traces, are skipped."""
     log = ExecutorLog()
     running: dict[Store, Opening] = {}
     for line in lines_of(text):
@@ -199,14 +199,14 @@ def _note_opening(log: ExecutorLog, running: dict[Store, Opening], store: Store,
 
 
 def lines_of(text: str) -> Iterator[Line]:
-    """The lines of a log that are in its form."""
+    """The lines of a log that have the form of LOG_PATTERN."""
     for line in text.splitlines():
         if found := _LINE.match(line):
             yield Line(int(found[1]), found[3], found[4], found[5])
 
 
 def _store_in(line: Line) -> Store | None:
-    """The store that the line is about, unless it is about a copy of it."""
+    """The store of a line; None for a line about a copy, or about no store."""
     found = _STORE.search(line.logger)
     if not found and line.thread != _COPIES_THREAD:
         found = _COPY.search(line.logger)

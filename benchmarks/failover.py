@@ -1,42 +1,41 @@
-"""One of three executors is killed (kill -9) while a query works: how long until the next commit.
+"""One of three executors is killed (kill -9) while a query works. How long is it until the next commit?
 
-For each size of state the state is built once, by stock Spark, and each side works on a copy of that checkpoint: a
-batch of a few rows every second, that opens and commits all partitions. Each application has several kills, one after
-the other; in between the executor comes back, some batches pass, and with standbys every copy catches up. The one that
-is killed has an even share of the partitions, or what is nearest to it. What is counted is the first batch that had to
-open a lost partition on another executor; the parts are those of the partition that was open last.
+Stock Spark builds the state once for each size, and each side works on a copy of that checkpoint. A batch of a few rows
+every second opens and commits all partitions. Each application has several kills, one after the other. In between, the
+executor comes back, some batches pass, and with standbys every copy catches up. The killed executor has an even share
+of the partitions, or the share nearest to that. The measured batch is the first one that had to open a lost partition
+on another executor. The parts of its time are those of the partition that was opened last.
 
     kill-to-commit-seconds   from the kill to that batch's file in the checkpoint's commits
-    next-commit-seconds      from the kill to the next commit at all: sooner where the batch under way has done already
-                             what the killed executor was to do
-    detection-seconds        of the first, until the driver says that the executor is lost
+    next-commit-seconds      from the kill to the next commit of any batch: sooner where the tasks of the killed
+                             executor in the running batch were already done
+    detection-seconds        of the first, until the driver logs that the executor is lost
     scheduling-seconds       from there until the task starts on another executor
     open-seconds             Loading to Loaded of its state store
     catch-up-seconds         the rest
-    before-open-seconds      of the rest, from the start of the task until Loading: what a cold JVM has to load
-    shuffle-wait-seconds     how long at most another executor waited before it asked the dead one again for blocks of
-                             a shuffle (spark.shuffle.io.retryWait): its slot is taken meanwhile
-    open-all-seconds         Loading to Loaded, of all lost partitions in that batch, added up
-    return-gap-seconds       the longest time between two commits after that one, while the executor comes back
-    remote-bytes             bytes of state that their tasks read from the checkpoint
-    lost-partitions          how many partitions the killed executor had
-    in-new-jvm               how many of them were opened by an executor that came after the kill
-    batch-p50                time of a batch, of all batches of an application
+    before-open-seconds      of the rest, from the start of the task until Loading: a cold JVM loads code here
+    shuffle-wait-seconds     the longest wait of another executor before it asked the dead one again for blocks of a
+                             shuffle (spark.shuffle.io.retryWait): its slot is occupied meanwhile
+    open-all-seconds         Loading to Loaded, summed over all lost partitions in that batch
+    return-gap-seconds       the longest time between two later commits, while the executor comes back
+    remote-bytes             bytes of state that the tasks of lost partitions read from the checkpoint
+    lost-partitions          partitions of the killed executor
+    in-new-jvm               of these, partitions that an executor from after the kill opened
+    batch-p50                time of a batch, over all batches of an application
 
-An executor can be told to go as well, as its host will (SIGPWR, a cloud's notice): it ends its tasks, gets no new ones,
-and leaves; then the host is gone. Later it comes back, and gets its share when its copies have caught up. The next
-notice comes when its JVM is warm: until then it compiles code on the processors that all share here; and then at some
-moment of a minute, as Spark's maintenance of the state stores comes once a minute. Executors have two cores each for
-this, so that the two that are left have as many turns for the partitions as the three had.
+An executor can also get a notice that its host will go (SIGPWR, as from a cloud). It ends its tasks, gets no new ones,
+and leaves; then the host is killed. Later the host comes back, and gets its share when its copies have caught up. The
+next notice comes when its JVM is warm, because until then the JVM compiles code on processors that all hosts share. It
+comes at a random moment of a minute, because Spark's maintenance of state stores runs once a minute. Executors have two
+cores each here, so that the two remaining executors have as many slots for the partitions as the three need.
 
-    worst-over-median        the longest batch from the notice until the host is gone and three commits more, to
+    worst-over-median        the longest batch from the notice until three commits after the host is gone, over
                              batch-p50
-    quiet-worst-over-median  the longest of the ten batches before the notice, to batch-p50: how far they scatter by
-                             themselves
-    as-long-when-quiet       of the stretches of as many batches among the sixty before the notice, the share that has a
-                             batch as long as the longest of the notice's: near 0 when a notice makes a batch longer, on
-                             average a half when it does not
-    return-worst-over-median the longest batch from when the host is gone until the new executor works, to batch-p50
+    quiet-worst-over-median  the longest of the ten batches before the notice, over batch-p50: the usual scatter
+    as-long-when-quiet       the sixty batches before the notice have stretches as long as the notice's; this is the
+                             share of stretches with a batch as long as the notice's longest: near 0 when a notice makes
+                             a batch longer, about a half when it does not
+    return-worst-over-median the longest batch from when the host is gone until the new executor works, over batch-p50
 """
 
 from __future__ import annotations
@@ -67,8 +66,9 @@ GOLDEN_RATIO = (5**0.5 - 1) / 2
 COMPARED_BATCHES = 60
 
 MAINTENANCE_SECONDS = 60.0
-"""How often Spark uploads the snapshots of all stores of an executor, which some batches feel. The executors begin to
-count with their first store: notices after so many batches each would meet that every time, or never."""
+"""The time between two uploads of an executor's snapshots by Spark, which make some batches longer. The first one comes
+this long after the executor's first store. Notices after a fixed number of batches would meet an upload always, or
+never."""
 
 UNITS = {
     "remote-bytes": "bytes",
@@ -84,43 +84,43 @@ SIDES = (stock, mooring, mooring_standby_files, mooring_standby)
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison: what is done to each application, in this order."""
+    """One comparison: the faults of each application, in this order."""
 
     storage: str
     changelog: bool
     faults: tuple[str, ...]
-    """Each `executor`, `host` (Worker and executor), or `notice` (a host whose executor is told to go first)."""
+    """Each is `executor`, `host` (Worker and executor), or `notice` (a host whose executor gets a notice first)."""
     sizes_gb: tuple[float, ...] = ()
-    """Those of the plan's for which it is done; all when empty."""
+    """The plan's sizes for which this case runs; all sizes when empty."""
     batches_between: int = 5
-    """Batches after the executor has come back and has its share, before the next fault."""
+    """Batches between the return of the executor and the next fault."""
     times_with_standbys: int = 2
-    """How often all of them are done with standbys: how flat the time is over sizes is asked of these, and single ones
-    scatter, by when in a batch they come too."""
+    """How often all faults are repeated with standbys. Whether the time depends on the size is judged by these, and
+    single values scatter, also with the moment in a batch."""
     cores: int = 1
-    """Of each executor. With two, two executors have as many turns for the eight partitions as three have."""
+    """The cores of each executor. With two, two executors have as many slots for the eight partitions as three need."""
     load: Load = LOAD
 
     def faults_of(self, side: Side) -> tuple[str, ...]:
-        """What is done to an application of this side."""
+        """The faults of an application of this side."""
         return self.faults * (self.times_with_standbys if side.keeps_copies else 1)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What one call of the benchmark goes through."""
+    """The comparisons of one call of the benchmark."""
 
     sizes_gb: tuple[float, ...]
     cases: tuple[Case, ...]
     batches_first: int
-    """Batches before the first kill: the first ones load classes and compile code, and take longer."""
+    """Batches before the first kill. Early batches load classes and compile code, and take longer."""
 
     def cores(self) -> list[int]:
-        """For each a cluster of its own; those of most cores first."""
+        """The numbers of cores, largest first; each number has a cluster of its own."""
         return sorted({case.cores for case in self.cases}, reverse=True)
 
     def cases_of(self, cores: int, size_gb: float) -> list[Case]:
-        """What is done with state of this size, on a cluster whose executors have so many cores."""
+        """The cases for state of this size, on a cluster whose executors have this number of cores."""
         return [case for case in self.cases if case.cores == cores and (not case.sizes_gb or size_gb in case.sizes_gb)]
 
 
@@ -130,7 +130,7 @@ FULL = Plan(
     (
         Case("raw", True, ("executor", "host") * 2),
         Case("slow", True, ("executor", "host") * 2, times_with_standbys=3),
-        # As steady has it: until some 80 to 110 the batches get shorter, the quiet ones too, as code is compiled.
+        # As in `steady`: batches get shorter until some 80 to 110 have passed, because code is compiled.
         Case("slow", True, ("notice",) * 3, sizes_gb=(0.5,), batches_between=110, cores=2),
         Case("slow", True, ("notice",) * 3, sizes_gb=(0.5,), batches_between=30, cores=2, load=BUSY),
     ),
@@ -139,12 +139,12 @@ FULL = Plan(
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """What the command line calls."""
+    """The entry point for the command line."""
     return measure(QUICK if quick else FULL)
 
 
 def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path | None = None) -> dict[str, Any]:
-    """Run the plan on a cluster of three hosts; `keep` is a directory for its files, else a temporary one."""
+    """Run the plan on clusters of three hosts, with the files in `keep`, or in a temporary directory."""
     machine = this_machine()
     rows: list[Row] = []
     for cores in plan.cores():
@@ -161,7 +161,7 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
 
 
 def _faults(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, plan: Plan) -> Iterator[Seen]:
-    """What was done, and the figures of it; at the end those of the whole application."""
+    """Each fault with its figures; at the end the figures of the whole application."""
     conf = {CHANGELOG: str(case.changelog).lower(), **(DECOMMISSION if "notice" in case.faults else {})}
     working = Working(cluster, side, storage(case.storage), checkpoint, case.load, conf)
     last_host = ""
@@ -182,7 +182,7 @@ def _faults(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, pla
         if what != "executor":
             cluster.kill_host(last_host)
         working.wait_for_commits(3)
-        gone_at = max(working.commits().values())  # the batch that begins then meets the JVMs that start
+        gone_at = max(working.commits().values())  # the next batch runs beside the JVMs that start
         if what != "executor":
             cluster.revive_host(last_host)
         working.wait_until_steady(case.batches_between)
@@ -200,17 +200,17 @@ def _faults(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, pla
 
 
 def moment_of(number: int) -> float:
-    """Seconds from the begin of a batch, of the one in which they begin anew, until the fault of this number comes.
+    """The part of a second after the start of a batch at which the fault of this number comes.
 
-    However many faults there are, they are spread nearly evenly over that second, in the same order for every side and
-    size: what a fault costs depends on how far the batch is. Batches begin at whole seconds, if those before took less
-    than one.
+    The cost of a fault depends on the progress of the batch. So faults are spread nearly evenly over the second, for
+    any number of faults, and in the same order for every side and size. Batches start at whole seconds if the earlier
+    ones took less than a second.
     """
     return (0.5 + number * GOLDEN_RATIO) % 1.0
 
 
 def _figures(working: Working, side: Side, kill: Kill) -> dict[str, float]:
-    """What it took to go on. ClusterError when the logs do not tell."""
+    """The figures of one kill. ClusterError when the logs do not have them."""
     noticed = losses(working.submission.log)
     try:
         return figures_of(kill, working.logs(), noticed, working.commits(), side.name == "stock")
@@ -220,20 +220,20 @@ def _figures(working: Working, side: Side, kill: Kill) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Notice:
-    """When an executor was told to go, when it was gone, and when the one in its place worked; since 1970."""
+    """The times of the notice, of the executor's end, and of the next one's first work; seconds since the epoch."""
 
     at: float
     gone_at: float
     back_at: float
 
     def before(self, batches: Sequence[Batch]) -> list[Batch]:
-        """Those that had ended."""
+        """The batches that ended before the notice."""
         return [batch for batch in batches if batch.end <= self.at]
 
     def figures(self, batches: Sequence[Batch], median: float, quiet: Sequence[Batch]) -> dict[str, float]:
-        """How long the longest batch was before it, until the executor was gone, and after that, to the median.
+        """The longest batch before the notice, until the executor was gone, and after that, each over the median.
 
-        `quiet`: what to compare it with besides, where that is long enough.
+        `quiet` are earlier batches for `as-long-when-quiet`, which is left out when there are too few of them.
         """
         worst = longest(batches, self.at, self.gone_at)
         count = len(under_way(batches, self.at, self.gone_at))

@@ -1,4 +1,4 @@
-"""Benchmark results in the one form that CONTRACTS 8 gives them."""
+"""Rows of benchmark results, in the form that all benchmarks share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Row = dict[str, Any]
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Median, least, greatest and number of `values`. ValueError for none: what was not measured has no row."""
+    """Median, least, greatest and number of `values`. ValueError when there is none."""
     if not values:
         raise ValueError("a figure without a single value")
     return {
@@ -23,10 +23,10 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def row(figure: str, unit: str, measured: Mapping[str, Sequence[float]], **what: Any) -> Row:
-    """One row: `measured` holds the values of `stock`, `mooring` and perhaps further variants.
+    """One row: `measured` has the values of `stock`, `mooring` and further variants.
 
-    `what` is what else varies, such as `storage="slow", state_gb=1.0`; an underscore becomes a dash. A ratio over a
-    stock median of zero is left out, and so is one where stock has nothing to compare with.
+    `what` has the other columns, such as `storage="slow", state_gb=1.0`; an underscore becomes a dash. There is no
+    ratio where stock has no values, or a median of zero.
     """
     made: Row = {"figure": figure, "unit": unit, **{name.replace("_", "-"): value for name, value in what.items()}}
     made |= {variant: spread(values) for variant, values in measured.items()}

@@ -1,6 +1,6 @@
-"""How long the grouper takes, on fleets as large as the promise: stock Spark has nothing to compare with.
+"""The time that the grouper takes, with as many tasks and processors as it promises. Stock Spark has no counterpart.
 
-Each case is one that a running application meets, or one that is nasty for the planner. It runs on one core.
+Each case is one that a running application meets, or one that is hard for the planner. It runs on one core.
 """
 
 import random
@@ -20,7 +20,7 @@ SEED = 20
 
 @dataclass(frozen=True)
 class Question:
-    """What the grouper is asked in one case."""
+    """The input of the grouper in one case."""
 
     tasks: frozenset[TaskModel]
     task_locality: Mapping[str, str]
@@ -29,12 +29,12 @@ class Question:
     weights: Mapping[str, int] | None = None
 
     def answer(self) -> JobModel:
-        """Group as asked."""
+        """The grouper's plan."""
         grouper = HostAwareGrouper(self.weights)
         return JobModel.of(grouper.group(self.tasks, self.task_locality, self.processor_locality, self.previous))
 
     def settled(self) -> "Question":
-        """The question that comes next: the plan is in force, and each task ran where it says."""
+        """The next input: the plan is in force, and each task ran where the plan has it."""
         plan = self.answer()
         seen: dict[str, str] = {
             name: held.location_id or "" for held in plan.containers.values() for name in held.tasks
@@ -43,7 +43,7 @@ class Question:
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """Time every case; quick means once instead of five times. The shape is that of all benchmarks."""
+    """Time every case five times, or once with `quick`."""
     rows = []
     for tasks, processors in SIZES:
         for weights in ("tasks", "bytes"):
@@ -55,7 +55,7 @@ def run(quick: bool) -> dict[str, Any]:
 
 
 def _fresh(tasks: int, processors: int, weighted: bool) -> Question:
-    """A first start; bytes are spread as state sizes are, with a few partitions much larger than the rest."""
+    """A first start. The bytes are spread like sizes of state: a few partitions are much larger than the rest."""
     chance = random.Random(SEED)
     names = [TaskName(f"query/Partition {number}") for number in range(tasks)]
     models = (
@@ -92,7 +92,7 @@ def _all_tasks_at_one_location(fresh: Question) -> Question:
 
 
 def _scattered_localities(fresh: Question) -> Question:
-    """Every processor is a host, half of them are new, and each task was last seen somewhere at random."""
+    """Every processor is a host, half of them are new, and each task ran last on a random host."""
     hosts = {id: f"host-{id}" for id in fresh.processor_locality}
     chance, names = random.Random(SEED), sorted(task.task_name for task in fresh.tasks)
     half = replace(fresh, processor_locality=_every_second(hosts)).settled()

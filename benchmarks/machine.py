@@ -1,4 +1,4 @@
-"""What machine a result comes from, and how busy it was with other things: absolute times mean nothing without it."""
+"""Describes the machine of a result and its load: absolute times mean nothing without that."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def this_machine() -> dict[str, Any]:
-    """Processor, cores, memory, system, and the load of the last minute. Linux tells most; others tell less."""
+    """Processor, cores, memory, system, and the load of the last minute. Some are empty on systems other than Linux."""
     return {
         "processor": _first("/proc/cpuinfo", "model name") or platform.processor(),
         "cores": os.cpu_count(),

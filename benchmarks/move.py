@@ -1,21 +1,22 @@
-"""One processor of three, or all of them one after the other, goes to another executor while a query works.
+"""One processor of three, or all of them one after the other, moves to another executor while a query works.
 
-For each size of state the state is built once, by stock Spark, and each side works on a copy of that checkpoint, on
-`slow` storage with changelog checkpointing on: batches of a fixed number of rows, one each second, two or four, that
-open and commit all partitions, with little work for each row and with much. Mooring is asked to place a processor on
-the next host, in a circle of three, so that each goes where it has not been. Stock Spark has no moves, and makes the
-same change with its own means: an executor is told to go (SIGPWR, with `spark.decommission.enabled`), leaves, and
-another one takes over what it had. For one that is an executor with an even share of the partitions, or what is nearest
-to it.
+Stock Spark builds the state once for each size. Each side works on a copy of that checkpoint, on `slow` storage with
+changelog checkpointing. Batches have a fixed number of rows, start every one, two or four seconds, and open and commit
+all partitions. Loads differ in the work for each row.
 
-A change begins amid a batch, after a stretch of quiet batches. It is over when Mooring has given the last final status;
-with stock Spark when the last executor is gone and the driver has another one in its place. Five batches more count.
+Mooring places a processor on the next host of three, so that each goes where it has not been. Stock Spark has no moves.
+There an executor gets a notice (SIGPWR, with `spark.decommission.enabled`) and leaves, and a new executor takes its
+tasks. For one processor this is the executor whose share of the partitions is nearest to an even one.
 
-    worst-over-median        the longest batch from the first request until five commits after the change was over, to
-                             the median of the quiet batches before
+A change begins during a batch, after a number of quiet batches. It is over when Mooring has written the last final
+status. With stock Spark it is over when the last executor is gone and the driver has another one for it. Five more
+batches count.
+
+    worst-over-median        the longest batch from the first request until five commits after the end of the change,
+                             over the median of the quiet batches before
     worst-batch-seconds      that longest batch
     quiet-p50                that median
-    quiet-worst-over-median  the longest of the quiet batches, to that median: how far they scatter by themselves
+    quiet-worst-over-median  the longest of the quiet batches over that median: the usual scatter
     change-seconds           from the first request until the change was over
 """
 
@@ -42,26 +43,26 @@ from mooring.testing.hosts import ExecutorProcess
 
 ONE, ALL = "one processor", "all processors"
 CORES = 8
-"""Of each executor: on a host that has two processors for a while each task still has a slot of its own."""
+"""The cores of each executor. Each task has a slot of its own, even while a host has two processors."""
 
 BATCHES_AFTER = 5
 ASKED_AFTER = (0.3, 0.9, 1.5)
-"""Seconds from the start of a batch to the first request, one change after the other."""
+"""Seconds from the start of a batch to the first request; each change takes the next value."""
 
 MOST_SECONDS = 600.0
-"""For how long the final status of one request is waited for."""
+"""The longest wait for the final status of one request."""
 
 LIGHT = Load("light", rows=400)
-"""A batch takes half a second, which chance delays of a tenth of a second are a fifth of."""
+"""A batch takes half a second. Chance delays of a tenth of a second are a fifth of that."""
 
 STEADY = Load("steady", rows=400, outputs=2000, every_seconds=4)
-"""A batch takes 1.6 to three seconds of each four: processors that work, and that keep up with what comes in."""
+"""A batch takes 1.6 to three seconds of each four: the processors are busy, and keep up with the input."""
 
 APART = Load("apart", rows=400, every_seconds=2, wait_ms=25)
-"""A batch takes two seconds, of which most keep no processor: all hosts share them. Tasks run at once."""
+"""A batch takes two seconds, most of it without CPU time, which all hosts share. All tasks run at once."""
 
 BUSY = Load("busy", rows=400, outputs=2000)
-"""The batches of `STEADY` one after the other: all that is done beside them takes longer, and so do they."""
+"""The batches of `STEADY` without pauses. All other work takes longer then, and the batches too."""
 
 SIDES = (stock, mooring)
 UNITS = {"worst-over-median": "x", "quiet-worst-over-median": "x"}
@@ -69,38 +70,38 @@ UNITS = {"worst-over-median": "x", "quiet-worst-over-median": "x"}
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison: what is changed in each application, in this order."""
+    """One comparison: the changes in each application, in this order."""
 
     storage: str
     load: Load
     changes: tuple[str, ...]
-    """Each `ONE` or `ALL`. Four after the other at the most, three of them of one: then each processor goes where it
-    has not been."""
+    """Each is `ONE` or `ALL`. At most four changes, three of them `ONE`, so that each processor goes where it has not
+    been."""
     batches_first: int
-    """Batches before all others: the first ones load classes and compile code, and take longer."""
+    """Batches before all others. Early batches load classes and compile code, and take longer."""
     batches_quiet: int
-    """Batches that each change is compared with: as many as pass during a change, as the longest of more is longer."""
+    """Batches that each change is compared with. As many pass during a change, so that both maxima are comparable."""
     changelog: bool = True
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What one call of the benchmark goes through."""
+    """The comparisons of one call of the benchmark."""
 
     sizes_gb: tuple[float, ...]
     cases: tuple[Case, ...]
     rounds: int
-    """How often each side runs, every time with a new application."""
+    """How often each side runs, each time with a new application."""
     batches_between: int
-    """Batches after a change that count for nothing: the new executor's first ones, say."""
+    """Batches after a change that do not count, such as the first ones of the new executor."""
 
 
 QUICK = Plan((0.1,), (Case("slow", LIGHT, (ONE,), batches_first=10, batches_quiet=5),), rounds=1, batches_between=0)
 FULL = Plan(
     (0.5, 1.0),
     (
-        # Until some 130 to 190 short batches have passed much is compiled still: of the quiet ones some take half as
-        # long again. Those of the other loads do more each.
+        # The JVMs compile much code until some 130 to 190 short batches have passed: some quiet batches take half as
+        # long again. Batches of the other loads do more work, so fewer are needed.
         Case("slow", LIGHT, (ONE, ONE, ONE, ALL), batches_first=200, batches_quiet=30),
         Case("slow", APART, (ONE, ONE, ONE, ALL), batches_first=100, batches_quiet=15),
         Case("slow", STEADY, (ONE, ONE, ONE, ALL), batches_first=100, batches_quiet=15),
@@ -112,12 +113,12 @@ FULL = Plan(
 
 
 def run(quick: bool, part: Part = WHOLE) -> dict[str, Any]:
-    """What the command line calls."""
+    """The entry point for the command line."""
     return measure(part.of(QUICK if quick else FULL))
 
 
 def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path | None = None) -> dict[str, Any]:
-    """Run the plan on a cluster of three hosts; `keep` is a directory for its files, else a temporary one."""
+    """Run the plan on a cluster of three hosts, with its files in `keep`, or in a temporary directory."""
     machine = this_machine()
     rows: list[Row] = []
     with hosts_for("move", keep, CORES) as (cluster, directory):
@@ -135,7 +136,7 @@ def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path 
 
 
 def _changes(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, plan: Plan) -> Iterator[Seen]:
-    """What was changed in one application, and the figures of it."""
+    """Each change in one application, with its figures."""
     conf = {CHANGELOG: str(case.changelog).lower(), **DECOMMISSION}
     working = Working(cluster, side, storage(case.storage), checkpoint, case.load, conf)
     working.wait_until_steady(case.batches_first)
@@ -144,7 +145,7 @@ def _changes(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, pl
     for number, what in enumerate(case.changes):
         steps = means.steps(what, number)
         quiet_from = time.time()
-        working.wait_for_commits(1 + case.batches_quiet)  # the one that is under way is not among them
+        working.wait_for_commits(1 + case.batches_quiet)  # the running batch does not count
         working.wait_for_batch()
         time.sleep(ASKED_AFTER[number % len(ASKED_AFTER)])
         at = time.time()
@@ -161,9 +162,10 @@ def _changes(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case, pl
 
 @dataclass(frozen=True)
 class Change:
-    """When it was quiet before, when the first request was made, when all were over, and when no more batches count.
+    """The times of one change, in seconds since the epoch.
 
-    Seconds since 1970.
+    `quiet_from` is the start of the quiet batches, `at` the first request, `over_at` the end of all requests, and `end`
+    the end of the batches that count.
     """
 
     quiet_from: float
@@ -172,7 +174,7 @@ class Change:
     end: float
 
     def figures(self, batches: Sequence[Batch]) -> dict[str, float]:
-        """Of all batches of the application. ClusterError when none was quiet."""
+        """The figures of this change, from all batches of the application. ClusterError without a quiet batch."""
         quiet = [batch.seconds for batch in batches if self.quiet_from <= batch.start and batch.end <= self.at]
         if not quiet:
             raise ClusterError(f"no batch was quiet between {self.quiet_from:.1f} and {self.at:.1f}")
@@ -187,17 +189,17 @@ class Change:
 
 
 class Means(Protocol):
-    """How a side makes a change."""
+    """The way in which a side makes a change."""
 
     def steps(self, what: str, number: int) -> Sequence[Callable[[], None]]:
-        """The application's `number`th change, from 0: calls to be made in turn, each of which returns when it is over.
+        """The calls of the application's `number`th change, counted from 0. Each returns when its step is over.
 
-        Who is to go is settled now, so that the calls take no time for that.
+        The processors or executors are chosen here, so that the calls take no time for that.
         """
 
 
 class Requests:
-    """Mooring's means: a processor is placed on the host after its own."""
+    """The changes of Mooring: a processor is placed on the host after its own."""
 
     def __init__(self, working: Working) -> None:
         self._working = working
@@ -205,7 +207,7 @@ class Requests:
         self._order = self._found()
 
     def steps(self, what: str, number: int) -> Sequence[Callable[[], None]]:
-        """Of one the processor of the first host, then that of the second and so on, as they were in the beginning."""
+        """For `ONE`, the processor that was on the first host at the start; with the next change that on the second."""
         chosen = self._order if what == ALL else (self._order[number % len(self._order)],)
         return [partial(self._move, processor) for processor in chosen]
 
@@ -214,7 +216,7 @@ class Requests:
 
     def _move(self, processor: str) -> None:
         job = self._working.submission
-        places = {one["id"]: one["location"] for one in self._working.status()["processors"]}
+        places = {processor["id"]: processor["location"] for processor in self._working.status()["processors"]}
         destination = host_after(places[processor], places.values())
         with self._working.client() as client:
             uuid = client.place_container(processor, destination, job.application)
@@ -230,16 +232,16 @@ class Requests:
 
 
 class Notices:
-    """Stock Spark's means: an executor is told to go, and its Worker starts another one."""
+    """The changes of stock Spark: an executor gets a notice and leaves, and its Worker starts another one."""
 
     def __init__(self, working: Working) -> None:
         self._working = working
         self._last_host = ""
 
     def steps(self, what: str, number: int) -> Sequence[Callable[[], None]]:
-        """Of one an executor with about an even share, where possible not on the host of last time."""
+        """For `ONE`, an executor with about an even share, if possible on another host than last time."""
         if what == ALL:
-            chosen = sorted(self._working.executors().values(), key=lambda one: one.host)
+            chosen = sorted(self._working.executors().values(), key=lambda executor: executor.host)
         else:
             chosen = [self._working.choose(self._last_host)[0]]
         self._last_host = chosen[-1].host
@@ -257,12 +259,13 @@ class Notices:
 
 
 def one_on_each_host(status: Mapping[str, Any]) -> tuple[str, ...]:
-    """The processors that have tasks, in the order of their hosts; none while there is not one on each of three."""
-    working = {one["location"]: str(one["id"]) for one in status.get("processors", ()) if one["tasks"]}
+    """The processors with tasks, in the order of their hosts; empty unless each of the three hosts has one."""
+    listed = status.get("processors", ())
+    working = {processor["location"]: str(processor["id"]) for processor in listed if processor["tasks"]}
     return tuple(working[host] for host in sorted(working)) if len(working) == HOSTS else ()
 
 
 def host_after(host: str, hosts: Iterable[str]) -> str:
-    """The next one in the order of their names; after the last comes the first."""
+    """The next host in the order of names; the first one follows the last."""
     circle = sorted(set(hosts))
     return circle[(circle.index(host) + 1) % len(circle)]

@@ -1,8 +1,8 @@
-"""Hosts that come up while others work, and do not take the processors that those work on.
+"""Starts hosts while others work, without taking CPU time from the others.
 
-A host brings processors of its own, on which its Worker and its executor's JVM start. Here all hosts share those of
-one machine, and a JVM that starts takes two of them for seconds. So a newcomer starts at the lowest priority: it gets
-what the others leave, until its executor is given its first task. From then on all are alike. Both sides start so.
+A real host has its own CPUs for its Worker and its executor's JVM. Here all hosts share the CPUs of one machine, and a
+starting JVM takes two of them for seconds. So a new host starts with the lowest priority, until its executor gets its
+first task. From then on all hosts have the same priority. Both sides start hosts in this way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mooring.testing.cluster import SparkCluster
 from mooring.testing.hosts import SparkHost
 
 LOWEST, USUAL = 19, 0
-"""Nice values, for all that a session runs."""
+"""Nice values, for all processes of a session."""
 
 _FIRST_TASK = b"Got assigned task"
 _LOOK_SECONDS = 0.02
@@ -27,7 +27,7 @@ _TRIES = 100
 
 @contextmanager
 def coming_up(cluster: SparkCluster, names: Iterable[str], application: str) -> Iterator[None]:
-    """Hosts that are down come up together; at the end of the block each has its usual priority at the latest."""
+    """Start hosts that are down, all together. At the end of the block at the latest, each has its usual priority."""
     hosts = [cluster.hosts[name] for name in names]
     logs = [FirstTask(host.directory / "work" / application) for host in hosts]
     for host in hosts:
@@ -49,9 +49,9 @@ def coming_up(cluster: SparkCluster, names: Iterable[str], application: str) -> 
 
 
 def set_priority(host: SparkHost, nice: int) -> bool:
-    """Of the Worker and all that it starts, which are one session; whether the kernel goes by priorities of sessions.
+    """Set the priority of the Worker's session, which includes all its child processes. Returns whether it has effect.
 
-    It does not where that is switched off, nor inside a control group for processors.
+    It has none where the kernel's autogroups are switched off, or inside a control group for CPUs.
     """
     if _text("/proc/sys/kernel/sched_autogroup_enabled") != "1" or not _shares_all_processors():
         say(f"the priority of host {host.address} stays as it is: the kernel does not go by sessions here")
@@ -60,7 +60,7 @@ def set_priority(host: SparkHost, nice: int) -> bool:
         try:
             Path(f"/proc/{host.worker.pid}/autogroup").write_text(str(nice))
             return True
-        except BlockingIOError:  # who is not root may do it ten times a second
+        except BlockingIOError:  # ten changes a second, unless this is root
             time.sleep(_LOOK_SECONDS)
         except OSError as error:
             say(f"the priority of host {host.address} stays as it is: {error}")
@@ -70,7 +70,7 @@ def set_priority(host: SparkHost, nice: int) -> bool:
 
 
 def _shares_all_processors() -> bool:
-    """Whether no control group for processors is between this process and the kernel."""
+    """Whether this process is in no control group for CPUs."""
     groups = [line.split(":", 2) for line in _text("/proc/self/cgroup").splitlines()]
     first = [path for _, controllers, path in groups if "cpu" in controllers.split(",")]
     second = [path for number, _, path in groups if number == "0"]
@@ -85,23 +85,22 @@ def _text(file: str) -> str:
 
 
 class FirstTask:
-    """Watches the logs of an application's executors on one host, those that are not there yet, for the first task."""
+    """Watches the logs of an application's future executors on one host for their first task."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._known = set(directory.glob("*/stderr"))
-        self._read: dict[Path, int] = {}
-        """How many bytes of each log."""
+        self._bytes_read: dict[Path, int] = {}
 
     def has_come(self) -> bool:
-        """Whether one of the executors has been given a task since the last look."""
+        """Whether a new executor has got a task since the last look."""
         return any(_FIRST_TASK in self._more(log) for log in set(self._directory.glob("*/stderr")) - self._known)
 
     def _more(self, log: Path) -> bytes:
         with log.open("rb") as file:
-            file.seek(max(0, self._read.get(log, 0) - len(_FIRST_TASK)))  # it may have been written half
+            file.seek(max(0, self._bytes_read.get(log, 0) - len(_FIRST_TASK)))  # the text may have been half written
             more = file.read()
-            self._read[log] = file.tell()
+            self._bytes_read[log] = file.tell()
         return more
 
 

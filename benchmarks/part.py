@@ -1,4 +1,4 @@
-"""What of a benchmark is to run: one of all loads and sizes takes hours."""
+"""Selects a part of a benchmark: with all loads and sizes some take hours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class HasLoad(Protocol):
 
 
 class HasCases(Protocol):
-    """A plan: what one call of a benchmark goes through."""
+    """A plan: the comparisons of one call of a benchmark."""
 
     @property
     def sizes_gb(self) -> tuple[float, ...]: ...
@@ -33,15 +33,15 @@ P = TypeVar("P", bound=HasCases)
 
 @dataclass(frozen=True)
 class Part:
-    """Only what is named; where nothing is, all that there is."""
+    """The part of a plan to run. An empty field selects everything."""
 
     loads: tuple[str, ...] = ()
     sizes_gb: tuple[float, ...] = ()
-    """Of state: also such as are not in the plan."""
+    """Sizes of state, also sizes that are not in the plan."""
     rounds: int | None = None
 
     def of(self, plan: P) -> P:
-        """The plan with no more than that. BadUsage for a load that it does not have."""
+        """The plan reduced to this part. BadUsage for a load that the plan does not have."""
         there = [case.load.name for case in plan.cases]
         for name in self.loads:
             if name not in there:

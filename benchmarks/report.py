@@ -5,10 +5,10 @@
 
 The notes are filled in the same way: `--into benchmarks/notes/restart.md`.
 
-With `--into`, each part of the page between `<!-- table: NAME -->` and `<!-- end -->` is replaced by the table of the
-result of that name. `NAME figure figure ...` takes some of its figures only, and `column=value` among these some of its
-rows only, as in `restart open-seconds storage=slow`. Each part between `<!-- figures: NAME -->` and `<!-- end -->` is
-replaced by the explanation of the figures in the benchmark's module. The rest of the page is written by hand.
+`--into` replaces each part of the page between `<!-- table: NAME -->` and `<!-- end -->` by the table of the result
+NAME. `NAME figure figure ...` selects figures, and `column=value` among them selects rows, as in `restart open-seconds
+storage=slow`. It replaces each part between `<!-- figures: NAME -->` and `<!-- end -->` by the explanation of the
+figures in the benchmark's module. The rest of the page is written by hand.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _OWN = ("figure", "unit")
 
 
 def table(result: Result, chosen: Sequence[str] = ()) -> str:
-    """One table of a result: a line for each of its rows.
+    """A table of a result, with a line for each row.
 
-    `chosen` has names of figures, whose rows alone are taken, in the order given there; and `column=value`, which keeps
-    the rows that have this value.
+    `chosen` selects rows: names of figures, in the wanted order, and `column=value` for rows that have this value.
+    Without names, all figures are in the table.
     """
     rows = [{name: value for name, value in row.items() if value is not None} for row in result["rows"]]
     figures = [word for word in chosen if "=" not in word]
@@ -45,19 +45,19 @@ def table(result: Result, chosen: Sequence[str] = ()) -> str:
     variants = _in_order(name for row in rows for name, value in row.items() if isinstance(value, dict))
     ratios = _in_order(name for row in rows for name in row if name.startswith("ratio"))
     what = _in_order(
-        name for row in rows for name in row if name not in {*_OWN, *variants, *ratios} and _tells(rows, name)
+        name for row in rows for name in row if name not in {*_OWN, *variants, *ratios} and _varies(rows, name)
     )
     head = ["figure", *(name.replace("state-gb", "state (GB)") for name in what), *variants, *ratios]
     lines = [head, ["---"] * (1 + len(what)) + ["---:"] * (len(variants) + len(ratios))]
     for row in rows:
-        told = [_plain(row.get(name, "")) for name in what]
+        case = [_plain(row.get(name, "")) for name in what]
         measured = [_spread(row[name], row["unit"]) if name in row else "" for name in variants]
-        lines.append([row["figure"], *told, *measured, *(_number(row[name]) if name in row else "" for name in ratios)])
+        lines.append([row["figure"], *case, *measured, *(_number(row[name]) if name in row else "" for name in ratios)])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def filled(page: str, results: dict[str, Result]) -> str:
-    """The page with its tables made anew. A part whose result is not there is left as it is."""
+    """The page with new tables and figures. A table without a result stays as it is."""
 
     def part(found: re.Match[str]) -> str:
         if found[2] not in results:
@@ -68,13 +68,13 @@ def filled(page: str, results: dict[str, Result]) -> str:
 
 
 def figures_of(name: str) -> str:
-    """What a benchmark's module says of its figures: the indented lines of its docstring."""
+    """The explanation of a benchmark's figures: the indented lines of its module's docstring."""
     words = import_module(f"benchmarks.{name}").__doc__ or ""
     return "".join(f"{line}\n" for line in words.splitlines() if line.startswith("    "))
 
 
 def read_results(files: Sequence[Path]) -> dict[str, Result]:
-    """Results by the name of their file without its ending."""
+    """The results in these files, by the file's name without its ending."""
     return {file.stem: json.loads(file.read_text()) for file in files}
 
 
@@ -82,8 +82,8 @@ def _in_order(names: Any) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _tells(rows: Sequence[dict[str, Any]], name: str) -> bool:
-    """Whether a column says more than the same word in every line."""
+def _varies(rows: Sequence[dict[str, Any]], name: str) -> bool:
+    """Whether a column has more than one value."""
     return len({json.dumps(row.get(name)) for row in rows}) > 1
 
 
@@ -94,7 +94,7 @@ def _plain(value: Any) -> str:
 
 
 def _spread(spread: dict[str, float], unit: str) -> str:
-    """The median; the least and the greatest in brackets when there are several values."""
+    """The median, with the least and the greatest in brackets when there are several values."""
     shown = [_amount(spread[name], unit) for name in ("median", "min", "max")]
     return f"{shown[0]} ({shown[1]}–{shown[2]})" if spread["n"] > 1 else shown[0]
 

@@ -1,23 +1,23 @@
-"""The application is started again on the hosts it ran on: how long until its state is open, and until it commits.
+"""An application starts again on the hosts on which it ran. How long is it until its state is open, and it commits?
 
-For each size of state the state is built once, by stock Spark, and left as RocksDB leaves state that has been written
-for long: compacted. (Written by one batch it is a few large files of level 0; a few restarts more, and RocksDB compacts
-all of it right after each opening, on the cores that open the other partitions.) Each side gets copies of that
-checkpoint and runs one batch on each, so that the hosts have seen it. Then each is started again a few times, in turns
-over sides, storages and sizes, as the machine's speed drifts over minutes. Every run is one batch of a few rows.
+Stock Spark builds the state once for each size, and compacts it, as RocksDB does over time. (State that is written by
+one batch has a few large files of level 0. After a few restarts RocksDB compacts all of it after each opening, on the
+cores that open the other partitions.) Each side gets copies of that checkpoint and runs one batch on each, so that the
+hosts have the files. Then each copy is started again a few times. Sides, storages and sizes take turns, because the
+machine's speed drifts over minutes. Every run is one batch of a few rows.
 
-    open-seconds           Loading to Loaded of every state store's first opening, added up over the partitions
+    open-seconds           Loading to Loaded of every state store's first opening, summed over the partitions
     open-slowest-seconds   the slowest of these
-    open-cold-seconds      of these, the first in each executor's JVM, added up: loads classes, the native library
-    open-warm-seconds      the others, added up
-    open-<part>-seconds    find the snapshot, bring its files, open RocksDB, the rest; added up over the partitions
+    open-cold-seconds      of these, the sum of the first in each JVM, which loads classes and the native library
+    open-warm-seconds      the sum of the others
+    open-<part>-seconds    find the snapshot, get its files, open RocksDB, the rest; summed over the partitions
     first-commit-seconds   from spark-submit to the first batch's file in the checkpoint's commits
-    start-to-query-seconds   of that, up to the query's start: JVMs, context, session
+    start-to-query-seconds   of that, until the query's start: JVMs, context, session
     query-to-commit-seconds  the rest
     planning-seconds, add-batch-seconds  of the rest, the first batch's planning and its jobs
     remote-bytes           bytes of snapshots, SST and log files read from the checkpoint
     compaction-bytes       bytes that RocksDB read to compact files, from the openings to the commit
-    remote-calls           calls to the slow storage for the stores while they were opened
+    remote-calls           calls to the slow storage for the stores during their openings
 """
 
 from __future__ import annotations
@@ -44,31 +44,31 @@ from mooring.testing.cluster import SparkCluster
 ROWS_AFTER_RESTART = 800
 
 Measured = dict[str, float]
-"""Figure to value, of one restart."""
+"""Figure to value, for one restart."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What one call of the benchmark goes through."""
+    """The comparisons of one call of the benchmark."""
 
     sizes_gb: tuple[float, ...]
     restarts: int
-    """Of each copy of the state; it takes RocksDB four small files to compact everything."""
+    """Restarts of each copy of the state. With four small files RocksDB would compact everything."""
 
     copies: Mapping[str, tuple[int, int]]
-    """Storage to the copies that stock has there, and each other side: short openings scatter more."""
+    """Storage to the number of copies for stock, and for each other side: short openings scatter more."""
 
     hosts: int = 2
     changelog: bool = False
     cold_hosts: tuple[int, ...] = (0,)
-    """How many of the hosts have lost what they kept when the application is started again; each number by itself."""
+    """Numbers of hosts whose local stores are emptied before a start; each number is a case."""
     is_warm: bool = False
-    """Whether the JVMs have run such a query before, with little state: then nothing is said of each opening."""
+    """Whether the JVMs first run such a query with little state. Then there are no figures of openings."""
 
 
 @dataclass
 class Subject:
-    """One side with checkpoints of its own, and what was measured of it: figure to its values."""
+    """One side with its own checkpoints; `measured` maps each figure to its values."""
 
     size_gb: float
     where: Storage
@@ -85,9 +85,9 @@ UNITS = {"remote-bytes": "bytes", "compaction-bytes": "bytes", "remote-calls": "
 
 
 def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) -> dict[str, Any]:
-    """Run the plan on a cluster of its own, stock and Mooring or other `sides`, of which one is stock.
+    """Run the plan on a cluster of its own, with stock and Mooring, or with other `sides` that include stock.
 
-    `keep` is a directory for its files, else it is a temporary one.
+    Its files are in `keep`, or in a temporary directory.
     """
     sides = sides or (stock(), mooring())
     copies = {storage(name): number for name, number in plan.copies.items()}
@@ -124,9 +124,7 @@ def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) ->
             for size in plan.sizes_gb
             for where in copies
             for cold in plan.cold_hosts
-            for line in _rows(
-                [one for one in subjects if (one.size_gb, one.where, one.cold_hosts) == (size, where, cold)], plan
-            )
+            for line in _rows([subject for subject in subjects if _case_of(subject) == (size, where, cold)], plan)
         ]
     finally:
         if keep is None:
@@ -134,16 +132,20 @@ def measure(plan: Plan, sides: Sequence[Side] = (), keep: Path | None = None) ->
     return {"name": "restart", "machine": machine, "rows": rows}
 
 
+def _case_of(subject: Subject) -> tuple[float, Storage, int]:
+    return subject.size_gb, subject.where, subject.cold_hosts
+
+
 def _prepare(cluster: SparkCluster, subjects: Sequence[Subject], directory: Path, plan: Plan) -> None:
     for size in plan.sizes_gb:
         built = directory / f"built-{size}" / "ck"
         build(cluster, built, size, _conf(plan))
-        for subject in (one for one in subjects if one.size_gb == size):
+        for subject in (candidate for candidate in subjects if candidate.size_gb == size):
             for checkpoint in subject.checkpoints:
                 copy_for(subject.where, built, checkpoint)
     for subject in subjects:
         for checkpoint in subject.checkpoints:
-            _restart(cluster, subject, checkpoint, replace(plan, is_warm=False))  # the hosts get to know the state
+            _restart(cluster, subject, checkpoint, replace(plan, is_warm=False))  # the hosts keep its files
 
 
 def _measure_once(cluster: SparkCluster, subject: Subject, checkpoint: Path, plan: Plan, number: int) -> None:
@@ -151,36 +153,36 @@ def _measure_once(cluster: SparkCluster, subject: Subject, checkpoint: Path, pla
         _forget(host.local_store, checkpoint)
     seen = figures_of(_restart(cluster, subject, checkpoint, plan), checkpoint, subject.side.name)
     shutil.rmtree(checkpoint.with_name(f"{checkpoint.name}-warm"), ignore_errors=True)
-    if plan.is_warm:  # the log tells of the openings of both queries
+    if plan.is_warm:  # the log has the openings of both queries
         seen = {figure: value for figure, value in seen.items() if not figure.startswith("open-")}
-    told = ", ".join(f"{figure} {value:g}" for figure, value in seen.items())
+    text = ", ".join(f"{figure} {value:g}" for figure, value in seen.items())
     cold = f" {subject.cold_hosts} hosts cold" if subject.cold_hosts else ""
-    say(f"{subject.size_gb} GB {subject.where.name} {subject.side.name}{cold} {number}: {told}")
+    say(f"{subject.size_gb} GB {subject.where.name} {subject.side.name}{cold} {number}: {text}")
     for figure, value in seen.items():
         subject.measured[figure].append(value)
 
 
 def _forget(local_store: Path, checkpoint: Path) -> None:
-    """No application is up: what a host keeps of the checkpoint is gone."""
+    """Remove the files that a host keeps of the checkpoint. No application may run."""
     for owner in local_store.glob("*/OWNER"):
         if owner.read_text().endswith(str(checkpoint)):
             shutil.rmtree(owner.parent)
 
 
 def _rows(subjects: Sequence[Subject], plan: Plan) -> list[Row]:
-    """Of one size on one storage, for the figures that every side has."""
+    """The rows of one size on one storage, for the figures that every side has."""
     what = {"storage": subjects[0].where.name, "state_gb": subjects[0].size_gb, "changelog": plan.changelog}
     if plan.cold_hosts != (0,):
         what["cold_hosts"] = subjects[0].cold_hosts
-    figures = [figure for figure in subjects[0].measured if all(one.measured[figure] for one in subjects)]
+    figures = [figure for figure in subjects[0].measured if all(subject.measured[figure] for subject in subjects)]
     return [
-        row(figure, UNITS.get(figure, "s"), {one.side.name: one.measured[figure] for one in subjects}, **what)
+        row(figure, UNITS.get(figure, "s"), {each.side.name: each.measured[figure] for each in subjects}, **what)
         for figure in figures
     ]
 
 
 def _restart(cluster: SparkCluster, subject: Subject, checkpoint: Path, plan: Plan) -> Run:
-    os.sync()  # a gigabyte that the run before has downloaded would be written to the disk during this one
+    os.sync()  # otherwise this run meets the disk writes of the run before
     args = [subject.where.uri(checkpoint), str(ROWS_AFTER_RESTART), "warm" if plan.is_warm else "cold"]
     return StartedRun(cluster, subject.side, subject.where, "restart_job.py", args, _conf(plan)).finish()
 
@@ -229,5 +231,5 @@ def _parts(openings: list[Opening]) -> dict[str, float]:
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """What the command line calls."""
+    """The entry point for the command line."""
     return measure(QUICK if quick else FULL)

@@ -1,14 +1,14 @@
-"""A query is started again on hosts that have lost its state, all of them or one: how long until it commits.
+"""A query starts again on hosts that have lost its state, all of them or one. How long is it until the first commit?
 
-The state is built, and the applications are run, as by `restart`; but what the hosts keep of it is removed before each
-start: of both hosts, as when a cluster is made anew, and of one, as when a host was replaced and its neighbour is still
-warm. Stock keeps nothing, so for it the two are the same. It is done with JVMs that have run such a query before, so
-that little but the state counts, and with new ones, where the first batch loads and compiles code for seconds.
+State and applications are those of `restart`. But before each start the local stores are emptied: on both hosts, as
+with a new cluster, or on one, as when one host was replaced. Stock Spark keeps nothing, so for it the two are the same.
+Warm JVMs have run such a query before, so that the state takes most of the time. In new JVMs the first batch loads and
+compiles code for seconds.
 
     first-commit-seconds   from the query's start to the first batch's file in the checkpoint's commits
-    from-submit-seconds    the same from spark-submit, of new JVMs
+    from-submit-seconds    the same from spark-submit, with new JVMs
     planning-seconds, add-batch-seconds  the first batch's planning, and its jobs
-    remote-bytes           bytes of snapshots, SST and log files that were read from the checkpoint, by its own count
+    remote-bytes           bytes of snapshots, SST and log files read from the checkpoint, by the side's own count
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _NAMES = {
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """What the command line calls."""
+    """The entry point for the command line."""
     results = [(plan, restart.measure(plan)) for plan in (QUICK if quick else FULL)]
-    rows = [made for plan, result in results for one in result["rows"] if (made := _row(one, plan))]
+    rows = [made for plan, result in results for measured in result["rows"] if (made := _row(measured, plan))]
     return {**results[0][1], "name": "restore", "rows": rows}
 
 
-def _row(one: Row, plan: restart.Plan) -> Row | None:
-    name = _NAMES.get(one["figure"])
+def _row(of_restart: Row, plan: restart.Plan) -> Row | None:
+    name = _NAMES.get(of_restart["figure"])
     if name is None or (plan.is_warm and name == "from-submit-seconds"):
         return None
-    return {**one, "figure": name, "jvms": "warm" if plan.is_warm else "new"}
+    return {**of_restart, "figure": name, "jvms": "warm" if plan.is_warm else "new"}

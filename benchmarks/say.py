@@ -1,4 +1,4 @@
-"""What a benchmark says while it runs: on stderr, as stdout has the result."""
+"""Output of a running benchmark. It goes to stderr, because stdout has the result."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import sys
 
 
 def say(text: str) -> None:
-    """One line, at once."""
+    """Print one line at once."""
     print(text, file=sys.stderr, flush=True)

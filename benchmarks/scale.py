@@ -1,18 +1,18 @@
-"""Two hosts become four while a query works: how long is the longest batch until all four share the partitions.
+"""Two hosts become four while a query works. How long is the longest batch until all four share the partitions?
 
-For each size of state the state is built once, by stock Spark, and each side works on a copy of that checkpoint, on
-`slow` storage with changelog checkpointing on: batches of a fixed number of rows, one each second or four, that open
-and commit all partitions, with little work for each row and with much. Two of four hosts are down when the application
-starts, and come up at the same time, amid a batch, after a stretch of quiet batches; the application takes an executor
-on each. With Mooring it is over when its plan is even on four; with stock Spark, which has no plan, when both executors
-are there. Ten batches more count.
+Stock Spark builds the state once for each size. Each side works on a copy of that checkpoint, on `slow` storage with
+changelog checkpointing. Batches have a fixed number of rows, start every one or four seconds, and open and commit all
+partitions. Loads differ in the work for each row. Two of four hosts are down when the application starts. They come up
+together during a batch, after a number of quiet batches, and the application gets an executor on each. With Mooring the
+change is over when its plan is even on four. Stock Spark has no plan: there it is over when both executors are there.
+Ten more batches count.
 
-    worst-over-median        the longest batch from when the hosts come up until ten commits after it was over, to the
+    worst-over-median        the longest batch from the start of the hosts until ten commits after the change, over the
                              median of the quiet batches before
     worst-batch-seconds      that longest batch
     quiet-p50                that median
-    quiet-worst-over-median  the longest of the quiet batches, to that median: how far they scatter by themselves
-    change-seconds           from when the hosts come up until it was over
+    quiet-worst-over-median  the longest of the quiet batches over that median: the usual scatter
+    change-seconds           from the start of the hosts until the change was over
     moves                    partitions that the plan gave to another processor; four is the least for eight
 """
 
@@ -37,7 +37,7 @@ from mooring.testing.cluster import SparkCluster
 
 BEFORE, AFTER = 2, 4
 APART = Load("apart", rows=400, every_seconds=4, wait_ms=12)
-"""A batch takes three seconds of each four on two hosts, of which most keep no processor: all hosts share them.
+"""A batch on two hosts takes three seconds of each four, most of it without CPU time, which all hosts share.
 
 A host's tasks run one after the other."""
 
@@ -53,7 +53,7 @@ UNITS = {"worst-over-median": "x", "quiet-worst-over-median": "x", "moves": "par
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison, as those of `move` are."""
+    """One comparison; the fields are those of `move.Case`."""
 
     load: Load
     batches_first: int
@@ -62,11 +62,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Plan:
-    """What one call of the benchmark goes through."""
+    """The comparisons of one call of the benchmark."""
 
     sizes_gb: tuple[float, ...]
     rounds: int
-    """How often each side runs, every time with a new application."""
+    """How often each side runs, each time with a new application."""
     cases: tuple[Case, ...]
 
 
@@ -83,12 +83,12 @@ FULL = Plan(
 
 
 def run(quick: bool, part: Part = WHOLE) -> dict[str, Any]:
-    """What the command line calls."""
+    """The entry point for the command line."""
     return measure(part.of(QUICK if quick else FULL))
 
 
 def measure(plan: Plan, sides: Sequence[Callable[[], Side]] = SIDES, keep: Path | None = None) -> dict[str, Any]:
-    """Run the plan on a cluster of four hosts; `keep` is a directory for its files, else a temporary one."""
+    """Run the plan on a cluster of four hosts, with its files in `keep`, or in a temporary directory."""
     machine = this_machine()
     rows: list[Row] = []
     with hosts_for("scale", keep, hosts=AFTER) as (cluster, directory):
@@ -109,7 +109,7 @@ def _grown(cluster: SparkCluster, side: Side, checkpoint: Path, case: Case) -> I
     working.wait_until_steady(case.batches_first)
     moves = _moves(working)
     quiet_from = time.time()
-    working.wait_for_commits(1 + case.batches_quiet)  # the one that is under way is not among them
+    working.wait_for_commits(1 + case.batches_quiet)  # the running batch does not count
     working.wait_for_batch()
     time.sleep(ASKED_AFTER)
     at = time.time()

@@ -1,4 +1,4 @@
-"""The two sides of a comparison, and one application of either on a cluster."""
+"""The sides of a comparison, and one application of a side on a cluster."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _BOTH = {
 
 @dataclass(frozen=True)
 class Side:
-    """Stock Spark or Mooring, as a user would switch it on."""
+    """Stock Spark or a form of Mooring, with the settings and jars of a user."""
 
     name: str
     conf: Mapping[str, str]
     jars: tuple[Path, ...] = ()
     keeps_nothing: bool = False
-    """Whether its hosts are to keep no state files."""
+    """Whether its hosts must keep no state files."""
 
     @property
     def keeps_copies(self) -> bool:
-        """Whether every task is to have a warm copy on another host."""
+        """Whether every task has a warm copy on another host."""
         return _COPIES in self.conf
 
 
@@ -58,9 +58,9 @@ def mooring() -> Side:
 
 
 def mooring_without_copies() -> Side:
-    """Mooring that places tasks, and whose hosts can keep nothing: their local store can not be made.
+    """Mooring that places tasks, on hosts that can keep no files: their local store can not be made.
 
-    Each host of the cluster names its store in the environment, which is stronger than the setting.
+    Each host of the cluster names its store in the environment, which overrides the setting.
     """
     nowhere = {"spark.executorEnv.MOORING_LOCAL_STORE_DIR": "/dev/null/mooring"}
     return Side("mooring-without-copies", {**mooring().conf, **nowhere}, mooring().jars, keeps_nothing=True)
@@ -72,7 +72,7 @@ def mooring_standby() -> Side:
 
 
 def mooring_standby_files() -> Side:
-    """The same with no copy open: who takes over opens RocksDB from the files of its copy."""
+    """The plugin with warm copies as files: the executor that takes a task over must first open RocksDB."""
     standby = mooring_standby()
     return Side("mooring-standby-files", {**standby.conf, "spark.mooring.standby.open.stores": "0"}, standby.jars)
 
@@ -89,15 +89,16 @@ def mooring_beside_delta() -> Side:
 
 
 def mooring_catalogued() -> Side:
-    """The plugin, and the catalogue of committed state in a Delta table, written every ten seconds, as by default.
+    """The plugin, and the catalogue of committed state in a Delta table.
 
-    Of its own time: `steady` stops it half of the time, and the interval goes on.
+    The interval is 20 s because `steady` pauses each application half of the time. So the catalogue is written every
+    ten seconds of the application's own time, which is the default.
     """
     return Side("mooring-catalogue", {**mooring().conf, **_DELTA, _INTERVAL: "20s"}, mooring().jars)
 
 
 def in_turn(sides: Sequence[Callable[[], Side]], rounds: int) -> list[Side]:
-    """Each side once a round, in the other order every second time."""
+    """Each side once a round; every second round has the opposite order."""
     orders = [sides if number % 2 == 0 else sides[::-1] for number in range(rounds)]
     return [make() for order in orders for make in order]
 
@@ -108,7 +109,7 @@ class Run:
 
     submitted: float
     answer: Any
-    """What the job wrote of itself."""
+    """The JSON that the job wrote."""
     logs: tuple[ExecutorLog, ...]
     log_files: tuple[Path, ...]
 
@@ -129,9 +130,9 @@ def log_settings(directory: Path) -> Path:
 
 
 class StartedRun:
-    """One application under way: a job of ours, handed to a cluster.
+    """A running application: a job of `benchmarks/jobs`, submitted to a cluster.
 
-    The job's last argument is added here: the file for its answer.
+    The job gets one more argument at the end: the file for its answer.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class StartedRun:
         self.submission = cluster.submit(JOBS / job, [*args, str(self._answer)], conf=settings, jars=jars)
 
     def finish(self, timeout: float = 900.0) -> Run:
-        """Return when the application and its executors are gone. ClusterError when the job fails."""
+        """Wait until the application and its executors are gone. ClusterError when the job fails."""
         self.submission.finish(timeout)
         answer = json.loads(self._answer.read_text())
         application = answer["application"]
@@ -162,6 +163,6 @@ class StartedRun:
         return Run(self._submitted, answer, tuple(parse_file(log) for log in logs), logs)
 
     def log_files(self, application: str) -> tuple[Path, ...]:
-        """The logs of all executors that the application has had; each lies in a directory with the executor's id."""
+        """The logs of all executors that the application had. Each lies in a directory named after the executor."""
         directories = [host.directory / "work" / application for host in self._cluster.hosts.values()]
         return tuple(sorted(log for directory in directories for log in directory.glob("*/stderr")))

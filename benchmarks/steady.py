@@ -1,26 +1,27 @@
-"""A stream at full load, for a few hundred batches of a fixed size: is keeping copies, and placing tasks, free?
+"""A stream at full load, for a few hundred batches of a fixed size. Do local files and the placing of tasks cost time?
 
-The speed of a shared machine drifts by a tenth within minutes, by more than the sides differ. So both applications are
-up at once, each with executors of its own, and take turns of five batches: while one works, the driver of the other is
-stopped (SIGSTOP). Only batches that lie whole within a turn count; the first ones of a run, which compile code, do not.
-With changelog checkpointing off, every commit uploads the store's new files before the batch can end, so copies would
-be felt there; with it on, commits write changelogs, and a background thread uploads.
+The speed of a shared machine drifts by a tenth within minutes, which is more than the sides differ. So both
+applications run at once, each with its own executors, and take turns of five batches. While one works, the driver of
+the other is paused (SIGSTOP). Only batches that lie completely within a turn count. The first batches of a run compile
+code and do not count. With changelog checkpointing off, every commit uploads the store's new files before the batch can
+end, so the cost of keeping files would show there. With it on, commits write changelogs, and a background thread
+uploads.
 
-    throughput               rows a second, of a run's turns together, as both sides meet the same drift of the machine
-    throughput-to-first      that of a run, to that of the first side's run beside it: what to judge by, as the ratio of
-                             medians compares runs that were not side by side
-    batch-p50, batch-p95     time of a batch, of a run's batches
-    all-p50, all-p95         the same, of the batches of all runs together: a run alone has some three above its p95
-    commit-p50               commit of the state stores in a batch, added up over the partitions
+    throughput               rows a second, over all turns of a run: both sides meet the same drift of the machine
+    throughput-to-first      the throughput of a run over that of the first side's run beside it. Judge by this one: the
+                             ratio of medians compares runs that were not side by side
+    batch-p50, batch-p95     time of a batch, over the batches of a run
+    all-p50, all-p95         the same over the batches of all runs: a single run has some three above its p95
+    commit-p50               commit of the state stores in a batch, summed over the partitions
     file-sync-p50            of that, upload (changelog off)
     zip-p50                  of that, upload of the snapshot's archive (changelog off)
     changelog-commit-p50     of that, writing changelogs (changelog on)
     upload-p50               upload of one snapshot by the background thread (changelog on)
     keeping-per-file         of a commit, Mooring's own calls that keep the file, by its own clock: the mean over all
-                             files, the first ones too; a commit uploads two or more for each partition
-    busiest-executor         how many of the eight partitions one of the two executors has: stock leaves that to chance,
-                             and where it is uneven commits have a core for themselves more often
-    read-per-committed-byte  bytes that the standbys read from the checkpoint for each byte of RocksDB's files that was
+                             files, also the first ones; a commit uploads two or more for each partition
+    busiest-executor         the greater share of the eight partitions on two executors. Stock leaves it to chance; with
+                             uneven shares commits more often have a core of their own
+    read-per-committed-byte  bytes that the standbys read from the checkpoint, for each byte of RocksDB's files that was
                              committed to it (changelog off)
 """
 
@@ -73,7 +74,7 @@ _OF_ONE_SIDE = ("throughput-to-first", "read-per-committed-byte", "keeping-per-f
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison: how many batches each side runs, and how often, each time with new applications."""
+    """One comparison: each side runs `batches`, in each of the `rounds` with a new application."""
 
     storage: str
     changelog: bool
@@ -81,7 +82,7 @@ class Case:
     rounds: int = 1
     rows: int = 40_000
     keys: int = 400_000
-    left_out: int = 100  # until some 80 to 110 the batches of either side get shorter, as its code is compiled
+    left_out: int = 100  # until then batches get shorter, as code is compiled
     sides: tuple[Callable[[], Side], ...] = (stock, mooring)
 
 
@@ -91,11 +92,12 @@ QUICK = (
     Case("raw", False, batches=60, left_out=20, sides=(stock, mooring_standby)),
 )
 FULL = (
-    # Applications of one side differ, by how their code was compiled and where stock put its tasks: so some of each.
+    # Applications of one side differ in how their code was compiled, and in where stock put its tasks. So each side has
+    # more than one.
     Case("raw", False, batches=300, rounds=2),
     Case("raw", True, batches=200, rounds=2),
     Case("slow", False, batches=150, rounds=2),
-    # Both place tasks evenly, so that commits meet the same contention: what do the copies cost?
+    # What does keeping files cost? Both sides place tasks evenly, so that commits meet the same contention.
     Case("raw", False, batches=200, rounds=2, sides=(mooring_without_copies, mooring)),
     Case("raw", False, batches=200, rounds=2, sides=(stock, mooring_standby)),
     Case("raw", True, batches=200, rounds=2, sides=(stock, mooring_standby)),
@@ -105,12 +107,12 @@ FULL = (
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """What the command line calls."""
+    """The entry point for the command line."""
     return measure(QUICK if quick else FULL)
 
 
 def measure(cases: Sequence[Case], keep: Path | None = None) -> dict[str, Any]:
-    """Run the cases on a cluster of two hosts; `keep` is a directory for its files, else a temporary one."""
+    """Run the cases on a cluster of two hosts, with its files in `keep`, or in a temporary directory."""
     directory = keep or Path(tempfile.mkdtemp(prefix="mooring-steady-"))
     rows: list[Row] = []
     machine = this_machine()
@@ -130,17 +132,17 @@ def _compare(cluster: SparkCluster, case: Case, directory: Path) -> list[Row]:
     times: Measured = {make().name: [] for make in case.sides}
     for number in range(case.rounds):
         order = case.sides if number % 2 == 0 else case.sides[::-1]
-        # Afresh: the hosts still keep what they had of earlier rounds.
-        afresh = Path(tempfile.mkdtemp(prefix="round-", dir=directory))
-        sides = [_Working(cluster, make(), case, afresh) for make in order]
+        # New checkpoints, because the hosts still keep files of the earlier rounds.
+        checkpoints = Path(tempfile.mkdtemp(prefix="round-", dir=directory))
+        sides = [_Working(cluster, make(), case, checkpoints) for make in order]
         _take_turns(sides)
         for side in sides:
             finished = side.finish()
             alone = counted(finished, side.turns, case)
             times[side.name] += [batch.seconds for turn in alone for batch in turn]
             seen = figures_of(finished, alone, case) | side.figures_of_standbys(finished)
-            told = ", ".join(f"{figure} {percentile(values, 50):g}" for figure, values in seen.items())
-            say(f"{case.storage} changelog={case.changelog} {side.name}: {told}")
+            text = ", ".join(f"{figure} {percentile(values, 50):g}" for figure, values in seen.items())
+            say(f"{case.storage} changelog={case.changelog} {side.name}: {text}")
             for figure, values in seen.items():
                 measured.setdefault(figure, {}).setdefault(side.name, []).extend(values)
     first = case.sides[0]().name
@@ -161,7 +163,7 @@ def _compare(cluster: SparkCluster, case: Case, directory: Path) -> list[Row]:
 
 
 def to_first(runs: Mapping[str, Sequence[float]], first: str) -> Measured:
-    """Of every other side, the value of each run to that of the first side's run beside it."""
+    """For every other side, the value of each run over that of the first side's run beside it."""
     return {
         side: [value / beside for value, beside in zip(values, runs[first], strict=True)]
         for side, values in runs.items()
@@ -171,7 +173,7 @@ def to_first(runs: Mapping[str, Sequence[float]], first: str) -> Measured:
 
 @dataclass(frozen=True)
 class Turn:
-    """When an application was alone at work; seconds since 1970."""
+    """A time in which one application worked and the other was paused, in seconds since the epoch."""
 
     start: float
     end: float
@@ -196,11 +198,11 @@ class _Working:
         return self._run.submission.is_running
 
     def committed(self) -> int:
-        """How many batches have been committed; Spark removes the entries of old ones."""
+        """The number of committed batches, by the newest entry: Spark removes old entries."""
         return 1 + max(commits_in(self._checkpoint), default=-1)
 
     def work(self, batches: int, counts: bool = True) -> None:
-        """Let the application commit so many batches more, or come to its end, while the caller lets no other work."""
+        """Let the application commit `batches` more, or end, and then pause it. The other one must be paused."""
         self._run.submission.process.resume()
         start, goal = time.time(), self.committed() + batches
         while self.is_at_work and self.committed() < goal:
@@ -222,7 +224,7 @@ class _Working:
         return finished
 
     def figures_of_standbys(self, finished: Run) -> Measured:
-        """What keeping copies in step with the commits took, of a run with standbys and changelog off."""
+        """The cost of the standbys' reads, for a run with standbys and changelog off; else empty."""
         if not self._keeps_standbys:
             return {}
         counters = Records(str(self._checkpoint.parent / "_mooring" / "steady")).status()["counters"]
@@ -233,13 +235,13 @@ class _Working:
 
 
 def _take_turns(sides: Sequence[_Working], most_seconds: float = 3000.0) -> None:
-    """Let both start, then work in turn until both have ended. Who goes first changes: a, b, b, a, a, b."""
+    """Let both start, then work in turn until both have ended. The order alternates: a, b, b, a, a, b."""
     deadline = time.monotonic() + most_seconds
     for side in sides:
         side.work(batches=1)
     for round_ in itertools.count():
         for side in sides if round_ % 2 == 0 else reversed(sides):
-            if side.is_at_work:  # what is left when the other has ended, and its executors, does not count
+            if side.is_at_work:  # turns after the end of the other application do not count
                 side.work(BATCHES_A_TURN, counts=all(each.is_at_work for each in sides))
         if not any(side.is_at_work for side in sides):
             return
@@ -248,7 +250,7 @@ def _take_turns(sides: Sequence[_Working], most_seconds: float = 3000.0) -> None
 
 
 def counted(finished: Run, turns: Iterable[Turn], case: Case) -> list[list[Batch]]:
-    """The batches of each turn that count: that lie whole within it, and for which code is compiled."""
+    """The batches of each turn that count: they lie completely within it, and come after the first ones."""
     ran = batches_in(finished.answer["progress"])
     warm = [batch for batch in ran if case.left_out <= batch.progress["batchId"] < case.batches]
     alone = [[b for b in warm if turn.start <= b.start and b.end <= turn.end] for turn in turns]
@@ -256,7 +258,7 @@ def counted(finished: Run, turns: Iterable[Turn], case: Case) -> list[list[Batch
 
 
 def figures_of(finished: Run, alone: Sequence[Sequence[Batch]], case: Case) -> Measured:
-    """The values of each figure. Spark adds times of stores up over the partitions: they can exceed a batch's."""
+    """The values of each figure. Spark sums times of stores over the partitions, so they can exceed a batch's time."""
     batches = list(itertools.chain.from_iterable(alone))
     times = [batch.seconds for batch in batches]
     figures = {

@@ -1,15 +1,15 @@
-"""The agent's records in each metadata store: how long they take, how large they are, and what watchers cost.
+"""The agent's records in each metadata store: the time to write and read them, their size, and the cost of watchers.
 
-A thousand processors with ten thousand tasks, in files, in a ZooKeeper ensemble of three nodes and in a Kafka broker,
-all on this machine. Stock Spark has nothing to compare with.
+The stores are files, a ZooKeeper ensemble of three nodes and a Kafka broker, all on this machine. There are a thousand
+processors with ten thousand tasks. Stock Spark has no counterpart.
 
-    publish-first       write a first job model, all its processors' localities and all tasks' localities
-    publish-next        write the next one: a processor is gone, its tasks are elsewhere
-    read                a new client reads what a start needs
+    publish-first       writing a first job model, with the localities of all its processors and tasks
+    publish-next        writing the next one: a processor is gone, and its tasks are on others
+    read                a new client reads all records that a start needs
     stored              bytes of the store after that, on its disk or in its nodes
-    watchers-told       from a write until the last of fifty clients has heard of it
-    calls-a-watcher     how often a client's watcher was called for that write, the worst one
-    requests-a-watcher  packets that ZooKeeper got for each of them meanwhile, theirs and the writer's and all pings
+    watchers-told       from a write until the watchers of all fifty clients were called
+    calls-a-watcher     calls of a client's watcher for that write, of the client with the most
+    requests-a-watcher  packets that ZooKeeper got meanwhile, of all clients, with pings, divided by their number
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ UNITS = {"stored": "bytes", "calls-a-watcher": "calls", "requests-a-watcher": "r
 
 @dataclass(frozen=True)
 class Size:
-    """How much there is to keep."""
+    """The size of a job model."""
 
     tasks: int
     processors: int
@@ -58,18 +58,18 @@ FULL, QUICK = Size(10_000, 1_000), Size(1_000, 100)
 
 @dataclass(frozen=True)
 class Served:
-    """A store under measurement: how large it is, what its server was asked."""
+    """A store to measure: `stored` is its size in bytes, `requests` counts the packets to its server."""
 
     name: str
     place: str
     stored: Callable[[], int]
     records: Callable[[], Records]
-    """Those of an agent that leads."""
+    """Opens the records of an agent that leads."""
     requests: Callable[[], int] | None = None
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """What the command line calls."""
+    """The entry point for the command line."""
     size, repeats = (QUICK, 1) if quick else (FULL, 3)
     directory = Path(tempfile.mkdtemp(prefix="mooring-stores-"))
     rows: list[Row] = []
@@ -111,11 +111,11 @@ def _publish(records: Records, model: JobModel, places: dict[str, str]) -> None:
 
 def _watched(served: Served) -> dict[str, float]:
     calls: Counter[int] = Counter()
-    heard = threading.Lock()
+    lock = threading.Lock()
 
-    def listen(number: int) -> Callable[[frozenset[str]], None]:
+    def count_calls(number: int) -> Callable[[frozenset[str]], None]:
         def watcher(keys: frozenset[str]) -> None:
-            with heard:
+            with lock:
                 calls[number] += 1
 
         return watcher
@@ -123,25 +123,25 @@ def _watched(served: Served) -> dict[str, float]:
     with ExitStack() as clients:
         store = clients.enter_context(open_metadata_store(served.place))
         for number in range(WATCHERS):
-            clients.enter_context(open_metadata_store(served.place)).watch(listen(number))
+            clients.enter_context(open_metadata_store(served.place)).watch(count_calls(number))
         store.put("ready", b"")
         wait_until(lambda: len(calls) == WATCHERS, "all clients to watch", 60)
-        time.sleep(2.0)  # what is told late counts for the write before
+        time.sleep(2.0)  # late calls belong to this write
         calls.clear()
-        asked = served.requests() if served.requests else 0
+        requests_before = served.requests() if served.requests else 0
         begin = time.monotonic()
-        store.put("news", b"x")
-        wait_until(lambda: len(calls) == WATCHERS, "all clients to hear", 60, interval=0.002)
-        told = time.monotonic() - begin
-        time.sleep(2.0)  # what is told twice is told soon
-        seen = {"watchers-told": told, "calls-a-watcher": float(max(calls.values()))}
+        store.put("measured", b"x")
+        wait_until(lambda: len(calls) == WATCHERS, "the watchers of all clients to be called", 60, interval=0.002)
+        seconds = time.monotonic() - begin
+        time.sleep(2.0)  # second calls for the same write come soon
+        seen = {"watchers-told": seconds, "calls-a-watcher": float(max(calls.values()))}
         if served.requests:
-            seen["requests-a-watcher"] = (served.requests() - asked) / WATCHERS
+            seen["requests-a-watcher"] = (served.requests() - requests_before) / WATCHERS
         return seen
 
 
 def _job_model(size: Size, version: int, gone: int = 0) -> JobModel:
-    """The tasks in turn over the processors, of which the last `gone` are not there any more."""
+    """A job model with the tasks spread over the processors in turn, without the last `gone` processors."""
     here = size.processors - gone
     tasks: dict[int, list[TaskModel]] = {number: [] for number in range(here)}
     for number in range(size.tasks):
@@ -191,7 +191,7 @@ def _kafka(directory: Path) -> Iterator[Served]:
 
 @contextmanager
 def _led(election: JobElection) -> Iterator[Callable[[], Records]]:
-    """Opens the records of the candidate, once it leads."""
+    """Wait until the candidate leads; yields a function that opens its records."""
     try:
         wait_until(lambda: election.standing().state == LEADING, "the agent to lead", 30)
         yield lambda: election.records(print)
@@ -208,7 +208,7 @@ def _on_disk(directory: Path, pattern: str = "**/*") -> int:
 
 
 def _in_nodes(hosts: str, root: str) -> int:
-    """The bytes of all values below a node."""
+    """The bytes of all values at and below a node."""
     from kazoo.client import KazooClient
 
     client = KazooClient(hosts=hosts)

@@ -1,15 +1,14 @@
-"""Is an upload slower because the host keeps a copy? Uploads of stock Spark's kind and of ours, one after the other.
+"""Is an upload slower because the host keeps the file? Uploads of stock Spark and of Mooring alternate.
 
-A commit of a state store uploads an SST file, the archive of the snapshot and its checksum. Here both sides do that in
-one JVM and in turns, with the calls that Spark makes, and with nothing else on the machine: stock with Hadoop's own
-file system and Spark's own checkpoint file manager, Mooring with those that stand before them. Who comes first changes
-from commit to commit, so that what the machine does meanwhile meets both.
+A commit of a state store uploads an SST file, the archive of the snapshot and its checksum. Both sides do that in one
+JVM, in turns, with the calls that Spark makes. Stock uses Hadoop's file system and Spark's checkpoint file manager;
+Mooring uses its own, which wrap those. The order alternates from commit to commit, so that other work of the machine
+affects both sides.
 
     upload               from the first call to the end of the last one
-    upload-difference    how much longer ours took than stock's just before or after it: means of blocks of commits,
-                         negative where ours was shorter
-    keeping              what comes after the uploads and before the version counts: writing archive and checksum to the
-                         host's disk
+    upload-difference    how much longer Mooring's upload took than stock's just before or after it: means of blocks of
+                         commits, negative where Mooring's was shorter
+    keeping              after the uploads, before the version counts: writing archive and checksum to the host's disk
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ ARCHIVE_BYTES, CHECKSUM_BYTES = 17_000, 120
 
 @dataclass(frozen=True)
 class Plan:
-    """How many commits of each side count, after those that compile code; the blocks that differences are told of."""
+    """`commits` of each side count, after `left_out` that compile code; differences are means of `blocks` blocks."""
 
     sst_bytes: tuple[int, ...]
     commits: int
@@ -49,7 +48,7 @@ FULL = Plan((100_000, 1_000_000, 10_000_000), commits=300, left_out=50, blocks=1
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """What the command line calls."""
+    """The entry point for the command line."""
     return measure(QUICK if quick else FULL)
 
 
@@ -99,14 +98,14 @@ def _compare(jvm: Any, directory: Path, size: int, plan: Plan) -> list[dict[str,
 
 
 def differences(stock: Sequence[float], ours: Sequence[float], blocks: int) -> list[float]:
-    """How much longer ours took, in the mean of each of so many blocks of commits; what fills no block is left out."""
-    pairs = [one - other for other, one in zip(stock, ours, strict=True)]
+    """How much longer ours took: the mean of each block of commits. Commits that fill no block are left out."""
+    pairs = [own - other for other, own in zip(stock, ours, strict=True)]
     length = len(pairs) // blocks
     return [mean(pairs[start : start + length]) for start in range(0, length * blocks, length)]
 
 
 class Stock:
-    """A state store's directory in a checkpoint, as stock Spark writes into it."""
+    """A state store's directory in a checkpoint, written as stock Spark does it."""
 
     name = "stock"
 
@@ -122,11 +121,11 @@ class Stock:
         self.file_system = path.getFileSystem(self.conf)
 
     def path(self, path: Path) -> Any:
-        """The same as Hadoop knows it."""
+        """A path as an object of Hadoop."""
         return self._jvm.org.apache.hadoop.fs.Path(path.as_uri())
 
     def commit(self, version: int, content: bytes) -> tuple[float, float]:
-        """Upload the files of a version; seconds of that, and of what follows before the version counts."""
+        """Upload the files of a version. Returns the seconds of the upload, and of `complete` after it."""
         local, unique = self._working / f"{version:06}.sst", uuid.uuid4()
         local.write_bytes(content)
         source, target = self.path(local), self.path(self.state / f"{version:06}-{unique}.sst")
@@ -147,11 +146,11 @@ class Stock:
         out.close()
 
     def complete(self) -> None:
-        """All is uploaded."""
+        """Called when all files are uploaded; stock has nothing to do."""
 
 
 class Ours(Stock):
-    """The same with Mooring, in a JVM whose host keeps the files."""
+    """A state store's directory, written with Mooring in a JVM whose host keeps the files."""
 
     name = "mooring"
 
@@ -162,12 +161,12 @@ class Ours(Stock):
         executors.use(jvm.scala.Option.apply(store))
         path = self.path(self.state)
         self._host_files = store.filesOf(path).get()
-        self._host_files.opening()  # by a store of Mooring's, which says when a version is complete
+        self._host_files.opening()  # as Mooring's state store does, which then calls `complete` for each version
         self._host_files.opened()
         self.files = jvm.io.mooring.MooringCheckpointFileManager(path, self.conf)
         reads = jvm.io.mooring.localstore.StoreReads.of(path)
         self.file_system = jvm.io.mooring.localstore.SharedFileSystem(self.file_system, self._host_files, reads, None)
 
     def complete(self) -> None:
-        """Keep what was written, as a commit does."""
+        """Keep the written files, as a commit does."""
         self._host_files.complete()

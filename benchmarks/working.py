@@ -1,7 +1,6 @@
-"""An application that works on while something is done to it: state that was built before, batches of one size.
+"""A working application with existing state and batches of one size, for benchmarks that kill, end or move something.
 
-For benchmarks that kill, end or move what works. Each side works on a copy of the same checkpoint; there are three
-hosts unless a benchmark asks for others, and on each one executor, with one core unless it asks for more.
+Each side works on a copy of the same checkpoint. By default there are three hosts, with one executor of one core each.
 """
 
 from __future__ import annotations
@@ -38,28 +37,27 @@ DECOMMISSION = {
     "spark.storage.decommission.shuffleBlocks.enabled": "true",
     "spark.storage.decommission.replicationReattemptInterval": "5s",
 }
-"""What those set who have executors told to go: their shuffle files move to others first. Spark looks whether that is
-done every 30 s by default; the shorter time is the benchmark's patience."""
+"""The usual settings for executors that get notices: their shuffle files move to other executors first. Spark checks
+every 30 s by default whether that is done; here it checks more often."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What an application has to do in each batch."""
+    """The work of an application in each batch."""
 
     name: str
     rows: int
-    """Of 2 KB, that come in."""
+    """Input rows, of 2 KB each."""
     outputs: int = 1
-    """How many rows each of them becomes after the state: most of what a batch takes, where there are many."""
+    """Output rows for each input row, made after the state. When there are many, they take most of a batch's time."""
     every_seconds: int = 1
-    """A batch begins at each multiple of so many, or when the one before is over, if that takes longer."""
+    """A batch begins at each multiple of this time, or later, when the batch before is over."""
     wait_ms: int = 0
-    """For so long each row of output is waited for: a host that works on it with processors of its own, which here all
-    hosts would share."""
+    """A wait for each output row. It stands for work of a host with its own CPUs, as here all hosts share theirs."""
 
 
 Seen = tuple[str, Mapping[str, float]]
-"""What was done to an application, and the figures of it."""
+"""The name of what was done to an application, and the figures of it."""
 
 
 @contextmanager
@@ -68,7 +66,7 @@ def hosts_for(
 ) -> Iterator[tuple[SparkCluster, Path]]:
     """A cluster for the benchmark of this name, and a directory for its checkpoints: `keep`, else a temporary one.
 
-    `cores` is how many tasks an executor runs at once, and each host has one.
+    Each host has one executor, which runs `cores` tasks at once.
     """
     directory = keep or Path(tempfile.mkdtemp(prefix=f"mooring-{name}-"))
     try:
@@ -83,7 +81,7 @@ def hosts_for(
 
 
 def built_states(cluster: SparkCluster, directory: Path, sizes_gb: Iterable[float]) -> Iterator[tuple[float, Path]]:
-    """One size after the other, with a checkpoint that holds as much, which is gone when the next one is asked for."""
+    """Each size with a checkpoint of that size. The checkpoint is removed before the next size is built."""
     for size in sizes_gb:
         built = directory / f"built-{size}"
         build(cluster, built, size, {})
@@ -99,19 +97,19 @@ def compared(
     units: Mapping[str, str],
     **varied: Any,
 ) -> list[Row]:
-    """Rows of what is observed of each side, each time on a new copy of the built checkpoint, which `observe` is given.
+    """Call `observe` for each side, with a new copy of the built checkpoint, and make rows of its figures.
 
-    `varied` is what tells the rows from others, `storage` among it. The unit of a figure that is not among `units` is
-    a second. A side may come several times.
+    `varied` has the other columns of the rows, with `storage` among them. A figure that is not in `units` is in
+    seconds. A side may come several times.
     """
     measured: dict[tuple[str, str], dict[str, list[float]]] = {}  # what was done, figure -> side -> values
-    told = " ".join(f"{name}={value}" for name, value in varied.items())
+    case = " ".join(f"{name}={value}" for name, value in varied.items())
     for number, side in enumerate(sides):
         checkpoint = built.parent / f"{number}-{side.name}" / "ck"
         copy_for(storage(varied["storage"]), built, checkpoint)
-        os.sync()  # what the run before has written would go to the disk during this one
+        os.sync()  # otherwise this run meets the disk writes of the run before
         for what, seen in observe(side, checkpoint):
-            say(f"{told} {side.name} {what}: {', '.join(f'{figure} {value:.3g}' for figure, value in seen.items())}")
+            say(f"{case} {side.name} {what}: {', '.join(f'{figure} {value:.3g}' for figure, value in seen.items())}")
             for figure, value in seen.items():
                 measured.setdefault((what, figure), {}).setdefault(side.name, []).append(value)
         _forget(cluster, checkpoint.parent)
@@ -121,7 +119,7 @@ def compared(
 
 
 def _forget(cluster: SparkCluster, directory: Path) -> None:
-    """No application is up: let go of a checkpoint and of what the hosts keep of it, gigabytes each."""
+    """Remove a checkpoint, and the files that the hosts keep of it. No application may run."""
     shutil.rmtree(directory)
     for host in cluster.hosts.values():
         for kept in host.local_store.iterdir():
@@ -129,7 +127,7 @@ def _forget(cluster: SparkCluster, directory: Path) -> None:
 
 
 class Working:
-    """One side's application under way, on a checkpoint of its own."""
+    """One side's running application, on its own checkpoint."""
 
     def __init__(
         self,
@@ -141,7 +139,7 @@ class Working:
         conf: Mapping[str, str],
         hosts: int = HOSTS,
     ) -> None:
-        """Start it; `hosts` of the cluster are up."""
+        """Start the application; `hosts` is the number of hosts that are up."""
         self.hosts = hosts
         self._cluster, self._side, self._checkpoint = cluster, side, checkpoint
         self._stop = checkpoint.with_name("stop")
@@ -151,11 +149,11 @@ class Working:
 
     @property
     def submission(self) -> Submission:
-        """Its driver."""
+        """The application's driver."""
         return self._run.submission
 
     def wait_until_steady(self, batches: int) -> None:
-        """All executors are there, so many batches have passed since, and the copies, if any, have caught up."""
+        """Wait until all executors are there, then for `batches` more, and until the copies, if any, have caught up."""
         job = self.submission
         job.wait_for_executors(self.hosts, timeout=120)
         goal = max(self.commits()) + batches
@@ -166,12 +164,12 @@ class Working:
             )
 
     def wait_for_commits(self, count: int) -> None:
-        """Return at once when so many more are there."""
+        """Wait for `count` more commits."""
         goal = max(self.commits()) + count
         self._wait_until(lambda: max(self.commits()) >= goal, f"{count} more commits")
 
     def wait_for_batch(self) -> None:
-        """Return at once when the next batch has begun."""
+        """Wait until the next batch has begun."""
         begun = self._checkpoint / "offsets" / str(max(self.commits()) + 1)
         self._wait_until(begun.exists, "the next batch")
 
@@ -179,58 +177,58 @@ class Working:
         wait_until(condition, what, timeout=180, interval=0.02, story=self.submission.process.story)
 
     def executors(self) -> dict[str, ExecutorProcess]:
-        """Those that are alive, by id, whether or not the driver knows of them."""
-        return {one.id: one for one in self._cluster.executors(self.submission.application)}
+        """The executors that are alive, by id, also those that are not registered with the driver yet."""
+        return {executor.id: executor for executor in self._cluster.executors(self.submission.application)}
 
     def choose(self, last_host: str) -> tuple[ExecutorProcess, frozenset[int]]:
-        """An executor with about an even share of the partitions, where possible not on that host; and its share."""
+        """An executor with about an even share, if possible not on `last_host`; and the partitions of its share."""
         alive = self.executors()
         partitions = holders(self.logs())
-        chosen = alive[victim(partitions, {id: one.host for id, one in alive.items()}, last_host)]
+        chosen = alive[victim(partitions, {id: executor.host for id, executor in alive.items()}, last_host)]
         return chosen, frozenset(partition for partition, executor in partitions.items() if executor == chosen.id)
 
     def commits(self) -> dict[int, float]:
-        """Batch to when it was committed, in seconds since 1970."""
+        """Batch to the time of its commit, in seconds since the epoch."""
         return commits_in(self._checkpoint)
 
     def logs(self) -> Logs:
-        """What the executors have said so far, by id."""
+        """The logs of the executors so far, by executor id."""
         files = self._run.log_files(self.submission.application)
         return {file.parent.name: parse_file(file) for file in files}
 
     def status(self) -> dict[str, Any]:
-        """What Mooring's agent says; empty before it has said anything."""
+        """The status of Mooring's agent; empty before there is one."""
         return self._records().status_if_any()
 
     def client(self) -> MooringClient:
-        """For requests to Mooring's agent."""
+        """A client for requests to Mooring's agent."""
         return self._records().client()
 
     def _records(self) -> Records:
         return Records(str(self._checkpoint.parent / "_mooring" / "working"))
 
     def finish(self) -> list[Batch]:
-        """End the application; its batches."""
+        """End the application, and return its batches."""
         self._stop.touch()
         return batches_in(self._run.finish().answer["progress"])
 
 
 def tell_to_go(executor: ExecutorProcess) -> None:
-    """As its host does that will be gone soon; return when it has left. For applications with `DECOMMISSION`."""
+    """Send an executor the notice that its host will go, and wait for its end. For applications with `DECOMMISSION`."""
     executor.decommission()
     wait_until(lambda: not executor.is_alive, "the executor to leave", timeout=120, interval=0.01)
 
 
 def is_even(status: Mapping[str, Any], hosts: int = HOSTS) -> bool:
-    """Whether so many processors have even shares."""
+    """Whether there is a processor for each host, and all have even shares of the tasks."""
     shares = [len(processor["tasks"]) for processor in status.get("processors", ())]
     return len(shares) == hosts and max(shares) - min(shares) <= 1
 
 
 def is_settled(status: Mapping[str, Any], hosts: int = HOSTS) -> bool:
-    """Whether the processors have even shares, and every partition a copy that is at most one version behind.
+    """Whether the processors have even shares, and every partition has a copy that is at most one version behind.
 
-    The next batch is always under way, so one version is no lag. A plan that is not even is about to change.
+    The next batch is always running, so one version is no lag. A plan that is not even will change soon.
     """
     copies = [task for task in status.get("tasks", ()) if task["mode"] == "Standby"]
     return (

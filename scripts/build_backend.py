@@ -1,6 +1,6 @@
-"""setuptools, with one difference: a wheel holds the jar, and building the jar takes PySpark's jars.
+"""The build backend: setuptools, and for a wheel also PySpark, because a wheel has the jar and the jar needs PySpark.
 
-An editable install finds the jar in build/ (`make jar`), so it need not wait for PySpark to arrive twice.
+An editable install takes the jar from build/ (`make jar`), so it does not install PySpark a second time.
 """
 
 from setuptools import build_meta

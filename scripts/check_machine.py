@@ -1,6 +1,6 @@
-"""Say what this machine lacks for Mooring, all at once, and what to do about each. Exit 0 when nothing is missing.
+"""List everything that this machine lacks for Mooring, with what to do about it. Exit 0 when nothing is missing.
 
-Run by `make` with the Python that the virtual environment is to be made of, so it must run on one that is too old.
+`make` runs it with the Python of the later virtual environment. So it must also run on a Python that is too old.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ OLDEST_PYTHON = (3, 10)
 
 
 def python_problem(version=sys.version_info):
-    """What is wrong with a Python of this version; an empty text when nothing is."""
+    """The problem with a Python of this version; an empty text when there is none."""
     if tuple(version[:2]) >= OLDEST_PYTHON:
         return ""
     found = ".".join(str(part) for part in version[:3])
@@ -23,12 +23,12 @@ def python_problem(version=sys.version_info):
 
 
 def platform_problem(platform=sys.platform):
-    """Several hosts on one machine, as demo and tests have them, need Linux's loopback addresses."""
+    """The problem with a platform: the demo and the tests need Linux's loopback addresses for their hosts."""
     return "" if platform.startswith("linux") else f"Linux is needed for demo and tests; this is {platform}"
 
 
 def venv_problem(find=importlib.util.find_spec):
-    """Debian leaves the modules that make a virtual environment out of its python3 package."""
+    """The problem with virtual environments: Debian's python3 package lacks the modules that make one."""
     if find("venv") and find("ensurepip"):
         return ""
     package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
@@ -36,7 +36,7 @@ def venv_problem(find=importlib.util.find_spec):
 
 
 def problems():
-    """Everything that is missing, a sentence or two each."""
+    """Everything that is missing, one or two sentences each."""
     return [problem for problem in (platform_problem(), python_problem(), venv_problem(), java_problem()) if problem]
 
 

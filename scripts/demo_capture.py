@@ -44,7 +44,7 @@ def draw(recording: str) -> str:
     shown = [PROMPT]
     for line in recording.splitlines():
         text = line[7:]
-        if text.lstrip().startswith("waiting for"):  # on a terminal the next line takes its place
+        if text.lstrip().startswith("waiting for"):  # on a terminal the next line overwrites it
             continue
         shown += textwrap.wrap(text, COLUMNS, subsequent_indent="    ", drop_whitespace=False) or [""]
     width = round(COLUMNS * CHARACTER_WIDTH + 2 * MARGIN)

@@ -1,10 +1,10 @@
-"""The pages of docs/reference, made from the code.
+"""Makes the pages of docs/reference from the code.
 
-    python -m scripts.reference_pages            writes them anew
-    python -m scripts.reference_pages --check    says which are not as the code is; exit code 1 then
+    python -m scripts.reference_pages            writes the pages
+    python -m scripts.reference_pages --check    lists pages that differ from the code; exit code 1 then
 
-A page is made as a whole, or is written by hand and has parts between `<!-- made: NAME -->` and `<!-- end -->`.
-`tests/unit/docs` holds the pages against the code.
+Some pages are made as a whole. Others are written by hand, with parts between `<!-- made: NAME -->` and `<!-- end -->`
+that are made. `tests/unit/docs` compares the pages with the code.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from uuid import UUID
 
+from mooring.agent.counters import Counters
 from mooring.agent.state.fleet import Fleet
-from mooring.agent.status import Counters, metrics_of
+from mooring.agent.status import metrics_of
 from mooring.cli import states
 from mooring.cli.commands import parser_of
 from mooring.cli.conf import render_settings_page
@@ -46,12 +47,12 @@ _PART = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def whole_pages() -> dict[str, str]:
-    """Every page that is made as a whole, by its name."""
+    """The text of every page that is made as a whole, by its name."""
     return {"commands.md": commands_page(), "settings.md": settings_page(), "states.md": states_page()}
 
 
 def parts() -> Mapping[str, Callable[[], str]]:
-    """Every part of a page that is made, by its name."""
+    """The function that makes each part of a page, by the part's name."""
     return {
         "metrics-of-the-driver": lambda: _names_table(driver_metrics()),
         "metrics-of-an-executor": lambda: _names_table(executor_metrics()),
@@ -66,13 +67,13 @@ def parts() -> Mapping[str, Callable[[], str]]:
 
 
 def filled(page: str) -> str:
-    """A page with its parts made anew."""
+    """A page with its parts made from the present code."""
     made = parts()
     return _PART.sub(lambda found: f"{found[1]}\n{made[found[2]]()}\n{found[3]}", page)
 
 
 def all_pages() -> dict[Path, str]:
-    """Every page of the folder as it has to be."""
+    """The right text of every page in the folder."""
     whole = {PAGES / name: text for name, text in whole_pages().items()}
     by_hand = {page: filled(page.read_text()) for page in sorted(PAGES.glob("*.md")) if page not in whole}
     return {**whole, **by_hand}
@@ -111,15 +112,15 @@ def _arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
         names = ", ".join(f"`{name}`" for name in action.option_strings)
         choices = " or ".join(f"`{choice}`" for choice in action.choices or ())
         value = "" if action.nargs == 0 else choices or f"`{action.metavar or action.dest.upper()}`"
-        said = _with_code((action.help or "") % {**vars(action), "prog": parser.prog})
+        description = _with_code((action.help or "") % {**vars(action), "prog": parser.prog})
         needed = " (required)" if action.required and action.option_strings else ""
-        yield f"| {' '.join(part for part in (names, value) if part)} | {_cell(said)}{needed} |"
+        yield f"| {' '.join(part for part in (names, value) if part)} | {_cell(description)}{needed} |"
     yield ""
 
 
 def exit_codes() -> str:
     """The table of exit codes."""
-    said = {
+    meanings = {
         Exit.DONE: "done; without `--wait`: the request is written",
         Exit.FAILED: "it failed, or the application has ended, or no status is there",
         Exit.USAGE: "bad usage, a missing package, or a root that several applications share",
@@ -127,7 +128,7 @@ def exit_codes() -> str:
         Exit.TIMED_OUT: "not done within `--timeout`; the request goes on",
         Exit.NOT_UNDERSTOOD: "a checkpoint has something that this version does not understand",
     }
-    rows = [f"| {code.value} | {said[code]} |" for code in Exit]
+    rows = [f"| {code.value} | {meanings[code]} |" for code in Exit]
     return "\n".join(["| exit code | |", "|---:|---|", *rows, f"| {INTERRUPTED} | Ctrl-C |"]) + "\n"
 
 
@@ -135,7 +136,7 @@ def exit_codes() -> str:
 
 
 def settings_page() -> str:
-    """As `conf/settings.md`, with links that work here."""
+    """The page `conf/settings.md`, with links that work in docs/reference."""
     page = render_settings_page()
     page = re.sub(r"<!-- .*? -->", f"<!-- {_MADE_BY} -->", page, count=1)
     return re.sub(r"docs/guides/(\w+)\.md", r"[\1](../guides/\1.md)", page)
@@ -145,8 +146,8 @@ def settings_page() -> str:
 
 
 def states_page() -> str:
-    """The table of `mooring states`, and what each status means."""
-    said = {
+    """The table of `mooring states`, and the meaning of each status."""
+    meanings = {
         StatusCode.CREATED: "written, and not read yet",
         StatusCode.BAD_REQUEST: "refused; the answer has the reason; final",
         StatusCode.ACCEPTED: "it can be done, and waits for its turn",
@@ -164,7 +165,7 @@ def states_page() -> str:
         "",
         "| status | |",
         "|---|---|",
-        *(f"| `{status.value}` | {said[status]} |" for status in StatusCode),
+        *(f"| `{status.value}` | {meanings[status]} |" for status in StatusCode),
         "",
         "From each phase that makes a plan, `FAILED` comes also when no plan keeps all rules (`no plan for it: …`).",
         "Then the last plan stays.",
@@ -200,11 +201,11 @@ MEANINGS = {
     "mooring.restore-ms": "how long that took, over the operator's partitions",
     "mooring.drain-state": "0 ordinary, 1 it catches up after the freeze, 2 it lets out what was held back; of a batch",
 }
-"""What each metric says. A name in the code that is not here, or the other way round, fails the test."""
+"""The meaning of each metric. A test fails when the code has a name that is not here, or the reverse."""
 
 
 def driver_metrics() -> list[str]:
-    """The gauges of the driver's source, as the code names them."""
+    """The names of the gauges of the driver, from the code."""
     scala = _scala_text()
     found = re.findall(r'Metrics\.set\("([\w-]+)"', scala)
     found += re.findall(r'"([\w-]+)"', re.findall(r"val names = Seq\((.*?)\)", scala, re.DOTALL)[0])
@@ -217,12 +218,12 @@ def driver_metrics() -> list[str]:
 
 
 def executor_metrics() -> list[str]:
-    """The gauges of an executor's source."""
+    """The names of the gauges of an executor, from the code."""
     return sorted(re.findall(r'Metrics\.register\(registry, "([\w-]+)"', _scala_text()))
 
 
 def operator_metrics() -> list[str]:
-    """The custom metrics of a stateful operator."""
+    """The names of the custom metrics of a stateful operator, from the code."""
     return sorted(set(re.findall(r'"(mooring\.[a-z-]+)"', _scala_text("org"))))
 
 
@@ -234,7 +235,7 @@ def _names_table(names: Iterable[str]) -> str:
 # Log lines
 
 Line = tuple[str, str, str]
-"""Level, text with … for what is put in, and the file that says it."""
+"""The level, the text with … for inserted values, and the file with the log call."""
 
 _LEVELS = {"info": "INFO", "warn": "WARN", "once": "WARN, once", "failed": "WARN, once"}
 _LEVELS |= {"trouble": "WARN", "troubleOnce": "WARN, once"}
@@ -242,24 +243,24 @@ _TOPIC_FIRST = ("once", "failed", "troubleOnce")
 
 
 def scala_lines() -> list[Line]:
-    """What the plugin's JVMs say. A line whose text is put together elsewhere is left out."""
+    """The log lines of the plugin's JVMs. Lines whose text is not in the log call are left out."""
     found = []
     for file in sorted(SCALA.rglob("*.scala")):
         text = file.read_text()
         for call in re.finditer(r"\bLog\.(info|warn|once|failed|trouble|troubleOnce)\(", text):
             kind = call[1]
             groups = _argument_groups(text, call.end() - 1)
-            said = groups[-1] if kind == "failed" else groups[0]
+            argument = groups[-1] if kind == "failed" else groups[0]
             if kind in ("once", "troubleOnce"):
-                said = said.partition(",")[2]
-            line = _literals(said)
+                argument = argument.partition(",")[2]
+            line = _literals(argument)
             if len(line.replace("…", "").strip()) > 6:
                 found.append((_LEVELS[kind], line, file.name))
     return sorted(set(found), key=lambda line: (line[1].lower(), line))
 
 
 def agent_lines() -> list[Line]:
-    """What the agent has the driver's JVM say: texts that are written where they are given to the log."""
+    """The log lines of the agent, which the driver's JVM writes. Lines whose text is not in the call are left out."""
     levels = {"say": "WARN", "LogLine": "WARN", "inform": "INFO", "sayOfTrouble": "WARN", "warn": "WARN"}
     found = []
     for folder in ("agent", "records", "spark"):
@@ -276,7 +277,7 @@ def agent_lines() -> list[Line]:
 
 
 def _level_of_order(call: ast.Call) -> str:
-    """By `is_warning` of the order `LogLine`, which is true where nothing is said of it."""
+    """The level of an order `LogLine`, by its `is_warning`, which is True by default."""
     given = next((keyword.value for keyword in call.keywords if keyword.arg == "is_warning"), ast.Constant(True))
     if not isinstance(given, ast.Constant):
         return "INFO or WARN"
@@ -284,7 +285,7 @@ def _level_of_order(call: ast.Call) -> str:
 
 
 def all_texts() -> str:
-    """Every text in the code of the plugin and of the agent, with … for what is put in; one a line."""
+    """Every text in the code of the plugin and of the agent, with … for inserted values; one a line."""
     texts = [_literals(file.read_text()) for file in sorted(SCALA.rglob("*.scala"))]
     for file in sorted(PYTHON.rglob("*.py")):
         texts += [_text_of(node) for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.expr)]
@@ -292,7 +293,7 @@ def all_texts() -> str:
 
 
 def _argument_groups(code: str, opening: int) -> list[str]:
-    """The groups of arguments from an opening bracket on: `(a, b)(c)` has two."""
+    """The argument lists that begin at an opening bracket: `(a, b)(c)` has two."""
     code = code[opening : opening + 2000]
     texts = {start: stop for start, stop, _ in _scala_texts(code)}
     groups: list[str] = []
@@ -315,7 +316,7 @@ def _argument_groups(code: str, opening: int) -> list[str]:
 
 
 def _literals(code: str) -> str:
-    """The texts of a piece of Scala, joined where `+` joins them, with … for values."""
+    """The texts in a piece of Scala, joined where `+` joins them, with … for values."""
     joined, end = "", 0
     for start, stop, text in _scala_texts(code):
         between = code[end:start].strip()
@@ -328,23 +329,23 @@ def _literals(code: str) -> str:
 
 
 def _scala_texts(code: str) -> Iterator[tuple[int, int, str]]:
-    """Where each text begins and ends, and what it says, with … for what is put into it."""
+    """The start, the end and the content of each text, with … for inserted values."""
     at = 0
     while (start := code.find('"', at)) >= 0:
-        is_filled_in, said, at = code[start - 1 : start] in ("s", "f"), "", start + 1
+        has_values, text, at = code[start - 1 : start] in ("s", "f"), "", start + 1
         while at < len(code) and code[at] != '"':
-            if is_filled_in and code[at] == "$":
-                at, said = _end_of_value(code, at + 1), said + "…"
+            if has_values and code[at] == "$":
+                at, text = _end_of_value(code, at + 1), text + "…"
             elif code[at] == "\\":
-                said, at = said + code[at + 1].replace("n", " "), at + 2
+                text, at = text + code[at + 1].replace("n", " "), at + 2
             else:
-                said, at = said + code[at], at + 1
+                text, at = text + code[at], at + 1
         at += 1
-        yield start - is_filled_in, at, said
+        yield start - has_values, at, text
 
 
 def _end_of_value(code: str, at: int) -> int:
-    """The end of what is put into a text: a name, or an expression in braces, which may hold texts itself."""
+    """The end of an inserted value: a name, or an expression in braces, which may have texts itself."""
     if code[at] != "{":
         return at + len(re.match(r"\w*", code[at:])[0])  # type: ignore[index]
     depth = 0
@@ -398,9 +399,9 @@ def _classes_table(module: object, base: type) -> str:
         if inspect.isclass(value) and issubclass(value, base) and value is not base and dataclasses.is_dataclass(value)
     ]
     rows = []
-    for one in classes:
-        fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(one))
-        rows.append(f"| `{one.__name__}` | {_cell(_first_sentence(one.__doc__ or ''))} | {fields} |")
+    for listed in classes:
+        fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(listed))
+        rows.append(f"| `{listed.__name__}` | {_cell(_first_sentence(listed.__doc__ or ''))} | {fields} |")
     return "\n".join(["| name | | fields |", "|---|---|---|", *rows]) + "\n"
 
 

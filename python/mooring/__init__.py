@@ -2,7 +2,7 @@
 
 import sys
 
-if sys.version_info < (3, 10):  # noqa: UP036  # before anything that an older one can not even read
+if sys.version_info < (3, 10):  # noqa: UP036  # first: the other modules are syntax errors in an older Python
     raise ImportError(f"Mooring needs Python 3.10 or later, and {sys.executable} is {sys.version.split()[0]}")
 
 from mooring.configure import configure

@@ -1,4 +1,4 @@
-"""`python -m mooring`: the command `mooring`, also where the script of that name is not on the PATH."""
+"""`python -m mooring` is the command `mooring`; it also works where that script is not on the PATH."""
 
 from __future__ import annotations
 

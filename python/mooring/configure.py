@@ -1,4 +1,4 @@
-"""The switch for notebooks and tests: `configure(SparkSession.builder, host_affinity_wait="20s").getOrCreate()`."""
+"""Switches Mooring on in notebooks and tests: `configure(SparkSession.builder, debounce="1s").getOrCreate()`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PLUGIN = "io.mooring.MooringPlugin"
 def configure(builder: Builder, **settings: str | int | bool) -> Builder:
     """Switch Mooring on for the session that this builder will make, and return the builder.
 
-    Adds the plugin to `spark.plugins` and the jar to `spark.jars`, behind what the builder has there; what
-    spark-defaults.conf has there is replaced, as by any option of a builder. `settings` are those of `spark.mooring.*`,
-    with underscores for dots and without the prefix: `local_store_dir="/data/mooring"`. Doing it twice adds nothing
-    twice.
+    It adds the plugin to `spark.plugins` and the jar to `spark.jars`, after the builder's own entries. As with every
+    option of a builder, the values of spark-defaults.conf for these keys are replaced. `settings` are `spark.mooring.*`
+    keys without the prefix and with underscores for dots: `local_store_dir="/data/mooring"`. A second call adds no
+    entry twice.
 
-    InvalidSettingError for a name or value that is not valid, with the nearest one that is, and for a Spark Connect
-    builder (the switch belongs to the server). MooringError when a Spark context without Mooring runs already.
+    InvalidSettingError for a wrong name or value; the message has the nearest valid one. InvalidSettingError also for a
+    Spark Connect builder, as the server must be configured. MooringError when a Spark context without Mooring runs.
     """
     checked = {key: text for key, text in (_checked(name, value) for name, value in settings.items())}
     present: dict[str, Any] = dict(getattr(builder, "_options", {}))
@@ -45,10 +45,10 @@ def _checked(name: str, value: str | int | bool) -> tuple[str, str]:
     return key, text
 
 
-def _appended(present: object, one: str) -> str:
-    """A comma-separated list with one more entry, unless it is there."""
+def _appended(present: object, addition: str) -> str:
+    """A comma-separated list with one more entry; unchanged when the list has the entry."""
     entries = [entry.strip() for entry in str(present or "").split(",") if entry.strip()]
-    return ",".join(entries if one in entries else [*entries, one])
+    return ",".join(entries if addition in entries else [*entries, addition])
 
 
 def _refuse_what_has_no_effect(options: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
-"""Whether a machine has what Mooring needs, for `mooring doctor` and for the plugin at its start.
+"""Checks whether a machine has what Mooring needs, for `mooring doctor` and for the plugin at its start.
 
-Each check takes what was found and answers a finding; those that look for themselves say so. None raises.
+A function `check_…` is pure: it judges what was found. A function `look_at_…` looks at the machine first. None raises.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ANYONE: Final = 0o077
 
 
 class Verdict(Enum):
-    """`WRONG`: Mooring does not do here what it promises. `WARNING`: it does, at a cost, or it is not known."""
+    """`WRONG`: Mooring can not keep its promises here. `WARNING`: it can at a cost, or this is not known."""
 
     OK = "ok"
     WARNING = "warning"
@@ -43,7 +43,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check has found, and what to do about it; no advice where all is well."""
+    """The result of a check, and what to do about it; `advice` is empty where all is well."""
 
     subject: str
     verdict: Verdict
@@ -52,9 +52,9 @@ class Finding:
 
 
 def driver_python(environment: Mapping[str, str]) -> str:
-    """The Python that the plugin starts its agent with, where no setting names one; as Spark chooses a driver's."""
+    """The Python with which the plugin starts its agent where no setting names one: Spark's choice for a driver."""
     named = [environment.get("PYSPARK_DRIVER_PYTHON", ""), environment.get("PYSPARK_PYTHON", "")]
-    return next((one for one in named if _PYTHON.fullmatch(Path(one).name)), "python3")
+    return next((command for command in named if _PYTHON.fullmatch(Path(command).name)), "python3")
 
 
 def look_at_python(command: str) -> Finding:
@@ -64,7 +64,7 @@ def look_at_python(command: str) -> Finding:
 
 
 def check_python(command: str, version: str | None) -> Finding:
-    """The agent's Python; `version` is what it says of itself, None where it can not be run."""
+    """Judge the agent's Python. `version` is what this Python prints, None where it can not be run."""
     oldest = ".".join(map(str, OLDEST_PYTHON))
     advice = f"put a Python {oldest} or later on the driver's host, or name it in spark.mooring.agent.python"
     found = re.match(r"(\d+)\.(\d+)", (version or "").strip())
@@ -83,7 +83,7 @@ def look_at_java(environment: Mapping[str, str]) -> Finding:
 
 
 def check_java(command: str, printed: str | None) -> Finding:
-    """`printed` is what `java -version` prints, None where it can not be run."""
+    """Judge the JDK. `printed` is what `java -version` prints, None where it can not be run."""
     advice = f"install a JDK {OLDEST_JAVA} or later, and have JAVA_HOME or the PATH lead to it"
     found = _JAVA.search(printed or "")
     if found is None:
@@ -95,14 +95,14 @@ def check_java(command: str, printed: str | None) -> Finding:
 
 
 def look_at_spark(environment: Mapping[str, str], built_for: str | None) -> Finding:
-    """Look for the Spark that spark-submit would start: that of SPARK_HOME, else PySpark's."""
+    """Look for the Spark that spark-submit would start: the one in SPARK_HOME, else PySpark's own."""
     home = environment.get("SPARK_HOME") or _home_of_pyspark()
     names = [] if home is None else _names_in(Path(home, "jars"))
     return check_spark(home, names, built_for)
 
 
 def check_spark(home: str | None, jars: Sequence[str], built_for: str | None) -> Finding:
-    """`jars` are the names of the files in its `jars`; `built_for` is the version that Mooring's jar was built for."""
+    """Judge the Spark in `home`. `jars` are the names of its jars. `built_for` is the version of Mooring's jar."""
     expected = built_for or "4.2"
     advice = f"pip install pyspark=={expected}, or have SPARK_HOME lead to a Spark {expected}"
     core = next((found for name in jars if (found := _CORE.fullmatch(name))), None)
@@ -120,7 +120,7 @@ def check_spark(home: str | None, jars: Sequence[str], built_for: str | None) ->
 
 
 def look_at_jar(version: str) -> tuple[Finding, str | None]:
-    """Look for the plugin's jar; also the version of Spark that it was built for, where it says so."""
+    """Look for the plugin's jar. Also returns the version of Spark for which it was built, None where not known."""
     try:
         jar = jar_path()
         with zipfile.ZipFile(jar) as opened:
@@ -133,24 +133,24 @@ def look_at_jar(version: str) -> tuple[Finding, str | None]:
 
 
 def check_jar(jar: str, attributes: Mapping[str, str], version: str) -> Finding:
-    """`attributes` are those of its manifest; `version` is that of this command."""
-    its = attributes.get("Implementation-Version")
-    what = f"{jar} is version {its}, for Spark {attributes.get('Built-For-Spark', '(not known)')}"
-    if its != version:
+    """Judge the plugin's jar. `attributes` are those of its manifest; `version` is the version of this command."""
+    jar_version = attributes.get("Implementation-Version")
+    what = f"{jar} is version {jar_version}, for Spark {attributes.get('Built-For-Spark', '(not known)')}"
+    if jar_version != version:
         return Finding("jar", Verdict.WRONG, f"{what}, and this command is {version}", "build it again with make jar")
     return Finding("jar", Verdict.OK, what)
 
 
 def look_at_local_store(root: Path, spark_dirs: Sequence[Path]) -> list[Finding]:
-    """Look at a directory for local stores, as executors on this host would use it; nothing is made or written.
+    """Look at the directory that executors on this host would use for local stores; nothing is made or written.
 
-    `spark_dirs` are Spark's local directories: files are shared by links where these lie on the same file system.
+    `spark_dirs` are Spark's local directories. On the same file system files are shared by links, and not copied.
     """
     there = _nearest_that_exists(root)
     findings = [_rights(root, there)]
     try:
         disk, device = shutil.disk_usage(there), there.stat().st_dev
-        others = [one for one in map(_nearest_that_exists, spark_dirs) if one.stat().st_dev != device]
+        others = [place for place in map(_nearest_that_exists, spark_dirs) if place.stat().st_dev != device]
     except OSError as fault:
         return [
             *findings,
@@ -163,7 +163,11 @@ _NAME_IT: Final = "name another directory in spark.mooring.local.store.dir"
 
 
 def _rights(root: Path, there: Path) -> Finding:
-    """As HostStore.open: this user's, closed to others unless it is empty, no link, and to be written to."""
+    """Judge the rights of the directory by the rules of HostStore.open.
+
+    The directory must be no link, must belong to this user, and must be writable. It must be closed to other users,
+    unless it is empty.
+    """
     subject = "local store"
     try:
         if root.is_symlink():
@@ -190,7 +194,7 @@ def _rights(root: Path, there: Path) -> Finding:
 
 
 def check_file_system(root: Path, kind: str, spark_dirs_elsewhere: Sequence[Path]) -> Finding:
-    """`kind` is as the mounts name it; empty where that is not known."""
+    """Judge the file system. `kind` is its name in the list of mounts; empty where it is not known."""
     subject, what = "file system", f"{root} is on {kind or 'a file system of a kind that is not known'}"
     if kind in _IN_MEMORY:
         return Finding(subject, Verdict.WARNING, f"{what}: in memory, and gone with the host's restart", _NAME_IT)
@@ -204,7 +208,10 @@ def check_file_system(root: Path, kind: str, spark_dirs_elsewhere: Sequence[Path
 
 
 def check_room(root: Path, free_bytes: int, all_bytes: int) -> Finding:
-    """As HostStore.floor: below it, nothing more is kept. A file system without room, as /proc, holds no files."""
+    """Judge the free space by the rule of HostStore.floor: below that floor no more files are kept.
+
+    A file system without any room, such as /proc, can hold no files.
+    """
     floor = min(_MOST_ROOM_KEPT_FREE, all_bytes // 20)
     what = f"{free_bytes / 1e9:.1f} GB of {all_bytes / 1e9:.1f} GB are free at {root}"
     advice = "make room, or name another disk in spark.mooring.local.store.dir"
@@ -218,13 +225,13 @@ def check_room(root: Path, free_bytes: int, all_bytes: int) -> Finding:
 
 
 def spark_local_dirs(environment: Mapping[str, str]) -> list[Path]:
-    """Where executors on this host keep their files, as far as the environment tells; else Spark's default."""
+    """Where executors on this host keep their files, by the environment; else Spark's default."""
     named = environment.get("LOCAL_DIRS") or environment.get("SPARK_LOCAL_DIRS") or "/tmp"
-    return [Path(one.strip()) for one in named.split(",") if one.strip()]
+    return [Path(path.strip()) for path in named.split(",") if path.strip()]
 
 
 def file_system_of(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
-    """The kind of the file system that a path is on, as ext4; empty where the system does not tell."""
+    """The kind of the file system that a path is on, such as `ext4`; empty where it is not known."""
     try:
         lines = [line.split() for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
     except OSError:
@@ -239,12 +246,12 @@ def file_system_of(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
 
 
 def _nearest_that_exists(path: Path) -> Path:
-    for one in (path, *path.parents):
+    for candidate in (path, *path.parents):
         try:
-            one.lstat()
+            candidate.lstat()
         except OSError:
             continue
-        return one
+        return candidate
     return Path("/")
 
 
@@ -262,7 +269,7 @@ def _home_of_pyspark() -> str | None:
 
 
 def _printed(command: Sequence[str]) -> str | None:
-    """What a program prints; None where it can not be run, or does not end well."""
+    """The output of a program; None where it can not be run, or ends with an error."""
     try:
         ran = subprocess.run(
             command,

@@ -8,21 +8,21 @@
     |-- InvalidSettingError             a spark.mooring.* key or value is wrong
     |-- MetadataStoreError              the metadata store did not do what it was asked
     |   |-- MetadataStoreUnavailable    it could not be reached, after the configured retries; nothing was written
-    |   |-- MetadataStoreMissing        it is not there, and was not to be made
+    |   |-- MetadataStoreMissing        it is not there, and a reader makes none
     |   |-- OutcomeUnknown              a write was sent and no answer came: it may have happened or not
-    |   `-- WriterReplaced              another client has taken this one's role of the only writer; nothing was written
-    |-- RecordError                     what an agent is to have left in the store is not there, or is damaged
+    |   `-- WriterReplaced              another client is the only writer now; nothing was written
+    |-- RecordError                     a record of the agent is missing in the store, or is damaged
     |-- LeadershipLost                  an act of a leader was refused: its term is over
-    |-- CheckpointError                 a checkpoint is not what it should be, or can not be changed as asked
+    |-- CheckpointError                 a checkpoint is damaged, or can not be changed as asked
     |   `-- CheckpointNotUnderstood     it has something that this version can not judge: it may be good
     |-- AgentError                      the agent beside the Spark driver cannot go on
     |-- CommandFailed                   the command did not do what was asked (`mooring.cli.exits`); exit code 1
-    |-- BadUsage                        it was asked in a way that makes no sense; exit code 2
-    |-- CommandTimedOut                 it waited as long as it was told to; exit code 4
+    |-- BadUsage                        the arguments of the command make no sense; exit code 2
+    |-- CommandTimedOut                 the time that the command may wait is over; exit code 4
     `-- ClusterError                    the testing kit's cluster, or a server in it, did not do what a test needs
 
-No error of a foreign library leaves Mooring: each is translated into one of these where it is first met, and kept as
-the `__cause__`. The message is for the user: it says which thing is wrong, what it is now, and what would be right.
+No error of a foreign library leaves Mooring. Each is translated into one of these where Mooring calls the library, and
+kept as the `__cause__`. The message is for the user: it says what is wrong, its value now, and what is expected.
 """
 
 from collections.abc import Collection
@@ -30,13 +30,14 @@ from difflib import get_close_matches
 
 
 def nearest(word: str, candidates: Collection[str]) -> str:
-    """`; nearest: x` for the end of a message, or nothing where no candidate is likely to be what was meant.
+    """`; nearest: x` for the end of a message; an empty text where no candidate is near.
 
-    A candidate is near when the word begins it, or when about three quarters of their letters agree in order.
+    A candidate is near when it begins with the word, or when about three quarters of their letters agree in order.
     """
-    begun = [one for one in sorted(candidates) if len(word.strip("-")) > 1 and one.startswith(word) and one != word]
-    close = get_close_matches(word, [one for one in candidates if one != word], n=1, cutoff=0.7)
-    found = close or begun
+    others = [candidate for candidate in candidates if candidate != word]
+    longer = [other for other in sorted(others) if len(word.strip("-")) > 1 and other.startswith(word)]
+    close = get_close_matches(word, others, n=1, cutoff=0.7)
+    found = close or longer
     return f"; nearest: {found[0]}" if found else ""
 
 
@@ -73,33 +74,33 @@ class MetadataStoreUnavailable(MetadataStoreError):
 
 
 class MetadataStoreMissing(MetadataStoreError):
-    """There is no such store, and who only reads makes none."""
+    """There is no such store. A client that only reads does not make one."""
 
 
 class OutcomeUnknown(MetadataStoreError):
-    """A write was sent and its fate is not known. Read before writing again."""
+    """A write was sent and no answer came: it may have happened or not. Read before writing again."""
 
 
 class RecordError(MooringError):
-    """What an agent is to have left in the metadata store is not there, or is damaged; the message names the record."""
+    """A record of the agent is missing in the metadata store, or is damaged; the message names the record."""
 
 
 class LeadershipLost(MooringError):
-    """An act that only the leader may do was refused, and not done: its term is over, and another may lead."""
+    """An act that only the leader may do was refused and not done. The term is over, and another client may lead."""
 
 
 class WriterReplaced(MetadataStoreError):
-    """Another client has taken over this one's role of the only writer. Nothing was written, and nothing will be."""
+    """Another client is the only writer now. Nothing was written, and this client can not write again."""
 
 
 class CheckpointError(MooringError):
-    """A checkpoint is not what it should be, or can not be changed as asked; the message names the file or batch."""
+    """A checkpoint is damaged, or can not be changed as asked; the message names the file or batch."""
 
 
 class CheckpointNotUnderstood(CheckpointError):
-    """A checkpoint has something that this version can not judge, as what a newer Spark writes. It may be good.
+    """A checkpoint has something that this version can not judge, such as a newer Spark's format. It may be good.
 
-    Nobody may take this for damage: no batch is undone for it, and nothing is removed.
+    It is not treated as damage: no batch is undone because of it, and nothing is removed.
     """
 
     def __init__(self, what: str) -> None:
@@ -108,7 +109,7 @@ class CheckpointNotUnderstood(CheckpointError):
 
 
 class AgentError(MooringError):
-    """The agent beside the Spark driver cannot go on; queries keep the last plan and a new agent is started."""
+    """The agent beside the Spark driver cannot go on. Queries keep the last plan, and the driver starts a new agent."""
 
 
 class ClusterError(MooringError):

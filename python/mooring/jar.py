@@ -10,10 +10,10 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def jar_path(package: Path = _PACKAGE) -> Path:
-    """The jar to give to Spark (`--jars`): the installed package's own, else the one built in this checkout.
+    """The jar for Spark's `--jars`: the one in the installed package, else the one built in this checkout.
 
-    `package` is the folder of the package `mooring`. MooringError when there is no jar, with what to do about it. In
-    the agent's own process the package comes out of the jar, so there is none to find: the driver has it already.
+    `package` is the folder of the package `mooring`. MooringError when there is no jar; the message says what to do.
+    The agent runs from a zip in the jar, so this finds no jar in the agent's own process.
     """
     installed = package / "jars" / "mooring.jar"
     if installed.is_file():

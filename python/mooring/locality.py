@@ -1,7 +1,8 @@
-"""Where executors can share a local store: by default on their host.
+"""Providers of locations: the places where executors can share a local store. By default the place is the host.
 
-The executors ask in the JVM (`Location.scala`), by the same rules; a provider of the user's they ask by
-`python -m mooring.locality module:Class`. Where one fails or answers nothing the host is the place, which is said once.
+`Location.scala` has the same rules for executors. For a provider of the user's, an executor runs
+`python -m mooring.locality module:Class`. Where a provider fails or returns nothing, the host is the location, and one
+log line says so.
 """
 
 from __future__ import annotations
@@ -26,29 +27,29 @@ ZONE_VARIABLE: Final = "NODE_ZONE"
 """In a Kubernetes pod: the zone, from the label `topology.kubernetes.io/zone` through the downward API."""
 
 LABELS_FILE: Final = Path("/etc/podinfo/labels")
-"""In a Kubernetes pod: all its labels, from a volume of the downward API; read when the variable is not there."""
+"""In a Kubernetes pod: all its labels, from a volume of the downward API; read when `NODE_ZONE` is not set."""
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 _LABEL = re.compile(rf'{re.escape(ZONE_LABEL)}="(?P<zone>[^"]*)"')
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
-class _NoAnswer(MooringError):
-    """A provider has no answer; the message says why."""
+class _NoLocation(MooringError):
+    """A provider has no location; the message says why."""
 
 
 class LocationIdProvider(ABC):
-    """Names the physical place of a process: all that answer the same can read and write the same local stores."""
+    """Names the place of a process. Processes with the same location can read and write the same local stores."""
 
     @abstractmethod
     def location_id(self) -> str:
-        """The place. Empty, or an exception: the host is taken instead."""
+        """The location. Where it is empty, or an exception is raised, the host is the location."""
 
 
 class HostLocationIdProvider(LocationIdProvider):
-    """The host is the place."""
+    """The host is the location."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -59,63 +60,63 @@ class HostLocationIdProvider(LocationIdProvider):
 
 
 class _OrHost(LocationIdProvider):
-    """A provider that may have no answer: then the host is the place, and `say` hears once why."""
+    """A provider that may have no location. Then the host is the location, and `say` gets the reason, once."""
 
-    def __init__(self, host: str, say: Say) -> None:
+    def __init__(self, host: str, say: Log) -> None:
         self._host = host
         self._say = say
-        self._said = False
+        self._is_logged = False
 
     def location_id(self) -> LocationId:
-        """The place without surrounding blanks, else the host's name."""
+        """The location without surrounding blanks, else the host's name."""
         try:
-            return LocationId(self.answer())
-        except _NoAnswer as reason:
-            if not self._said:
-                self._said = True
+            return LocationId(self.named_location())
+        except _NoLocation as reason:
+            if not self._is_logged:
+                self._is_logged = True
                 self._say(f"{reason}; the host {self._host} is taken instead")
             return LocationId(self._host)
 
     @abstractmethod
-    def answer(self) -> str:
-        """The place, or _NoAnswer."""
+    def named_location(self) -> str:
+        """The location. Raises _NoLocation where there is none."""
 
 
 class EnvLocationIdProvider(_OrHost):
-    """An environment variable names the place, such as the node of a Kubernetes pod; without it the host is the place.
+    """An environment variable names the location, such as the node of a Kubernetes pod; without it the host does.
 
-    `say` hears once that the variable is missing or blank.
+    `say` gets one line when the variable is missing or blank.
     """
 
-    def __init__(self, variable: str, environment: Mapping[str, str], host: str, say: Say) -> None:
+    def __init__(self, variable: str, environment: Mapping[str, str], host: str, say: Log) -> None:
         super().__init__(host, say)
         self._variable = variable
         self._environment = environment
 
-    def answer(self) -> str:
+    def named_location(self) -> str:
         """The variable's value."""
         return _value_of(self._variable, self._environment)
 
 
 class KubernetesLocationIdProvider(_OrHost):
-    """The node is the place. The pod template gives its name as NODE_NAME, and its zone as NODE_ZONE or in a file.
+    """The node is the location. The pod template gives its name as NODE_NAME, and its zone as NODE_ZONE or in a file.
 
-    What the template has to say is in `conf/settings.md`.
+    `conf/settings.md` has the lines for the template.
     """
 
     def __init__(
-        self, environment: Mapping[str, str], host: str, say: Say, labels_file: Path | None = LABELS_FILE
+        self, environment: Mapping[str, str], host: str, say: Log, labels_file: Path | None = LABELS_FILE
     ) -> None:
         super().__init__(host, say)
         self._environment = environment
         self._labels_file = labels_file
 
-    def answer(self) -> str:
+    def named_location(self) -> str:
         """The node's name."""
         return _value_of(NODE_VARIABLE, self._environment)
 
     def zone(self) -> str | None:
-        """The node's zone: the variable, else the label in the file; None, when neither says it."""
+        """The node's zone: the variable, else the label in the file; None when neither is there."""
         named = self._environment.get(ZONE_VARIABLE, "").strip()
         if named or self._labels_file is None:
             return named or None
@@ -127,59 +128,59 @@ class KubernetesLocationIdProvider(_OrHost):
 
 
 class CompositeLocationIdProvider(_OrHost):
-    """Several answers joined by slashes, such as `slice-4/2`. When one is missing, the host alone is the place."""
+    """Several locations joined by slashes, such as `slice-4/2`. When one is missing, the host is the location."""
 
-    def __init__(self, parts: Sequence[Callable[[], str]], host: str, say: Say) -> None:
+    def __init__(self, parts: Sequence[Callable[[], str]], host: str, say: Log) -> None:
         super().__init__(host, say)
         self._parts = parts
 
-    def answer(self) -> str:
-        """All answers, or none."""
+    def named_location(self) -> str:
+        """All parts. Raises _NoLocation where one is missing."""
         return "/".join(part() for part in self._parts)
 
 
 class _UsersLocationIdProvider(_OrHost):
-    """A class of the user's, which is made without arguments and asked once."""
+    """A class of the user's. It is made without arguments, and called once."""
 
-    def __init__(self, name: str, host: str, say: Say) -> None:
+    def __init__(self, name: str, host: str, say: Log) -> None:
         super().__init__(host, say)
         self._name = name
-        self._answer: str | None = None
+        self._location: str | None = None
 
-    def answer(self) -> str:
-        """What the class answers; whatever it raises is no answer."""
-        if self._answer is None:
-            self._answer = ask_users_class(self._name)
-        return self._answer
+    def named_location(self) -> str:
+        """The location that the class returns. Raises _NoLocation where the class raises anything."""
+        if self._location is None:
+            self._location = ask_users_class(self._name)
+        return self._location
 
 
 def location_id_provider(
-    spec: str, host: str, environment: Mapping[str, str], say: Say, labels_file: Path | None = LABELS_FILE
+    spec: str, host: str, environment: Mapping[str, str], say: Log, labels_file: Path | None = LABELS_FILE
 ) -> LocationIdProvider:
-    """The provider that `spark.mooring.location.provider` names; InvalidSettingError for what it may not be."""
+    """The provider for a value of `spark.mooring.location.provider`; InvalidSettingError for an invalid value."""
     parse_value(find_setting("spark.mooring.location.provider"), spec)
     parts = [_part(part, host, environment, say, labels_file) for part in spec.split("/")]
     if len(parts) == 1:
         return parts[0]
     return CompositeLocationIdProvider(
-        [part.answer if isinstance(part, _OrHost) else part.location_id for part in parts], host, say
+        [part.named_location if isinstance(part, _OrHost) else part.location_id for part in parts], host, say
     )
 
 
 def ask_users_class(name: str) -> str:
-    """The answer of a class of the user's, given as `module:Class`. MooringError when it has none, saying why."""
+    """The location that a class of the user's returns; `name` is `module:Class`. MooringError where there is none."""
     module, _, attribute = name.partition(":")
     try:
         place = getattr(import_module(module), attribute)().location_id()
     except (Exception, SystemExit) as fault:  # a user's code may raise anything; the executor must start all the same
-        raise _NoAnswer(f"{name} raised {type(fault).__name__}: {fault}") from fault
+        raise _NoLocation(f"{name} raised {type(fault).__name__}: {fault}") from fault
     if not isinstance(place, str) or not place.strip() or len(place.splitlines()) > 1:
-        raise _NoAnswer(f"{name} answered {place!r}, which names no location")
+        raise _NoLocation(f"{name} answered {place!r}, which names no location")
     return place.strip()
 
 
 def _part(
-    spec: str, host: str, environment: Mapping[str, str], say: Say, labels_file: Path | None
+    spec: str, host: str, environment: Mapping[str, str], say: Log, labels_file: Path | None
 ) -> HostLocationIdProvider | _OrHost:
     kind, _, name = spec.partition(":")
     if spec == "host":
@@ -194,14 +195,14 @@ def _part(
 def _value_of(variable: str, environment: Mapping[str, str]) -> str:
     value = environment.get(variable, "").strip()
     if not value:
-        raise _NoAnswer(f"the environment variable {variable} names no location")
+        raise _NoLocation(f"the environment variable {variable} names no location")
     return value
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`python -m mooring.locality module:Class`: print what the class answers, and nothing else; 1 if it has no answer.
+    """`python -m mooring.locality module:Class`: print only the location that the class returns.
 
-    What the class itself prints goes to standard error.
+    The class's own output goes to standard error. Returns the exit code: 1 where the class names no location.
     """
     if len(arguments) != 1:
         print("usage: python -m mooring.locality module:Class", file=sys.stderr)

@@ -11,6 +11,7 @@ from uuid import UUID
 from mooring.agent.agent_state import AgentState
 from mooring.agent.requests.orders import Answer, RemoveMessages
 from mooring.agent.state.fleet import Fleet
+from mooring.agent.state.fleet_parts import PlacementSettings
 from mooring.model import JobModel, events, job_model_from_json, job_model_to_json
 from mooring.model.orders import (
     OfferPlan,
@@ -244,7 +245,7 @@ def a_next_agent(store: RequestStore, jvm: Jvm, now_ms: int, factor: int) -> Sto
         dict(store.task_locality),
         overrides=OperatorOverrides.from_json(store.overrides.to_json()),
     )
-    state = AgentState(fleet=Fleet(timing=TIMING, replication_factor=factor))
+    state = AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(replication_factor=factor)))
     return Story(state=next_agent(state, jvm.hello(now_ms), remembered, now_ms), now_ms=now_ms, orders=[jvm.plan])
 
 
@@ -269,7 +270,7 @@ def about(fleet: Fleet, request: Request) -> str:
         return f"host {request.destination_host}"
     id, dash, replica = request.processor_id.rpartition("-")
     is_of_a_standby = dash and id in fleet.processors and request.processor_id not in fleet.processors
-    return id if is_of_a_standby and int(replica) < fleet.replication_factor - 1 else request.processor_id
+    return id if is_of_a_standby and int(replica) < fleet.settings.replication_factor - 1 else request.processor_id
 
 
 def concerned(state: AgentState, request: Request) -> set[str]:

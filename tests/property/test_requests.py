@@ -22,6 +22,7 @@ from mooring.agent.requests.inbox import RESPONSES_KEPT_MS, RequestsRead
 from mooring.agent.requests.orders import Answer
 from mooring.agent.requests.queue import REMEMBERED_REQUESTS, RequestQueue
 from mooring.agent.state.fleet import Fleet
+from mooring.agent.state.fleet_parts import PlacementSettings
 from mooring.grouping import check_standbys
 from mooring.model import events
 from mooring.model.orders import Order, SaveJobModel
@@ -62,7 +63,9 @@ class Run(World):
     """Clients, executors that come and go, and one agent after the other."""
 
     def __init__(self, seed: int, factor: int) -> None:
-        story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=factor)))
+        story = Story(
+            state=AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(replication_factor=factor)))
+        )
         super().__init__(random.Random(f"requests {seed} {factor}"), story)
         self.factor, self.crashes = factor, 0.0
         self.store, self.agent = RequestStore(), 0
@@ -102,7 +105,7 @@ class Run(World):
 
     def place(self) -> str:
         ids = [*sorted(self.fleet.processors), *sorted(self.fleet.standby_ids()), "no such"]
-        somewhere = [*HOSTS, *sorted(self.fleet.drained), ANY_HOST, ANY_HOST, LAST_SEEN, STANDBY, "no host"]
+        somewhere = [*HOSTS, *sorted(self.fleet.overrides.drained), ANY_HOST, ANY_HOST, LAST_SEEN, STANDBY, "no host"]
         expiry_ms = self.rng.choice([None, None, 0, 5_000])
         return self.asks(self.rng.choice(ids), self.rng.choice(somewhere), request_expiry_ms=expiry_ms)
 
@@ -111,8 +114,8 @@ class Run(World):
         return self.asks(id, STANDBY, standby=self.rng.choice(list(StandbyAction)))
 
     def host(self) -> str:
-        host = self.rng.choice([*HOSTS, *sorted(self.fleet.drained), "no host"])
-        action = HostAction.OPEN if host in self.fleet.drained else self.rng.choice(list(HostAction))
+        host = self.rng.choice([*HOSTS, *sorted(self.fleet.overrides.drained), "no host"])
+        action = HostAction.OPEN if host in self.fleet.overrides.drained else self.rng.choice(list(HostAction))
         return self.asks(ANY_PROCESSOR, host, host_action=action)
 
     def malformed(self) -> str:
@@ -265,10 +268,14 @@ class Run(World):
         check_standbys(fleet.model, tasks)
         if is_settled:
             assert len(tasks) == sum(query.task_count for query in fleet.queries.values()) == len(found)
-            factor, bound, stopped = fleet.replication_factor, fleet.may_hold_copies, fleet.stopped_standbys
+            factor, bound, stopped = (
+                fleet.settings.replication_factor,
+                fleet.may_hold_copies,
+                fleet.overrides.stopped_standbys,
+            )
             pinned: dict[str, dict[int, str]] = {}
-            for standby, name, replica in tasks_of_standbys(fleet, fleet.model, fleet.pinned_standbys):
-                pinned.setdefault(name, {})[replica] = fleet.pinned_standbys[standby]
+            for standby, name, replica in tasks_of_standbys(fleet, fleet.model, fleet.overrides.pinned_standbys):
+                pinned.setdefault(name, {})[replica] = fleet.overrides.pinned_standbys[standby]
             check_standbys(fleet.model, tasks, None, factor, None, bound, stopped, pinned)
 
     def check_end(self) -> None:
@@ -278,7 +285,11 @@ class Run(World):
         assert not self.foreign & self.store.responses.keys()
         queue, fleet = self.story.state.queue, self.fleet
         assert not queue.actions and not queue.resumed and not queue.answered_requests
-        assert not fleet.moves and not fleet.let_go and not set(fleet.restarts.values()) & fleet.executors.keys()
+        assert (
+            not fleet.ongoing.moves
+            and not fleet.ongoing.let_go
+            and not set(fleet.ongoing.restarts.values()) & fleet.executors.keys()
+        )
         assert not self.store.overrides.under_way and not self.store.overrides.done
         assert fleet.executors.keys() == set(fleet.executor_of.values()), "each executor has a processor"
 

@@ -108,7 +108,7 @@ class Run:
     def host(self) -> str:
         """Somebody drains or opens a host, also one that is not there, or the last one; no task moves at once."""
         self.story.after(0)
-        host = self.rng.choice([*HOSTS, *sorted(self.story.state.fleet.drained), "nowhere"])
+        host = self.rng.choice([*HOSTS, *sorted(self.story.state.fleet.overrides.drained), "nowhere"])
         action = self.rng.choice(list(HostAction))
         self.ask(ANY_PROCESSOR, host, host_action=action)
         return f"{action.value} {host}"
@@ -131,20 +131,20 @@ class Run:
             assert all(self.story.now_ms - one.since_ms <= longest_ms for one in restarts)
             left = 30 if restarts and self.story.state.fleet.is_incomplete else left - 1
         fleet = self.story.state.fleet
-        assert not fleet.let_go, "copies that were let go of are made again"
+        assert not fleet.ongoing.let_go, "copies that were let go of are made again"
         at = {id: executor.location for id, executor in fleet.executors.items()}
-        if set(at.values()) - fleet.drained:
+        if set(at.values()) - fleet.overrides.drained:
             held = {id for id, held in fleet.model.containers.items() if held.tasks}
-            assert not {fleet.places[id] for id in held} & fleet.drained, "an open host lives"
+            assert not {fleet.places[id] for id in held} & fleet.overrides.drained, "an open host lives"
             firsts = {row[0] for rows in self.story.rows.values() for row in rows.values()}
-            assert not {at[id] for id in firsts} & fleet.drained
+            assert not {at[id] for id in firsts} & fleet.overrides.drained
             assert not [one for one in self.story.state.queue.actions if one.phase is Phase.EMPTYING]
 
     def check_places(self) -> None:
         """Every task of a query that runs has an executor that lives; but when all were gone, when a plan is made."""
         fleet = self.story.state.fleet
         for query in fleet.queries.values():
-            if query.is_released and fleet.executors and fleet.regroup_at_ms is None:
+            if query.is_released and fleet.executors and fleet.timers.regroup_at_ms is None:
                 rows = self.story.rows.get(query.id, {})
                 assert len(rows) == query.task_count
                 assert all(any(id in fleet.executors for id in row) for row in rows.values())
@@ -172,9 +172,9 @@ class Run:
         self.stopped &= self.story.state.fleet.processors.keys()
         fleet = self.story.state.fleet
         self.stopped -= {
-            id for id in self.stopped - fleet.stopped_standbys if fleet.processors[id].is_spare
+            id for id in self.stopped - fleet.overrides.stopped_standbys if fleet.processors[id].is_spare
         }  # a new one
-        assert fleet.stopped_standbys == self.stopped
+        assert fleet.overrides.stopped_standbys == self.stopped
         hosts = [answer for answer in answers if answer.request.host_action is not None]
         return bool(begun) and not any(answer.status_code is StatusCode.IN_PROGRESS for answer in hosts)
 
@@ -194,7 +194,7 @@ class Run:
             owner = fleet.processor_of_task()
             self.story.dies(executor)
             self.check_that_others_moved_to_warm_copies_only(fleet, executor)
-            moving = {at for task, at in fleet.partition_of_task().items() if owner.get(task) in fleet.moves}
+            moving = {at for task, at in fleet.partition_of_task().items() if owner.get(task) in fleet.ongoing.moves}
             self.check_that_lost_tasks_are_where_the_jvm_has_them(rows, moving)
         return f"{lost} are lost"
 
@@ -249,12 +249,12 @@ class Run:
         check_standbys(fleet.model, tasks)
         if (was_regrouped or was_begun) and fleet.processors:
             zones = {e.location: e.zone for e in fleet.executors.values() if e.zone} or None
-            factor, bound = fleet.replication_factor, fleet.may_hold_copies
+            factor, bound = fleet.settings.replication_factor, fleet.may_hold_copies
             pinned = {}
-            for standby, name, replica in tasks_of_standbys(fleet, fleet.model, fleet.pinned_standbys):
-                pinned.setdefault(name, {})[replica] = fleet.pinned_standbys[standby]
+            for standby, name, replica in tasks_of_standbys(fleet, fleet.model, fleet.overrides.pinned_standbys):
+                pinned.setdefault(name, {})[replica] = fleet.overrides.pinned_standbys[standby]
             check_standbys(fleet.model, tasks, zones, factor, None, bound, self.stopped, pinned)
-            if was_regrouped and not fleet.is_incomplete and fleet.even_out_by_ms is None:
+            if was_regrouped and not fleet.is_incomplete and fleet.timers.even_out_by_ms is None:
                 places = fleet.open_places
                 open = [held for id, held in fleet.model.without_standbys().containers.items() if id in places]
                 if not fleet.arrivals:
@@ -307,10 +307,10 @@ def test_what_is_published_keeps_the_rules_at_every_version(seed, factor):
     run = Run(seed, factor)
     start = run.story.state.fleet.model.version
     for number in range(CHANGES):
-        was_due = run.story.state.fleet.regroup_at_ms
+        was_due = run.story.state.fleet.timers.regroup_at_ms
         what = run.change()
         print(f"{number}: {what}")
-        is_due = run.story.state.fleet.regroup_at_ms
+        is_due = run.story.state.fleet.timers.regroup_at_ms
         is_one_event = not any(word in what for word in ("are lost", "zones", "is restarted"))
         was_begun = run.hear() and is_one_event  # between two changes, else
         run.check(was_regrouped=was_due is not None and is_due is None, was_begun=was_begun)

@@ -16,41 +16,42 @@ from mooring.spark.bridge import JvmBridge
 
 _LAST_SECONDS = 5.0
 
-_OF_THE_DRIVER = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""They reach the whole process group and are for the driver, which may drain its queries first and needs an agent then.
-The driver ends the agent by closing its input."""
+_SIGNALS_FOR_THE_DRIVER = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""The signals that the agent ignores. They reach the whole process group, and are meant for the driver.
+
+The driver may drain its queries first, and needs an agent for that. It ends the agent by closing the agent's input."""
 
 
 def main() -> int:
-    """Run until the driver is gone.
+    """Run until the driver has ended.
 
-    Exit code 0 then; anything else is a fault whose last words the driver logs.
+    Returns exit code 0, or 1 after a fault; the driver logs the message on standard error.
     """
-    for one in _OF_THE_DRIVER:
-        signal.signal(one, signal.SIG_IGN)
+    for signal_number in _SIGNALS_FOR_THE_DRIVER:
+        signal.signal(signal_number, signal.SIG_IGN)
     opened: list[AgentResources] = []
     watch = threading.Thread(target=_end_with_the_driver, args=(opened,), name="mooring-driver-watch", daemon=True)
     watch.start()
     try:
         bridge = JvmBridge()
-        outside = AgentResources(bridge)
-        opened.append(outside)
-        Agent(bridge, outside.open_memory, outside.join_election, outside.hear).run()
+        resources = AgentResources(bridge)
+        opened.append(resources)
+        Agent(bridge, resources.open_records, resources.join_election, resources.handle).run()
     except AgentError as end:
-        with suppress(OSError):  # where the driver has died nobody reads it
+        with suppress(OSError):  # nobody reads it if the driver has died
             print(end, file=sys.stderr, flush=True)
-        watch.join(_LAST_SECONDS)  # a driver that died closes our input as well: then what is open is let go of there
+        watch.join(_LAST_SECONDS)  # a driver that died has closed our input too: the watch then closes the resources
         return 1
     return 0
 
 
 def _end_with_the_driver(opened: Sequence[AgentResources]) -> None:
-    """The driver holds the other end of standard input: its end is the sign to go, whatever the main thread does."""
+    """End the process when the driver closes standard input, whatever the main thread does."""
     while os.read(0, 4096):
         pass
     try:
-        for outside in opened:
-            outside.end()
+        for resources in opened:
+            resources.end()
     finally:
         os._exit(0)
 
@@ -59,4 +60,4 @@ if __name__ == "__main__":
     code = main()
     with suppress(OSError):  # as above
         sys.stderr.flush()
-    os._exit(code)  # a read of a store that hangs in its thread must not hold up the end
+    os._exit(code)  # a thread that hangs in a read of a store must not delay the end

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mooring.agent.agent_state import AgentState
-from mooring.agent.drains.drainage import advanced as drains_advanced
-from mooring.agent.drains.drainage import is_about_drains
+from mooring.agent.drains.advance import advanced as drains_advanced
+from mooring.agent.drains.advance import is_about_drains
 from mooring.agent.planning.binding import ask_for_regrouping, bind, keep_executor, unbind
 from mooring.agent.planning.copies import with_seen_copies, without_gone_copies
 from mooring.agent.planning.failover import promote_standbys, with_failovers_counted
@@ -19,6 +19,7 @@ from mooring.agent.planning.staged_moves import is_settled
 from mooring.agent.regrouping import with_stage_settled
 from mooring.agent.state.barrier import PlanBarrier
 from mooring.agent.state.fleet import Executor, Fleet, Query
+from mooring.agent.state.fleet_parts import Application
 from mooring.model import events
 from mooring.model.orders import Rows
 
@@ -53,8 +54,7 @@ def _fleet_after(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
     """The fleet after an event; `published` are the rows that the JVM holds."""
     match event:
         case events.ApplicationStarted():
-            known = replace(fleet, application=event.application, attempt=event.attempt)
-            return replace(known, locality_wait_ms=event.locality_wait_ms)
+            return replace(fleet, application=Application(event.application, event.attempt, event.locality_wait_ms))
         case events.PlanInForce():
             version = max(fleet.model.version, event.version, event.offered)
             return replace(fleet, wanted_by_jvm=event.wanted, model=replace(fleet.model, version=version))
@@ -67,7 +67,7 @@ def _fleet_after(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
         case events.StoreOpened():
             return fleet.with_opening(event)
         case events.ExecutorRestarting():
-            return replace(fleet, restarts={**fleet.restarts, event.request: event.executor})
+            return _with_restart(fleet, event)
         case events.RestartGivenUp():
             return keep_executor(fleet, event.request, event.executor, event.at_ms)
         case events.QueryPlanned():
@@ -91,7 +91,9 @@ def _with_registered(fleet: Fleet, event: events.ExecutorRegistered) -> Fleet:
     known = fleet.with_executor(executor)
     if any(processor.executor == executor.id for processor in fleet.processors.values()):
         before = fleet.executors.get(executor.id)
-        is_in_another_zone = fleet.replication_factor > 1 and before is not None and before.zone != executor.zone
+        is_in_another_zone = (
+            fleet.settings.replication_factor > 1 and before is not None and before.zone != executor.zone
+        )
         return ask_for_regrouping(known, event.at_ms) if is_in_another_zone else known
     return bind(known, executor, event.at_ms)
 
@@ -104,11 +106,16 @@ def _without_lost(fleet: Fleet, event: events.ExecutorLost, published: Rows) -> 
     return without_gone_copies(with_failovers_counted(fleet, after, event.executor))
 
 
+def _with_restart(fleet: Fleet, event: events.ExecutorRestarting) -> Fleet:
+    restarts = {**fleet.ongoing.restarts, event.request: event.executor}
+    return replace(fleet, ongoing=replace(fleet.ongoing, restarts=restarts))
+
+
 def _with_copies_seen(fleet: Fleet, event: events.CopiesSeen) -> Fleet:
     """With how far the copies are. When moves wait for copies to be warm, this asks for a job model at once."""
     seen = with_seen_copies(fleet, event)
-    is_awaited = seen.even_out_by_ms is not None and seen.regroup_at_ms is None
-    return replace(seen, regroup_at_ms=event.at_ms) if is_awaited else seen
+    is_awaited = seen.timers.even_out_by_ms is not None and seen.timers.regroup_at_ms is None
+    return replace(seen, timers=replace(seen.timers, regroup_at_ms=event.at_ms)) if is_awaited else seen
 
 
 def _planned_query(fleet: Fleet, event: events.QueryPlanned) -> Query:
@@ -118,7 +125,7 @@ def _planned_query(fleet: Fleet, event: events.QueryPlanned) -> Query:
         name=event.name,
         label=_label(fleet, event),
         checkpoint=event.checkpoint,
-        partitions=event.partitions if fleet.has_host_affinity else {},
+        partitions=event.partitions if fleet.settings.has_host_affinity else {},
         planned_at_ms=event.at_ms,
         batch=event.batch - 1,
         has_rocksdb=event.provider == events.OUR_PROVIDER,
@@ -143,12 +150,14 @@ def _without_ended_run(fleet: Fleet, event: events.QueryEnded) -> Fleet:
 
 def _with_batch_begun(fleet: Fleet, event: events.BatchBegan) -> Fleet:
     query = fleet.queries.get(event.query)
-    return fleet if query is None else fleet.with_query(replace(query, begun=event.batch, began_at_ms=event.at_ms))
+    return (
+        fleet if query is None else fleet.with_query(replace(query, newest_batch=event.batch, began_at_ms=event.at_ms))
+    )
 
 
 def _with_idle_query(fleet: Fleet, event: events.QueryIdle) -> Fleet:
     query = fleet.queries.get(event.query)
-    return fleet if query is None else fleet.with_query(replace(query, begun=query.batch))
+    return fleet if query is None else fleet.with_query(replace(query, newest_batch=query.batch))
 
 
 def _with_batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
@@ -175,4 +184,8 @@ def _with_batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
             ran_at_ms=event.at_ms,
         )
     )
-    return with_stage_settled(fleet, event.at_ms) if fleet.settled_by_ms is not None and is_settled(fleet) else fleet
+    return (
+        with_stage_settled(fleet, event.at_ms)
+        if fleet.timers.settled_by_ms is not None and is_settled(fleet)
+        else fleet
+    )

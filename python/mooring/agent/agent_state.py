@@ -1,4 +1,4 @@
-"""Everything that the agent's decisions are made from: one immutable value, which each event replaces."""
+"""The state of the agent: one immutable value, which each event replaces. All decisions are made from it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from mooring.records.operator_overrides import NO_OVERRIDES, OperatorOverrides
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """The fleet, and what the JVM and the metadata store got last.
+    """The fleet, requests, drains, and what the JVM and the metadata store got last.
 
-    `published` and `published_copies` are the plan that the JVM holds, `version_in_force` is its version. A newer
+    `published` and `published_copies` are the plan that the JVM holds, and `version_in_force` is its version. A newer
     version of the job model waits at the `plan_barrier` until executors know it. `saved_version`, `saved_locality` and
-    `saved_overrides` are what the store got: only differences are written.
+    `saved_overrides` are in the store, so that only differences are written. `queue` has the requests of operators, and
+    `drainage` the drains.
     """
 
     fleet: Fleet = field(default_factory=Fleet)

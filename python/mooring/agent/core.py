@@ -1,8 +1,8 @@
 """The decisions of the agent: from a state and one event to the next state and orders.
 
-Pure: no clock, no input, no output. `mooring.agent.loop` hands the events over and carries the orders out. The steps
-are in files of their own: `absorb` (what an event changes), `regrouping` (when a job model is due), `publishing` (what
-the JVM and the store must get), `requests` (what operators ask), `drains`.
+Pure: no clock, no input, no output. `mooring.agent.loop` passes the events in and carries the orders out. The steps are
+in other files: `absorb` (what an event changes), `regrouping` (when a job model is due), `publishing` (what the JVM and
+the store get), `requests` (requests of operators), and `drains`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from mooring.agent.absorb import absorb
 from mooring.agent.agent_state import AgentState
-from mooring.agent.drains.drainage import advanced as drains_advanced
-from mooring.agent.drains.drainage import is_about_drains
+from mooring.agent.drains.advance import advanced as drains_advanced
+from mooring.agent.drains.advance import is_about_drains
 from mooring.agent.planning.binding import drop_expired, rebind_deadline_ms
 from mooring.agent.planning.lending import describe_loan_changes
 from mooring.agent.publishing import barrier_timeout_ms, with_overrides_saved, with_plan_published
@@ -69,12 +69,12 @@ def next_deadline_ms(state: AgentState) -> float:
 
 
 def _only_informs_the_next_plan(fleet: Fleet, event: events.Event) -> bool:
-    """Whether the event changes the next plan, and is no reason to make one: a size, or copies that no plan awaits."""
+    """Whether the event only changes the next plan: a size, or copies for which no plan waits."""
     match event:
         case events.StateMeasured():
             return True
         case events.CopiesSeen():
-            return fleet.even_out_by_ms is None
+            return fleet.timers.even_out_by_ms is None
         case _:
             return False
 
@@ -88,14 +88,14 @@ def _plan_when_due(state: AgentState, fleet_before: Fleet, now_ms: int) -> tuple
 
 
 def _advance_requests(state: AgentState, event: events.Event) -> tuple[AgentState, list[Order]]:
-    """Accept or refuse new requests, and bring each request as far as it comes without a new plan in force."""
+    """Accept or refuse new requests, and advance each request as far as it can without a new plan in force."""
     queue, answers = handle(state.queue, state.fleet, event)
     queue, fleet, steps = advanced(queue, state.fleet, _view(state, event.at_ms))
     return replace(state, fleet=fleet, queue=queue), [*answers, *steps]
 
 
 def _finish_requests(state: AgentState, now_ms: int) -> tuple[AgentState, list[Order]]:
-    """Bring requests on that waited for the plan that was just published. This step makes no plan."""
+    """Advance requests that waited for the plan that was just published. This step makes no plan."""
     queue, fleet, orders = advanced(state.queue, state.fleet, _view(state, now_ms), may_plan=False)
     return replace(state, fleet=fleet, queue=queue), orders
 

@@ -14,7 +14,8 @@ from typing import Protocol
 
 from mooring.agent.agent_state import AgentState
 from mooring.agent.core import absorb, decide, next_deadline_ms
-from mooring.agent.drains.drainage import (
+from mooring.agent.counters import Counters
+from mooring.agent.drains.events_and_orders import (
     AnnounceDrains,
     EndQuery,
     OweDrains,
@@ -29,8 +30,8 @@ from mooring.agent.records_writer import RecordsWriter
 from mooring.agent.recovery import recovered, recovered_late
 from mooring.agent.requests.inbox import RequestsRead
 from mooring.agent.requests.orders import Answer, RemoveMessages
-from mooring.agent.state.fleet import Timing
-from mooring.agent.status import Counters, metrics_of, status_of
+from mooring.agent.state.fleet_parts import PlacementSettings, Timing
+from mooring.agent.status import metrics_of, status_of
 from mooring.drain import RunningQuery, parse_order
 from mooring.errors import InvalidSettingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, choose_grouper, plan_moves
@@ -140,12 +141,12 @@ class Agent:
 
     def _poll_timeout_ms(self) -> int:
         left_ms = next_deadline_ms(self._state) - self._now_ms()
-        return int(min(max(left_ms, 0), SHORT_POLL_MS if self._drains.is_about_to_hear else LONGEST_POLL_MS))
+        return int(min(max(left_ms, 0), SHORT_POLL_MS if self._drains.is_first_look_near else LONGEST_POLL_MS))
 
     def _handle_all(self, new_events: Iterable[events.Event], update_state: Callable[[events.Event], None]) -> None:
         for event in new_events:
             self._prepare(event)
-            self._counters.take(event)
+            self._counters.count(event)
             self._on_event(event)
             update_state(event)
             self._has_changed = True
@@ -199,10 +200,12 @@ class Agent:
         fleet = replace(
             self._state.fleet,
             timing=timing,
-            grouping=self._choose_grouper(settings),
-            replication_factor=settings.standby_replication_factor if settings.host_affinity_enabled else 1,
-            has_host_affinity=settings.host_affinity_enabled,
-            most_receivers=settings.moves_max_concurrent,
+            settings=PlacementSettings(
+                self._choose_grouper(settings),
+                settings.standby_replication_factor if settings.host_affinity_enabled else 1,
+                has_host_affinity=settings.host_affinity_enabled,
+                most_receivers=settings.moves_max_concurrent,
+            ),
         )
         drainage = self._state.drainage.with_settings(
             self._parse_drain_order(settings), settings.drain_timeout_ms, settings.drain_on_start
@@ -264,7 +267,7 @@ class Agent:
 
     def _follow_drains(self) -> None:
         """Hand over new drain notifications. While a drain is under way, also look which queries run."""
-        for asked in self._drains.taken():
+        for asked in self._drains.new_events():
             self._decide(asked)
         if self._state.drainage.is_under_way:
             self._decide(QueriesSeen(self._now_ms(), self._bridge.queries()))
@@ -321,7 +324,7 @@ class Agent:
         age_ms = now_ms - self._status_at_ms
         is_due = age_ms >= (STATUS_EVERY_MS if self._has_changed else STATUS_AT_LEAST_EVERY_MS)
         records, state = self._records, self._state
-        if records is None and self._opened is not None and state.drainage.heard:
+        if records is None and self._opened is not None and state.drainage.progress:
             records, self._read_early = self._opened, self._read_early or self._opened.recall(0)
         if is_due and records is not None:
             records.save_status(

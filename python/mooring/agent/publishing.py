@@ -74,7 +74,7 @@ def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, li
             orders.append(SaveBarrier(plan_barrier.barrier.version, BarrierState.TIMED_OUT.value))
         plan_barrier = plan_barrier.opened(version, fleet.executors, now_ms)
         orders += [OfferPlan(version), SaveBarrier(version, BarrierState.NEW.value)]
-    plan_barrier = plan_barrier.judged(fleet.executors, now_ms, barrier_timeout_ms(state))
+    plan_barrier = plan_barrier.checked(fleet.executors, now_ms, barrier_timeout_ms(state))
     state = replace(state, plan_barrier=plan_barrier)
     if plan_barrier.is_new or plan_barrier.barrier is None:
         return state, orders
@@ -113,20 +113,20 @@ def _overrides_of(state: AgentState) -> OperatorOverrides:
     carriers = {id: one.last_executor for id, one in fleet.processors.items() if one.last_executor}
     processors_of = Counter(carriers.values())
     not_yet_resumed = {uuid: begun for uuid, begun in queue.resumed.items() if uuid not in queue.answered_requests}
-    under_way = {str(action.request.uuid): action.as_begun for action in queue.actions if action.is_under_way}
+    under_way = {str(action.request.uuid): action.progress_to_save for action in queue.actions if action.is_under_way}
     return OperatorOverrides(
-        application=fleet.application,
-        stopped=fleet.stopped_standbys,
+        application=fleet.application.id,
+        stopped=fleet.overrides.stopped_standbys,
         spare=frozenset(id for id, processor in fleet.processors.items() if processor.is_spare),
         carriers={
             id: executor
             for id, executor in carriers.items()
-            if processors_of[executor] > 1 or not fleet.has_host_affinity
+            if processors_of[executor] > 1 or not fleet.settings.has_host_affinity
         },
         under_way=not_yet_resumed | under_way,
         done=queue.answered_requests,
-        drained=fleet.drained,
-        pinned=fleet.pinned_standbys,
-        attempt=fleet.attempt,
-        loans=fleet.lending.kept,
+        drained=fleet.overrides.drained,
+        pinned=fleet.overrides.pinned_standbys,
+        attempt=fleet.application.attempt,
+        loans=fleet.lending.loans_to_save,
     )

@@ -1,10 +1,11 @@
-"""What the agent remembers beyond its life and the application's, and what clients ask, by a thread of its own.
+"""A thread that reads and writes the records in the metadata store, so that the agent never waits for the store.
 
-The agent never waits for the store, but for a moment at its start. What it wants kept is noted, newer notes replace
-older ones, and the thread writes them; answers to clients are written each, in their order. When the records get
-another place, all that is known is written there. The thread also looks for what clients ask, every now and then, and
-hands it over when it has changed. While the store does not answer, that is said once, notes wait, and the thread tries
-again; when it answers, it is first read, then written.
+At its start the agent waits a moment for the records. Later it leaves values to save, and a newer value replaces an
+older one that is not written yet. Answers to clients are written one by one, in their order. When the records get
+another place, the thread writes all that it knows there.
+
+The thread also reads the messages of clients from time to time, and returns them when they have changed. While the
+store does not answer, the thread warns once and tries again, and values wait. It reads the store before it writes.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from mooring.records.records import Records, Remembered
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 2.0
 
-GIVEN_AGAIN_SECONDS = 600.0
-"""How often messages are handed over that have not changed."""
+RETURN_AGAIN_SECONDS = 600.0
+"""After how many seconds messages are returned again although they have not changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Notes:
-    """What is to be written."""
+class _Unsaved:
+    """Values to write; None or empty where there is nothing to write."""
 
     model: JobModel | None = None
     task_locality: Mapping[str, str] = field(default_factory=dict)
@@ -43,8 +44,8 @@ class _Notes:
     barriers: Mapping[int, str] = field(default_factory=dict)
     overrides: OperatorOverrides | None = None
 
-    def then(self, newer: _Notes) -> _Notes:
-        return _Notes(
+    def with_newer(self, newer: _Unsaved) -> _Unsaved:
+        return _Unsaved(
             newer.model or self.model,
             {**self.task_locality, **newer.task_locality},
             newer.status or self.status,
@@ -57,13 +58,13 @@ class _Notes:
 
 
 class NotLeading(Exception):
-    """What is noted has to wait; never leaves this module."""
+    """Another driver leads, so values have to wait. This error stays in this module."""
 
 
 class RecordsWriter:
-    """The agent's records in one metadata store, read and written by one daemon thread, from the start to `close`.
+    """The agent's records in one metadata store, read and written by one daemon thread until `close`.
 
-    `say` hears once of each trouble, and when it is over.
+    `say` is called once for each problem, and when the store answers again.
     """
 
     def __init__(
@@ -73,148 +74,152 @@ class RecordsWriter:
         may_write: Callable[[], bool] = lambda: True,
         poll_seconds: float = math.inf,
         follows_another_driver: bool = False,
-        again_seconds: float = GIVEN_AGAIN_SECONDS,
+        return_again_seconds: float = RETURN_AGAIN_SECONDS,
         moves: Callable[[], int] = lambda: 0,
     ) -> None:
         """`open_records` gets the function that warns of records that are ignored. `close` closes the records.
 
-        Nothing is written while `may_write` is false: another driver leads, and keeps its own records. Every
-        `poll_seconds` the messages of clients are read; an infinite number turns that off. `follows_another_driver`:
-        this driver was a standby of the driver that wrote the records. `moves` counts how often the records were given
-        another place. A new place has nothing of what was written, but perhaps records of others.
+        Nothing is written while `may_write` is false: another driver leads, and writes its own records. The messages of
+        clients are read every `poll_seconds`; infinity turns that off. Unchanged messages are returned again after
+        `return_again_seconds`. With `follows_another_driver` this driver was a standby of the driver that wrote the
+        records. `moves` counts how often the records got another place. A new place has none of the written values, but
+        perhaps records of others.
         """
         self._say = say
         self._may_write = may_write
         self.follows_another_driver = follows_another_driver
-        self._said: set[str] = set()
-        self._records = open_records(self._say_once)
+        self._warnings: set[str] = set()
+        self._records = open_records(self._warn_once)
         self._moves, self._moves_known = moves, 0
         self._change = threading.Condition()
-        self._notes = self._kept = _Notes()
-        self._letters: deque[Callable[[], None]] = deque()
+        self._unsaved = self._latest = _Unsaved()
+        self._pending_writes: deque[Callable[[], None]] = deque()
         self._poll_seconds = poll_seconds
         self._poll_at = -math.inf if poll_seconds < math.inf else math.inf
-        self._found = self._given = StoredMessages({}, {}, {})
+        self._found_messages = self._returned_messages = StoredMessages({}, {}, {})
         self._found_as_of_ms = 0
-        self._given_at, self._again_seconds = time.monotonic(), again_seconds
-        self._writing = False
-        self._stopping = False
+        self._returned_at, self._return_again_seconds = time.monotonic(), return_again_seconds
+        self._is_writing = False
+        self._is_stopping = False
         self._has_ended = False
         self._remembered: Remembered | None = None
-        self._taken = False
-        self._over = False
+        self._is_recalled = False
+        self._is_replaced = False
         self._thread = threading.Thread(target=self._run, name="mooring-memory", daemon=True)
         self._thread.start()
 
     def recall(self, timeout: float) -> Remembered | None:
-        """What the last run left, once the store has answered; None while it has not, after `timeout` seconds.
+        """The records of the last run. None if the store has not answered after `timeout` seconds.
 
-        It is given out once: whoever gets None may ask again later, with no timeout.
+        They are returned once. After None the caller may ask again, with a timeout of 0.
         """
         with self._change:
             self._change.wait_for(lambda: self._remembered is not None, timeout)
-            if self._remembered is None or self._taken:
+            if self._remembered is None or self._is_recalled:
                 return None
-            self._taken = True
+            self._is_recalled = True
             return self._remembered
 
     def save_job_model(self, model: JobModel) -> None:
-        """Keep a new version."""
-        self._note(_Notes(model=model))
+        """Save a new version of the job model."""
+        self._save(_Unsaved(model=model))
 
     def save_barrier(self, version: int, state: str) -> None:
-        """Keep how the barrier of a version stands."""
-        self._note(_Notes(barriers={version: state}))
+        """Save the state of the barrier of a version."""
+        self._save(_Unsaved(barriers={version: state}))
 
     def save_task_locality(self, changed: Mapping[str, str]) -> None:
-        """Keep where tasks are now."""
-        self._note(_Notes(task_locality=changed))
+        """Save the locations of tasks that moved."""
+        self._save(_Unsaved(task_locality=changed))
 
     def save_status(self, status: Mapping[str, Any]) -> None:
-        """Keep what `mooring status` shows."""
+        """Save what `mooring status` shows."""
         with self._change:
             if self._has_ended:
                 return
-            self._notes = self._notes.then(_Notes(status=status))
+            self._unsaved = self._unsaved.with_newer(_Unsaved(status=status))
             self._change.notify_all()
 
     def save_end(self, application: str, at_ms: int) -> None:
-        """Keep that the application has ended; no later status is kept."""
+        """Record in the status that the application has ended. No later status is saved."""
         with self._change:
             self._has_ended = True
-        self._send(lambda: self._records.write_end(application, at_ms))
+        self._enqueue(lambda: self._records.write_end(application, at_ms))
 
     def save_overrides(self, overrides: OperatorOverrides) -> None:
-        """Keep what operators have said; it is kept before what is answered later."""
-        self._note(_Notes(overrides=overrides))
+        """Save the overrides. They are written before the answers that follow."""
+        self._save(_Unsaved(overrides=overrides))
 
     def answer(self, response: ContainerPlacementResponseMessage) -> None:
-        """Answer a client; each answer is written."""
-        self._send(lambda: self._records.write_response(response))
+        """Write an answer to a client. Each answer is written."""
+        self._enqueue(lambda: self._records.write_response(response))
 
     def remove_messages(self, uuid: UUID, response_too: bool) -> None:
-        """Remove a client's request, and the response too when that is asked for; after the answers before it.
+        """Remove a client's request, with its response if `response_too`, after the answers before it.
 
-        Where that fails they stay until the messages change again: what can not be removed must hold up no answer.
+        If that fails, the messages stay until the messages change again, so that later answers do not wait.
         """
 
         def remove() -> None:
             try:
                 self._records.remove_messages(uuid, response_too)
-            except (MetadataStoreUnavailable, OutcomeUnknown) as error:  # to remove what is gone does no harm
-                self._say_once(f"can not remove a request that is answered ({error}): it stays, and is not acted on")
+            except (MetadataStoreUnavailable, OutcomeUnknown) as error:  # a repeated removal does no harm
+                self._warn_once(f"can not remove a request that is answered ({error}): it stays, and is not acted on")
 
-        self._send(remove)
+        self._enqueue(remove)
 
     @property
     def store(self) -> MetadataStore:
-        """The store that the records are in; it is closed with them."""
+        """The store of the records. It is closed with the records."""
         return self._records.store()
 
     def remove_notifications(self, uuids: Collection[UUID]) -> None:
-        """Remove drain notifications that are done."""
-        self._send(lambda: self._records.remove_notifications(uuids))
+        """Remove drain notifications whose drains are over."""
+        self._enqueue(lambda: self._records.remove_notifications(uuids))
 
     def messages(self) -> tuple[StoredMessages | None, int]:
-        """What clients ask and what was answered, when that has changed since it was given last; else None.
+        """The requests of clients and their answers, and when the store was last read, in milliseconds since the epoch.
 
-        Now and then also when it has not, as long as there are answers: old ones are to go. And when the last reading
-        of the store began, in milliseconds since 1970. None before `recall` has given what was left: who has not heard
-        what was begun would begin it again.
+        None where the messages have not changed since the last call. While there are answers, unchanged messages are
+        returned from time to time, so that old answers are removed. None also before `recall` has returned the records:
+        without them an agent would start requests again that are under way.
         """
         with self._change:
-            if not self._taken:
+            if not self._is_recalled:
                 return None, 0
-            is_long_ago = bool(self._found.responses) and time.monotonic() - self._given_at >= self._again_seconds
-            if self._found == self._given and not is_long_ago:
+            is_due_again = (
+                bool(self._found_messages.responses)
+                and time.monotonic() - self._returned_at >= self._return_again_seconds
+            )
+            if self._found_messages == self._returned_messages and not is_due_again:
                 return None, self._found_as_of_ms
-            self._given, self._given_at = self._found, time.monotonic()
-            return self._given, self._found_as_of_ms
+            self._returned_messages, self._returned_at = self._found_messages, time.monotonic()
+            return self._returned_messages, self._found_as_of_ms
 
-    def drain(self, timeout: float) -> bool:
-        """Return when all is written, or after `timeout` seconds with False."""
+    def flush(self, timeout: float) -> bool:
+        """Wait until everything is written. False if that takes more than `timeout` seconds."""
         with self._change:
             return self._change.wait_for(
-                lambda: self._over or not (self._notes or self._letters or self._writing), timeout
+                lambda: self._is_replaced or not (self._unsaved or self._pending_writes or self._is_writing), timeout
             )
 
     def close(self, timeout: float = 2.0) -> None:
-        """Write what is noted, if the store answers in time, and let go of the store."""
-        self.drain(timeout)
+        """Write everything, if the store answers within `timeout` seconds, and close the store."""
+        self.flush(timeout)
         with self._change:
-            self._stopping = True
+            self._is_stopping = True
             self._change.notify_all()
         self._thread.join(timeout)
         self._records.close()
 
-    def _note(self, newer: _Notes) -> None:
+    def _save(self, newer: _Unsaved) -> None:
         with self._change:
-            self._notes = self._notes.then(newer)
+            self._unsaved = self._unsaved.with_newer(newer)
             self._change.notify_all()
 
-    def _send(self, letter: Callable[[], None]) -> None:
+    def _enqueue(self, write: Callable[[], None]) -> None:
         with self._change:
-            self._letters.append(letter)
+            self._pending_writes.append(write)
             self._change.notify_all()
 
     def _run(self) -> None:
@@ -227,30 +232,30 @@ class RecordsWriter:
             except WriterReplaced as error:
                 self._say(f"another driver keeps the records from now on: this one's are not kept any more ({error})")
                 with self._change:
-                    self._over = True
+                    self._is_replaced = True
                     self._change.notify_all()
                 return
-            except Exception as error:  # whatever is wrong with a store, the thread goes on, and so do queries
-                self._say_once(
+            except Exception as error:  # a fault of the store must not end the thread
+                self._warn_once(
                     f"can not read or write the metadata store ({error}): it is tried again; until then a restart may"
                     " not find its state's places; queries are not affected"
                 )
                 pause, in_trouble = min(max(2 * pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS), True
             else:
                 if in_trouble:
-                    self._said.clear()
+                    self._warnings.clear()
                     self._say("the metadata store answers again")
                 pause, in_trouble = 0.0, False
 
     def _wait_for_work(self, pause: float) -> bool:
-        """True when there is something to do; False at the end."""
+        """Wait until there is work. True when there is, False at the end."""
         with self._change:
-            self._change.wait_for(lambda: self._stopping, pause)
+            self._change.wait_for(lambda: self._is_stopping, pause)
             self._change.wait_for(self._has_work, self._seconds_to_poll())
-            return not self._stopping
+            return not self._is_stopping
 
     def _has_work(self) -> bool:
-        return self._stopping or self._remembered is None or bool(self._notes) or bool(self._letters)
+        return self._is_stopping or self._remembered is None or bool(self._unsaved) or bool(self._pending_writes)
 
     def _seconds_to_poll(self) -> float | None:
         return None if self._poll_at == math.inf else max(0.0, self._poll_at - time.monotonic())
@@ -259,7 +264,7 @@ class RecordsWriter:
         if self._remembered is None:
             moves = self._moves()
             found = self._records.read()
-            self._kept = _Notes(found.model, found.task_locality, overrides=found.overrides)
+            self._latest = _Unsaved(found.model, found.task_locality, overrides=found.overrides)
             self._moves_known = moves
             with self._change:
                 self._remembered = found
@@ -267,71 +272,71 @@ class RecordsWriter:
         if not self._may_write():
             raise NotLeading("another driver leads, or it is not known who does")
         with self._change:
-            if not self._taken:  # a version may only follow the newest one that is there: the agent must know of it
-                self._change.wait_for(lambda: self._taken or self._stopping, FIRST_PAUSE_SECONDS)
-            if not self._taken:
+            if not self._is_recalled:  # a new version must be above the saved one, so the agent must know that first
+                self._change.wait_for(lambda: self._is_recalled or self._is_stopping, FIRST_PAUSE_SECONDS)
+            if not self._is_recalled:
                 return
-            notes, self._notes, self._writing = self._notes, _Notes(), True
-            due = len(self._letters)  # a later one may be about what is noted later
+            unsaved, self._unsaved, self._is_writing = self._unsaved, _Unsaved(), True
+            count = len(self._pending_writes)  # a later write must follow values that are saved later
         try:
-            self._write_where_they_are(notes)
-            notes = _Notes()
-            self._send_letters(due)
+            self._write_to_current_place(unsaved)
+            unsaved = _Unsaved()
+            self._write_pending(count)
         except BaseException:
             with self._change:
-                self._notes = notes.then(self._notes)
+                self._unsaved = unsaved.with_newer(self._unsaved)
             raise
         finally:
             with self._change:
-                self._writing = False
+                self._is_writing = False
                 self._change.notify_all()
-        self._look_for_messages()
+        self._read_messages_when_due()
 
-    def _write_where_they_are(self, notes: _Notes) -> None:
-        """Write what is noted; or all that is known, in place of what is there, where the place is another one.
+    def _write_to_current_place(self, unsaved: _Unsaved) -> None:
+        """Write the unsaved values. At a new place, replace the records there by all known values.
 
-        When the place changes meanwhile, it is done once more.
+        If the place changes meanwhile, repeat.
         """
-        self._kept = self._kept.then(notes)
+        self._latest = self._latest.with_newer(unsaved)
         while True:
             moves = self._moves()
             if moves == self._moves_known:
-                self._write(notes)
+                self._write(unsaved)
             else:
                 self._records.forget()
-                self._write(self._kept)
+                self._write(self._latest)
                 self._moves_known = moves
             if self._moves() == moves:
                 return
 
-    def _write(self, notes: _Notes) -> None:
-        if notes.overrides:  # before the model: what it says of processors that are not there yet does no harm
-            self._records.write_overrides(notes.overrides)
-        if notes.model:
-            self._records.write_job_model(notes.model)
-        if notes.barriers:
-            self._records.write_barriers(notes.barriers)
-        if notes.task_locality:
-            self._records.write_task_locality(notes.task_locality)
-        if notes.status:
-            self._records.write_status(notes.status)
+    def _write(self, unsaved: _Unsaved) -> None:
+        if unsaved.overrides:  # before the job model: overrides for unknown processors do no harm
+            self._records.write_overrides(unsaved.overrides)
+        if unsaved.model:
+            self._records.write_job_model(unsaved.model)
+        if unsaved.barriers:
+            self._records.write_barriers(unsaved.barriers)
+        if unsaved.task_locality:
+            self._records.write_task_locality(unsaved.task_locality)
+        if unsaved.status:
+            self._records.write_status(unsaved.status)
 
-    def _send_letters(self, count: int) -> None:
-        """Each stays until it is written, so that none is written again after a later one."""
+    def _write_pending(self, count: int) -> None:
+        """Do the first writes in their order. A write stays in the queue until it has succeeded."""
         for _ in range(count):
-            self._letters[0]()
-            self._letters.popleft()
+            self._pending_writes[0]()
+            self._pending_writes.popleft()
 
-    def _look_for_messages(self) -> None:
+    def _read_messages_when_due(self) -> None:
         if time.monotonic() < self._poll_at:
             return
         as_of_ms = time.time_ns() // 1_000_000
         found = self._records.messages()
         with self._change:
-            self._found, self._found_as_of_ms = found, as_of_ms
+            self._found_messages, self._found_as_of_ms = found, as_of_ms
         self._poll_at = time.monotonic() + self._poll_seconds
 
-    def _say_once(self, message: str) -> None:
-        if message not in self._said:
-            self._said.add(message)
+    def _warn_once(self, message: str) -> None:
+        if message not in self._warnings:
+            self._warnings.add(message)
             self._say(message)

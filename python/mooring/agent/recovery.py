@@ -13,6 +13,7 @@ from mooring.agent.planning import binding
 from mooring.agent.planning.failover import promote_standbys
 from mooring.agent.requests import restart
 from mooring.agent.state.fleet import Fleet
+from mooring.agent.state.fleet_parts import Overrides
 from mooring.model import JobModel
 from mooring.placement.lifecycle import Phase
 from mooring.records.operator_overrides import FAILED_WITH_ITS_ATTEMPT, OperatorOverrides
@@ -36,10 +37,9 @@ def recovered(
     )
     fleet = replace(
         fleet,
-        remembered_bytes=remembered.state_bytes,
-        stopped_standbys=overrides.stopped,
-        pinned_standbys=overrides.pinned,
-    ).without_wishes_of_the_gone()
+        sizes=replace(fleet.sizes, remembered=remembered.state_bytes),
+        overrides=replace(fleet.overrides, stopped_standbys=overrides.stopped, pinned_standbys=overrides.pinned),
+    ).without_overrides_of_lost_processors()
     if fleet.wanted_by_jvm:
         # An executor that is missing was lost while no agent ran. The JVM has sent its tasks to their copies by then.
         fleet = promote_standbys(fleet, state.published, now_ms)
@@ -65,14 +65,12 @@ def recovered_late(
         fleet,
         model=replace(fleet.model, version=version),
         task_locality={**remembered.task_locality, **fleet.task_locality},
-        remembered_bytes=remembered.state_bytes,
-        stopped_standbys=overrides.stopped & same,
-        pinned_standbys=pinned,
-        drained=overrides.drained,
-        lending=fleet.lending.with_kept(overrides.loans),
-    ).without_wishes_of_the_gone()
-    if fleet.stopped_standbys or fleet.pinned_standbys or fleet.drained:
-        fleet = replace(fleet, regroup_at_ms=now_ms)
+        sizes=replace(fleet.sizes, remembered=remembered.state_bytes),
+        overrides=Overrides(overrides.stopped & same, pinned, overrides.drained),
+        lending=fleet.lending.with_saved_loans(overrides.loans),
+    ).without_overrides_of_lost_processors()
+    if fleet.overrides != Overrides():
+        fleet = replace(fleet, timers=replace(fleet.timers, regroup_at_ms=now_ms))
     state = replace(state, fleet=fleet, saved_version=-1, saved_locality=remembered.task_locality)
     return _with_requests_of_the_last_agent(state, remembered, overrides)
 
@@ -85,7 +83,7 @@ def overrides_that_hold(fleet: Fleet, kept: OperatorOverrides, follows_another_d
     that were under way are not resumed, as the executors of the earlier attempt are gone. If such a request had begun
     to replace an executor, and belongs to this application, it is answered as failed. Others begin anew.
     """
-    if (kept.application, kept.attempt) == (fleet.application, fleet.attempt):
+    if (kept.application, kept.attempt) == (fleet.application.id, fleet.application.attempt):
         return kept
     failed = {
         uuid: FAILED_WITH_ITS_ATTEMPT
@@ -97,7 +95,7 @@ def overrides_that_hold(fleet: Fleet, kept: OperatorOverrides, follows_another_d
         spare=kept.spare,
         drained=kept.drained,
         pinned=kept.pinned,
-        done={**failed, **kept.done} if kept.application == fleet.application else {},
+        done={**failed, **kept.done} if kept.application == fleet.application.id else {},
     )
 
 

@@ -18,18 +18,20 @@ from mooring.model.orders import LogLine, Order
 
 def is_stage_waiting_for_batches(fleet: Fleet) -> bool:
     """Whether the last stage of moves waits beyond its time, for batches that began before that time was over."""
-    return fleet.settled_by_ms is not None and is_waiting_for_batches(fleet, fleet.settled_by_ms)
+    return fleet.timers.settled_by_ms is not None and is_waiting_for_batches(fleet, fleet.timers.settled_by_ms)
 
 
 def with_stage_settled(fleet: Fleet, now_ms: int) -> Fleet:
     """With the last stage of moves over. When a next stage is due later, it may come at once."""
-    is_awaited = fleet.even_out_by_ms is not None and fleet.regroup_at_ms is None
-    return replace(fleet, settled_by_ms=None, regroup_at_ms=now_ms if is_awaited else fleet.regroup_at_ms)
+    timers = replace(fleet.timers, settled_by_ms=None)
+    if timers.even_out_by_ms is not None and timers.regroup_at_ms is None:
+        timers = replace(timers, regroup_at_ms=now_ms)
+    return replace(fleet, timers=timers)
 
 
 def with_drained_hosts_emptied(before: Fleet, fleet: Fleet, now_ms: int) -> Fleet:
     """Ask for a job model when tasks of drained hosts have a place since this event."""
-    is_asked = fleet.regroup_at_ms is not None or fleet.even_out_by_ms is not None
+    is_asked = fleet.timers.regroup_at_ms is not None or fleet.timers.even_out_by_ms is not None
     if is_asked or not fleet.is_to_be_emptied or before.open_places == fleet.open_places:
         return fleet
     return ask_for_regrouping(fleet, now_ms)
@@ -42,12 +44,15 @@ def regroup_when_due(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[Order]]:
     when a query may have its first plan. A job model that breaks a promise of the grouper is refused: the tasks then
     stay where they are.
     """
-    if fleet.settled_by_ms is not None and fleet.settled_by_ms <= now_ms and not is_stage_waiting_for_batches(fleet):
+    timers = fleet.timers
+    is_time_over = timers.settled_by_ms is not None and timers.settled_by_ms <= now_ms
+    if is_time_over and not is_stage_waiting_for_batches(fleet):
         fleet = with_stage_settled(fleet, now_ms)
     released = [
         replace(query, is_released=True) for query in unreleased(fleet) if _may_be_released(fleet, query, now_ms)
     ]
-    is_due = any(at_ms is not None and at_ms <= now_ms for at_ms in (fleet.regroup_at_ms, fleet.even_out_by_ms))
+    due_times = (fleet.timers.regroup_at_ms, fleet.timers.even_out_by_ms)
+    is_due = any(at_ms is not None and at_ms <= now_ms for at_ms in due_times)
     if not is_due and not released:
         return fleet, []
     for query in released:
@@ -73,7 +78,9 @@ def _may_be_released(fleet: Fleet, query: Query, now_ms: int) -> bool:
     if not any(processor.executor for processor in fleet.processors.values()):
         return False
     awaits_last_run = any(p.is_awaited and p.executor is None for p in fleet.processors.values())
-    return (fleet.regroup_at_ms is None and not awaits_last_run) or now_ms >= first_plan_deadline_ms(fleet, query)
+    return (fleet.timers.regroup_at_ms is None and not awaits_last_run) or now_ms >= first_plan_deadline_ms(
+        fleet, query
+    )
 
 
 def first_plan_deadline_ms(fleet: Fleet, query: Query) -> float:
@@ -83,6 +90,6 @@ def first_plan_deadline_ms(fleet: Fleet, query: Query) -> float:
 
 def regrouping_deadlines_ms(fleet: Fleet) -> list[int]:
     """The times at which a job model may be due, or the last stage of moves is over."""
-    settled_by_ms = None if is_stage_waiting_for_batches(fleet) else fleet.settled_by_ms
-    deadlines = (fleet.regroup_at_ms, fleet.even_out_by_ms, settled_by_ms)
+    settled_by_ms = None if is_stage_waiting_for_batches(fleet) else fleet.timers.settled_by_ms
+    deadlines = (fleet.timers.regroup_at_ms, fleet.timers.even_out_by_ms, settled_by_ms)
     return [at_ms for at_ms in deadlines if at_ms is not None]

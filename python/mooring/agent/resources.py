@@ -1,4 +1,4 @@
-"""What the agent opens outside of itself: the metadata store, and the election where drivers share the store."""
+"""What the agent opens: the metadata store, the catalogue, leases, and the election where drivers share the store."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from mooring.spark.delta import DeltaTables
 from mooring.spark.hadoop_tree import HadoopFileTree, open_tree
 
 LAST_WRITES_SECONDS = 1.5
-"""Less than the driver waits for the agent's end."""
+"""How long the agent writes at its end, in seconds. The driver waits longer for that end."""
 
 
 class JobElection(Election, Protocol):
-    """One candidate, and the records of its job."""
+    """A candidate of a job's election, and the records of that job."""
 
     def records(self, say: Callable[[str], None]) -> Records:
-        """The records, written in this candidate's terms only; `say` hears of those that are ignored."""
+        """The records, which only a leader can write. `say` is called for records that are ignored."""
 
 
 class AgentResources:
-    """Opens each once, and lets go of all of it at the end."""
+    """Opens each resource once, and closes all of them at the end."""
 
     def __init__(self, bridge: JvmBridge) -> None:
         self._bridge = bridge
@@ -49,52 +49,52 @@ class AgentResources:
             DeltaTables(bridge.jvm, self._say_trouble), bridge.take_facts, open_hadoop, self._say_trouble
         )
         self._application = ""
-        self._memory: RecordsWriter | None = None
+        self._records: RecordsWriter | None = None
         self._owned: OwnedTree | None = None
         self._reporter: LeadershipReporter | None = None
         self._has_lost = False
         self._election: JobElection | None = None
 
-    def open_memory(self, settings: Settings, place: str, application: str, checkpoint: str) -> RecordsWriter:
-        """The records in the store: with an election, written only while this driver leads.
+    def open_records(self, settings: Settings, place: str, application: str, checkpoint: str) -> RecordsWriter:
+        """The records of this application in the store. In an election they are written only while this driver leads.
 
-        In a directory those of this application, which a query with this checkpoint tells from others.
+        In a directory, `checkpoint` of a query tells the records of this application from those of others.
         """
         election, say = self._election, self._say_trouble
-        open_records: Callable[[Callable[[str], None]], Records]
+        open_job_records: Callable[[Callable[[str], None]], Records]
         if election is None:
-            open_records = partial(Records, self._open_store(settings, place, application, checkpoint))
+            open_job_records = partial(Records, self._open_store(settings, place, application, checkpoint))
         else:
-            open_records = election.records
+            open_job_records = election.records
             self._inform(records_are_in(place))
         follows_another_driver = self._reporter is not None and self._reporter.has_waited
         every_seconds = settings.placement_poll_interval_ms / 1000
-        self._memory = RecordsWriter(
-            open_records,
+        self._records = RecordsWriter(
+            open_job_records,
             say,
             self._may_write,
             every_seconds,
             follows_another_driver,
             moves=lambda: 0 if self._owned is None else self._owned.moves,
         )
-        return self._memory
+        return self._records
 
-    def hear(self, event: events.Event) -> None:
-        """Every event of the driver, for those who write beside the agent's own thread. Returns at once."""
+    def handle(self, event: events.Event) -> None:
+        """Pass an event of the driver to the writers that have their own threads. Returns at once."""
         if isinstance(event, events.ApplicationStarted):
             self._application = event.application
-            self._look_at_records(Settings.from_conf(event.settings).metadata)
+            self._check_directory(Settings.from_conf(event.settings).metadata)
         if self._owned is not None and isinstance(event, (events.QueryStarting, events.QueryPlanned)):
             self._owned.works_on(event.checkpoint)
         self._leases.take(event)
         self._catalogue.take(event)
 
     def join_election(self, starting: events.DriverStarting) -> None:
-        """Take part in the election, once; where that is not possible the JVM is told."""
+        """Join the election, once. If that is not possible, report it to the JVM."""
         if self._reporter is not None or self._has_lost:
             return
         if not self._bridge.lead(Standing(UNKNOWN), time.time()):
-            self._has_lost = True  # under an agent before this one
+            self._has_lost = True  # it lost the election while an earlier agent ran
             return
         try:
             self._election = self._stand(starting, Settings.from_conf(starting.settings))
@@ -110,7 +110,7 @@ class AgentResources:
         self._reporter = LeadershipReporter(self._election, self._bridge)
 
     def _stand(self, starting: events.DriverStarting, settings: Settings) -> JobElection:
-        """A candidate in the store that the drivers of the job share."""
+        """A candidate for this driver, in the store that the drivers of the job share."""
         place, options = settings.metadata or "", settings.metadata_options
         name, legacy, say = f"{starting.name} on {starting.driver_host}", self._bridge.inherit(), self._say
         if _scheme(place) == "kafka":
@@ -122,36 +122,36 @@ class AgentResources:
         return ZkElection(place, options, starting.name, name, legacy, say)
 
     def _say(self, message: str) -> None:
-        """For threads of stores and elections, which have to go on."""
-        with suppress(AgentError):  # the driver does not answer: the main thread meets the same, and ends the agent
+        """Log a warning. It does not fail, as threads of stores and elections must continue."""
+        with suppress(AgentError):  # the main thread gets the same error, and ends the agent
             self._bridge.say(message)
 
     def _say_trouble(self, message: str) -> None:
-        """The same of what goes wrong around the agent: no news while the application ends."""
+        """Log a problem of a store or an election. While the application ends, it is not logged as a warning."""
         with suppress(AgentError):  # as above
             self._bridge.say_of_trouble(message)
 
     def _may_write(self) -> bool:
-        """Whether records may be kept for all: always where there is no election."""
+        """Whether this driver may write the records: no other driver leads, and it owns the directory."""
         if self._owned is not None and not self._owned.holds:
             return False
         return not self._has_lost and (self._reporter is None or self._reporter.may_write())
 
     def end(self) -> None:
-        """Write what is to be kept, in a moment, and stand down. The driver is gone: its application has ended."""
-        if self._memory is not None:  # first, as its thread writes while the others end
-            self._memory.save_end(self._application, time.time_ns() // 1_000_000)
+        """Write the last records for a short time, and leave the election. The application has ended."""
+        if self._records is not None:  # first, as its thread writes while the other resources close
+            self._records.save_end(self._application, time.time_ns() // 1_000_000)
         self._leases.end()
         self._catalogue.end()
-        if self._memory is not None:
-            self._memory.drain(LAST_WRITES_SECONDS)
+        if self._records is not None:
+            self._records.flush(LAST_WRITES_SECONDS)
         if self._owned is not None:
             self._owned.end()
         if self._reporter is not None:
             self._reporter.close()
 
     def _open_store(self, settings: Settings, place: str, application: str, checkpoint: str) -> MetadataStore:
-        """The store that the settings name; one that can not even be opened is replaced by none, said once."""
+        """The store that the settings name. If it can not be opened, warn once and use a store in memory."""
         say = self._say_trouble
         try:
             if self._has_lost:
@@ -167,7 +167,7 @@ class AgentResources:
                 partial(open_tree, self._bridge.jvm),
                 place,
                 owner,
-                partial(self._tell_place, place),
+                partial(self._report_place, place),
                 lambda message: self._say(shown(message)),
             )
             return FileMetadataStore(self._owned, report=say)
@@ -175,15 +175,15 @@ class AgentResources:
             say(f"the metadata store {place} can not be opened ({error}): places are not kept beyond this application")
             return MemoryMetadataStore(report=say)
 
-    def _look_at_records(self, place: str | None) -> None:
-        """LogLine at once, and not with the first query only, that the directory of the settings can not be read.
+    def _check_directory(self, place: str | None) -> None:
+        """Warn before the first query if the directory of the settings can not be read.
 
-        A thread of its own asks: storage that is away may take long to say so.
+        A thread of its own reads it, as storage that is not available may take long to answer.
         """
         if place is None or _scheme(place) in ("zk", "kafka", "memory"):
             return
 
-        def look() -> None:
+        def check() -> None:
             try:
                 open_tree(self._bridge.jvm, place).list()
             except MetadataStoreError as error:
@@ -192,13 +192,13 @@ class AgentResources:
                     " may read and write; else a restart does not find its state's places"
                 )
 
-        threading.Thread(target=look, name="mooring-look-at-records", daemon=True).start()
+        threading.Thread(target=check, name="mooring-look-at-records", daemon=True).start()
 
-    def _tell_place(self, meant: str, place: str, others: Claim | None) -> None:
+    def _report_place(self, wanted: str, place: str, others: Claim | None) -> None:
         if others is None:
             self._inform(records_are_in(place))
         else:
-            self._say(records_of_another_are_in(meant, others.owner, place))
+            self._say(records_of_another_are_in(wanted, others.owner, place))
 
     def _inform(self, message: str) -> None:
         with suppress(AgentError):  # as for `_say`

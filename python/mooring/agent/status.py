@@ -1,12 +1,11 @@
-"""What `mooring status` shows, put together from the fleet and from what executors counted."""
+"""The status that `mooring status` shows, and the agent's gauges. Pure."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from mooring.agent.counters import Counters
 from mooring.agent.drains.drainage import Drainage
 from mooring.agent.planning.copies import standbys_of
 from mooring.agent.requests import drain_host, move, restart
@@ -14,135 +13,30 @@ from mooring.agent.requests.action import Action
 from mooring.agent.requests.drain_host import left_on
 from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.state.barrier import PlanBarrier
-from mooring.agent.state.fleet import Fleet, Processor, Query, SeenCopy, task_of_store
+from mooring.agent.state.fleet import Fleet, Processor, Query, SeenCopy
 from mooring.model import TaskModel, events, natural_order
 from mooring.placement import ContainerPlacementRequestMessage
-
-_ENDED_KEPT = 100
 
 _NO_BARRIER, _NO_QUEUE, _NO_DRAINS = PlanBarrier(), RequestQueue(), Drainage()
 
 Standbys = Mapping[str, Mapping[TaskModel, SeenCopy | None]]
-"""Processor id to its standbys, and what was seen of them."""
-
-
-@dataclass
-class Counters:
-    """Counts since this agent started.
-
-    `restores` are state stores brought up from files; local when nothing but changelogs came from the checkpoint.
-    `milliseconds` is how long the local ones took in all, and those that fetched bytes. `fetches` is the last word of
-    each executor (the second of the key) on what it fetches for a query that starts. `opened_in` maps checkpoint and
-    partition to how long the last opening of each of its stores took, in milliseconds. `ended` are queries that have
-    ended, by id.
-    """
-
-    batches: Counter[str] = field(default_factory=Counter)
-    planned: int = 0
-    as_planned: int = 0
-    moves: int = 0
-    restores: Counter[str] = field(default_factory=Counter)
-    milliseconds: Counter[str] = field(default_factory=Counter)
-    fetches: dict[tuple[str, str], events.StoresFetched] = field(default_factory=dict)
-    opened_in: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
-    ended: dict[str, Query] = field(default_factory=dict)
-
-    def end(self, gone: Iterable[Query], running: Container[str]) -> None:
-        """Note queries that have ended, of those the newest; `running` has the ids of those that run."""
-        known = {**self.ended, **{query.id: query for query in gone}}
-        still = [(id, query) for id, query in known.items() if id not in running]
-        self.ended = dict(still[-_ENDED_KEPT:])
-
-    def take(self, event: events.Event) -> None:
-        """Count what an event says."""
-        match event:
-            case events.BatchEnded():
-                self.batches[event.query] += 1
-                self.planned += event.planned
-                self.as_planned += event.as_planned
-            case events.StoreOpened():
-                self.restores["local-opens" if event.remote_files == 0 else "remote-opens"] += 1
-                self.milliseconds["local" if event.remote_files == 0 else "other"] += event.milliseconds
-                took = event.milliseconds + event.ahead_ms
-                self.milliseconds["fetching"] += took if event.remote_bytes else 0
-                self.restores["restore-bytes-local"] += event.local_bytes
-                self.restores["restore-bytes-remote"] += event.remote_bytes
-                self.restores["remote-changelogs"] += event.remote_changelogs
-                self.restores["restore-ms"] += took
-                task = task_of_store(event.store)
-                if task is not None:
-                    self.opened_in.setdefault(task, {})[event.store] = took
-            case events.StoresFetched():
-                self.fetches[event.query, event.executor] = event
-            case events.ExecutorLost():
-                self.fetches = {key: seen for key, seen in self.fetches.items() if key[1] != event.executor}
-            case events.QueryEnded():
-                self.fetches = {key: seen for key, seen in self.fetches.items() if key[0] != event.query}
-            case events.CopiesSeen():
-                self.restores["standby-bytes-remote"] += sum(copy.fetched_bytes for copy in event.copies)
-
-    def restore_ms(self, fleet: Fleet) -> dict[str, int]:
-        """Task name to how long bringing up its state took the last time, all its stores together."""
-        return {
-            str(query.task_name(partition)): sum(stores.values())
-            for query in fleet.queries.values()
-            for partition in range(query.task_count)
-            if (stores := self.opened_in.get((query.checkpoint.rstrip("/"), partition)))
-        }
-
-    def recovery_seconds(self, bytes_to_fetch: int | None) -> float | None:
-        """How long a task takes to be back on an executor that lacks so much of its state.
-
-        The bytes at the rate of the opens that fetched any, and the mean of the local opens. None while what is needed
-        of these was not measured.
-        """
-        opens = self.restores["local-opens"]
-        opening = self.milliseconds["local"] / opens if opens else None
-        if bytes_to_fetch == 0:
-            return None if opening is None else round(opening / 1000, 3)
-        fetched, took = self.restores["restore-bytes-remote"], self.milliseconds["fetching"]
-        if bytes_to_fetch is None or not fetched or not took:
-            return None
-        return round((bytes_to_fetch * took / fetched + (opening or 0)) / 1000, 3)
-
-    def counters(self, fleet: Fleet) -> dict[str, int]:
-        """All counts by the names of the metrics."""
-        names = (
-            "local-opens",
-            "remote-opens",
-            "restore-bytes-local",
-            "restore-bytes-remote",
-            "remote-changelogs",
-            "restore-ms",
-            "standby-bytes-remote",
-        )
-        standbys = fleet.standby_counts
-        return {
-            "batches": sum(self.batches.values()),
-            "preferred-host-requests": self.planned,
-            "placed-as-planned": self.as_planned,
-            "moves": self.moves,
-            "failovers-to-standby": standbys.failovers_to_standby,
-            "failovers-to-any-host": standbys.failovers_to_any_host,
-            "failed-standby-allocations": standbys.failed_allocations,
-            **{name: self.restores[name] for name in names},
-        }
+"""Processor id to its standbys, and the last report of each copy; None where there is no report."""
 
 
 def metrics_of(
-    fleet: Fleet, tally: Counters, queue: RequestQueue = _NO_QUEUE, drainage: Drainage = _NO_DRAINS
+    fleet: Fleet, counters: Counters, queue: RequestQueue = _NO_QUEUE, drainage: Drainage = _NO_DRAINS
 ) -> dict[str, float]:
-    """The gauges: moves, failovers, drains; of each task what is known of its copies, and of bringing up its state."""
+    """The gauges: moves, failovers and drains; of each task the lag of its copies, and the times of its restores."""
     names = ("moves", "failovers-to-standby", "failovers-to-any-host", "failed-standby-allocations")
-    counters = tally.counters(fleet)
-    gauges = {name: float(counters[name]) for name in names}
+    counts = counters.by_metric(fleet)
+    gauges = {name: float(counts[name]) for name in names}
     gauges["failed-container-placement-actions"] = float(queue.failed)
-    gauges |= {f"drain-state.{drainage.label_of(query)}": drainage.state_of(query) for query in drainage.heard}
+    gauges |= {f"drain-state.{drainage.label_of(query)}": drainage.state_of(query) for query in drainage.progress}
     for task, copies in _copies_of_tasks(fleet).items():
         gauges[f"standby-lag-versions.{task}"] = float(max(copy.lag_versions for copy in copies))
         gauges[f"standby-lag-ms.{task}"] = float(max(copy.lag_ms for copy in copies))
-    gauges |= {f"restore-ms.{task}": float(took) for task, took in tally.restore_ms(fleet).items()}
-    for task, seconds in _recovery_seconds(fleet, tally).items():
+    gauges |= {f"restore-ms.{task}": float(took) for task, took in counters.restore_ms(fleet).items()}
+    for task, seconds in _recovery_seconds(fleet, counters).items():
         if seconds is not None:
             gauges[f"estimated-recovery-seconds.{task}"] = seconds
     return gauges
@@ -150,19 +44,19 @@ def metrics_of(
 
 def status_of(
     fleet: Fleet,
-    tally: Counters,
+    counters: Counters,
     at_ms: int,
     plan_barrier: PlanBarrier = _NO_BARRIER,
     queue: RequestQueue = _NO_QUEUE,
     drainage: Drainage = _NO_DRAINS,
     started: events.ApplicationStarted | None = None,
 ) -> dict[str, Any]:
-    """The status as JSON, in the form of the command line's contract; every list in natural order."""
+    """The status as JSON, with the keys that the command line reads. Lists are in natural order."""
     processors = sorted(fleet.processors.values(), key=lambda processor: natural_order(processor.id))
     standbys = standbys_of(fleet, fleet.model)
     return {
-        "application": fleet.application,
-        "leader": fleet.application,
+        "application": fleet.application.id,
+        "leader": fleet.application.id,
         "version": fleet.model.version,
         "at": at_ms,
         **({"name": started.name, "since": started.at_ms} if started else {}),
@@ -171,12 +65,12 @@ def status_of(
         **_drained(fleet),
         "processors": [_processor(fleet, processor, standbys) for processor in processors],
         "queries": _queries(fleet.queries.values(), "running"),
-        **({"ended-queries": _queries(tally.ended.values(), "ended")} if tally.ended else {}),
-        "tasks": [*_actives(fleet, processors, tally), *_standbys(processors, standbys)],
-        "counters": {**tally.counters(fleet), "failed-container-placement-actions": queue.failed},
-        **_fetches(fleet, tally),
+        **({"ended-queries": _queries(counters.ended.values(), "ended")} if counters.ended else {}),
+        "tasks": [*_actives(fleet, processors, counters), *_standbys(processors, standbys)],
+        "counters": {**counters.by_metric(fleet), "failed-container-placement-actions": queue.failed},
+        **_fetches(fleet, counters),
         **_requests(fleet, queue),
-        **({"drains": drainage.as_json()} if drainage.heard else {}),
+        **({"drains": drainage.as_json()} if drainage.progress else {}),
         **_shortages(fleet),
     }
 
@@ -196,7 +90,7 @@ def _queries(queries: Iterable[Query], state: str) -> list[Mapping[str, Any]]:
 
 
 def _barrier(fleet: Fleet, plan_barrier: PlanBarrier) -> Mapping[str, Any]:
-    """How the newest version stands, and for which executors it waits."""
+    """The barrier of the newest version, and the executors that it awaits."""
     barrier = plan_barrier.barrier
     if barrier is None:
         return {}
@@ -206,16 +100,16 @@ def _barrier(fleet: Fleet, plan_barrier: PlanBarrier) -> Mapping[str, Any]:
 
 
 def _drained(fleet: Fleet) -> Mapping[str, Any]:
-    """The hosts that are to be empty, and whether they are."""
+    """The hosts that operators want empty, and whether they are."""
     hosts = [
         {"location": host, "state": "draining" if any(left_on(fleet, host)) else "drained"}
-        for host in sorted(fleet.drained, key=natural_order)
+        for host in sorted(fleet.overrides.drained, key=natural_order)
     ]
     return {"drained-hosts": hosts} if hosts else {}
 
 
-def _fetches(fleet: Fleet, tally: Counters) -> Mapping[str, Any]:
-    """What executors have fetched, or fetch just now, before the tasks of a query that has started ask for it."""
+def _fetches(fleet: Fleet, counters: Counters) -> Mapping[str, Any]:
+    """The state that executors fetch for a started query before its tasks need it."""
     names = {query.id: query.label for query in fleet.queries.values()}
     rows = [
         {
@@ -226,14 +120,14 @@ def _fetches(fleet: Fleet, tally: Counters) -> Mapping[str, Any]:
             "bytes": seen.fetched_bytes,
             "milliseconds": seen.milliseconds,
         }
-        for (query, executor), seen in sorted(tally.fetches.items(), key=lambda entry: natural_order(entry[0][1]))
+        for (query, executor), seen in sorted(counters.fetches.items(), key=lambda entry: natural_order(entry[0][1]))
         if seen.fetched_bytes or seen.done < seen.of
     ]
     return {"restores": rows} if rows else {}
 
 
 def _requests(fleet: Fleet, queue: RequestQueue) -> Mapping[str, Any]:
-    """What operators have asked: the last requests that are done, oldest first, then those that are not."""
+    """The last finished requests of operators, oldest first, then the requests that are not finished."""
     done = [
         {**_request(response.request), "status": response.status_code.value, "message": response.response_message}
         for response in queue.history
@@ -266,7 +160,7 @@ def _request(request: ContainerPlacementRequestMessage) -> dict[str, Any]:
 
 
 def _hosts(fleet: Fleet) -> list[Mapping[str, Any]]:
-    """Locations with their executors, and with their zone where that is known."""
+    """The locations, with their executors, and their zone where it is known."""
     hosts: dict[str, list[str]] = {}
     zones: dict[str, str] = {}
     for executor in fleet.executors.values():
@@ -291,7 +185,7 @@ def _processor(fleet: Fleet, processor: Processor, standbys: Standbys) -> Mappin
         "state": "bound" if processor.executor else ("awaited" if processor.is_awaited else "unbound"),
         "tasks": _names(fleet, processor),
         "standby-tasks": [task.task_name for task, _ in _in_order(standbys.get(processor.id, {}))],
-        **({"standby-stopped": True} if processor.id in fleet.stopped_standbys else {}),
+        **({"standby-stopped": True} if processor.id in fleet.overrides.stopped_standbys else {}),
         **_lent(fleet, processor),
         **_wanted(fleet, processor),
         **({"spare": True} if fleet.is_empty_spare(processor.id) else {}),
@@ -299,7 +193,7 @@ def _processor(fleet: Fleet, processor: Processor, standbys: Standbys) -> Mappin
 
 
 def _lent(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
-    """Why tasks of the processor run elsewhere although it has an executor."""
+    """Why tasks of the processor do not run on its executor."""
     executor = processor.executor or ""
     reasons = [fleet.withheld[executor]] if executor in fleet.withheld else []
     reasons += [
@@ -311,13 +205,13 @@ def _lent(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
 
 
 def _wanted(fleet: Fleet, processor: Processor) -> Mapping[str, Any]:
-    """Where an operator wants standbys of the processor."""
-    places = {id: place for id, place in fleet.pinned_standbys.items() if fleet.base_of(id) == processor.id}
+    """The locations that an operator wants for standbys of the processor."""
+    places = {id: place for id, place in fleet.overrides.pinned_standbys.items() if fleet.base_of(id) == processor.id}
     return {"standbys-wanted-at": dict(sorted(places.items()))} if places else {}
 
 
-def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Counters) -> list[Mapping[str, Any]]:
-    sizes, restores, recoveries = fleet.expected_bytes(), tally.restore_ms(fleet), _recovery_seconds(fleet, tally)
+def _actives(fleet: Fleet, processors: Sequence[Processor], counters: Counters) -> list[Mapping[str, Any]]:
+    sizes, restores, recoveries = fleet.expected_bytes(), counters.restore_ms(fleet), _recovery_seconds(fleet, counters)
     not_placed = {query.task_name(p) for query in fleet.queries.values() for p in query.not_placed}
     return [
         {
@@ -338,18 +232,18 @@ def _actives(fleet: Fleet, processors: Sequence[Processor], tally: Counters) -> 
     ]
 
 
-def _recovery_seconds(fleet: Fleet, tally: Counters) -> dict[str, float | None]:
-    """Active task's name to how long it would take to be back were its executor lost; None where that is not known."""
+def _recovery_seconds(fleet: Fleet, counters: Counters) -> dict[str, float | None]:
+    """Active task's name to the time to restore it if its executor is lost, in seconds; None where it is not known."""
     sizes, copies = fleet.expected_bytes(), _copies_of_tasks(fleet)
     return {
-        name: tally.recovery_seconds(0 if _has_caught_up_copy(copies.get(name, ())) else sizes.get(name))
+        name: counters.recovery_seconds(0 if _has_caught_up_copy(copies.get(name, ())) else sizes.get(name))
         for container in fleet.model.containers.values()
         for name in container.actives
     }
 
 
 def _standbys(processors: Sequence[Processor], standbys: Standbys) -> list[Mapping[str, Any]]:
-    """One row for each; what is not known of it, as nobody has seen it yet, is None."""
+    """One row for each standby. Values are None until there is a report of the copy."""
     return [
         {
             "name": task.task_name,
@@ -372,7 +266,7 @@ def _in_order(standbys: Mapping[TaskModel, SeenCopy | None]) -> list[tuple[TaskM
 
 
 def _copies_of_tasks(fleet: Fleet) -> dict[str, list[SeenCopy]]:
-    """Active task's name to its copies, without those that nobody has seen yet."""
+    """Active task's name to its copies that were reported."""
     found: dict[str, list[SeenCopy]] = {}
     for held in standbys_of(fleet, fleet.model).values():
         for task, copy in held.items():
@@ -386,9 +280,12 @@ def _has_caught_up_copy(copies: Iterable[SeenCopy]) -> bool:
 
 
 def _shortages(fleet: Fleet) -> Mapping[str, Any]:
-    """What the newest plan could not do for the standbys; nothing when it could do all."""
-    unplaced = [{"task": lack.task_name, "replica": lack.replica, "reason": lack.reason} for lack in fleet.unplaced]
-    sharing = [{"task": shared.task_name, "zone": shared.zone} for shared in fleet.sharing_zone]
+    """The standbys without a place, and those that share a zone; empty where there are none."""
+    unplaced = [
+        {"task": lack.task_name, "replica": lack.replica, "reason": lack.reason}
+        for lack in fleet.standby_report.unplaced
+    ]
+    sharing = [{"task": shared.task_name, "zone": shared.zone} for shared in fleet.standby_report.sharing_zone]
     return {
         **({"unplaced-standbys": unplaced} if unplaced else {}),
         **({"standbys-sharing-a-zone": sharing} if sharing else {}),

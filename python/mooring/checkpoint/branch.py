@@ -1,7 +1,7 @@
-"""A new checkpoint as of a batch of another one, which is left as it is: for a second run of the same query.
+"""Makes a new checkpoint as of a batch of another one, for a second run of the same query.
 
-It is put together beside its place and comes there in one step. It has an id of its own, so that sinks that know
-batches by the query's id take its batches for those of another query, and reaches back to that one batch only.
+The other checkpoint is not changed. The new one is put together beside its place and moved there in one step. It gets a
+query id of its own: sinks that know batches by query id then do not mix the two. It holds that one batch only.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SCHEMA_PATH: Final = re.compile(r'"((?:[a-z0-9]+:)?)([^":\\]*)(/state/\d+/_stat
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Which files are copied, by path below the checkpoint.
+    """Which files are copied: `files` are paths below `source`.
 
-    `missing_input` are files that later batches have read and that are gone: the new query will not read them.
+    `missing_input` are input files that later batches have read and that are gone: the new query can not read them.
     """
 
     source: Path
@@ -40,12 +40,15 @@ class Branch:
 
     @property
     def bytes(self) -> int:
-        """What they weigh."""
+        """The size of all files to copy."""
         return sum((self.source / file).stat().st_size for file in self.files)
 
 
 def plan_branch(survey: Survey, to_batch: int) -> Branch:
-    """What is to be copied. CheckpointError when that batch can not be gone back to, with the batches that can."""
+    """Decide which files to copy.
+
+    CheckpointError when the query could not go on after that batch; the message lists the batches that are possible.
+    """
     survey.refuse_to_return(to_batch)
     checkpoint = survey.checkpoint
     cuts = cuts_after(checkpoint, survey.begun, to_batch)
@@ -61,9 +64,9 @@ def plan_branch(survey: Survey, to_batch: int) -> Branch:
 
 
 def carry_out(branch: Branch, into: Path, step: Callable[[Path], None] = lambda path: None) -> str:
-    """Make the new checkpoint, and answer the id of its query.
+    """Make the new checkpoint, and return the id of its query. `step` is called with each file before it is copied.
 
-    CheckpointError when the place is taken, or a file can not be copied; there is nothing at the place then.
+    CheckpointError when `into` is taken, or when a file can not be copied; then nothing is made at `into`.
     """
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise CheckpointError(f"{into} is there already: expected the path of a checkpoint that is to be made")
@@ -74,7 +77,7 @@ def carry_out(branch: Branch, into: Path, step: Callable[[Path], None] = lambda 
             into.rmdir()
         unseen.rename(into)
     except OSError as fault:
-        shutil.rmtree(unseen, ignore_errors=True)  # what was copied is of no use, and the first fault is what matters
+        shutil.rmtree(unseen, ignore_errors=True)  # half a copy is of no use; the first fault is the one to report
         raise CheckpointError(f"{fault.filename}: {fault.strerror}; nothing was made at {into}") from fault
     except BaseException:
         shutil.rmtree(unseen, ignore_errors=True)
@@ -102,9 +105,10 @@ def _make(branch: Branch, directory: Path, into: Path, step: Callable[[Path], No
 
 
 def _with_own_schemas(text: str, file: Path, source: Path, into: Path) -> str:
-    """An operator's description names the files of its schemas by whole paths, those of its own checkpoint.
+    """Replace the checkpoint's path in an operator's description, which names its schema files by absolute path.
 
-    CheckpointError where Spark knows the checkpoint by another path: then it is not known by which it will know this.
+    CheckpointError where the description has another path than `source`. Spark then knows the checkpoint by another
+    path, and the right path of the copy is not known.
     """
     for found in _SCHEMA_PATH.finditer(text):
         if found[2] != str(source):
@@ -116,7 +120,7 @@ def _with_own_schemas(text: str, file: Path, source: Path, into: Path) -> str:
 
 
 def _of_operators(checkpoint: Path, to_batch: int) -> Iterator[Path]:
-    """What operators have written of themselves until the batch."""
+    """The descriptions and schemas that operators have written, up to the batch."""
     for folder in ("_metadata", "_stateSchema"):
         for directory in sorted((checkpoint / STATE).rglob(folder)):
             for path in directory.rglob("*"):

@@ -1,8 +1,8 @@
-"""The rows of the catalogue: what was committed, by the logs of the checkpoint and by what executors have told.
+"""Makes the rows of the catalogue from the logs of a checkpoint and from the reports of executors. Pure.
 
-The commit log says which versions count, by their unique ids; executors tell, of each version that they have committed,
-which files they wrote, with lengths and checksums, and later which snapshot was uploaded for it. What nobody told, as
-while no agent was there, leaves the columns of files empty. Pure.
+The commit log says which versions count, by their unique ids. An executor reports each version that it has committed,
+with the files, their lengths and their checksums. Later it reports the snapshot that was uploaded for that version.
+Where no report came, for example because no agent ran, the columns of files are empty.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mooring.checkpoint.logs import Begun, Commit
+from mooring.checkpoint.logs import BegunBatch, Commit
 
 TABLE: Final = "state_versions"
-"""Below a checkpoint's `_mooring`."""
+"""The name of the table's directory, in a checkpoint's `_mooring`."""
 
 _FILE: Final = "STRUCT<name: STRING, bytes: BIGINT, crc32c: BIGINT>"
 COLUMNS: Final = {
@@ -42,23 +42,23 @@ COLUMNS: Final = {
     "line": "INT",
     "hundred": "BIGINT",
 }
-"""One row for each store of a committed batch (`kind` is `commit`), and one for each snapshot of one (`snapshot`).
+"""The columns. There is one row for each store of a committed batch, and one for each snapshot.
 
-`base` is the id of the version that it builds on, `bytes` what RocksDB's files of the store weigh, `keys` null where
-they are not counted, `host` where it was committed, `standby_hosts` the locations that held a copy of some version when
-the row was written. `line` is how often the query had gone back to an earlier batch. Times are milliseconds since
-the epoch, checksums CRC32C.
+`kind` is `commit` or `snapshot`. `base` is the id of the version that this version builds on. `bytes` is the size of
+the store's RocksDB files. `keys` is null where keys are not counted. `host` is where the version was committed.
+`standby_hosts` are the locations that held a copy of any version when the row was written. `line` is how often the
+query had gone back to an earlier batch. Times are milliseconds since the epoch, checksums are CRC32C.
 """
 
 PARTITION: Final = "hundred"
-"""The column by which the table is partitioned: the batch by hundreds, so that old ones go without being read."""
+"""The column by which the table is partitioned: the batch divided by 100. Old batches are deleted without a read."""
 
 BATCHES_IN_PARTITION: Final = 100
 
 SCHEMA: Final = ", ".join(f"{column} {kind}" for column, kind in COLUMNS.items())
 
 Row = Mapping[str, Any]
-"""Column to value; what is null is left out."""
+"""Column to value; columns that are null are left out."""
 
 Copies = Mapping[int, Sequence[str]]
 """Partition to the locations that hold a copy of its state."""
@@ -69,7 +69,7 @@ _BATCHES_KNOWN: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which store of which batch a unique id is the version of."""
+    """The batch and the store that a unique id belongs to; `store` is None where its name is not known."""
 
     batch: int
     operator: int
@@ -77,7 +77,7 @@ class Place:
     store: str | None
 
     def columns(self, unique_id: str) -> dict[str, Any]:
-        """What a row says of it."""
+        """The columns of a row that name the version."""
         return {
             "batch": self.batch,
             "operator": self.operator,
@@ -91,25 +91,28 @@ class Place:
 
 @dataclass
 class FactBook:
-    """What executors have told of one query's versions and is not in a row yet."""
+    """The reports of executors on one query's versions that are not in a row yet, by unique id."""
 
     commits: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     snapshots: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
 
     def take(self, fact: Mapping[str, Any]) -> None:
-        """One report. Those of tasks that were given up are never asked for, and go in time."""
+        """Add one report.
+
+        Reports of abandoned tasks never become rows. They go when there are more than `_MOST_WAITING`, oldest first.
+        """
         known = self.commits if fact["report"] == "version-committed" else self.snapshots
         known[fact["id"]] = fact
         while len(known) > _MOST_WAITING:
             known.pop(next(iter(known)))
 
     def rows(
-        self, batches: Iterable[tuple[Commit, Begun | None]], of_all: Mapping[str, Any], copies: Copies
+        self, batches: Iterable[tuple[Commit, BegunBatch | None]], common_columns: Mapping[str, Any], copies: Copies
     ) -> list[Row]:
-        """Those of some batches, in order, and of all snapshots of these and of the last batches before them.
+        """The rows of these batches, in order, and the rows of their snapshots and of the last batches before them.
 
-        `of_all` are columns that are the same in every row; `copies` tells who holds a copy of a partition now.
+        `common_columns` are the same in every row. `copies` are the locations that hold a copy of a partition now.
         """
         found = []
         newest = -1
@@ -122,29 +125,29 @@ class FactBook:
                     self.places[unique_id] = Place(commit.batch, *task, store)
                     held = {"standby_hosts": list(copies[task[1]])} if copies.get(task[1]) else {}
                     found.append({**self._committed(unique_id, fact, commit, begun), **held})
-        for unique_id in [one for one in self.snapshots if one in self.places]:
+        for unique_id in [snapshot for snapshot in self.snapshots if snapshot in self.places]:
             found.append(self._uploaded(unique_id, self.snapshots[unique_id]))
-        self.places = {one: at for one, at in self.places.items() if at.batch > newest - _BATCHES_KNOWN}
-        return [_row({**of_all, **values}) for values in found]
+        self.places = {known: at for known, at in self.places.items() if at.batch > newest - _BATCHES_KNOWN}
+        return [_row({**common_columns, **values}) for values in found]
 
     def know(self, rows: Iterable[Row]) -> None:
-        """Rows that are in the table already: snapshots of these versions may be told of later, and once each."""
-        told = list(rows)
-        for row in told:
+        """Take in rows that the table has already, so that a snapshot reported later becomes one row, once."""
+        in_table = list(rows)
+        for row in in_table:
             if row["kind"] == "commit":
                 place = Place(int(row["batch"]), int(row["operator"]), int(row["partition"]), row.get("store"))
                 self.places[str(row["id"])] = place
-        for row in told:
+        for row in in_table:
             if row["kind"] == "snapshot":
                 self.places.pop(str(row["id"]), None)
 
     def settle(self, rows: Iterable[Row]) -> None:
-        """These rows are in the table: what they were made from is not needed any more."""
+        """Remove the reports from which these rows were made; call it when the table has the rows."""
         for row in rows:
             (self.commits if row["kind"] == "commit" else self.snapshots).pop(row["id"], None)
 
     def _committed(
-        self, unique_id: str, fact: Mapping[str, Any], commit: Commit, begun: Begun | None
+        self, unique_id: str, fact: Mapping[str, Any], commit: Commit, begun: BegunBatch | None
     ) -> dict[str, Any]:
         keys = int(fact.get("keys", -1))
         return {
@@ -172,18 +175,18 @@ class FactBook:
 
 
 def is_path(table: str) -> bool:
-    """Whether a table is named by where it lies; else by its name in Spark's catalog."""
+    """Whether a table is given by its path; otherwise by its name in Spark's catalog."""
     return "/" in table
 
 
 def store_path(fact: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
-    """The checkpoint that a report is about, as a plain path, and the store below its `state`."""
+    """The path of the checkpoint that a report is about, and the parts of the store's path below `state`."""
     checkpoint, _, below = str(fact["store"]).rpartition("/state/")
     return checkpoint, below.split("/")
 
 
 def facts_in(text: str) -> list[Mapping[str, Any]]:
-    """Reports as the JVM hands them over."""
+    """The reports in a JSON text of the JVM."""
     found: list[Mapping[str, Any]] = json.loads(text)
     return found
 
@@ -199,5 +202,5 @@ def _store_of(fact: Mapping[str, Any]) -> str:
     return below[2] if len(below) > 2 else "default"
 
 
-def _file(told: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any] | None:
-    return told[0] if told else None
+def _file(reported: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any] | None:
+    return reported[0] if reported else None

@@ -15,7 +15,7 @@ from mooring.errors import CheckpointError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_OF_A_BATCH: Final = (
+_COLUMNS_OF_A_BATCH: Final = (
     "max(committed_ms) AS committed_ms",
     "max(watermark_ms) AS watermark_ms",
     "max(to_json(offsets)) AS offsets",
@@ -26,10 +26,10 @@ _OF_A_BATCH: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """What the catalogue says of one batch: its state over all stores, None for what was not told.
+class CataloguedBatch:
+    """One batch in the catalogue, summed over all stores; None where a store has no value.
 
-    `bytes` is what the files of RocksDB weighed; `offsets` has one text for each source.
+    `bytes` is the size of RocksDB's files. `offsets` has one text for each source.
     """
 
     batch: int
@@ -42,36 +42,37 @@ class Listed:
 
 
 def own_table(checkpoint: Path) -> str | None:
-    """The table in the checkpoint itself; None where it has none."""
+    """The path of the table in the checkpoint itself; None where the checkpoint has none."""
     table = checkpoint / DIRECTORY / TABLE
     return str(table) if (table / "_delta_log").is_dir() else None
 
 
-def batches_listed(spark: SparkSession, table: str, query: str) -> list[Listed]:
+def batches_listed(spark: SparkSession, table: str, query: str) -> list[CataloguedBatch]:
     """The batches of a query in a catalogue, oldest first. CheckpointError when it can not be read."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
     try:
         once = _commits(spark, table, query)
-        found = once.groupBy("batch").agg(*(f.expr(one) for one in _OF_A_BATCH)).orderBy("batch").collect()
+        columns = (f.expr(column) for column in _COLUMNS_OF_A_BATCH)
+        found = once.groupBy("batch").agg(*columns).orderBy("batch").collect()
     except PySparkException as fault:
         raise CheckpointError(f"the catalogue {table} can not be read: {first_line(fault)}") from fault
-    return [_listed(row) for row in found]
+    return [_catalogued_batch(row) for row in found]
 
 
 def newest_bytes(spark: SparkSession, table: str, query: str) -> dict[int, int]:
-    """Partition to the bytes of its state over all stores, each after the newest batch of which all of them tell.
+    """Partition to the bytes of its state over all stores, after the newest batch that has a size for every store.
 
-    CheckpointError when it can not be read.
+    CheckpointError when the catalogue can not be read.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
 
     try:
         of_batches = _commits(spark, table, query).groupBy("partition", "batch")
-        sums = of_batches.agg(f.sum("bytes").alias("bytes"), f.count("bytes").alias("told"), f.count("*").alias("all"))
-        whole = sums.where("told = all").groupBy("partition").agg(f.max_by("bytes", "batch").alias("bytes"))
+        sums = of_batches.agg(f.sum("bytes").alias("bytes"), f.count("bytes").alias("known"), f.count("*").alias("all"))
+        whole = sums.where("known = all").groupBy("partition").agg(f.max_by("bytes", "batch").alias("bytes"))
         return {row.partition: row.bytes for row in whole.collect()}
     except PySparkException as fault:
         raise CheckpointError(f"the catalogue {table} can not be read: {first_line(fault)}") from fault
@@ -82,11 +83,11 @@ def _commits(spark: SparkSession, table: str, query: str) -> DataFrame:
 
     rows = spark.read.format("delta").load(table) if is_path(table) else spark.read.table(table)
     of_query = rows.where((f.col("kind") == "commit") & (f.col("query") == query))
-    return of_query.dropDuplicates(["batch", "operator", "partition", "id"])  # two agents may have told of one
+    return of_query.dropDuplicates(["batch", "operator", "partition", "id"])  # two agents may have written the same row
 
 
-def _listed(row: Any) -> Listed:
+def _catalogued_batch(row: Any) -> CataloguedBatch:
     offsets = None if row.offsets is None else tuple(json.loads(row.offsets))
-    return Listed(
+    return CataloguedBatch(
         row.batch, row.committed_ms, row.watermark_ms or 0, offsets, row["keys"], row["bytes"], row.deployment
     )

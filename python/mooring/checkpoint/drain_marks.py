@@ -1,7 +1,8 @@
-"""What drains have left in a checkpoint, for those who take it back to an earlier batch.
+"""Finds the mark files of drains that a rollback to an earlier batch must remove.
 
 A drain flushes state by a watermark thousands of years ahead. A query that went on after such a batch would take every
-new row for late, which the mark `drained.json` prevents; the marks name batches, which mean others afterwards.
+new row for late; the mark `drained.json` prevents that. The marks name batches. After a rollback the same numbers stand
+for other batches, so the marks of later batches are removed.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from mooring.checkpoint.lease import DIRECTORY
 from mooring.errors import CheckpointError
 
 FLUSHED_FROM_MS: Final = 95_617_584_000_000
-"""The first watermark that a drain flushes by, of the year 5000; no event's time comes near it."""
+"""The least watermark by which a drain flushes state, in milliseconds: the year 5000. No event's time comes near it."""
 
 _MARKS: Final = {"drained.json": "batch", "draining.json": "batch", "reset.json": "from"}
 
 
 def marks_after(checkpoint: Path, batch: int) -> Iterator[Path]:
-    """Those that speak of a later batch, or of a drain that goes on there. CheckpointError when one can not be read."""
+    """The marks that name a later batch, or a drain that goes on in one. CheckpointError when one can not be read."""
     for name, key in _MARKS.items():
         mark = checkpoint / DIRECTORY / name
         try:

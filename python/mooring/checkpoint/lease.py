@@ -1,7 +1,7 @@
-"""Whether an application works on a checkpoint: a note in it, which the agent renews while the query runs.
+"""The note in a checkpoint that says which application works on it.
 
-`<checkpoint>/_mooring/in-use.json`: the application, and when it was written. The note of one that has died gets old.
-Stock Spark leaves no such note.
+The agent renews `<checkpoint>/_mooring/in-use.json` while the query runs. The note has the application and the time of
+writing. When the application has died, its note gets old. Stock Spark writes no such note.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ OLD_AFTER_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """`application` has worked on the checkpoint at `at_ms`, milliseconds since the epoch."""
+    """`application` worked on the checkpoint at `at_ms`, in milliseconds since the epoch."""
 
     application: str
     at_ms: int
 
     def as_json(self) -> bytes:
-        """What the note holds."""
+        """The content of the note."""
         return json.dumps({"application": self.application, "at": self.at_ms}).encode()
 
     def holds(self, now_ms: int) -> bool:
-        """Whether it works on it still, as far as its note tells."""
+        """Whether the note is new enough to mean that the application still works on the checkpoint."""
         return now_ms - self.at_ms < OLD_AFTER_MS
 
 
 def lease_on(checkpoint: Path) -> Lease | None:
-    """The last note; None where there is none, or one that makes no sense: notes are written whole.
+    """The note in a checkpoint; None where there is none, or where its content makes no sense.
 
-    CheckpointError when this user may not read it.
+    Notes are written whole, so half a note is never read. CheckpointError when this user may not read it.
     """
     note = checkpoint / DIRECTORY / IN_USE
     try:

@@ -1,7 +1,7 @@
-"""The logs of one query's checkpoint: which batches were begun and committed, and what their entries say.
+"""Reads the two logs of a checkpoint: `offsets`, the batches that were begun, and `commits`, those that were committed.
 
-An entry is a file named by its batch: a version, a JSON object, and for offsets one line for each source. Source: Spark
-4.2's OffsetSeqLog (v1, v2) and CommitLog (v1 to v3). CheckpointNotUnderstood is raised for entries of later versions.
+An entry is a file named by its batch. It has a version, a JSON object, and in `offsets` one line for each source.
+Source: Spark 4.2's OffsetSeqLog (v1, v2) and CommitLog (v1 to v3). Later versions raise CheckpointNotUnderstood.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OFFSETS: Final = "offsets"
 COMMITS: Final = "commits"
 
 HDFS_BACKED: Final = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-"""Who keeps state where an entry does not say it."""
+"""The provider of state stores that Spark uses where an entry names none."""
 
 VOID_OFFSET: Final = "-"
 """How Spark writes that a source has no offset yet."""
@@ -34,8 +34,9 @@ _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 class Commit:
     """A batch that was committed.
 
-    `at_ms` is when its entry was written, `watermark_ms` the watermark after it. `state_ids` has, by operator and
-    partition, the unique ids of the versions of its stores; it is empty in checkpoints of format v1.
+    `at_ms` is when its entry was written. `watermark_ms` is the watermark after it. Both are milliseconds since the
+    epoch. `state_ids` maps (operator, partition) to the unique ids of the versions of the stores there. It is empty in
+    checkpoints of format v1.
     """
 
     batch: int
@@ -43,24 +44,25 @@ class Commit:
     watermark_ms: int
     state_ids: Mapping[tuple[int, int], tuple[str, ...]]
     has_ids: bool = False
-    """Whether the entry is of the form that has the ids of the state: always in v2, in v3 where state has format v2."""
+    """Whether the entry's form carries ids of state: always in v2, and in v3 where the state has format v2."""
 
     @property
     def version(self) -> int:
-        """Of all state stores after this batch."""
+        """The version of all state stores after this batch."""
         return self.batch + 1
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """A batch as it was begun: up to which offset of each source it reads, None where it has read nothing.
+class BegunBatch:
+    """A batch that was begun: its entry in the offset log.
 
-    Sources go by the names of their directories: their numbers, or the names that the query gives them.
-
-    `watermark_ms` is the watermark that it works with, `codec` the compression of its state's changelogs, `provider`
-    the class that keeps its state. `partitions` is in how many partitions the batch has its state, None where the entry
-    does not say it; Spark takes the number from here, and a repartition changes it. `at_ms` is when it was planned, by
-    the entry itself: a copy of the checkpoint keeps that. It is 0 where the entry does not say it.
+    `offsets` has the offset up to which the batch reads each source, None where it reads nothing. The key of a source
+    is the name of its directory: its number, or the name that the query gives it.
+    `watermark_ms` is the watermark of the batch. `codec` is the compression of its changelogs. `provider` is the class
+    that keeps its state. `partitions` is the number of its state partitions, None where the entry does not say it.
+    Spark takes the number from this entry, and a repartition changes it.
+    `at_ms` is when the batch was planned, 0 where the entry does not say it. The time is in the entry, so a copy of the
+    checkpoint has the same time.
     """
 
     batch: int
@@ -81,7 +83,7 @@ def batches_in(checkpoint: Path, log: str) -> tuple[int, ...]:
 
 
 def read_commit(checkpoint: Path, batch: int) -> Commit:
-    """One entry of `commits`. CheckpointError when it is missing, cut off or no such entry."""
+    """One entry of `commits`. CheckpointError when the file is missing, cut off, or not an entry."""
     file = checkpoint / COMMITS / str(batch)
     content = _content(file)
     try:
@@ -91,7 +93,7 @@ def read_commit(checkpoint: Path, batch: int) -> Commit:
 
 
 def parse_commit(file: str, batch: int, content: bytes, at_ms: int) -> Commit:
-    """The same, of what was read already."""
+    """One entry of `commits` from its content; `file` is for messages. Errors as in `read_commit`."""
     lines, version = _lines(file, content, _NEWEST_COMMITS)
     form = _json(file, lines[1] if len(lines) > 1 else "{}")
     try:
@@ -111,14 +113,14 @@ def parse_commit(file: str, batch: int, content: bytes, at_ms: int) -> Commit:
         raise CheckpointError(f"{file} is not an entry of Spark's commit log: {fault}") from fault
 
 
-def read_begun(checkpoint: Path, batch: int) -> Begun:
-    """One entry of `offsets`. CheckpointError when it is missing, cut off or no such entry."""
+def read_begun(checkpoint: Path, batch: int) -> BegunBatch:
+    """One entry of `offsets`. CheckpointError when the file is missing, cut off, or not an entry."""
     file = checkpoint / OFFSETS / str(batch)
     return parse_begun(str(file), batch, _content(file))
 
 
-def parse_begun(file: str, batch: int, content: bytes) -> Begun:
-    """The same, of what was read already."""
+def parse_begun(file: str, batch: int, content: bytes) -> BegunBatch:
+    """One entry of `offsets` from its content; `file` is for messages. Errors as in `read_begun`."""
     lines, version = _lines(file, content, _NEWEST_OFFSETS)
     if len(lines) > 2 and not lines[1].strip():
         raise CheckpointNotUnderstood(f"{file} has no settings, as those of Spark before 2.1")
@@ -129,7 +131,7 @@ def parse_begun(file: str, batch: int, content: bytes) -> Begun:
     try:
         conf = form.get("conf", {})
         partitions = conf.get(_PARTITIONS)
-        return Begun(
+        return BegunBatch(
             batch,
             int(form.get("batchWatermarkMs", 0)),
             {source: None if offset == VOID_OFFSET else offset for source, offset in named},
@@ -166,9 +168,10 @@ def _content(file: Path) -> bytes:
 
 
 def _is_as_written(content: bytes, sums: Path) -> bool:
-    """By what Hadoop's local file system keeps beside each file: a mark, the length of a piece, a CRC32 for each.
+    """Compare the content with the checksums that Hadoop's local file system keeps in a file beside it.
 
-    True where nothing is kept, as on other storage.
+    That file has a mark of four bytes, the length of a piece, and a CRC32 of each piece. True where there is no such
+    file, as on other storage.
     """
     try:
         kept = sums.read_bytes()
@@ -182,7 +185,7 @@ def _is_as_written(content: bytes, sums: Path) -> bool:
 
 
 def _lines(file: str, content: bytes, newest: int) -> tuple[list[str], int]:
-    """Without the empty lines at the end; the first one is the version, which is also returned as a number."""
+    """The lines without empty ones at the end, and the version as a number. The first line holds the version."""
     try:
         lines = content.decode().rstrip("\n").split("\n")
     except UnicodeDecodeError as fault:

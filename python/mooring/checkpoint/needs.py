@@ -1,7 +1,8 @@
-"""What one version of the state needs: of each store the newest archive before it, what that names, and changelogs.
+"""Finds the files that one version of the state needs.
 
-Pure but for the archives, which are read to learn what they name. In format v2 a version is known by its unique id,
-which the commit log has; each builds on the one that the batch before it committed.
+Of each store these are the newest archive up to that version, the files that the archive names, and the changelogs
+after it. Archives are read to learn the names; all else is pure. In format v2 the commit log has a unique id for each
+version, and each version builds on the one that the batch before it committed.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from mooring.checkpoint.state_files import StateStore, VersionFile
 from mooring.errors import CheckpointError, CheckpointNotUnderstood
 
 Lineage = Callable[[Path, str], Mapping[int, str]]
-"""Which versions, with their unique ids, a changelog says that it builds on; the second argument is its compression."""
+"""The versions, with their unique ids, on which a changelog builds. Arguments: the changelog and its compression."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needed:
     """The files of one version of one store, by path below the store's directory.
 
-    `sizes` has the bytes that each should have, None where nothing says it. `faults` says what is wrong with any, and
-    `unknown` what can not be judged: the version is whole when there is neither.
+    `sizes` has the bytes that each file should have, None where no archive says it. `faults` are sentences on damage.
+    `unknown` are sentences on what this program can not judge. The version is whole when both are empty.
     """
 
     store: StateStore
@@ -40,23 +41,24 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The versions between two repartitions: from `first` on to before `end`, which is None where none came later.
+    """The versions between two repartitions, from `first` up to but not including `end`.
 
-    Version `first` is written by the repartition, for all partitions and as a whole. 0 where none is known.
+    The earlier repartition writes version `first`, for all partitions and as a whole; `first` is 0 where no
+    repartition is known. `end` is None where no later repartition came.
     """
 
     first: int = 0
     end: int | None = None
 
     def later(self, store: StateStore) -> set[int]:
-        """The versions of the span of which a store has files, but for that of the repartition itself."""
+        """The versions after `first` in the span of which a store has files."""
         return {one.version for one in store.files if self.first < one.version and one.version < (self.end or maxsize)}
 
 
 class StateHistory:
-    """The versions of all stores of a checkpoint, by its commit log, as long as they have as many partitions.
+    """The versions of all stores of a checkpoint, by its commit log, in a span with one number of partitions.
 
-    `lineage` is asked where the log does not reach back as far as a version builds on others. `of_one` are the
+    `lineage` is called where a version builds on versions that are older than the commit log. `of_one` are the
     operators that have state in their first partition alone.
     """
 
@@ -80,9 +82,9 @@ class StateHistory:
         self._of_one = of_one
 
     def needed_after(self, batch: int) -> tuple[Needed, ...]:
-        """What the state after a committed batch needs, store by store.
+        """The files that the state after a committed batch needs, store by store.
 
-        CheckpointNotUnderstood where the commit has other state than operators and offsets tell of.
+        CheckpointNotUnderstood where the commit has another number of stores than the operators' descriptions have.
         """
         commit = self._commits[batch]
         for (operator, partition), ids in commit.state_ids.items():
@@ -107,18 +109,18 @@ class StateHistory:
         )
 
     def _paired(self, task: tuple[int, int], commit: Commit) -> list[tuple[StateStore, str]]:
-        """The stores of an operator's partition with their ids in a commit, which has them without their names.
+        """The stores of an operator's partition, each with its id in a commit. A commit has ids without store names.
 
-        A store has a file of its id; ids that no store has a file of go in order to the stores that are left.
+        An id belongs to the store that has a file of that id. Ids without a file go in order to the remaining stores.
         """
         left = self._by_task.get(task, [])[:]
         pairs: dict[str, StateStore] = {}
         ids = commit.state_ids.get(task, ())
         for unique_id in ids:
-            mine = next((store for store in left if _has(store, commit.version, unique_id)), None)
-            if mine is not None:
-                pairs[unique_id] = mine
-                left.remove(mine)
+            owner = next((store for store in left if _has(store, commit.version, unique_id)), None)
+            if owner is not None:
+                pairs[unique_id] = owner
+                left.remove(owner)
         for unique_id in ids:
             if unique_id not in pairs and left:
                 pairs[unique_id] = left.pop(0)
@@ -129,15 +131,15 @@ class StateHistory:
         ids = {version: unique_id}
         while version > 0:
             try:
-                one = ids.get(version) or self._id_of(store, version, ids, changelogs)
+                id_here = ids.get(version) or self._id_of(store, version, ids, changelogs)
             except CheckpointNotUnderstood as fault:
                 return Needed(store, {}, (), (fault.what,))
-            except CheckpointError as fault:  # the changelog that was asked for its lineage
+            except CheckpointError as fault:  # of the changelog whose lineage was read
                 return Needed(store, {}, (str(fault),))
-            if one is None:
+            if id_here is None:
                 after = f" after {changelogs[-1].name}" if changelogs else ""
                 return _missing(store, f"no archive before version {version + 1}{after} is there")
-            archive, changelog = VersionFile(version, one, "zip"), VersionFile(version, one, "changelog")
+            archive, changelog = VersionFile(version, id_here, "zip"), VersionFile(version, id_here, "changelog")
             if archive in store.files:
                 return _complete(store, archive, changelogs)
             changelogs.append(changelog)
@@ -149,14 +151,17 @@ class StateHistory:
     def _id_of(
         self, store: StateStore, version: int, ids: dict[int, str], changelogs: Sequence[VersionFile]
     ) -> str | None:
-        """Of a version that a later one builds on: by the commit log, else by its name alone, else by the lineage."""
+        """The id of a version on which a later version builds.
+
+        It comes from the commit log, else from the only file of that version, else from the lineage of a changelog.
+        """
         commit = self._commits.get(version - 1)
         if commit is not None:
             logged = dict(self._paired((store.operator, store.partition), commit))
             if store in logged:
                 return logged[store]
         there = {one.id for one in store.files if one.version == version and one.id is not None}
-        if len(there) > 1 and changelogs:  # a batch that was tried twice: one of them is nobody's
+        if len(there) > 1 and changelogs:  # the batch was tried twice, and one attempt was abandoned
             ids.update(self._lineage(store.directory / changelogs[-1].name, self._codec))
             return ids.get(version)
         return next(iter(there), None)
@@ -166,19 +171,20 @@ class StateHistory:
         return [one for one in self._stores if one.partition > 0 and (one.operator, one.name) == _kind(store)]
 
     def _is_of_one_partition(self, store: StateStore) -> bool:
-        """Of an operator that has state in its first partition alone, and the others have written nothing.
+        """Whether the store belongs to an operator with state in its first partition alone, and is another partition.
 
-        A repartition writes all partitions once, and only the first goes on.
+        A repartition writes all partitions of such an operator once. After it only the first partition is written.
         """
         can_be = store.operator in self._of_one and store.partition > 0
         return can_be and not any(self._span.later(one) for one in self._of_other_partitions(store))
 
     def _has_stopped_with_others(self, store: StateStore, version: int) -> bool:
-        """All partitions but the first have files of one version, or of none: it is not known whether they had more.
+        """Whether all partitions but the first have files of one version, or of none: no damage can be told then.
 
-        A repartition that the log has no more may have made the one. None is as of an operator of one partition.
+        A repartition that is no longer in the log may have written the one version. Partitions without a version look
+        like those of an operator with state in its first partition alone.
         """
-        versions = {one for other in self._of_other_partitions(store) for one in self._span.later(other)}
+        versions = {version for other in self._of_other_partitions(store) for version in self._span.later(other)}
         return store.partition > 0 and (len(versions) == 1 or (not versions and version != self._span.first))
 
     def _without_ids(self, store: StateStore, version: int) -> Needed:
@@ -203,7 +209,7 @@ def _kind(store: StateStore) -> tuple[int, str]:
 
 
 def _missing(store: StateStore, what: str) -> Needed:
-    """A fault, unless the version may lie in files of a kind that is not known."""
+    """The result for a missing file: a fault, or unknown where the store has files of an unknown kind."""
     if store.strangers:
         return Needed(store, {}, (), (f"{what}, but {store.strangers[0]}, of a kind that is not known",))
     return Needed(store, {}, (what,))

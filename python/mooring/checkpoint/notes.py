@@ -1,4 +1,4 @@
-"""Notes that commands leave in a checkpoint, for the driver, whatever user it runs as."""
+"""Writes the notes that commands leave in a checkpoint for the driver, whatever user the driver runs as."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from mooring.checkpoint.lease import DIRECTORY
 
 
 def leave_note(checkpoint: Path, name: str, content: Mapping[str, Any]) -> None:
-    """Write a note whole, open to those to whom the checkpoint is. OSError when it can not be: then there is none."""
+    """Write a note as a whole, which everyone who may read the checkpoint can read.
+
+    OSError when that fails; then there is no note.
+    """
     directory = checkpoint / DIRECTORY
     unseen = directory / f".{name}.{uuid4().hex}"
     try:

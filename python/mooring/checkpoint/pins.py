@@ -1,7 +1,7 @@
-"""Batches of a checkpoint that are kept although Spark's own clean-up removes them: each in a copy of its own.
+"""Pins: copies of single batches, which are kept although Spark's own clean-up removes the batches.
 
-A pin is a checkpoint as of its batch, in `_mooring/pins/<batch>` of the one that it was taken from, as large as its
-state was. Nothing removes it but `release`.
+A pin is a whole checkpoint as of its batch. It lies in `_mooring/pins/<batch>` of the checkpoint from which it was
+copied, and is as large as the state was. Only `release` removes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def place_of(checkpoint: Path, batch: int) -> Path:
 
 
 def pinned(checkpoint: Path) -> tuple[int, ...]:
-    """The batches that are pinned, oldest first. A copy that is under way, or was cut off, is none."""
+    """The batches that are pinned, oldest first. A copy that is not complete does not count."""
     directory = checkpoint / DIRECTORY / _PINS
     if not directory.is_dir():
         return ()
@@ -30,11 +30,14 @@ def pinned(checkpoint: Path) -> tuple[int, ...]:
 
 
 def release(checkpoint: Path, batch: int) -> None:
-    """Let go of a pin. CheckpointError when there is none, or when it can not be removed; then it is none any more."""
+    """Remove a pin. CheckpointError when there is none, or when its files can not be removed.
+
+    In the second case the batch is no longer pinned, and the next call of `release` for the batch removes the files.
+    """
     place = place_of(checkpoint, batch)
     going = place.with_name(f".{batch}.going")
     try:
-        if going.exists():  # of a call that was cut off
+        if going.exists():  # left by a call that was cut off
             shutil.rmtree(going)
         place.rename(going)
         shutil.rmtree(going)

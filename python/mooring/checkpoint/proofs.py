@@ -1,7 +1,7 @@
-"""Whether files of a checkpoint hold what was written, told by Spark's own libraries in a JVM of its own.
+"""Checks the contents of a checkpoint's files with Spark's own libraries, in a JVM of its own.
 
-One process for any number of questions, each a JSON object in a line, and so are the answers. It is `io.mooring.Proofs`
-in the plugin's jar; docs/internals.md has the forms.
+One process, `io.mooring.Proofs` in the plugin's jar, answers any number of questions. Each question is a JSON object in
+a line, and each answer too; docs/internals.md has the forms.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mooring.jar import jar_path
 
 
 class Proofs:
-    """Reads files when asked; starts its JVM with the first question, and ends it when left."""
+    """A context in which files can be checked. Its JVM starts with the first question and ends with the context."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -36,15 +36,15 @@ class Proofs:
             process.wait()
 
     def fault_of(self, file: Path, codec: str) -> str | None:
-        """What is wrong with an SST file, an archive or a changelog of this compression; None for a good one.
+        """What is wrong with an SST file, an archive, or a changelog of this compression; None for a good file.
 
-        CheckpointNotUnderstood for one that Spark's libraries here can not judge.
+        CheckpointNotUnderstood for a file that the Spark libraries on this machine can not judge.
         """
         answer = self._ask({"prove": str(file), "codec": codec})
         return str(answer["fault"]) if answer.get("fault") else None
 
     def lineage(self, changelog: Path, codec: str) -> Mapping[int, str]:
-        """Versions with their unique ids that a changelog builds on. CheckpointError when it can not be read."""
+        """The versions, with their unique ids, on which a changelog builds. CheckpointError when it can not be read."""
         answer = self._ask({"lineage": str(changelog), "codec": codec})
         if answer.get("fault"):
             raise CheckpointError(f"{changelog} can not be read: {answer['fault']}")

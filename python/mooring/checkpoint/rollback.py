@@ -1,9 +1,9 @@
-"""A checkpoint goes back to an earlier batch, in place: what came after it is removed.
+"""Takes a checkpoint back to an earlier batch, in place: it removes what came after that batch.
 
-Newest batch first, its commit before its offsets, so that Spark could start from what is left at every moment: in
-between, the last batch is one that was begun and not committed, which it does again. A note says meanwhile that this is
-under way, and where to; the plugin starts no query on it, and the next `mooring restore` goes on. Files of state that
-nothing names any more go last.
+The newest batch goes first, and its commit goes before its offsets. So Spark could start from the rest at every moment:
+the last batch is then at most begun and not committed, and Spark does such a batch again.
+A note names the batch to go back to while the rollback is under way. The plugin then starts no query on the checkpoint,
+and the next `mooring restore` finishes the rollback. The files of state that are no longer needed go last.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mooring.errors import CheckpointError
 
 UNDER_WAY: Final = "restoring.json"
 UNDONE: Final = "undone.json"
-"""For the plugin, for good: up to which batch the query does again what its sink may remember."""
+"""A note for the plugin, which stays: the last batch that was undone. A sink may remember batches up to that one."""
 
 _OF_BATCH: Final = re.compile(r"(\d+)(_.*)?")
 _OF_OPERATOR: Final = ("_metadata", "_stateSchema")
@@ -37,11 +37,11 @@ _NAMED_BY_ARCHIVES: Final = ("SSTs", "logs")
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What is removed to go back to a batch, in this order; sidecar checksums of Hadoop's go with their files.
+    """What is removed to go back to a batch, in this order; Hadoop's checksum files go with their files.
 
-    `batches` are those that are undone, newest first. `missing_input` are files that they have read and that are gone:
-    the query will not read them again. `directories` go last, of partitions that have no state as of the batch: Spark's
-    reader of state, and so a repartition, takes each that is there for a partition with state.
+    `batches` are the batches that are undone, newest first. `missing_input` are input files of those batches that are
+    gone: the query can not read them again. `directories` belong to partitions that have no state as of the batch. They
+    go last. Spark's reader of state, and so a repartition, takes each directory for a partition with state.
     """
 
     checkpoint: Path
@@ -53,35 +53,34 @@ class Rollback:
 
     @property
     def bytes(self) -> int:
-        """What the files weigh."""
+        """The size of all files that are still there."""
         return sum(file.stat().st_size for file in self.files if file.exists())
 
 
 def plan_rollback(survey: Survey, to_batch: int) -> Rollback:
-    """How to go back. CheckpointError when that is not possible, with the batches that are.
+    """Decide what to remove. The plan is empty for the newest commit: Spark repeats a batch that was begun after it.
 
-    CheckpointNotUnderstood where it would undo a batch that can not be judged.
-
-    Back to the newest commit nothing is to be undone: a batch that was begun after it is repeated as it was, by Spark.
+    CheckpointError when the query could not go on after that batch; the message lists the batches that are possible.
+    CheckpointNotUnderstood where the rollback would undo a batch that can not be judged.
     """
     survey.refuse_to_return(to_batch)
     survey.refuse_to_undo(to_batch)
     checkpoint = survey.checkpoint
     committed, begun = ({one for one in batches_in(checkpoint, log) if one > to_batch} for log in (COMMITS, OFFSETS))
-    # A later entry that can not be read is no commit, and Spark would end at it all the same.
+    # A later entry that can not be read is no commit. It must go too, as Spark would fail on it.
     is_newest = not committed and begun <= {to_batch + 1} and begun <= survey.begun.keys()
-    if is_newest and under_way(checkpoint) is None:  # else it is what is left of one that was cut off
+    if is_newest and under_way(checkpoint) is None:  # otherwise an earlier rollback was cut off here
         return Rollback(checkpoint, to_batch, (), (), ())
     batches = sorted(committed | begun, reverse=True)
     cuts = cuts_after(checkpoint, survey.begun, to_batch)
     later = dict.fromkeys(_of_state(checkpoint, to_batch))  # in order
     without_state = tuple(_partitions_without_state(checkpoint, to_batch))
-    left = (path for directory in without_state for path in sorted(directory.rglob("*")) if path not in later)
+    remaining = (path for directory in without_state for path in sorted(directory.rglob("*")) if path not in later)
     files = (
         *(path for one in batches for log in (COMMITS, OFFSETS) if (path := checkpoint / log / str(one)).exists()),
         *(entry for cut in cuts for entry in cut.entries),
         *later,
-        *(path for path in left if path.is_file() and not path.name.startswith(".")),
+        *(path for path in remaining if path.is_file() and not path.name.startswith(".")),
         *marks_after(checkpoint, to_batch),
     )
     missing = tuple(path for cut in cuts for path in cut.missing)
@@ -91,10 +90,10 @@ def plan_rollback(survey: Survey, to_batch: int) -> Rollback:
 def carry_out(
     rollback: Rollback, check: Callable[[], None] = lambda: None, step: Callable[[Path], None] = lambda path: None
 ) -> None:
-    """Go back. `check` is called when no query can start any more; what it raises ends this before anything changes.
+    """Go back.
 
-    `step` hears of each file before it is removed. CheckpointError when one can not be: then the same call goes on with
-    what is left.
+    `check` is called when no query can start any more. If it raises, nothing is changed. `step` is called with each
+    file before the file is removed. CheckpointError when a file can not be removed; the same call then goes on there.
     """
     note = rollback.checkpoint / DIRECTORY / UNDER_WAY
     was_begun = note.exists()
@@ -126,7 +125,7 @@ def carry_out(
 
 
 def undone_until(checkpoint: Path) -> int:
-    """The last batch that was ever undone here; -1 for none."""
+    """The last batch that any rollback of this checkpoint has undone; -1 for none."""
     note = checkpoint / DIRECTORY / UNDONE
     try:
         return int(json.loads(note.read_text())["until"])
@@ -137,7 +136,7 @@ def undone_until(checkpoint: Path) -> int:
 
 
 def under_way(checkpoint: Path) -> int | None:
-    """The batch to which a rollback was begun and not ended; None when there is none."""
+    """The batch of a rollback that is not finished; None when there is no such rollback."""
     note = checkpoint / DIRECTORY / UNDER_WAY
     try:
         return int(json.loads(note.read_text())["to-batch"])
@@ -148,16 +147,16 @@ def under_way(checkpoint: Path) -> int | None:
 
 
 def _of_state(checkpoint: Path, to_batch: int) -> Iterator[Path]:
-    """Archives and changelogs of later versions, and what operators have written of themselves since.
+    """Archives and changelogs of later versions, and later descriptions and schemas of operators.
 
-    SST files stay until Spark's own clean-up finds that no archive names them.
+    SST files stay: Spark's own clean-up removes those that no archive names.
     """
     for directory, folders, names in os.walk(checkpoint / STATE):
         folders.sort()
         of_operator = any(part in _OF_OPERATOR for part in Path(directory).relative_to(checkpoint).parts)
         for name in sorted(names):
             if name.startswith("."):
-                continue  # Hadoop's checksum of another, which goes with it
+                continue  # Hadoop's checksum file, which is removed with its file
             if of_operator:
                 found = _OF_BATCH.fullmatch(name)
                 is_later = found is not None and int(found[1]) > to_batch
@@ -169,17 +168,22 @@ def _of_state(checkpoint: Path, to_batch: int) -> Iterator[Path]:
 
 
 def _partitions_without_state(checkpoint: Path, to_batch: int) -> Iterator[Path]:
-    """As of the batch; those in which nothing lies that is not known. The first partition has the schema of all."""
+    """Directories of partitions that have no state as of the batch and no unknown file.
+
+    The first partition stays: it has the schema of all partitions.
+    """
     for directory in sorted((checkpoint / STATE).glob("[0-9]*/[0-9]*")):
         files = [path for path in directory.rglob("*") if path.is_file() and not path.name.startswith(".")]
         versions = [VersionFile.parse(path.name.removesuffix(".crc")) for path in files]
         is_known = all(
-            one is not None or path.parent.name in _NAMED_BY_ARCHIVES for path, one in zip(files, versions, strict=True)
+            version is not None or path.parent.name in _NAMED_BY_ARCHIVES
+            for path, version in zip(files, versions, strict=True)
         )
-        if directory.name != "0" and is_known and not any(one and one.version <= to_batch + 1 for one in versions):
+        has_state = any(file and file.version <= to_batch + 1 for file in versions)
+        if directory.name != "0" and is_known and not has_state:
             yield directory
 
 
 def _remove(file: Path) -> None:
-    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # before its file, which is what is looked for
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # first: a second call looks for the file itself
     file.unlink(missing_ok=True)

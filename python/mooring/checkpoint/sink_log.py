@@ -1,8 +1,9 @@
-"""The log of Spark's file sink, made in a new directory for a query that begins there with a later batch than 0.
+"""Makes the log of Spark's file sink in a new directory, for a query that begins there after batch 0.
 
-The log lies in `_spark_metadata`: an entry for each batch. Every tenth is named `<number>.compact`, and has the files
-of all before it too. Spark reads all entries since the last of those, when it writes the next and when it reads the
-directory. A log that begins in between fails there; so entries without files stand for the batches before.
+The log lies in `_spark_metadata` and has an entry for each batch. Every tenth entry is named `<number>.compact` and
+also has the files of all earlier entries. Spark reads all entries since the last compact one, when it writes the next
+compact entry and when it reads the directory. Spark fails on a log with a gap. So this module writes entries without
+files for the earlier batches.
 
 Source: Spark 4.2's CompactibleFileStreamLog and FileStreamSinkLog.
 """
@@ -19,16 +20,16 @@ from mooring.errors import CheckpointError
 LOG: Final = "_spark_metadata"
 
 _EVERY: Final = 10
-"""Batches between two compact entries, unless the job sets spark.sql.streaming.fileSink.log.compactInterval."""
+"""Batches from one compact entry to the next, unless the job sets spark.sql.streaming.fileSink.log.compactInterval."""
 
 _EMPTY: Final = "v1"
 
 
 def names_until(batch: int) -> tuple[str, ...]:
-    """The entries that stand for all batches up to this one.
+    """The names of the entries that stand for all batches up to this one.
 
-    Spark takes the interval from the last two compact entries, and from the last one where there is no other; else it
-    is the job's setting, which is taken for the usual one.
+    Spark takes the interval from the last two compact entries, or from the only one. Without a compact entry Spark uses
+    the job's setting; the names are then right for Spark's default.
     """
     last = (batch + 1) // _EVERY * _EVERY - 1
     if last >= 2 * _EVERY - 1:
@@ -50,7 +51,7 @@ def refuse_taken(directory: Path) -> None:
 def begin(directory: Path, batch: int) -> None:
     """Make the log for a query that goes on after this batch.
 
-    CheckpointError when the directory is not empty, or the log can not be written; then there is none.
+    CheckpointError when the directory is not empty, or when the log can not be written; then no log is made.
     """
     refuse_taken(directory)
     unseen = directory / f".{LOG}.{uuid4().hex}"
@@ -60,8 +61,8 @@ def begin(directory: Path, batch: int) -> None:
             (unseen / name).write_text(_EMPTY)
         unseen.rename(directory / LOG)
     except BaseException as fault:
-        shutil.rmtree(unseen, ignore_errors=True)  # what was written is of no use, and the first fault is what matters
+        shutil.rmtree(unseen, ignore_errors=True)  # half a log is of no use; the first fault is the one to report
         if isinstance(fault, OSError):
-            told = f"{fault.filename}: {fault.strerror}; {directory} has no log of a file sink"
-            raise CheckpointError(told) from fault
+            message = f"{fault.filename}: {fault.strerror}; {directory} has no log of a file sink"
+            raise CheckpointError(message) from fault
         raise

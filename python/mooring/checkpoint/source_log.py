@@ -1,8 +1,9 @@
-"""The logs in which file sources note the files that they have found: `sources/<source>`, cut off after an entry.
+"""Decides where to cut the logs of file sources, `sources/<source>`, for a query that goes back to a batch.
 
-Without that the next batch would take at once all files that were ever found. Spark 4.2's FileStreamSourceLog: an entry
-is a file named by its number; every tenth (or as it was set) is named `<number>.compact`, and holds all before it too.
-Of those Spark keeps as many as of batches, so a batch that can be gone back to has its entries.
+A file source notes in its log the files that it has found. Without the cut, the next batch would read all files in the
+log at once. Source: Spark 4.2's FileStreamSourceLog. An entry is a file named by its number. Every tenth entry (or as
+the job sets it) is named `<number>.compact` and also has all earlier entries. Spark keeps entries for as many batches
+as the offset log has, so each batch that a query can go back to has its entries.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from mooring.checkpoint.logs import Begun
+from mooring.checkpoint.logs import BegunBatch
 from mooring.errors import CheckpointError, CheckpointNotUnderstood
 
 SOURCES: Final = "sources"
@@ -24,34 +25,39 @@ _VERSION: Final = "v1"
 
 @dataclass(frozen=True, slots=True)
 class SourceCut:
-    """What is cut off of one source's log: entries, newest first; `missing` are input files of theirs that are gone.
+    """What is cut off from the log of one source.
 
-    A source that reads again does not find those, and says nothing of it.
+    `entries` are the files of the log, newest first. `missing` are input files in those entries that are gone. A source
+    that reads again skips missing files without an error.
     """
 
     entries: tuple[Path, ...]
     missing: tuple[str, ...]
 
 
-def cuts_after(checkpoint: Path, begun: Mapping[int, Begun], batch: int) -> tuple[SourceCut, ...]:
-    """Of all file sources of the query, as of a batch. CheckpointError where it can not be told what is to go."""
+def cuts_after(checkpoint: Path, begun: Mapping[int, BegunBatch], batch: int) -> tuple[SourceCut, ...]:
+    """The cuts of all file sources of the query, as of a batch.
+
+    CheckpointError where an entry is missing, or where it is not clear which log belongs to which source.
+    """
     offsets = begun[batch].offsets
     found: dict[Path, SourceCut] = {}
     for source, offset in offsets.items():
         last = _last_entry(offset)
         if last is None and offset is None and _is_of_files(source, begun.values()):
-            last = -1  # it had found nothing yet
+            last = -1  # the source had found no file yet
         if last is not None:
             log = _log_of(checkpoint, source, offsets, begun.values())
             found[log] = _cut(log, last)
     return tuple(found.values())
 
 
-def _log_of(checkpoint: Path, source: str, offsets: Mapping[str, str | None], begun: Iterable[Begun]) -> Path:
-    """CheckpointError where a log and a source can not be matched, as of one that is read twice beside others.
+def _log_of(checkpoint: Path, source: str, offsets: Mapping[str, str | None], begun: Iterable[BegunBatch]) -> Path:
+    """The log of a source.
 
-    Each file source makes its log as soon as it starts. So where there is one log, and all that is read has always been
-    at the same entry, it is one source.
+    Each file source makes its log when it starts. So if there is one log, and all offsets of each batch are the same,
+    then the query reads one source, possibly more than once. CheckpointError where log and source can not be matched,
+    for example when a query reads one source twice, and others beside it.
     """
     sources = checkpoint / SOURCES
     there = {path.name for path in sources.iterdir() if path.is_dir()} if sources.is_dir() else set()
@@ -65,7 +71,7 @@ def _log_of(checkpoint: Path, source: str, offsets: Mapping[str, str | None], be
     return sources / source
 
 
-def _is_of_files(source: str, begun: Iterable[Begun]) -> bool:
+def _is_of_files(source: str, begun: Iterable[BegunBatch]) -> bool:
     return any(_last_entry(one.offsets.get(source)) is not None for one in begun)
 
 
@@ -91,7 +97,7 @@ def _cut(log: Path, last: int) -> SourceCut:
 
 
 def _files_gone(entry: Path, last: int) -> Iterator[str]:
-    """Those that are on a disk that can be seen from here, and are not there."""
+    """The files of an entry that are gone, as far as this machine can see their file system."""
     try:
         lines = entry.read_text(encoding="utf-8").splitlines()
         version = lines[0] if lines else ""

@@ -1,4 +1,4 @@
-"""A Spark that starts on this machine without a word, and one sentence on why where it does not."""
+"""Starts Spark on this machine without output on the terminal; when Spark does not start, one sentence says why."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ _FAULT: Final = re.compile(r"Exception|Error|error|not set|[Nn]o such|denied")
 
 
 def start(builder: Any) -> SparkSession:
-    """The session of a builder. CheckpointError where it does not start, or its packages can not be fetched.
+    """The session of a builder. The output of its JVM, from start to end, does not appear on the terminal.
 
-    What the JVM writes, from its start to its end, is kept off the terminal.
+    CheckpointError where Spark does not start, or where its packages can not be fetched.
     """
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         try:
-            with _written_into(said):
+            with _written_into(output):
                 spark: SparkSession = builder.getOrCreate()
-        except Exception as fault:  # whatever kept it from starting, of Spark's, of Py4J's, or of the system's
-            said.seek(0)
-            reason = why_not_started(said.read().decode("utf-8", "replace"))
+        except Exception as fault:  # any class: Spark, Py4J and the system raise errors of their own
+            output.seek(0)
+            reason = why_not_started(output.read().decode("utf-8", "replace"))
             raise CheckpointError(f"Spark did not start on this machine: {reason or first_line(fault)}") from fault
     return spark
 
 
-def why_not_started(said: str) -> str:
-    """From what the JVM said to one sentence; empty where it said nothing that is known here."""
-    missing = sorted({found.replace("#", ":").replace(";", ":") for found in _NOT_FOUND.findall(said)})
+def why_not_started(output: str) -> str:
+    """One sentence on why a JVM with this output did not start; empty where the output has no known error."""
+    missing = sorted({found.replace("#", ":").replace(";", ":") for found in _NOT_FOUND.findall(output)})
     if missing:
-        hosts = sorted(set(_NO_HOST.findall(said)))
+        hosts = sorted(set(_NO_HOST.findall(output)))
         why = f", as {' and '.join(hosts)} can not be reached" if hosts else ""
         return (
             f"{', '.join(missing)} can not be fetched{why}; expected a network, once, or the jars on this machine:"
             " mooring export takes --conf spark.jars.packages= --conf spark.jars=/path/a.jar,/path/b.jar"
         )
-    lines = [line.strip() for line in said.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     faults = [line for line in lines if _FAULT.search(line)]
     return faults[-1] if faults else ""
 
 
 def first_line(fault: BaseException) -> str:
-    """What an error of Spark's says, without the stack of its JVM."""
+    """The first line of an error's text; Spark's errors go on with the stack of the JVM."""
     return next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
 
 
 @contextmanager
 def _written_into(file: IO[bytes]) -> Iterator[None]:
-    """What this process, and those that it starts meanwhile, write to standard output and error goes into a file."""
+    """Send standard output and error of this process, and of processes that it starts meanwhile, to a file."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [(number, os.dup(number)) for number in (1, 2)]

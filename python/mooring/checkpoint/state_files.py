@@ -1,8 +1,8 @@
-"""Which state stores a checkpoint has, and which files lie in each.
+"""Lists the state stores of a checkpoint and the files of each.
 
-Below `state/<operator>/<partition>` a store has archives and changelogs, named `<version>_<unique id>.zip` and
-`.changelog` (without the id in checkpoints of format v1), and in `SSTs` and `logs` the files that archives name. The
-default store lies in the partition's own directory, others in one named after them.
+Below `state/<operator>/<partition>` a store has archives and changelogs. They are named `<version>_<unique id>.zip` and
+`.changelog`, without the id in format v1. The directories `SSTs` and `logs` have the files that archives name. The
+default store lies in the partition's own directory. Each other store lies in a directory with its name.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ class VersionFile:
 
     @property
     def name(self) -> str:
-        """As it lies in the store's directory."""
+        """The file's name in the store's directory."""
         stem = str(self.version) if self.id is None else f"{self.version}_{self.id}"
         return f"{stem}.{self.kind}"
 
     @staticmethod
     def parse(name: str) -> VersionFile | None:
-        """None for a file of another kind."""
+        """The file with this name; None for a file of another kind."""
         found = _VERSION_FILE.fullmatch(name)
         return None if found is None else VersionFile(int(found[1]), found[2], found[3])
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """What the archive of a version says of it.
+    """The content of an archive.
 
-    `needs` are the files that it needs beside it: path below the store's directory, and bytes. `keys` is how many the
-    store has in this version, None where they were not counted.
+    `needs` are the files that the archive names: path below the store's directory, and bytes. `keys` is the number of
+    keys of the store in this version, None where they were not counted.
     """
 
     needs: Mapping[str, int]
@@ -67,7 +67,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class StateStore:
-    """One state store, with its files as they were when it was listed first."""
+    """One state store, with its files as they were at the first listing."""
 
     operator: int
     partition: int
@@ -76,23 +76,23 @@ class StateStore:
 
     @cached_property
     def sizes(self) -> Mapping[str, int]:
-        """Bytes by name, of those that name a version; nothing where there is no directory."""
+        """Name to bytes of the files in the store's directory itself; empty where there is no directory."""
         return dict(_files_in(self.directory))
 
     @cached_property
     def files(self) -> frozenset[VersionFile]:
-        """Archives and changelogs."""
+        """The archives and changelogs."""
         return frozenset(one for name in self.sizes if (one := VersionFile.parse(name)) is not None)
 
     @property
     def strangers(self) -> tuple[str, ...]:
-        """Files of a kind that this version does not know, as those of another provider or of a newer Spark."""
+        """Files of an unknown kind: another provider or a newer Spark may have written them."""
         names = (name.removesuffix(".crc") for name in self.sizes)
         return tuple(sorted(name for name in names if VersionFile.parse(name) is None))
 
     @cached_property
     def immutable_sizes(self) -> Mapping[str, int]:
-        """Bytes by path below the store's directory, of what archives name."""
+        """Path below the store's directory to bytes, of the files that archives can name."""
         return {
             f"{folder}/{name}": size for folder in ("SSTs", "logs") for name, size in _files_in(self.directory / folder)
         }
@@ -102,7 +102,7 @@ class StateStore:
         return {}
 
     def archive(self, file: VersionFile) -> Archive:
-        """What an archive says, which is read once. CheckpointError when it is damaged or not understood."""
+        """The content of an archive, which is read once. CheckpointError when it is damaged or not understood."""
         if file not in self._opened:
             self._opened[file] = _read_archive(self.directory / file.name)
         return self._opened[file]
@@ -114,7 +114,7 @@ class StateStore:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A stateful operator as its metadata describes it: Spark's name for its kind, its stores with their partitions."""
+    """A stateful operator by its description: Spark's name for its kind, and each store with its partition count."""
 
     id: int
     kind: str
@@ -122,10 +122,10 @@ class Operator:
 
 
 def operators_in(checkpoint: Path, batch: int | None = None) -> tuple[Operator, ...]:
-    """The stateful operators as of a batch, the newest description without one; none for a query without state.
+    """The stateful operators as of a batch, or by their newest descriptions; none for a query without state.
 
-    CheckpointError when one has a description that can not be read, CheckpointNotUnderstood when it has none, or one of
-    a newer form.
+    CheckpointError when a description can not be read. CheckpointNotUnderstood when an operator has no description, or
+    one of a newer form.
     """
     directory = checkpoint / STATE
     if not directory.is_dir():
@@ -137,7 +137,7 @@ def operators_in(checkpoint: Path, batch: int | None = None) -> tuple[Operator, 
 def has_one_partition(checkpoint: Path, operator: Operator) -> bool:
     """Whether the operator has state in its first partition alone: a global limit, or an aggregation without a key.
 
-    False where that can not be read: the first partition has the schema of an aggregation's state.
+    The first partition has the schema of an aggregation's state. False where that schema can not be read.
     """
     if operator.kind != _AGGREGATION:
         return operator.kind == _GLOBAL_LIMIT
@@ -149,7 +149,10 @@ def has_one_partition(checkpoint: Path, operator: Operator) -> bool:
 
 
 def _key_schema(schema: bytes) -> str:
-    """The first of two texts after the version. Java writes the length before each text; v2 has them in pieces."""
+    """The key's schema: the first of two texts after the version.
+
+    Java writes two bytes of length before each text. In v2 the key's schema is cut into pieces, after their number.
+    """
 
     def text(at: int) -> tuple[str, int]:
         end = at + 2 + int.from_bytes(schema[at : at + 2], "big")
@@ -171,8 +174,8 @@ def _key_schema(schema: bytes) -> str:
 def stores_of(checkpoint: Path, operators: tuple[Operator, ...], partitions: int | None) -> tuple[StateStore, ...]:
     """All state stores of these operators, whether or not they have files yet.
 
-    Each has as many `partitions`, by the offset log, which Spark goes by: a repartition leaves the number in a
-    description of the first form as it was. None where the log does not say it: then the descriptions count.
+    `partitions` is the number in the offset log, which Spark uses; None where the log does not have it. Then the
+    numbers in the descriptions are used. A repartition does not change the number in a description of the first form.
     """
     return tuple(
         StateStore(operator.id, partition, name, _directory(checkpoint, operator.id, partition, name))
@@ -190,7 +193,7 @@ def _operator(directory: Path, number: int, batch: int | None) -> Operator:
         raise CheckpointNotUnderstood(f"{newer[0]} describes operator {number}; known is {later.name}")
     if later.is_dir():
         batches = sorted(int(path.name) for path in later.iterdir() if path.name.isdigit())
-        known = [one for one in batches if batch is None or one <= batch + 1]  # that of the next batch may be there
+        known = [one for one in batches if batch is None or one <= batch + 1]  # of the next batch, at most
         if known:
             file = later / str(known[-1])
     try:
@@ -245,6 +248,6 @@ def _files_in(directory: Path) -> Iterator[tuple[str, int]]:
                 if entry.is_file() and not entry.name.startswith("."):
                     yield entry.name, entry.stat().st_size
     except FileNotFoundError:
-        return  # nothing was ever written there, or it is lost: who asks for a version finds it missing
+        return  # nothing was ever written there, or it is lost: the version is then reported as missing
     except OSError as fault:
         raise CheckpointNotUnderstood(f"{directory} can not be listed: {fault.strerror}") from fault

@@ -1,7 +1,7 @@
-"""The state of one operator as a Delta table, by Spark's own reader of state.
+"""Writes the state of one operator as a Delta table, with Spark's own reader of state.
 
-Key and value are structs with the state's own schema. What that reader has: an operator's state as a whole, one side of
-a join, one variable of `transformWithState`.
+Key and value are structs with the state's own schema. The reader can read an operator's whole state, one side of a
+join, or one variable of `transformWithState`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WITH_VARIABLES: Final = "transformWithState"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which state is meant, as it was after a batch."""
+    """The part of the state to read, as of a batch."""
 
     checkpoint: Path
     batch: int
@@ -39,14 +39,14 @@ class Part:
     variable: str | None = None
 
     def options(self) -> dict[str, str]:
-        """Of Spark's reader."""
+        """The options of Spark's reader."""
         chosen = {"joinSide": self.join_side, "stateVarName": self.variable}
         named = {key: value for key, value in chosen.items() if value is not None}
         return {"batchId": str(self.batch), "operatorId": str(self.operator.id), **named}
 
 
 def refuse_incomplete(part: Part) -> None:
-    """CheckpointError where the operator's state has parts and none is named, or one is that it has not."""
+    """CheckpointError where the operator's state has parts and none is named, or where the named part is not there."""
     kind = part.operator.kind
     is_join, has_variables = kind.startswith(JOIN), kind.startswith(_WITH_VARIABLES)
     where = f"operator {part.operator.id} ({kind})"
@@ -65,7 +65,7 @@ def refuse_incomplete(part: Part) -> None:
 
 
 def variables_of(checkpoint: Path, operator: Operator, batch: int) -> Sequence[str]:
-    """The state variables of a `transformWithState`, by its newest description until a batch."""
+    """The state variables of a `transformWithState`, by its newest description up to a batch."""
     directory = checkpoint / STATE / str(operator.id) / "_metadata" / "v2"
     try:
         numbers = sorted(int(path.name) for path in directory.iterdir() if path.name.isdigit())
@@ -82,9 +82,9 @@ def variables_of(checkpoint: Path, operator: Operator, batch: int) -> Sequence[s
 
 @contextmanager
 def session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A Spark on this machine that writes Delta tables, fetched by Spark's own resolver; `conf` comes on top.
+    """A Spark session on this machine that can write Delta tables; Spark fetches the packages. `conf` overrides.
 
-    CheckpointError where it does not start, and for what of Spark's own is raised meanwhile.
+    CheckpointError where Spark does not start. Errors of Spark and Py4J inside the context become CheckpointErrors.
     """
     from pyspark.sql import SparkSession
 
@@ -101,7 +101,7 @@ def session(conf: Mapping[str, str]) -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     spark = start(builder)
     spark.sparkContext.setLogLevel("ERROR")
-    _ = spark.streams.active  # makes the coordinator of state stores, which readers of state ask for
+    _ = spark.streams.active  # starts the coordinator of state stores, which the reader of state needs
     try:
         yield spark
     except Exception as fault:
@@ -125,9 +125,9 @@ def read(spark: SparkSession, part: Part) -> DataFrame:
 
 
 def write(rows: DataFrame, table: str) -> int:
-    """Write them as a new Delta table, at a path or under a catalog's name; how many rows it has.
+    """Write the rows as a new Delta table, at a path or under a catalog's name. Returns the table's number of rows.
 
-    CheckpointError when it is there already, or can not be written.
+    CheckpointError when the table exists already, or can not be written.
     """
     from pyspark.errors import PySparkException
 

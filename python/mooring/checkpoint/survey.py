@@ -1,4 +1,4 @@
-"""A checkpoint as it lies there: its batches, and whether the state after each is whole."""
+"""Reads a checkpoint: its batches, and whether the state after each is whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from mooring.checkpoint.drain_marks import FLUSHED_FROM_MS
-from mooring.checkpoint.logs import COMMITS, OFFSETS, Begun, Commit, batches_in, read_begun, read_commit
+from mooring.checkpoint.logs import COMMITS, OFFSETS, BegunBatch, Commit, batches_in, read_begun, read_commit
 from mooring.checkpoint.needs import Lineage, Needed, Span, StateHistory
 from mooring.checkpoint.state_files import Operator, StateStore, VersionFile, has_one_partition, operators_in, stores_of
 from mooring.errors import CheckpointError, CheckpointNotUnderstood
@@ -26,17 +26,17 @@ class LogFault:
     is_damage: bool = True
 
     @property
-    def told(self) -> str:
-        """For people."""
+    def text(self) -> str:
+        """The fault as a sentence."""
         return self.message if self.is_damage else str(CheckpointNotUnderstood(self.message))
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Whether a query could go on after a batch: it could where nothing is told here.
+    """Whether a query could go on after a batch. It could when all three fields are empty.
 
-    `faults` are what is wrong. `unknown` is what this version can not judge: the batch may be good. `barred` tells in a
-    word, and in a sentence, why nobody can go back to a batch with which nothing is wrong.
+    `faults` are sentences on damage. `unknown` are sentences on what this program can not judge: the batch may be good.
+    `barred` is for a batch that is whole and that a query still can not go back to: one word, and the reason.
     """
 
     faults: tuple[str, ...] = ()
@@ -45,23 +45,22 @@ class Judgement:
 
     @property
     def verdict(self) -> str:
-        """`yes`, `no`, `not understood`, or why it is barred."""
+        """`yes`, `no`, `not understood`, or the word of `barred`."""
         if self.unknown:
             return "not understood"
         return "no" if self.faults else self.barred[0] if self.barred else "yes"
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the query could not go on, in sentences; nothing when it could."""
-        unknown = tuple(str(CheckpointNotUnderstood(one)) for one in self.unknown)
+        """Why the query could not go on, in sentences; empty when it could."""
+        unknown = tuple(str(CheckpointNotUnderstood(what)) for what in self.unknown)
         return (*unknown, *((self.barred[1],) if self.barred else ()), *self.faults)
 
 
 class Survey:
-    """Everything that is read of a checkpoint, each thing once.
+    """Reads a checkpoint, each file once, and keeps what it has read. It reads small files only.
 
-    Lists and reads small files only. A checkpoint whose query runs changes meanwhile: what its clean-up removes just
-    then shows as missing.
+    When the query runs, its checkpoint changes meanwhile. A file that Spark's clean-up removes then shows as missing.
     """
 
     def __init__(self, checkpoint: Path, lineage: Lineage) -> None:
@@ -83,22 +82,22 @@ class Survey:
 
     @property
     def commits(self) -> Mapping[int, Commit]:
-        """The batches that were committed, in order, those that can be read."""
+        """The commits that can be read, in order of batches."""
         return self._commits_read[0]
 
     @cached_property
     def committed(self) -> tuple[int, ...]:
-        """The batches that were committed, in order: those that can be read, and those that are not understood."""
+        """The batches that were committed, in order, with those whose entry is not understood."""
         unknown = (fault.batch for fault in self._commits_read[1] if not fault.is_damage)
         return tuple(sorted((*self.commits, *unknown)))
 
     @cached_property
-    def begun(self) -> Mapping[int, Begun]:
-        """The entries of the offset log, in order, those that can be read."""
+    def begun(self) -> Mapping[int, BegunBatch]:
+        """The entries of the offset log that can be read, in order of batches."""
         return self._begun_read[0]
 
     @cached_property
-    def _begun_read(self) -> tuple[dict[int, Begun], tuple[LogFault, ...]]:
+    def _begun_read(self) -> tuple[dict[int, BegunBatch], tuple[LogFault, ...]]:
         found, faults = {}, []
         for batch in sorted(self._entries(OFFSETS)):
             try:
@@ -111,7 +110,7 @@ class Survey:
 
     @property
     def log_faults(self) -> tuple[LogFault, ...]:
-        """Entries that can not be read, and those that are missing between others."""
+        """Entries of the logs that can not be read, and entries that are missing between others."""
         missing = {log: self._missing_in(log) for log in (COMMITS, OFFSETS)}
         in_neither = missing[COMMITS] & missing[OFFSETS] if self._is_stateless else set()
         gaps = [
@@ -126,12 +125,12 @@ class Survey:
         return (*self._commits_read[1], *self._begun_read[1], *gaps)
 
     def _missing_in(self, log: str) -> set[int]:
-        """Batches between others that have no entry."""
+        """Batches without an entry between batches that have one."""
         there = self._entries(log)
         return set(range(min(there), max(there) + 1)) - there if there else set()
 
     def _entries(self, log: str) -> frozenset[int]:
-        """The batches that have an entry, whatever is in it."""
+        """The batches that have an entry, also one that can not be read."""
         if log not in self._listed_logs:
             self._listed_logs[log] = frozenset(batches_in(self.checkpoint, log))
         return self._listed_logs[log]
@@ -145,7 +144,7 @@ class Survey:
 
     @cached_property
     def _repartitions(self) -> tuple[int, ...]:
-        """The batches that an offline repartition has made: their state has another number of partitions."""
+        """The batches that an offline repartition has written: the number of state partitions changes there."""
         entries = list(self.begun.values())
         return tuple(
             later.batch
@@ -155,17 +154,20 @@ class Survey:
 
     @cached_property
     def _skipped(self) -> Mapping[int, int]:
-        """Batches that were begun and not committed when a repartition came, which has skipped them, with that one.
+        """Batches that a repartition has skipped, each with the repartition's batch.
 
-        It writes the entry of the last batch that was committed once more, and gives those in between empty commits.
+        They were begun and not committed when the repartition came. It writes the entry of the last committed batch
+        once more, under its own batch, and empty commits for the batches in between.
         """
         found: dict[int, int] = {}
         for batch in self._repartitions:
             entry = replace(self.begun[batch], batch=0, partitions=None)
             same = (
-                one for one in self.begun if one < batch and replace(self.begun[one], batch=0, partitions=None) == entry
+                earlier
+                for earlier, begun in self.begun.items()
+                if earlier < batch and replace(begun, batch=0, partitions=None) == entry
             )
-            found |= {one: batch for one in range(max(same, default=batch) + 1, batch)}
+            found |= dict.fromkeys(range(max(same, default=batch) + 1, batch), batch)
         return found
 
     @cached_property
@@ -181,10 +183,10 @@ class Survey:
         return {}
 
     def _history_of(self, operators: tuple[Operator, ...], batch: int) -> StateHistory:
-        """By operators and partitions as they were then: a repartition may have changed their number since."""
+        """The history for a batch. A repartition changes the partitions, so histories differ between batches."""
         partitions = self.begun[batch].partitions if batch in self.begun else None
-        first = max((one + 1 for one in self._repartitions if one <= batch), default=0)
-        span = Span(first, min((one + 1 for one in self._repartitions if one > batch), default=None))
+        first = max((at + 1 for at in self._repartitions if at <= batch), default=0)
+        span = Span(first, min((at + 1 for at in self._repartitions if at > batch), default=None))
         key = (operators, partitions, span)
         if key not in self._histories:
             stores = stores_of(self.checkpoint, operators, partitions)
@@ -198,7 +200,7 @@ class Survey:
     def needed_after(self, batch: int) -> tuple[Needed, ...]:
         """The files that the state after a committed batch needs, and what is wrong with them, store by store.
 
-        CheckpointError when an operator's description is damaged, CheckpointNotUnderstood for what can not be judged.
+        CheckpointError when an operator's description is damaged. CheckpointNotUnderstood when it can not be judged.
         """
         if batch not in self._needed:
             history = self._history_of(operators_in(self.checkpoint, batch), batch)
@@ -206,18 +208,18 @@ class Survey:
         return self._needed[batch]
 
     @cached_property
-    def _judged(self) -> dict[int, Judgement]:
+    def _judgements(self) -> dict[int, Judgement]:
         return {}
 
-    def judged(self, batch: int) -> Judgement:
-        """Whether the query could go on after this batch, by names and lengths."""
-        if batch not in self._judged:
-            self._judged[batch] = self._barred(batch) or self._judgement(batch)
-        return self._judged[batch]
+    def judgement_of(self, batch: int) -> Judgement:
+        """Whether the query could go on after this batch, judged by names and lengths of files."""
+        if batch not in self._judgements:
+            self._judgements[batch] = self._barred(batch) or self._judge(batch)
+        return self._judgements[batch]
 
     def obstacles_to(self, batch: int) -> tuple[str, ...]:
-        """Why the query could not go on after this batch; nothing when it can."""
-        return self.judged(batch).reasons
+        """Why the query could not go on after this batch, in sentences; empty when it could."""
+        return self.judgement_of(batch).reasons
 
     def _barred(self, batch: int) -> Judgement | None:
         if batch in self._skipped:
@@ -229,12 +231,15 @@ class Survey:
             return Judgement(barred=("oldest", what))
         return None
 
-    def _judgement(self, batch: int) -> Judgement:
+    def _judge(self, batch: int) -> Judgement:
         wanted = [(OFFSETS, batch), (COMMITS, batch), *([(OFFSETS, batch - 1)] if batch > 0 else [])]
         known = {OFFSETS: self.begun, COMMITS: self.commits}
-        told = {OFFSETS: self._begun_read[1], COMMITS: self._commits_read[1]}
+        log_faults = {OFFSETS: self._begun_read[1], COMMITS: self._commits_read[1]}
         unknown = tuple(
-            fault.message for log, one in wanted for fault in told[log] if fault.batch == one and not fault.is_damage
+            fault.message
+            for log, number in wanted
+            for fault in log_faults[log]
+            if fault.batch == number and not fault.is_damage
         )
         if self._is_stateless and batch - 1 in self._missing_in(OFFSETS) & self._missing_in(COMMITS):
             unknown = (*unknown, f"the batch before batch {batch} is in neither log")
@@ -258,15 +263,15 @@ class Survey:
         )
 
     def is_flushed(self, batch: int) -> bool:
-        """Whether a drain let state out in this batch: what came after it would be late by thousands of years."""
+        """Whether a drain flushed state in this batch. Rows after it would be late by thousands of years."""
         commit, begun = self.commits.get(batch), self.begun.get(batch)
         return any(one is not None and one.watermark_ms >= FLUSHED_FROM_MS for one in (commit, begun))
 
     def refuse_to_return(self, batch: int) -> None:
-        """CheckpointError where the query could not go on after this batch, with the batches after which it could."""
+        """CheckpointError where the query could not go on after this batch; the message lists the possible batches."""
         obstacles = self.obstacles_to(batch)
-        if self.judged(batch).unknown:
-            raise CheckpointNotUnderstood(f"batch {batch} of {self.checkpoint}: {self.judged(batch).unknown[0]}")
+        if self.judgement_of(batch).unknown:
+            raise CheckpointNotUnderstood(f"batch {batch} of {self.checkpoint}: {self.judgement_of(batch).unknown[0]}")
         if self.is_flushed(batch):
             obstacles = (*obstacles, "a drain let its state out, by a watermark after which every new row is late")
         if obstacles:
@@ -277,11 +282,11 @@ class Survey:
             )
 
     def refuse_to_undo(self, batch: int) -> None:
-        """CheckpointNotUnderstood where a batch after this one can not be judged: it may be good, and is not undone."""
+        """CheckpointNotUnderstood where a later batch can not be judged: it may be good, so it is not undone."""
         begun = (*self.begun, *(fault.batch for fault in self._begun_read[1] if not fault.is_damage))
-        later = [one for one in sorted({*self.committed, *begun}) if one > batch and self.judged(one).unknown]
+        later = [one for one in sorted({*self.committed, *begun}) if one > batch and self.judgement_of(one).unknown]
         if later:
-            first = self.judged(later[0]).unknown[0]
+            first = self.judgement_of(later[0]).unknown[0]
             raise CheckpointNotUnderstood(
                 f"{self.checkpoint}, batch {described(tuple(later))}: {first}; nothing was undone, and --into makes a"
                 " checkpoint as of an earlier batch beside it"
@@ -292,13 +297,13 @@ class Survey:
         return tuple(batch for batch in self.commits if not self.obstacles_to(batch))
 
     def state_bytes(self, batch: int) -> int | None:
-        """What the files of the state after a batch weigh; None where that is not known."""
-        if self.judged(batch).unknown or batch not in self.commits:
+        """The size of the files of the state after a batch; None where it is not known."""
+        if self.judgement_of(batch).unknown or batch not in self.commits:
             return None
         try:
             needed_files = self.needed_after(batch)
         except CheckpointError:
-            return None  # an obstacle, which says why
+            return None  # `judgement_of` says why
         total = 0
         for needed in needed_files:
             sizes = {**needed.store.sizes, **needed.store.immutable_sizes}
@@ -306,7 +311,7 @@ class Survey:
         return total
 
     def keys(self, batch: int) -> int | None:
-        """How many keys all stores have after a batch; None unless each has a good archive of just that version."""
+        """The number of keys of all stores after a batch; None unless each store has a good archive of that version."""
         total = 0
         if self.obstacles_to(batch):
             return None
@@ -322,7 +327,7 @@ class Survey:
 
 
 def described(batches: tuple[int, ...]) -> str:
-    """`3 to 9, 12`; `none` when there are none."""
+    """Batches as text, such as `3 to 9, 12`; `none` when there are none."""
     runs: list[list[int]] = []
     for batch in batches:
         if runs and runs[-1][1] == batch - 1:

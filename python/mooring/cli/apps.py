@@ -95,7 +95,7 @@ def applications_at(place: Place) -> list[Application]:
         raise CommandFailed(f"there is no application in {place.text}: {why_nothing_is_there(place.directory)}")
     if all(one.fault for one in found):
         raise CommandFailed(f"{found[0].fault}")
-    return sorted(found, key=lambda one: -(liveness_of(one.status, 0).heard_ms or 0))
+    return sorted(found, key=lambda one: -(liveness_of(one.status, 0).written_ms or 0))
 
 
 def as_json(one: Application, now_ms: int) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def as_json(one: Application, now_ms: int) -> dict[str, Any]:
         "name": one.name,
         "application": one.status.get("application"),
         "since": one.status.get("since"),
-        "at": liveness.heard_ms,
+        "at": liveness.written_ms,
         "ended": liveness.ended_ms,
         "life": None if one.fault else liveness.life.value,
         "queries": one.running,
@@ -123,7 +123,7 @@ def as_text(found: list[Application], now_ms: int) -> str:
 
 
 def _row(one: Application, liveness: Liveness, now_ms: int) -> tuple[str | None, ...]:
-    since, heard = one.status.get("since"), liveness.heard_ms
+    since, written_ms = one.status.get("since"), liveness.written_ms
     life = "alive" if liveness.life is Life.ALIVE else liveness.life.name
     if liveness.ended_ms is not None:
         life = f"{life} at {shown_time(liveness.ended_ms)}"
@@ -134,7 +134,7 @@ def _row(one: Application, liveness: Liveness, now_ms: int) -> tuple[str | None,
         one.name,
         one.status.get("application"),
         shown_time(since) if isinstance(since, int) else None,
-        None if heard is None else ago(now_ms - heard),
+        None if written_ms is None else ago(now_ms - written_ms),
         life,
         ", ".join(queries) or None,
         one.place,

@@ -50,8 +50,8 @@ def run(arguments: argparse.Namespace) -> None:
             kept = described(survey.committed)
             raise BadUsage(f"--batch {batch}: expected a committed batch that is kept: {kept}")
         obstacles = survey.obstacles_to(batch)
-        if survey.judged(batch).unknown:
-            raise CheckpointNotUnderstood(f"the state after batch {batch}: {survey.judged(batch).unknown[0]}")
+        if survey.judgement_of(batch).unknown:
+            raise CheckpointNotUnderstood(f"the state after batch {batch}: {survey.judgement_of(batch).unknown[0]}")
         if obstacles:
             possible = described(survey.whole_batches())
             raise CommandFailed(f"the state after batch {batch} is not whole: {obstacles[0]}; possible: {possible}")

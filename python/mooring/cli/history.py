@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mooring.checkpoint import Proofs, Survey, described, lease_on, query_id, state_table, under_way
-from mooring.checkpoint.catalogue_table import Listed, batches_listed
+from mooring.checkpoint.catalogue_table import CataloguedBatch, batches_listed
 from mooring.checkpoint.pins import pinned
 from mooring.cli import options
 from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_directory
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
     with Proofs() as proofs:
         survey = Survey(checkpoint, proofs.lineage)
         batches = [_batch(survey, batch) for batch in survey.committed]
-        faults = [fault.told for fault in survey.log_faults]
+        faults = [fault.text for fault in survey.log_faults]
     is_listed = bool(arguments.catalog or arguments.catalog_table)
     if is_listed:
         catalogue = arguments.catalog_table or catalogue_in(checkpoint, "--catalog")
@@ -61,12 +61,12 @@ def run(arguments: argparse.Namespace) -> None:
         _show(found, is_listed)
 
 
-def _listed(checkpoint: Path, table: str) -> list[Listed]:
+def _listed(checkpoint: Path, table: str) -> list[CataloguedBatch]:
     with state_table.session({}) as spark:
         return batches_listed(spark, table, query_id(checkpoint))
 
 
-def _with_catalogue(batches: list[dict[str, Any]], listed: list[Listed]) -> list[dict[str, Any]]:
+def _with_catalogue(batches: list[dict[str, Any]], listed: list[CataloguedBatch]) -> list[dict[str, Any]]:
     """Add what only the catalogue knows: times of commits, keys, bytes, and batches that the checkpoint lacks."""
     known = {one["batch"]: one for one in batches}
     for one in listed:
@@ -91,7 +91,7 @@ def _with_catalogue(batches: list[dict[str, Any]], listed: list[Listed]) -> list
 
 
 def _batch(survey: Survey, batch: int) -> dict[str, Any]:
-    commit, begun, judged = survey.commits.get(batch), survey.begun.get(batch), survey.judged(batch)
+    commit, begun, judgement = survey.commits.get(batch), survey.begun.get(batch), survey.judgement_of(batch)
     is_drained = survey.is_flushed(batch)
     return {
         "batch": batch,
@@ -102,8 +102,8 @@ def _batch(survey: Survey, batch: int) -> dict[str, Any]:
         "keys": survey.keys(batch),
         "bytes": survey.state_bytes(batch),
         "drained": is_drained,
-        "whole": "drained" if is_drained and judged.verdict == "yes" else judged.verdict,
-        "obstacles": list(judged.reasons),
+        "whole": "drained" if is_drained and judgement.verdict == "yes" else judgement.verdict,
+        "obstacles": list(judgement.reasons),
     }
 
 

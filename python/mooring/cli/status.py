@@ -89,7 +89,7 @@ def _heading(status: dict[str, Any], liveness: Liveness) -> str:
     lines = [f"{status['application']}{name}: {placement}"]
     if "barrier" in status:
         lines.append(_version(status))
-    is_known = liveness.heard_ms is not None or liveness.ended_ms is not None
+    is_known = liveness.written_ms is not None or liveness.ended_ms is not None
     if liveness.life is not Life.ALIVE:  # then all that follows was true once
         lines.insert(0, f"{status['application']} {liveness.in_words}")
     elif is_known:

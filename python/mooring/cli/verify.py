@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace) -> None:
         verification = Verification(survey, proofs.fault_of, step)
         newest = max(survey.committed, default=None)
         wanted = list(survey.committed) if arguments.all else [] if newest is None else [newest]
-        judged = {batch: verification.judged(batch) for batch in wanted}
-        faults = {batch: one.faults for batch, one in judged.items()}
-        unknown = {batch: one.unknown for batch, one in judged.items() if one.unknown}
+        judgements = {batch: verification.judgement_of(batch) for batch in wanted}
+        faults = {batch: judgement.faults for batch, judgement in judgements.items()}
+        unknown = {batch: judgement.unknown for batch, judgement in judgements.items() if judgement.unknown}
         logs, logs_unknown = verification.log_faults(), verification.logs_not_understood()
         is_good = not logs and not any(faults.values())
         whole = newest if is_good and not unknown else _newest_whole(verification)
@@ -76,7 +76,8 @@ def run(arguments: argparse.Namespace) -> None:
             for what in found:
                 progress.say(f"batch {batch}: {CheckpointNotUnderstood(what)}")
         if is_good:
-            kept = counted(len([one for one in judged.values() if one.verdict == "yes"]), "batch", "batches")
+            good = [batch for batch, judgement in judgements.items() if judgement.verdict == "yes"]
+            kept = counted(len(good), "batch", "batches")
             progress.say(f"{checkpoint}: {kept} whole, {counted(read, 'file')} read")
     if not is_good:
         raise CommandFailed(f"{checkpoint} is damaged; {_cost(newest, whole, faults.get(newest or 0, ()))}")

@@ -1,4 +1,4 @@
-"""Asking a running application, from anywhere that reaches its metadata store."""
+"""The client of a running application, for use wherever its metadata store can be reached."""
 
 from mooring.client.client import MooringClient
 

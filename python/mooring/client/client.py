@@ -1,4 +1,4 @@
-"""What a program can ask of a running application."""
+"""The client of a running application: it writes requests, and reads status, plans and answers."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from mooring.records.records import ReadRecords, Records
 _LOOK_EVERY_SECONDS = 0.2
 _NOTHING_YET = "has an application that has this for its spark.mooring.metadata run a stateful query?"
 
-Heard = Callable[[ContainerPlacementResponseMessage], object]
+OnStatus = Callable[[ContainerPlacementResponseMessage], object]
 
 
 def parsed_status(text: bytes, place: str) -> dict[str, Any]:
-    """A status as the agent writes it. RecordError, which names the place, when it is damaged."""
+    """The status in a text that the agent has written. RecordError, which names the place, when it is damaged."""
     try:
         status = json.loads(text)
     except ValueError as fault:
@@ -46,9 +46,9 @@ def parsed_status(text: bytes, place: str) -> dict[str, Any]:
 
 
 class MooringClient:
-    """Writes requests into the metadata store of an application, and reads what its agent answers.
+    """Writes requests into the metadata store of an application, and reads the answers of its agent.
 
-    All methods raise what the store raises (MetadataStoreError). A context manager, for a client that `open` has made.
+    All methods raise what the store raises (MetadataStoreError). A client that `open` has made is a context manager.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class MooringClient:
         now: Callable[[], float] = time.time,
         records: ReadRecords | None = None,
     ) -> None:
-        """`store` is the one that requests go to, and stays the caller's; `now` is seconds since 1970.
+        """Requests go to `store`, which the caller closes. `now` is the clock, in seconds since 1970.
 
-        `records` is what `status` and `plan` read: those in `store` when not given. In ZooKeeper they are beside it:
+        `status` and `plan` read `records`, by default those in `store`. In ZooKeeper the records are beside the store;
         `open` finds both.
         """
         self._store = store
@@ -70,10 +70,11 @@ class MooringClient:
 
     @classmethod
     def open(cls, place: str, report: Report = report_to_log, **options: str) -> MooringClient:
-        """For the store at a place, such as `spark.mooring.metadata`; as `open_metadata_store`, and with its errors.
+        """A client for the store at a place, such as the value of `spark.mooring.metadata`.
 
-        For ZooKeeper it is the root of the one application, `zk://host:port/root/<application>-<run id>`, or the one
-        that several may share while there is only one. RecordError when no application has begun there.
+        `options` and errors are those of `open_metadata_store`. For ZooKeeper the place is the root of an application,
+        `zk://host:port/root/<application>-<run id>`, or a shared root that has one application. RecordError when there
+        is no application at the place.
         """
         with ExitStack() as opened:
             records = open_records(place, options, report)
@@ -86,7 +87,7 @@ class MooringClient:
         return client
 
     def close(self) -> None:
-        """Let go of the store, when `open` has opened it."""
+        """Close the store, if `open` has opened it."""
         self._own.close()
 
     def __enter__(self) -> MooringClient:
@@ -98,8 +99,8 @@ class MooringClient:
     def control_standby(self, processor_id: str, action: StandbyAction, deployment_id: str) -> UUID:
         """Ask to stop or to start the standbys of a processor's tasks; the uuid is for `container_status`.
 
-        `deployment_id` is the id of the Spark application: another one does not act on it. InvalidMessageError when
-        that or the processor's id can be none.
+        `deployment_id` is the id of the Spark application; other applications ignore the request. InvalidMessageError
+        when one of the ids is not valid.
         """
         return self._ask(deployment_id, processor_id, STANDBY, standby=action)
 
@@ -108,27 +109,27 @@ class MooringClient:
     ) -> UUID:
         """Ask to move a processor, or to restart it where it is; the uuid is for `container_status`.
 
-        The destination is a location, `ANY_HOST`, `STANDBY` (where copies of its tasks are) or `LAST_SEEN`; the expiry
-        is for how long an executor is looked for there. As `control_standby` for the rest.
+        The destination is a location, `ANY_HOST`, `STANDBY` (where copies of its tasks are) or `LAST_SEEN`. The agent
+        looks for an executor there until the expiry. `deployment_id` and errors are as in `control_standby`.
         """
         return self._ask(deployment_id, processor_id, destination_host, expiry_ms=request_expiry_ms)
 
     def drain_host(self, host: str, deployment_id: str) -> UUID:
         """Ask to move everything away from a host, and to keep it empty until `open_host`.
 
-        The host is a location as `mooring status` shows it. As `control_standby` for the rest.
+        The host is a location as `mooring status` shows it. `deployment_id` and errors are as in `control_standby`.
         """
         return self._ask(deployment_id, ANY_PROCESSOR, host, host_action=HostAction.DRAIN)
 
     def open_host(self, host: str, deployment_id: str) -> UUID:
-        """Ask to let tasks and copies come to a host again that was drained. As `control_standby` for the rest."""
+        """Ask to let tasks and copies come to a drained host again. Arguments and errors are as in `drain_host`."""
         return self._ask(deployment_id, ANY_PROCESSOR, host, host_action=HostAction.OPEN)
 
     def status(self) -> dict[str, Any]:
-        """Where everything is and how it stands, as the agent last wrote it: what `mooring status --json` shows.
+        """The newest status that the agent has written, in the form of `mooring status --json`.
 
-        `life` is added to it: whether the application is `alive`, `ended`, or `silent` for longer than one that runs.
-        RecordError when no agent has written any yet, and when it is damaged.
+        `life` is added: `alive`, `ended`, or `silent` when the status is older than that of a living agent can be.
+        RecordError when there is no status yet, and when it is damaged.
         """
         text = self._records.status()
         if text is None:
@@ -142,11 +143,11 @@ class MooringClient:
         remove_hosts: Collection[str] = (),
         moves: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """What would move if these hosts came and went and `moves`, processor to location, were made.
+        """What would move if hosts were added and removed, and if processors moved. It changes nothing.
 
-        It has the form of `mooring plan --json`, and changes nothing; sizes and rates are not known before there is a
-        status. RecordError when there is no job model yet, and when that or the status is damaged, InvalidPlanError for
-        a host or a processor that is not there.
+        `moves` maps processor to location. The result has the form of `mooring plan --json`; sizes and rates are not
+        known while there is no status. RecordError when there is no job model yet, and when the job model or the status
+        is damaged. InvalidPlanError for an unknown host or processor.
         """
         models = self._records.job_models()
         if not models:
@@ -163,19 +164,18 @@ class MooringClient:
             raise RecordError(f"the status in the metadata store is of another form: {fault!r}") from fault
 
     def drain(self, deployment_id: str, query: str | None = None) -> UUID:
-        """Ask to drain one query, by its name or id, or all: intake stops, what is buffered comes out, then it ends.
+        """Ask to drain one query, by its name or id, or all. Intake stops, buffered rows come out, then the query ends.
 
-        `deployment_id` is the id of the Spark application: another one does not
-        act on it.
+        `deployment_id` is the id of the Spark application; other applications ignore the request.
         """
         return write_drain_notification(self._store, DrainNotification.create(deployment_id, query))
 
     def stop(self, deployment_id: str, mode: StopMode, query: str | None = None) -> UUID:
-        """Ask to stop one query, by its name or id, or all: they keep their state for the next start."""
+        """Ask to stop one query, by its name or id, or all. The queries keep their state for the next start."""
         return write_drain_notification(self._store, DrainNotification.create(deployment_id, query, mode))
 
     def is_drain_open(self, uuid: UUID) -> bool:
-        """Whether what was asked is not done yet, by what the agent has left in the store."""
+        """Whether a drain or stop is not done yet: the agent removes its notification when it is done."""
         return uuid in read_drain_notifications(self._store).notifications
 
     def _ask(
@@ -191,35 +191,35 @@ class MooringClient:
         request = ContainerPlacementRequestMessage(
             uuid4(), deployment_id, processor_id, destination_host, now_ms, expiry_ms, standby, host_action
         )
-        ContainerPlacementRequestMessage.from_json(request.to_json())  # refused here rather than by the agent
+        ContainerPlacementRequestMessage.from_json(request.to_json())  # an invalid request is refused here
         self._messages.write_request(request)
         return request.uuid
 
     def container_status(self, uuid: UUID) -> ContainerPlacementResponseMessage | None:
-        """How far a request is; CREATED until the agent has seen it.
+        """The response to a request; CREATED until the agent has seen the request.
 
-        None when there is neither request nor response: it never was, it is for another deployment, or it was long ago.
-        InvalidMessageError when the answer can not be read.
+        None when there is neither request nor response. Then there never was such a request, it was for another
+        deployment, or its response was removed since. InvalidMessageError when the response can not be read.
         """
-        request = self._messages.read_request(uuid)  # first: it goes when its last response is written
+        request = self._messages.read_request(uuid)  # first: the agent removes it with its last response
         response = self._messages.read_response(uuid)
         if response is None and request is not None:
             return request.answered(StatusCode.CREATED, "the agent has not seen it yet", request.timestamp)
         return response
 
     def wait(
-        self, uuid: UUID, timeout_seconds: float, heard: Heard, meanwhile: Callable[[], object] = lambda: None
+        self, uuid: UUID, timeout_seconds: float, on_status: OnStatus, meanwhile: Callable[[], object] = lambda: None
     ) -> ContainerPlacementResponseMessage | None:
-        """The status of a request once it is final or gone, or as it is when the time is over.
+        """Wait until a request is final or gone, or until the time is over; returns its last status.
 
-        `heard` is told of each change; `meanwhile` is called once a second. What either raises ends the waiting.
+        `on_status` is called with each new status, and `meanwhile` once a second. Errors of both end the wait.
         """
         deadline = time.monotonic() + timeout_seconds
         next_at, last = 0.0, None
         while True:
             status = self.container_status(uuid)
             if status is not None and status.status_code is not last:
-                heard(status)
+                on_status(status)
                 last = status.status_code
             left = deadline - time.monotonic()
             if status is None or status.status_code.is_final or left <= 0:

@@ -1,4 +1,4 @@
-"""What would move if hosts came or went, or processors moved, and what that would cost. Pure: it changes nothing."""
+"""Forecasts what would move if hosts came or went, or if processors moved, and what that would cost. Pure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mooring.model import ContainerModel, JobModel, TaskMode, TaskModel, job_mod
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY
 
 NO_LOCATIONS = (ANY_HOST, LAST_SEEN, STANDBY)
-"""What `place-container` takes besides a location: where that leads is decided when it is done."""
+"""Destinations of `place-container` that are no locations; the agent decides where they lead."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """A plan, and what it would cost. `bytes_a_second` is the measured rate of fetching state, None without one.
+    """A plan, and its cost. `bytes_a_second` is the measured rate of fetching state, None where none was measured.
 
-    `copies` are the tasks and the locations of their warm copies; `notes` what would stand against the moves asked for.
+    `copies` are pairs of a task and a location with a warm copy of it. `notes` say why a wanted move would be refused.
     """
 
     before: JobModel
@@ -40,11 +40,11 @@ class Forecast:
     notes: tuple[str, ...] = ()
 
     def has_copy(self, move: Move) -> bool:
-        """Whether a warm copy of the task is where it goes."""
+        """Whether a warm copy of the task is at its destination."""
         return (move.task_name, move.destination_location) in self.copies
 
     def fetches(self, move: Move) -> bool:
-        """Whether the task comes to a location where neither its state nor a copy of it is."""
+        """Whether neither the state of the task nor a copy of it is at the destination."""
         return not move.stays_at_location and not self.has_copy(move)
 
     @property
@@ -54,13 +54,16 @@ class Forecast:
 
     @property
     def bytes_to_fetch(self) -> int | None:
-        """None when the size of a task that has to be fetched is not known."""
+        """The bytes of all moves that fetch state; None when the size of one is not known."""
         sizes = [move.state_bytes for move in self.to_fetch]
         return None if None in sizes else sum(size or 0 for size in sizes)
 
     @property
     def seconds(self) -> float | None:
-        """Until all is fetched: processors at once, each its tasks one by one. None when something is not known."""
+        """The time until all state is fetched; None when a size or the rate is not known.
+
+        Processors fetch side by side, and each fetches its tasks one after the other.
+        """
         if not self.to_fetch:
             return 0.0
         if self.bytes_to_fetch is None or not self.bytes_a_second:
@@ -80,12 +83,11 @@ def forecast(
     move: Collection[str] = (),
     sizes_listed: Mapping[str, int] | None = None,
 ) -> Forecast:
-    """Plan as the agent would after these processors moved (`ID=HOST`), and these hosts came and went.
+    """Plan as the agent would after the moves (`ID=HOST`), without the removed hosts and with the added ones.
 
-    `sizes_listed` has the bytes of tasks, for those of which the status does not tell.
-
-    Nothing goes to drained hosts while there is another. InvalidPlanError for a processor to move or a host to remove
-    that is not there, for a move to a drained host, and when no host would be left.
+    `sizes_listed` has the bytes of tasks that have no size in the status. No task goes to a drained host while there is
+    another host. InvalidPlanError for an unknown processor or host, for a move to a drained host, and when no host
+    would be left.
     """
     drained = frozenset(host["location"] for host in status.get("drained-hosts", []))
     moved = _moved(before, move, drained)
@@ -107,9 +109,9 @@ def forecast(
 
 
 def newest_with_tasks(models: Mapping[int, bytes]) -> JobModel:
-    """The newest job model that has tasks, else the newest: queries that end take their tasks out of it.
+    """The newest job model that has tasks, else the newest one. A job model has no tasks of queries that have ended.
 
-    `models` are the texts of some, by version. InvalidJobModelError when the newest is damaged.
+    `models` maps versions to JSON texts. InvalidJobModelError when the newest one is damaged.
     """
     versions = sorted(models, reverse=True)
     newest = job_model_from_json(models[versions[0]])
@@ -122,10 +124,10 @@ def newest_with_tasks(models: Mapping[int, bytes]) -> JobModel:
 
 
 def _open_places(places: Mapping[str, str], spare: Collection[str], drained: Collection[str]) -> Mapping[str, str]:
-    """The places that tasks may go to: as the agent has it, spare processors and drained hosts only in need."""
-    open = {id: place for id, place in places.items() if place not in drained}
-    no_spares = {id: place for id, place in open.items() if id not in spare}
-    return no_spares or open or {id: place for id, place in places.items() if id not in spare} or places
+    """The places that tasks may go to: spare processors and drained hosts only where there is no other place."""
+    open_places = {id: place for id, place in places.items() if place not in drained}
+    no_spares = {id: place for id, place in open_places.items() if id not in spare}
+    return no_spares or open_places or {id: place for id, place in places.items() if id not in spare} or places
 
 
 def _moved(model: JobModel, moves: Collection[str], drained: Collection[str]) -> JobModel:
@@ -143,8 +145,10 @@ def _moved(model: JobModel, moves: Collection[str], drained: Collection[str]) ->
                 f"--move {text}: there is no processor {id}: expected one of {', '.join(known)}{nearest(id, known)}"
             )
         if host in drained:
-            open = [place for place in hosts_of(model) if place not in drained]
-            raise InvalidPlanError(f"--move {text}: host {host} is drained: expected an open one{nearest(host, open)}")
+            open_hosts = [place for place in hosts_of(model) if place not in drained]
+            raise InvalidPlanError(
+                f"--move {text}: host {host} is drained: expected an open one{nearest(host, open_hosts)}"
+            )
         if host in NO_LOCATIONS:
             raise InvalidPlanError(f"--move {text}: expected a location, such as {hosts_of(model)[0]}")
         to[id] = host
@@ -169,7 +173,7 @@ def _copies_at(model: JobModel, id: str, host: str) -> list[str]:
 
 
 def _notes(model: JobModel, moves: Collection[str]) -> tuple[str, ...]:
-    """What `place-container` would say to these moves (`ID=HOST`), where it would refuse them."""
+    """A sentence for each of these moves (`ID=HOST`) that `place-container` would refuse."""
     wanted = [(id, host) for id, _, host in (text.partition("=") for text in moves)]
     held = [(id, host, _copies_at(model, id, host)) for id, host in wanted]
     return tuple(
@@ -181,7 +185,7 @@ def _notes(model: JobModel, moves: Collection[str]) -> tuple[str, ...]:
 
 
 def _warm_copies(model: JobModel, status: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-    """Tasks and locations of the copies that the status shows as about caught up."""
+    """Pairs of task and location for each copy that is at most one version behind, by the status."""
     task_of = {
         task.task_name: task.standby_of
         for container in model.containers.values()
@@ -196,7 +200,7 @@ def _warm_copies(model: JobModel, status: Mapping[str, Any]) -> frozenset[tuple[
 
 
 def _grouper_of(model: JobModel) -> GrouperChoice:
-    """The grouper that made the model. RecordError for a class of the user's that can not be loaded here."""
+    """The grouper that made the model. RecordError for a user's class that this process can not load."""
     name = model.config.get("spark.mooring.grouper", DEFAULT_GROUPER.name)
     try:
         return choose_grouper(name, model.config.get("spark.mooring.grouper.weights", "tasks"))
@@ -205,7 +209,7 @@ def _grouper_of(model: JobModel) -> GrouperChoice:
 
 
 def queries_of(model: JobModel) -> dict[str, frozenset[TaskModel]]:
-    """Query to its tasks, by the stores that the tasks have: a store's stream is `<query>/<operator>/<store>`."""
+    """Query to its active tasks. The query is in the streams of a task's stores, `<query>/<operator>/<store>`."""
     queries: dict[str, set[TaskModel]] = {}
     for container in model.containers.values():
         for task in container.tasks.values():
@@ -215,7 +219,7 @@ def queries_of(model: JobModel) -> dict[str, frozenset[TaskModel]]:
 
 
 def as_json(outlook: Forecast) -> dict[str, Any]:
-    """The forecast under names that other tools may rely on."""
+    """The forecast as a JSON object; other tools may rely on its keys."""
     return {
         "version": outlook.before.version,
         "hosts-before": hosts_of(outlook.before),
@@ -242,7 +246,7 @@ def as_json(outlook: Forecast) -> dict[str, Any]:
 
 
 def _places(model: JobModel, add: Collection[str], remove: Collection[str]) -> dict[str, str]:
-    """Processor id to location after the change; a host that is added gets one new processor."""
+    """Processor id to location after the change. An added host gets one new processor."""
     places = {id: container.location_id or "" for id, container in model.containers.items()}
     known = sorted(set(places.values()), key=natural_order)
     for host in remove:
@@ -273,5 +277,5 @@ def _measured_rate(counters: Mapping[str, Any]) -> float | None:
 
 
 def hosts_of(model: JobModel) -> list[str]:
-    """The locations of its processors, each once, in natural order."""
+    """The locations of a model's processors, each once, in natural order."""
     return sorted({container.location_id or "unknown" for container in model.containers.values()}, key=natural_order)

@@ -1,4 +1,4 @@
-"""Whether the application that a status is of still runs, as far as its records tell."""
+"""Whether an application still runs, judged by its newest status."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from enum import Enum
 from typing import Any, Final
 
 SILENT_AFTER_MS: Final = 30_000
-"""The agent writes the status every ten seconds at least."""
+"""A status older than this is late: the agent writes one every ten seconds at least."""
 
 GIVEN_UP_AFTER_MS: Final = 120_000
-"""An agent that has died is replaced within a minute: after that the application counts as ended."""
+"""After this time without a status the application counts as ended: a dead agent is replaced within a minute."""
 
 
 class Life(Enum):
-    """What the records say."""
+    """What the status shows of the application."""
 
     ALIVE = "alive"
     SILENT = "silent"
@@ -25,50 +25,52 @@ class Life(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Liveness:
-    """`heard_ms` is when the agent wrote last, None where the status does not say it; both in ms since 1970.
+    """The times by which an application is judged, in milliseconds since the epoch.
 
-    `ended_ms` is when the agent noted the end. Where its host died too nobody did: then the application is silent.
+    `written_ms` is when the agent wrote the status, None where the status does not have it. `ended_ms` is when the
+    agent noted the end, None where it did not. An agent that died with its host notes no end: the application is then
+    silent.
     """
 
-    heard_ms: int | None
+    written_ms: int | None
     ended_ms: int | None
     now_ms: int
 
     @property
     def life(self) -> Life:
-        """Alive, silent for longer than an agent that lives is, or ended."""
+        """Ended, alive, or silent: no status came for `SILENT_AFTER_MS`."""
         if self.ended_ms is not None:
             return Life.ENDED
         return Life.ALIVE if self._silent_ms < SILENT_AFTER_MS else Life.SILENT
 
     @property
     def is_given_up(self) -> bool:
-        """Whether a request is of no use: it has ended, or was silent for so long that it must have."""
+        """Whether a request is of no use: the application has ended, or no status came for `GIVEN_UP_AFTER_MS`."""
         return self.life is Life.ENDED or self._silent_ms >= GIVEN_UP_AFTER_MS
 
     @property
     def in_words(self) -> str:
-        """For a message or a heading: since when it is so."""
+        """The life and since when, for a message or a heading."""
         if self.ended_ms is not None:
             return f"ENDED at {shown_time(self.ended_ms)} ({ago(self.now_ms - self.ended_ms)})"
-        if self.heard_ms is None:
+        if self.written_ms is None:
             return "it is not known when it was last heard of"
         if self.life is Life.ALIVE:
             return f"as of {ago(self._silent_ms)}"
-        return f"SILENT: last heard of at {shown_time(self.heard_ms)} ({ago(self._silent_ms)}); it may have ended"
+        return f"SILENT: last heard of at {shown_time(self.written_ms)} ({ago(self._silent_ms)}); it may have ended"
 
     @property
     def _silent_ms(self) -> int:
-        return 0 if self.heard_ms is None else max(0, self.now_ms - self.heard_ms)
+        return 0 if self.written_ms is None else max(0, self.now_ms - self.written_ms)
 
 
 def liveness_of(status: Mapping[str, Any], now_ms: int) -> Liveness:
-    """By a status as the agent wrote it; `now_ms` by the clock of who asks."""
+    """The liveness by a status of the agent; `now_ms` is the time of the caller's clock."""
     return Liveness(_milliseconds(status.get("at")), _milliseconds(status.get("ended")), now_ms)
 
 
 def shown_time(at_ms: int) -> str:
-    """`2026-11-28 20:31:14 UTC`."""
+    """A time as text, such as `2026-11-28 20:31:14 UTC`."""
     try:
         at = datetime.fromtimestamp(at_ms / 1000, timezone.utc)
     except (OverflowError, OSError, ValueError):  # no such year: the record is damaged
@@ -77,7 +79,7 @@ def shown_time(at_ms: int) -> str:
 
 
 def ago(milliseconds: int) -> str:
-    """`3 minutes ago`; what is to come, by a clock that is ahead, is now."""
+    """An age as text, such as `3 minutes ago`. A negative age, of a clock that is ahead, counts as 0."""
     seconds = max(0, milliseconds) / 1000
     for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * length:

@@ -1,4 +1,4 @@
-"""A new job model is in force only after every executor that must know it does: the barrier of its version."""
+"""The barrier of a job model's version: the model is in force after every executor that must know it has it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mooring.metadata.store import Cancel
 
 
 class BarrierState(Enum):
-    """How a barrier stands. NEW becomes one of the others, once; they are final."""
+    """The state of a barrier. NEW becomes DONE or TIMED_OUT, once; those two are final."""
 
     NEW = "NEW"
     DONE = "DONE"
@@ -21,36 +21,36 @@ class BarrierState(Enum):
 def next_barrier_state(
     expected: Collection[str], joined: Collection[str], waited_ms: int, timeout_ms: int
 ) -> BarrierState:
-    """What the leader makes of a barrier that is NEW: DONE when all who are expected have joined, else out of time?"""
+    """The next state of a barrier that is NEW: DONE when all expected participants have joined, else by the time."""
     if set(expected) <= set(joined):
         return BarrierState.DONE
     return BarrierState.TIMED_OUT if waited_ms >= timeout_ms else BarrierState.NEW
 
 
 class Barriers(ABC):
-    """One barrier for each version; the newest ten kept. The leader opens and ends them, participants join."""
+    """One barrier for each version; the newest ten are kept. The leader opens and ends barriers, participants join."""
 
     @abstractmethod
     def open(self, version: int, leadership: Leadership) -> None:
-        """Make a barrier that is NEW. LeadershipLost when that term is over; MetadataStoreError when it is there."""
+        """Make a barrier that is NEW. LeadershipLost when the term is over; MetadataStoreError when it exists."""
 
     @abstractmethod
     def join(self, version: int, participant: str) -> bool:
-        """Say that a participant knows this version, at most once in effect; False when the barrier is not NEW."""
+        """Record that a participant has this version; False when the barrier is not NEW. A second call does nothing."""
 
     @abstractmethod
     def joined(self, version: int) -> frozenset[str]:
-        """Who has joined."""
+        """The participants that have joined."""
 
     @abstractmethod
     def state(self, version: int) -> BarrierState | None:
-        """How it stands; None when there is none."""
+        """The state of the barrier; None when there is no barrier."""
 
     @abstractmethod
     def end(self, version: int, state: BarrierState, leadership: Leadership) -> BarrierState:
-        """Make a NEW barrier DONE or TIMED_OUT; returns how it stands, which is another's word when that came first.
+        """Make a NEW barrier DONE or TIMED_OUT. Returns its state, which another client may have set before.
 
-        LeadershipLost when the term is over and the barrier still NEW.
+        LeadershipLost when the term is over and the barrier is still NEW.
         """
 
     @abstractmethod
@@ -59,7 +59,7 @@ class Barriers(ABC):
 
     @abstractmethod
     def watch(self, version: int, watcher: Callable[[], None]) -> Cancel:
-        """Call `watcher` after somebody joined this barrier, or its state changed."""
+        """Call `watcher` after a participant joined this barrier, or after its state changed."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The published job models: immutable, each of a version of its own, the newest ten kept."""
+"""The published job models. Each is immutable and has its own version; the newest ten are kept."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ KEPT_VERSIONS = 10
 
 
 class JobModels(ABC):
-    """What leaders have published."""
+    """The job models that leaders have published."""
 
     @abstractmethod
     def publish(self, model: JobModel, leadership: Leadership) -> None:
         """Write a model under its version.
 
-        LeadershipLost when that term is over: nothing was written. MetadataStoreError when the version is there, or is
-        older than the newest.
+        LeadershipLost when the term is over; then nothing was written. MetadataStoreError when the version exists, or
+        is older than the newest one.
         """
 
     @abstractmethod
@@ -35,7 +35,7 @@ class JobModels(ABC):
         """The model that was published last, or None."""
         for version in reversed(self.versions()):
             model = self.read(version)
-            if model is not None:  # else removed since `versions`
+            if model is not None:  # it may have been removed since `versions`
                 return model
         return None
 
@@ -49,5 +49,5 @@ class JobModels(ABC):
 
 
 def to_remove(versions: list[int]) -> list[int]:
-    """The versions beyond the newest ten."""
+    """The versions that are older than the newest ten."""
     return sorted(versions)[:-KEPT_VERSIONS]

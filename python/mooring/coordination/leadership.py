@@ -1,4 +1,4 @@
-"""Who leads: at most one at a time, each with a number that is greater than those of all before."""
+"""Leadership: at most one client leads at a time, and each term has a greater number than all earlier ones."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from mooring.metadata.store import Cancel
 
 @dataclass(frozen=True)
 class Leadership:
-    """One term of one leader. What an act of the leader writes is refused once a term of a greater number began."""
+    """One term of one leader. Its writes are refused after a term with a greater number has begun."""
 
     generation: int
     leader: str
 
 
 LeaderListener = Callable[[Leadership | None], None]
-"""Told the term that began, or None when it is over."""
+"""Called with the term that began, or with None when a term is over."""
 
 
 class LeaderLock(ABC):
     """One client's part in the election.
 
-    `leadership` is never stale: it is None from the moment at which another may lead, also in a process that was
-    stopped meanwhile and has not heard of it. What happens between asking and acting nobody can rule out; so acts on
-    what is shared take the Leadership as an argument, and are refused there with LeadershipLost when it is over.
+    `leadership` is None from the moment at which another client may lead, also in a process that was stopped meanwhile.
+    The term can still end between a look at it and an act. So every act on shared data takes the Leadership as an
+    argument, and is refused with LeadershipLost when that term is over.
     """
 
     @abstractmethod
     def campaign(self) -> None:
-        """Take part from now on, again after each loss, until `resign`. Returns at once."""
+        """Take part until `resign`, also after a lost term. Returns at once."""
 
     @property
     @abstractmethod
     def leadership(self) -> Leadership | None:
-        """The term, when this client leads now. Asks nobody."""
+        """The term when this client leads now, else None. Makes no call over the network."""
 
     @property
     def is_leader(self) -> bool:
@@ -45,7 +45,7 @@ class LeaderLock(ABC):
 
     @abstractmethod
     def wait(self, timeout: float) -> Leadership | None:
-        """The term, as soon as this client leads; None after `timeout` seconds."""
+        """Wait until this client leads, and return the term; None after `timeout` seconds."""
 
     @abstractmethod
     def on_change(self, listener: LeaderListener) -> Cancel:
@@ -53,12 +53,12 @@ class LeaderLock(ABC):
 
     @abstractmethod
     def confirm(self, leadership: Leadership) -> None:
-        """Ask whether this is still the term; LeadershipLost when not, MetadataStoreUnavailable without an answer."""
+        """Ask the store whether this term goes on. LeadershipLost when not, MetadataStoreUnavailable without answer."""
 
     @abstractmethod
     def leader(self) -> str | None:
-        """The name of the client that leads, or is about to; None when nobody takes part."""
+        """The name of the client that leads or is next to lead; None when no client takes part."""
 
     @abstractmethod
     def resign(self) -> None:
-        """Take part no longer. Another may lead when this returns."""
+        """Take part no longer. Another client may lead when this returns."""

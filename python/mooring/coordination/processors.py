@@ -1,4 +1,4 @@
-"""Which processors live, and where: each says so itself, for as long as its session lasts."""
+"""The living processors and their locations. Each processor is announced for as long as a client's session lasts."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from mooring.metadata.store import Cancel
 
 
 class Processors(ABC):
-    """The living processors. What one client announces is gone when its session ends, and comes back with a new one."""
+    """The living processors. An entry of a client is gone when its session ends, and comes back with a new session."""
 
     @abstractmethod
     def announce(self, processor_id: str, location_id: str) -> None:
-        """Say that this processor lives here, until `withdraw`.
+        """Make an entry for this processor at this location, until `withdraw`.
 
-        An entry that another client has made stays until that client's session ends, then this one takes its place.
+        An entry of another client stays until that client's session ends. Then this client's entry replaces it.
         """
 
     @abstractmethod
     def withdraw(self, processor_id: str) -> None:
-        """Say no longer that it lives; one that was never announced here is left alone."""
+        """Remove the entry of a processor; nothing happens if this client has not announced it."""
 
     @abstractmethod
     def all(self) -> Mapping[str, str]:
-        """Every living processor, with its location."""
+        """Every living processor id, with its location."""
 
     @abstractmethod
     def watch(self, watcher: Callable[[], None]) -> Cancel:
-        """Call `watcher` after processors came or went; changes close together may be told as one."""
+        """Call `watcher` after processors came or went. One call may stand for several changes."""
 
     @abstractmethod
     def close(self) -> None:
-        """Withdraw what was announced here, and end the watches."""
+        """Remove this client's entries, and end the watches."""

@@ -1,1 +1,1 @@
-"""What `mooring demo` shows: a real stream on three hosts of one machine, a kill, a restart, and the right answer."""
+"""`mooring demo`: a real stream on three simulated hosts, a kill, a restart, a drain, and the right answer."""

@@ -1,4 +1,4 @@
-"""The demo, act by act. Each act does one thing to the application and returns what it measured; nothing is assumed."""
+"""The demo, act by act. Each act does one thing to the application and returns its measurements."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ FILES_AFTER_THE_RESTART = 2
 STANDBY = {"spark.mooring.standby.replication.factor": "2"}
 MOST_FILES_WHILE_AWAY = 8
 
-Tell = Callable[[str], None]
+Print = Callable[[str], None]
 
 
-def run(say: Tell, progress: Tell, metadata: str | None = None, server: str | None = None) -> Measures:
-    """The whole demo, in a temporary directory that is gone at the end, as are all processes, also when interrupted.
+def run(say: Print, progress: Print, metadata: str | None = None, server: str | None = None) -> Measures:
+    """Run the whole demo in a temporary directory. The directory and all processes are gone at the end, in any case.
 
-    `say` hears each step, `progress` how far a wait is. The records are in the store `metadata`, or in a `server` that
-    is started here, else beside the checkpoint. Returns the measures, named as the command's users know them.
+    `say` gets a line for each step, `progress` gets the state of a wait. The records are in the store `metadata`, or in
+    a `server` ("zookeeper" or "kafka") that is started here, else beside the checkpoint. Returns the measurements under
+    the keys of `mooring demo --json`.
     """
     need_room(Path(tempfile.gettempdir()), 6_000 * MEGABYTE)
     plugin = {"spark.plugins": "io.mooring.MooringPlugin", "spark.jars": str(jar_path())}
@@ -114,7 +115,7 @@ def build_up_state(scene: Scene, show: Callable[..., Measures]) -> Measures:
 
 
 def kill_an_executor(scene: Scene, show: Callable[..., Measures]) -> Measures:
-    """Kill -9 in the middle of a batch; the stream goes on. Wait, under load, until its tasks are back on the host."""
+    """Kill an executor (-9) in the middle of a batch. Wait, under load, until its tasks are back on their host."""
     before = scene.status()["counters"]
     victim, batch, lost_tasks, moment = _kill(scene, show)
     seconds, taken_over = _first_commit(scene, show, before, moment)
@@ -134,7 +135,7 @@ def kill_an_executor(scene: Scene, show: Callable[..., Measures]) -> Measures:
 
 
 def _kill(scene: Scene, show: Callable[..., Measures]) -> tuple[ExecutorProcess, int | None, list[str], float]:
-    """Kill -9 of the victim's executor in the middle of a batch: it, the batch, its tasks, the moment."""
+    """Kill the executor on `VICTIM` (-9) in a batch. Returns the executor, the batch, its tasks and the time."""
     lost_tasks = sorted(name for name, location in readings.whereabouts(scene.status()).items() if location == VICTIM)
     scene.feed.give(3)
     scene.wait(lambda: scene.checkpoint.running_batch() is not None, "a batch to begin")
@@ -152,7 +153,7 @@ def _kill(scene: Scene, show: Callable[..., Measures]) -> tuple[ExecutorProcess,
 def _first_commit(
     scene: Scene, show: Callable[..., Measures], before: Measures, moment: float
 ) -> tuple[float, Measures]:
-    """Wait for the first commit after that moment: the seconds until then, and the counters."""
+    """Wait for the first commit after `moment`. Returns the seconds between the two, and the counters."""
     scene.wait(lambda: any(at > moment for at in scene.checkpoint.commits().values()), "a commit after the kill")
     first_commit = min((at, batch) for batch, at in scene.checkpoint.commits().items() if at > moment)
     seconds = round(first_commit[0] - moment, 3)
@@ -167,7 +168,7 @@ def _first_commit(
 def move_a_processor(scene: Scene, show: Callable[..., Measures]) -> Measures:
     """Move a processor to another host while the stream runs, as an operator does, and back again."""
     before = scene.status()
-    processor = next(one for one in before["processors"] if one["location"] == MOVED_FROM)
+    processor = next(listed for listed in before["processors"] if listed["location"] == MOVED_FROM)
     show(
         "move",
         f"processor {processor['id']} is asked to go from {MOVED_FROM} to {MOVED_TO}, with {len(processor['tasks'])} "
@@ -210,7 +211,7 @@ def move_a_processor(scene: Scene, show: Callable[..., Measures]) -> Measures:
 
 
 def _place(scene: Scene, client: MooringClient, processor: str, host: str, most_files: int) -> str:
-    """Ask for it, and feed the stream until that has come to its end; the final status."""
+    """Ask for a move, and feed the stream until the request is final. Returns the final status."""
     uuid = client.place_container(processor, host, scene.application.application)
     last: list[str] = []
 
@@ -225,7 +226,7 @@ def _place(scene: Scene, client: MooringClient, processor: str, host: str, most_
 
 
 def _batches_around(scene: Scene, begin: float, end: float) -> tuple[list[float], list[float]]:
-    """How long batches took: the last few that were over before, and those that were under way between the two."""
+    """Seconds of the last few batches that ended before `begin`, and of those that ran between `begin` and `end`."""
     last = scene.checkpoint.last_commit()
     reports: list[Measures] = []
 
@@ -240,7 +241,7 @@ def _batches_around(scene: Scene, begin: float, end: float) -> tuple[list[float]
 
 
 def stop(scene: Scene, show: Callable[..., Measures]) -> Measures:
-    """Let the job read what it was given, and stop the whole application. The hosts stay."""
+    """Let the job read all given files, and stop the application. The hosts stay."""
     scene.wait_for_files(len(scene.feed.given))
     status = scene.settled_status()
     scene.stop_application()
@@ -250,7 +251,7 @@ def stop(scene: Scene, show: Callable[..., Measures]) -> Measures:
 
 
 def restart(scene: Scene, show: Callable[..., Measures]) -> Measures:
-    """Start the same application again on the same hosts, from now on with one warm copy of each task."""
+    """Start the same job again on the same hosts, now with one warm copy of each task."""
     committed = scene.checkpoint.last_commit()
     scene.feed.give(FILES_AFTER_THE_RESTART)
     begin = time.time()
@@ -268,7 +269,7 @@ def restart(scene: Scene, show: Callable[..., Measures]) -> Measures:
 
 
 def kill_an_executor_that_has_standbys(scene: Scene, show: Callable[..., Measures]) -> Measures:
-    """Kill an executor when the copies of its tasks are there, and end the application after that."""
+    """Kill an executor when the copies of its tasks are warm, and then end the application."""
     scene.wait(lambda: readings.are_warm(scene.status()), "the copies to be warm")
     status = scene.status()
     copies = readings.copies(status)
@@ -293,7 +294,7 @@ def kill_an_executor_that_has_standbys(scene: Scene, show: Callable[..., Measure
 
 
 def compare_with_offline_answer(scene: Scene, show: Callable[..., Measures]) -> Measures:
-    """All rows that were written against those computed from the same files without Spark."""
+    """Compare all rows that the job has written with rows that are computed from the same files without Spark."""
     rows_in, wanted = offline_answer(scene.feed.given)
     commits = scene.checkpoint.commits()
     found, twice = written_rows(scene.output, commits)
@@ -326,10 +327,10 @@ def compare_with_offline_answer(scene: Scene, show: Callable[..., Measures]) -> 
 
 
 def _wait_until_home(scene: Scene, victim: str, tasks: list[str], moment: float) -> tuple[list[str], float]:
-    """Feed the stream until the tasks are back; the other places where they were seen, and the seconds since the kill.
+    """Feed the stream until the tasks are back. Returns other places where they ran, and the seconds since the kill.
 
-    They are back when their host has a new executor and they were last seen there: after having been seen elsewhere, or
-    in a batch that began with the new executor in the plan.
+    The tasks are back when their host has a new executor and all of them ran there last. Before that they ran
+    elsewhere, or two batches have been committed since the new executor was in the status.
     """
     most_files = len(scene.feed.given) + MOST_FILES_WHILE_AWAY
     away: set[str] = set()
@@ -340,7 +341,7 @@ def _wait_until_home(scene: Scene, victim: str, tasks: list[str], moment: float)
         status = scene.status()
         whereabouts = readings.whereabouts(status)
         away.update(place for task in tasks if (place := whereabouts.get(task, VICTIM)) != VICTIM)
-        executors = {one["executor"] for one in status.get("processors", []) if one["location"] == VICTIM}
+        executors = {listed["executor"] for listed in status.get("processors", []) if listed["location"] == VICTIM}
         if not executors - {victim, None}:
             return False
         first_plan.append(batch_of(status))

@@ -1,4 +1,4 @@
-"""The right answer, computed from the same files without Spark, and what the job wrote, read without Spark."""
+"""Computes the right answer from the input files, and reads the job's output; both without Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Pair = tuple[int, int]
 
 
 class Offer(NamedTuple):
-    """What one row of the output says of a pair of auction and bidder."""
+    """The values in one row of the output, for a pair of auction and bidder."""
 
     bids: int
     price: int
@@ -23,7 +23,7 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """How the rows that were written differ from those that should have been."""
+    """How the written rows differ from the right ones, in numbers of rows."""
 
     rows: int
     missing: int
@@ -34,12 +34,12 @@ class Comparison:
 
     @property
     def is_equal(self) -> bool:
-        """Whether each row is there, as it should be. An answer without rows shows nothing, and does not count."""
+        """Whether each row is right, and none is missing or surplus. False for an answer without rows."""
         return self.rows > 0 and not (self.missing or self.surplus or self.different or self.twice)
 
 
 def offline_answer(files: Iterable[Path]) -> tuple[int, dict[Pair, Offer]]:
-    """How many bids there are in the files, and each pair's offer after all of them."""
+    """The number of bids in the files, and each pair's offer after all of them."""
     read = 0
     counts: dict[Pair, int] = {}
     best: dict[Pair, tuple[int, int, str]] = {}
@@ -56,10 +56,7 @@ def offline_answer(files: Iterable[Path]) -> tuple[int, dict[Pair, Offer]]:
 
 
 def written_rows(output: Path, batches: Iterable[int]) -> tuple[dict[Pair, Offer], int]:
-    """What the job says of each pair in the last committed batch that speaks of it, and how many rows are too much.
-
-    Too much is a second row of the same pair in one batch.
-    """
+    """The job's last row of each pair in committed batches, and the number of rows that are twice in one batch."""
     last: dict[Pair, Offer] = {}
     twice = 0
     for batch in sorted(batches):
@@ -70,12 +67,12 @@ def written_rows(output: Path, batches: Iterable[int]) -> tuple[dict[Pair, Offer
 
 
 def compare(found: dict[Pair, Offer], wanted: dict[Pair, Offer], twice: int = 0) -> Comparison:
-    """Row for row; `twice` is how many rows were written more than once."""
+    """Compare row by row; `twice` is how many rows were written more than once."""
     different = [pair for pair in found.keys() & wanted.keys() if found[pair] != wanted[pair]]
-    odd = min([*different, *(found.keys() ^ wanted.keys())], default=None)
-    story = "" if odd is None else f"auction, bidder {odd}: written {found.get(odd)}, right {wanted.get(odd)}"
+    first = min([*different, *(found.keys() ^ wanted.keys())], default=None)
+    example = "" if first is None else f"auction, bidder {first}: written {found.get(first)}, right {wanted.get(first)}"
     missing, surplus = len(wanted.keys() - found.keys()), len(found.keys() - wanted.keys())
-    return Comparison(len(wanted), missing, surplus, len(different), twice, story)
+    return Comparison(len(wanted), missing, surplus, len(different), twice, example)
 
 
 def _rows_of_batch(directory: Path) -> Iterator[tuple[Pair, Offer]]:

@@ -12,12 +12,12 @@ from pathlib import Path
 from mooring.testing.events import START_MS, AuctionHouse, Bid
 
 RECEIPT_BYTES = 1_500
-"""In base64 2,000 characters that hardly any compressor makes smaller: state has the size that it seems to have."""
+"""In base64 these are 2,000 characters, which hardly compress: the state is as large on disk as its rows are."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Files of bids, always the same for a seed: some late, some sent twice or more, a third on a few hot auctions."""
+    """Files of bids, the same for each seed: some are late, some are sent twice, a third go to a few hot auctions."""
 
     seed: int = 7
     files: int = 35
@@ -25,7 +25,7 @@ class Stream:
     bidders: int = 60_000
 
     def write(self, directory: Path) -> list[Path]:
-        """Write all files into a directory that nobody reads yet; their times of modification keep their order."""
+        """Write all files into a directory that no job reads yet; their times of modification keep their order."""
         directory.mkdir(parents=True)
         return [self._write_file(directory, number, bids) for number, bids in enumerate(self._bids())]
 
@@ -47,27 +47,27 @@ class Stream:
         return f'{bid.json()[:-1]},"receipt":"{self._receipt(bid)}"}}\n'
 
     def _receipt(self, bid: Bid) -> str:
-        """Looks like noise, and is the same for every copy of a bid."""
+        """Text that looks like noise, and is the same for every copy of a bid."""
         noise = hashlib.shake_128(f"{self.seed}/{bid.bid}".encode()).digest(RECEIPT_BYTES)
         return base64.b64encode(noise).decode("ascii")
 
 
 class Feed:
-    """Hands the files to the job one by one. `directory` is what the job reads, on the file system of the files."""
+    """Gives the files to the job one by one. The job reads `directory`, on the same file system as the files."""
 
     def __init__(self, files: list[Path], directory: Path) -> None:
         directory.mkdir(parents=True)
-        self._left = list(reversed(files))
+        self._not_given = list(reversed(files))
         self._directory = directory
         self.given: list[Path] = []
 
     def give(self, count: int = 1) -> None:
-        """Let the job see the next files, whole, as far as there are any left."""
-        for _ in range(min(count, len(self._left))):
-            path = self._left.pop()
+        """Rename the next `count` files, or the rest of them, into the job's directory."""
+        for _ in range(min(count, len(self._not_given))):
+            path = self._not_given.pop()
             self.given.append(path.rename(self._directory / path.name))
 
     @property
     def is_empty(self) -> bool:
         """Whether all files were given."""
-        return not self._left
+        return not self._not_given

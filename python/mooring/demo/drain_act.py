@@ -1,4 +1,4 @@
-"""The demo's last act: a query whose windows are all open is drained, and what came out is compared."""
+"""The demo's last act: it drains a query whose windows are all open, and compares the output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILES = 4
 WINDOW_MS = 10_000
 
 Window = tuple[int, int, int, int]
-"""Its start in milliseconds since the epoch, the auction, how many bids, and the highest."""
+"""The window's start in milliseconds since the epoch, the auction, the number of bids, and the highest price."""
 
 
 def drain_open_windows(scene: Scene, work: Path, place: str, show: Callable[..., Measures]) -> Measures:
@@ -86,7 +86,7 @@ def _milliseconds(time: str) -> int:
 
 
 def _linked(files: Iterable[Path], directory: Path) -> list[Path]:
-    """The same files in another directory, with their times."""
+    """Links to the files in another directory; links keep the times of modification."""
     directory.mkdir()
     links = [directory / path.name for path in files]
     for path, link in zip(files, links, strict=True):

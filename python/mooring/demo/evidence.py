@@ -1,4 +1,4 @@
-"""What can be seen of a query from outside: its checkpoint's logs, Spark's event log, the agent's status record."""
+"""Reads a query from outside: its checkpoint's logs, Spark's event log, and the agent's status record."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Checkpoint:
         return planned if planned > self.last_commit() else None
 
     def files_committed(self) -> int:
-        """How many input files the committed batches have read: the file source's offset counts single files."""
+        """The number of input files in committed batches: the offset of the file source is one less."""
         path = self.directory / "offsets" / str(self.last_commit())
         if not path.is_file():
             return 0
@@ -57,7 +57,7 @@ def input_rows(report: dict[str, Any]) -> int:
 
 
 def batch_seconds(report: dict[str, Any]) -> float:
-    """How long the batch took."""
+    """The time that the batch took, in seconds."""
     return float(report["durationMs"]["triggerExecution"]) / 1000
 
 
@@ -77,10 +77,10 @@ def state_rows(report: dict[str, Any]) -> int:
 
 
 def status_record(records: ReadRecords) -> dict[str, Any]:
-    """What the agent last wrote for `mooring status`; empty before it has."""
+    """The newest status record of the agent; empty before there is one."""
     try:
         text = records.status()
-    except MetadataStoreMissing:  # the agent makes it
+    except MetadataStoreMissing:  # the agent has not made the store yet
         return {}
     return json.loads(text) if text else {}
 

@@ -1,6 +1,6 @@
-"""How many bids each auction got in every ten seconds, and the highest. `job.py INPUT CHECKPOINT OUTPUT`.
+"""A Spark job that counts the bids of each auction in windows of ten seconds. `job.py INPUT CHECKPOINT OUTPUT`.
 
-A plain Spark job. A window comes out once events are two hours past it, so of a stream of a minute all stays inside.
+A window comes out when event time is two hours past it. So all windows of a stream of a minute stay in the state.
 """
 
 import sys
@@ -12,7 +12,7 @@ BIDS = "auction LONG, price LONG, time TIMESTAMP"
 
 
 def main(bids: str, checkpoint: str, output: str) -> None:
-    """Run until somebody ends it."""
+    """Run until the query is ended from outside."""
     spark = SparkSession.builder.appName("open windows").getOrCreate()
     windows = (
         spark.readStream.schema(BIDS)

@@ -1,4 +1,4 @@
-"""What a status of the application says, as the acts of the demo show it."""
+"""Values from the application's status, as the acts of the demo show them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Measures = dict[str, Any]
 
 
 def percent(counters: dict[str, int]) -> float | None:
-    """How many of the tasks that had a planned place ran there; None before any did."""
+    """The percentage of tasks with a planned place that ran there; None before any task ran."""
     asked = counters["preferred-host-requests"]
     return round(100 * counters["placed-as-planned"] / asked, 2) if asked else None
 
 
 def opened(before: Measures, after: Measures) -> dict[str, int]:
-    """What was opened and read for that between two readings of the counters; bytes, and numbers of state stores."""
+    """The state stores that were opened between two readings of the counters, and the bytes that were read for that."""
     names = ("local-opens", "remote-opens", "restore-bytes-local", "restore-bytes-remote")
     return {name: after[name] - before.get(name, 0) for name in names}
 
 
 def opens(before: Measures, after: Measures) -> str:
-    """The same in words."""
+    """The result of `opened` as a sentence."""
     since = opened(before, after)
     count = since["local-opens"] + since["remote-opens"]
     return (
@@ -34,21 +34,21 @@ def opens(before: Measures, after: Measures) -> str:
 
 
 def whereabouts(status: Measures) -> dict[str, str]:
-    """Where each task runs; copies are not meant."""
+    """Task name to the location where it runs; without copies."""
     return {task["name"]: task["location"] for task in status.get("tasks", []) if task["mode"] == "Active"}
 
 
 def copies(status: Measures) -> list[Measures]:
-    """The standbys of tasks."""
+    """The entries of standbys in a status."""
     return [task for task in status.get("tasks", []) if task["mode"] == "Standby"]
 
 
 def are_warm(status: Measures) -> bool:
-    """Whether each task has a copy that is up to date."""
+    """Whether each task has a copy at the newest version."""
     held = copies(status)
     return len(held) == PARTITIONS and all(copy["lag-versions"] == 0 and copy["local-bytes"] for copy in held)
 
 
 def mb(count: int) -> str:
-    """Bytes in words."""
+    """A size as text, in whole megabytes."""
     return f"{count / MEGABYTE:.0f} MB"

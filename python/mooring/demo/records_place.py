@@ -1,4 +1,4 @@
-"""Where the demo's records are: beside the checkpoint, in a server that it starts, or in a store of the user's."""
+"""Chooses the place of the demo's records: beside the checkpoint, in a server that it starts, or in a user's store."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mooring.testing.zookeeper import ZooKeeperEnsemble
 
 @contextmanager
 def records_place(work: Path, metadata: str | None, server: str | None) -> Iterator[tuple[str, dict[str, str]]]:
-    """The place, and the settings that name it to the plugin; none where it is the default.
+    """The place, and the settings that name it to the plugin; no settings for the default place.
 
-    `server` is "zookeeper" or "kafka": a node in `work`, stopped at the end.
+    `server` is "zookeeper" or "kafka": a server with its data in `work`, which is stopped at the end.
     """
     if server == "zookeeper":
         with ZooKeeperEnsemble(nodes=1, work_dir=work / "zookeeper") as ensemble:

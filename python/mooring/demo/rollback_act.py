@@ -1,4 +1,4 @@
-"""An act of the demo: the query goes back some batches, reads the same input again, and says the same."""
+"""An act of the demo: the query goes back some batches, reads the same input again, and writes the same rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BATCHES_BACK = 4
 
 
 def go_back(scene: Scene, show: Callable[..., Measures]) -> Measures:
-    """Of a query that does not run: look at its checkpoint, undo its last batches, and start it again."""
+    """Read the checkpoint of the stopped query, undo its last batches, and start it again."""
     checkpoint = scene.checkpoint.directory
     with Proofs() as proofs:
         survey = Survey(checkpoint, proofs.lineage)

@@ -1,4 +1,4 @@
-"""The stage of the demo: directories, the cluster, the stream, and the application that runs now."""
+"""The setting of the demo: directories, the cluster, the stream, and the running application."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LOGGED = {
 
 
 class Scene:
-    """What the acts of the demo work with. `progress` hears, often, how far a wait is."""
+    """The objects that the acts of the demo use. `progress` gets the state of each wait, many times a second."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Scene:
         records: ReadRecords,
         progress: Callable[[str], None],
     ):
-        """`plugin` is the switch: the few settings that turn Mooring on."""
+        """`plugin` has the settings that switch Mooring on."""
         self.cluster = cluster
         self.feed = feed
         self.checkpoint = Checkpoint(work / "checkpoints" / "offers")
@@ -62,49 +62,49 @@ class Scene:
 
     @property
     def application(self) -> Submission:
-        """The application that runs now."""
+        """The application that was started last."""
         if self._application is None:
             raise ClusterError("no application was started")
         return self._application
 
     def start_application(self, further: Mapping[str, str] | None = None) -> None:
-        """Submit the job, as a user does, with further settings."""
+        """Submit the demo's main job, with `further` settings."""
         logs = {"spark.eventLog.dir": f"file:{self.event_logs}", **(further or {})}
         arguments = [self.input, self.checkpoint.directory, self.output]
         self.start_job(Path(standing_offers.__file__), arguments, {**_LOGGED, **logs})
 
     def start_job(self, job: Path, arguments: Sequence[Path], further: Mapping[str, str]) -> None:
-        """Submit any job, with the plugin; it is the application that runs now."""
+        """Submit any job with the plugin; it becomes `application`."""
         self._application = self.cluster.submit(job, arguments, {**_CONF, **self._plugin, **further})
 
     def stop_application(self) -> None:
-        """Stop it as an operator does (SIGTERM), and wait for its executors to be gone."""
+        """Stop the application with SIGTERM, and wait until its executors are gone."""
         self.application.terminate()
         self.wait(lambda: not self.cluster.executors(), "the executors to end", running=False)
 
     def status(self) -> dict[str, Any]:
-        """The agent's status record, of the application that runs now; empty before there is one."""
+        """The agent's status record of `application`; empty before there is one."""
         record = status_record(self._records)
         return record if record.get("application") == self.application.application else {}
 
     def settled_status(self) -> dict[str, Any]:
-        """The status record once it tells of the last committed batch."""
+        """The status record, as soon as it has the last committed batch."""
         return self.status_of_batch(self.checkpoint.last_commit())
 
     def status_of_batch(self, batch: int) -> dict[str, Any]:
-        """The status record once it tells of this batch, or a later one."""
+        """The status record, as soon as it has this batch or a later one."""
         self.wait(lambda: batch_of(self.status()) >= batch, "the status to be written")
         return self.status()
 
     def client(self) -> MooringClient:
-        """For requests to the application that runs now, which has begun its first batch."""
+        """A client of `application`, which must have begun its first batch."""
         store = self._records.store()
         if store is None:
             raise ClusterError("the application has no records yet")
         return MooringClient(store)
 
     def keep_fed(self, most_files: int) -> None:
-        """Let the job have a batch to run and one to come, as long as it was not given so many files in all."""
+        """Keep two unread files ready for the job, until `most_files` were given in all."""
         unread = len(self.feed.given) - self.checkpoint.files_committed()
         if unread < 2 and len(self.feed.given) < most_files:
             self.feed.give()
@@ -114,7 +114,7 @@ class Scene:
         self.wait(lambda: self.checkpoint.files_committed() >= files, f"input file {files} to be read")
 
     def wait(self, condition: Callable[[], bool], what: str, running: bool = True) -> None:
-        """Return when it is true; `ClusterError` after five minutes, or when an application that is `running` ends."""
+        """Wait until `condition` is true. `ClusterError` after five minutes, or when a `running` application ends."""
         begin = time.monotonic()
 
         def true_now() -> bool:
@@ -129,7 +129,7 @@ class Scene:
 
 
 def need_room(directory: Path, bytes_needed: int) -> None:
-    """Refuse to begin what would fill the disk."""
+    """`ClusterError` when the file system of a directory has less than `bytes_needed` free."""
     free = shutil.disk_usage(directory).free
     if free < bytes_needed:
         raise ClusterError(
@@ -139,5 +139,5 @@ def need_room(directory: Path, bytes_needed: int) -> None:
 
 
 def batch_of(status: dict[str, Any]) -> int:
-    """The last batch that a status record tells of; -2 for none."""
+    """The last batch in a status record; -2 for none."""
     return max((int(query["batch"]) for query in status.get("queries", [])), default=-2)

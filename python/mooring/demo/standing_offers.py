@@ -1,6 +1,6 @@
-"""For each bidder and auction: how many bids, the highest, and its signed receipt. `job.py INPUT CHECKPOINT OUTPUT`.
+"""A Spark job that keeps the number of bids and the highest bid with its receipt. `job.py INPUT CHECKPOINT OUTPUT`.
 
-A plain Spark job. The state is one row for each pair of auction and bidder, most of it the receipt.
+The state has one row for each pair of auction and bidder. Most of a row is the receipt.
 """
 
 import sys
@@ -12,7 +12,7 @@ BIDS = "bid LONG, auction LONG, bidder LONG, price LONG, channel STRING, time TI
 
 
 def main(bids: str, checkpoint: str, output: str) -> None:
-    """Run until somebody stops it."""
+    """Run until the query is ended from outside."""
     spark = SparkSession.builder.appName("standing offers").getOrCreate()
     spark.conf.set(
         "spark.sql.streaming.stateStore.providerClass",

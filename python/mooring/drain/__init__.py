@@ -1,4 +1,4 @@
-"""Drain: who asks for it, by a message in any metadata store, and who hears of it."""
+"""Drain: notifications in any metadata store, a monitor that reads them, and the order of queries."""
 
 from mooring.drain.monitor import DrainMonitor, MonitorState
 from mooring.drain.notification import DrainMode, DrainNotification, StopMode

@@ -1,4 +1,4 @@
-"""Looks again and again whether a drain is asked for."""
+"""A monitor that reads drain notifications again and again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Callback = Callable[[Sequence[DrainNotification]], None]
 
 
 class MonitorState(Enum):
-    """What a monitor does."""
+    """The state of a monitor."""
 
     INIT = "INIT"
     RUNNING = "RUNNING"
@@ -24,11 +24,11 @@ class MonitorState(Enum):
 
 
 class DrainMonitor:
-    """Calls back once for each notification for one deployment, also for one that was written before the start.
+    """Calls a function once for each notification for one deployment, also for one that was written before the start.
 
-    It looks when it is started, and then every `poll_interval` seconds, on a daemon thread that ends with `stop`. What
-    can not be read is removed and reported; while the store is out of reach it looks on, and says so once until it is
-    back. The store stays its owner's.
+    It reads the store at its start and then every `poll_interval` seconds, on a daemon thread that ends with `stop`.
+    Notifications that can not be read are removed and reported. While the store is out of reach it tries again, and
+    reports that once. The caller closes the store.
     """
 
     def __init__(
@@ -36,12 +36,12 @@ class DrainMonitor:
     ) -> None:
         self._store, self._run_id, self._poll_interval, self._report = store, run_id, poll_interval, report
         self._callback: Callback | None = None
-        self._looked: Callable[[], None] = _nothing
+        self._after_look: Callable[[], None] = _do_nothing
         self._state = MonitorState.INIT
         self._lock = threading.Lock()
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
-        self._told: set[DrainNotification] = set()
+        self._delivered: set[DrainNotification] = set()
         self._is_cut_off = False
 
     @property
@@ -50,18 +50,18 @@ class DrainMonitor:
         return self._state
 
     def init(self, callback: Callback, looked: Callable[[], None] | None = None) -> None:
-        """Who is to be called, on the monitor's thread; MooringError when it was told before.
+        """Set the function that is called on the monitor's thread; MooringError on a second call.
 
-        `looked` is called after each look that has reached the store, when the callback has heard what it found.
+        `looked` is called after each look that has reached the store, after the callback.
         """
         with self._lock:
             if self._callback is not None:
                 raise MooringError("this monitor has a callback already: make another monitor")
             self._callback = callback
-            self._looked = looked or _nothing
+            self._after_look = looked or _do_nothing
 
     def start(self) -> None:
-        """Begin to look. MooringError without a callback; nothing happens unless the state is INIT."""
+        """Start the thread. MooringError before `init`; nothing happens unless the state is INIT."""
         with self._lock:
             if self._callback is None:
                 raise MooringError("this monitor has nobody to call: call init first")
@@ -71,7 +71,7 @@ class DrainMonitor:
                 self._thread.start()
 
     def stop(self, timeout: float | None = None) -> None:
-        """Look no more; returns when no call is under way, or after `timeout` seconds. The callback may call it."""
+        """Stop the thread. Returns when no callback runs, or after `timeout` seconds. The callback may call this."""
         with self._lock:
             self._state = MonitorState.STOPPED
             self._end.set()
@@ -90,22 +90,22 @@ class DrainMonitor:
             remove_malformed(self._store, found)
             for key, reason in found.malformed.items():
                 self._report(f"the drain notification {key} can not be read and was removed: {reason}")
-            asked = [one for one in found.of(self._run_id) if one not in self._told]
+            new = [notification for notification in found.of(self._run_id) if notification not in self._delivered]
             self._is_cut_off = False
-        except MooringError as fault:  # out of reach, or this driver does not lead
+        except MooringError as fault:  # the store is out of reach, or this driver does not lead
             if not self._is_cut_off:
                 self._report(f"whether a drain is asked for can not be read now ({fault}): tried again")
             self._is_cut_off = True
             return
         if self._callback is not None and not self._end.is_set():
             try:
-                if asked:
-                    self._callback(asked)
-                    self._told.update(asked)
-                self._looked()
-            except Exception as fault:  # the callback's own: this thread must live to call it again
-                self._report(f"a drain was asked for, and who was told of it failed ({fault}): told again")
+                if new:
+                    self._callback(new)
+                    self._delivered.update(new)
+                self._after_look()
+            except Exception as fault:  # an error of the callback must not end this thread, which calls it again
+                self._report(f"a drain was asked for, and its callback failed ({fault}): it is called again")
 
 
-def _nothing() -> None:
-    """For who is not asked."""
+def _do_nothing() -> None:
+    """The default of `looked` in `init`."""

@@ -1,4 +1,4 @@
-"""What is written to have an application drained, as a value, and its JSON."""
+"""The notification that asks for a drain or a stop, as a value, and its JSON."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from mooring.model.fields import Fields
 
 
 class DrainMode(Enum):
-    """How to drain. There is one way so far."""
+    """How to drain. DEFAULT is the only mode."""
 
     DEFAULT = "DEFAULT"
 
 
 class StopMode(Enum):
-    """How to stop without a drain: state is kept for the next start. The later ones are sooner over."""
+    """How to stop without a drain: state is kept for the next start. The slowest mode is the first one."""
 
     AFTER_AVAILABLE = "AFTER_AVAILABLE"
-    """What has come in is processed."""
+    """The query first processes all input that is there."""
 
     AFTER_BATCH = "AFTER_BATCH"
-    """The batch that runs is the last."""
+    """The running batch is the last one."""
 
     NOW = "NOW"
-    """The batch that runs is cut, and repeated at the next start, as by Spark's own stop."""
+    """The running batch is cut off, as by Spark's own stop, and repeated at the next start."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainNotification:
-    """Asks one deployment to drain: `run_id` is its id, so that the next one is not drained by a message of old.
+    """Asks one deployment to drain or to stop queries.
 
-    `query` is the name, or the id, of the one query that is meant; None for all of them. With `stop` it is not to be
-    drained but stopped.
+    `run_id` is the id of the deployment, so an old notification does not drain a later deployment. `query` is the name
+    or the id of one query; None means all queries. With `stop`, queries are stopped and not drained.
     """
 
     uuid: UUID
@@ -46,7 +46,7 @@ class DrainNotification:
 
     @classmethod
     def create(cls, run_id: str, query: str | None = None, stop: StopMode | None = None) -> DrainNotification:
-        """A new one."""
+        """A notification with a new uuid."""
         return cls(uuid4(), run_id, query=query, stop=stop)
 
     def to_json(self) -> str:
@@ -58,7 +58,10 @@ class DrainNotification:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> DrainNotification:
-        """Read one; the mode in any case. InvalidMessageError names the field that is wrong; others are ignored."""
+        """Read a notification; the mode may be in upper or lower case.
+
+        InvalidMessageError names the field that is wrong; unknown fields are ignored.
+        """
         fields = Fields(text)
         return cls(
             fields.uuid("uuid"),

@@ -1,4 +1,4 @@
-"""In which order queries are drained: one that feeds another comes first."""
+"""The order in which queries are drained: a query that feeds another is drained first."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ def drain_order(
     queries: Collection[str],
     reads: Mapping[str, Collection[str]],
     writes: Mapping[str, Collection[str]],
-    told: Sequence[Collection[str]] = (),
+    users_order: Sequence[Collection[str]] = (),
 ) -> list[list[str]]:
-    """Groups of queries: each group is drained side by side when those before it are drained. Names in natural order.
+    """Groups of queries, in the order of their drains. The queries of a group are drained at the same time.
 
-    `reads` and `writes` are query to the places it reads and writes, as paths, topics or tables, in one spelling. A
-    query that reads what another writes comes after it. `told` is the user's order, groups of names, which is stronger;
-    queries that it does not name follow it. Queries that feed each other in a circle are one group: none comes first.
+    `reads` and `writes` map each query to the places that it reads and writes: paths, topics or tables, in one
+    spelling. A query comes after the queries that write what it reads. `users_order` comes before all else: groups of
+    names, in order; queries without a name there follow. Queries that feed each other in a circle are one group. The
+    names in a group are sorted.
 
-    InvalidSettingError when `told` names a query that there is not, or one of them twice.
+    InvalidSettingError when `users_order` has an unknown query, or a query twice.
     """
-    _check(queries, told)
-    named = {name for group in told for name in group}
+    _check(queries, users_order)
+    named = {name for group in users_order for name in group}
     rest = set(queries) - named
     feeds = {
         query: {other for other in rest if other != query and set(reads.get(query, ())) & set(writes.get(other, ()))}
         for query in rest
     }
-    groups = [sorted(group) for group in told if group]
+    groups = [sorted(group) for group in users_order if group]
     while rest:
         free = {query for query in rest if not feeds[query] & rest} or _first_circle(rest, feeds)
         groups.append(sorted(free))
@@ -40,9 +41,10 @@ def drain_order(
 
 
 def parse_order(text: str | None) -> tuple[tuple[str, ...], ...]:
-    """The user's order as it is set: names, `,` between those that are drained side by side, `>` before what they feed.
+    """The groups in a value of `spark.mooring.drain.order`; empty when it is not set.
 
-    Empty when nothing is set. InvalidSettingError when a name is empty.
+    `,` separates names of one group, and `>` separates a group from the next one. InvalidSettingError when a name is
+    empty, or is there twice.
     """
     if text is None or not text.strip():
         return ()
@@ -59,7 +61,7 @@ def parse_order(text: str | None) -> tuple[tuple[str, ...], ...]:
 
 
 def _first_circle(rest: set[str], feeds: Mapping[str, set[str]]) -> set[str]:
-    """Queries that feed each other, and are fed by nobody else of the rest."""
+    """Queries that feed each other in a circle, and that no other query of `rest` feeds."""
     upstream = {query: _all_upstream(query, rest, feeds) for query in rest}
     return min(upstream.values(), key=lambda group: (len(group), sorted(group)))
 
@@ -73,9 +75,9 @@ def _all_upstream(query: str, rest: set[str], feeds: Mapping[str, set[str]]) -> 
     return found
 
 
-def _check(queries: Collection[str], told: Sequence[Collection[str]]) -> None:
+def _check(queries: Collection[str], users_order: Sequence[Collection[str]]) -> None:
     seen: set[str] = set()
-    for name in (name for group in told for name in group):
+    for name in (name for group in users_order for name in group):
         if name not in queries:
             near = get_close_matches(name, sorted(queries), n=1)
             hint = f"; nearest valid value: {near[0]}" if near else ""

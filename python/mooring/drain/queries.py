@@ -1,4 +1,4 @@
-"""The queries that run, and what each reads and writes, as Spark describes it."""
+"""The running queries, and the places that each reads and writes, by Spark's descriptions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _TOPICS = re.compile(r"(?:Subscribe|SubscribePattern|Assign)\[(.*)\]$", re.DOTAL
 
 @dataclass(frozen=True, slots=True)
 class RunningQuery:
-    """One run of a query; `reads` and `writes` are places in one spelling, as far as they are known.
+    """One run of a query. `reads` and `writes` are the known places, in one spelling.
 
-    One that is just starting has no sources yet: what it reads is not known then.
+    `has_sources` is False while the query starts: its sources, and so `reads`, are not known then.
     """
 
     id: str
@@ -26,14 +26,14 @@ class RunningQuery:
 
     @property
     def label(self) -> str:
-        """How people know it: its name, else its id."""
+        """The query's name, else its id."""
         return self.name or self.id
 
 
 def places(descriptions: Iterable[str]) -> frozenset[str]:
-    """Directories, tables and topics in what sources and sinks say of themselves, as `FileSink[/data/out]`.
+    """The directories, tables and topics in descriptions of sources and sinks, such as `FileSink[/data/out]`.
 
-    Nothing for those that name no place, such as a sink of a user's function.
+    Descriptions without a place are skipped, such as that of a user's function.
     """
     return frozenset(place for text in descriptions for place in _places_of(text))
 

@@ -1,4 +1,4 @@
-"""Where notifications are: a key for each uuid, in a namespace of their own of any metadata store."""
+"""Stores notifications in any metadata store: one key for each uuid, in a namespace of their own."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ NAMESPACE: Final = "samza-drain-v1"
 
 @dataclass(frozen=True, slots=True)
 class StoredNotifications:
-    """All notifications at one moment, by uuid; of those that can not be read the key, and why."""
+    """All notifications at one moment, by uuid. `malformed` maps keys that can not be read to the reason."""
 
     notifications: Mapping[UUID, DrainNotification]
     malformed: Mapping[str, str]
 
     def of(self, run_id: str) -> list[DrainNotification]:
-        """Those for this deployment, in the order of their uuids."""
-        return sorted((one for one in self.notifications.values() if one.run_id == run_id), key=lambda one: one.uuid)
+        """The notifications for this deployment, in the order of their uuids."""
+        of_run = [notification for notification in self.notifications.values() if notification.run_id == run_id]
+        return sorted(of_run, key=lambda notification: notification.uuid)
 
 
 def write_drain_notification(store: MetadataStore, notification: DrainNotification) -> UUID:
-    """Ask for a drain; when this returns every reader sees it. The same uuid asks once, however often it is written.
+    """Ask for a drain or a stop. When this returns, every reader sees it. Raises what the store raises.
 
-    Raises what the store raises.
+    A notification that is written twice, with the same uuid, asks once.
     """
     notifications = _namespace(store)
     notifications.put(str(notification.uuid), notification.to_json().encode())
@@ -53,19 +54,19 @@ def read_drain_notifications(store: MetadataStore) -> StoredNotifications:
 
 
 def remove_notifications(store: MetadataStore, uuids: Collection[UUID]) -> None:
-    """Remove these; one that is gone already does no harm."""
+    """Remove these notifications; a missing one is no error."""
     _remove(store, map(str, uuids))
 
 
 def remove_malformed(store: MetadataStore, found: StoredNotifications) -> None:
-    """Remove what could not be read."""
+    """Remove the notifications that could not be read."""
     if found.malformed:
         _remove(store, found.malformed)
 
 
 def cleanup(store: MetadataStore, run_id: str) -> None:
-    """Remove the notifications for one deployment; those for others stay."""
-    _remove(store, (str(one.uuid) for one in read_drain_notifications(store).of(run_id)))
+    """Remove the notifications for one deployment; those for other deployments stay."""
+    _remove(store, (str(notification.uuid) for notification in read_drain_notifications(store).of(run_id)))
 
 
 def cleanup_all(store: MetadataStore) -> None:

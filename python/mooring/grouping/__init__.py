@@ -1,4 +1,4 @@
-"""Pure planning: from tasks and where they were to the processors that hold them. No input, no output, no clock."""
+"""Host affinity, the pure part: groupers decide which processor holds which task, by where the tasks were."""
 
 from mooring.grouping.check import check_grouping, check_job_model
 from mooring.grouping.check_standbys import check_standbys

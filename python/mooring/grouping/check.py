@@ -1,7 +1,6 @@
-"""An independent look at a plan: which promise does it break?
+"""Checks a plan against the promises of grouping, independently of the planner.
 
-Written against the promises, not against the planner, and sharing no helper with it: a mistake in one is found by the
-other.
+It shares no code with the planner, so that it finds the planner's mistakes.
 """
 
 from collections import Counter
@@ -28,11 +27,11 @@ def check_job_model(
 ) -> None:
     """Raise `InvalidGroupingError` unless the job model lists every processor and keeps the promises for each query.
 
-    The promises on movement are checked when `task_locality` is given (it may be empty); the rest follows from the
-    other arguments. With `most_processors` a query is to be on so many, or on all when fewer are there. Where
-    remainders of several queries go depends on the order in which they were planned, and is not checked here.
+    The promises on movement are checked when `task_locality` is given; it may be empty. With `most_processors`, a query
+    must use that many processors, or all if there are fewer. The places of the remainders depend on the order in which
+    queries were planned, and are not checked here.
 
-    Standbys are checked by `check_standbys`, which says what `zones`, `factor`, `bound` and `stopped` are for.
+    `check_standbys` checks the standbys; it describes `zones`, `factor`, `bound` and `stopped`.
     """
     if set(model.containers) != set(processor_locality):
         odd = min(set(model.containers) ^ set(processor_locality), key=natural_order)
@@ -72,12 +71,12 @@ def check_grouping(
     weights: Mapping[str, int] | None = None,
     load: Mapping[str, int] | None = None,
 ) -> None:
-    """Raise `InvalidGroupingError` unless the grouping of one query keeps its promises; say which it breaks.
+    """Raise `InvalidGroupingError` unless the grouping of one query keeps its promises; the message names the promise.
 
-    Always checked: each task once, only living processors, as many as can be used, even sizes or weights. With
-    `task_locality`: fewest moves, movers at their last location where a simple exchange could bring them there. With
-    `load` as well: remainders where it is least. With `weights` and more tasks than processors the planner does not
-    promise the last three, so they are not checked.
+    Always checked: each task is there once, on a living processor; all processors that can be used are used; sizes or
+    weights are even. With `task_locality`: the fewest tasks move, and a moved task is at its last location if a simple
+    exchange could bring it there. With `load` too: the remainders are where the load is least. With `weights` and more
+    tasks than processors the planner does not promise the last three, so they are not checked.
     """
     with _promise("each task exactly once, on a living processor"):
         owner = _check_each_task_once(containers, task_models, processor_locality)
@@ -103,7 +102,7 @@ def check_grouping(
 
 @contextmanager
 def _promise(name: str) -> Iterator[None]:
-    """Let a refusal say which promise is broken."""
+    """Add the name of the broken promise to an error."""
     try:
         yield
     except InvalidGroupingError as e:
@@ -116,7 +115,7 @@ def _used(
     processor_locality: Mapping[str, str],
     most: int | None,
 ) -> Mapping[str, str]:
-    """The processors to be looked at: all, or as many as the grouper uses."""
+    """The processors to check: all, or those that the query uses when it may use `most`."""
     if most is None:
         return processor_locality
     used = {held.processor_id for held in containers if held.tasks}
@@ -193,7 +192,7 @@ def _check_sizes(sizes: Mapping[str, int]) -> None:
 
 
 def _check_fewest_moves(owner: Mapping[str, str], sizes: Mapping[str, int], previous: JobModel | None) -> list[str]:
-    """The tasks that moved, after seeing that no more did than had to."""
+    """The tasks that moved, after a check that no more moved than necessary."""
     held: Counter[str] = Counter()
     kept: Counter[str] = Counter()
     movers = set(owner)
@@ -226,7 +225,7 @@ def _strangers(
     previous: JobModel | None,
     places: Collection[str],
 ) -> dict[str, str | None]:
-    """The movers that are not at their last location, with that location, or None if nobody is there."""
+    """The moved tasks that are not at their last location, with that location; None where no processor is there."""
     was_at: dict[str, str | None] = {
         name: container.location_id
         for container in (previous.containers.values() if previous else ())
@@ -248,7 +247,7 @@ def _check_exchanges(
     sizes: Mapping[str, int],
     processor_locality: Mapping[str, str],
 ) -> None:
-    """No two movers could swap so that one comes home, and no remainder could move to bring one home."""
+    """Check that no exchange brings a moved task to its last location: neither a swap, nor a move of a remainder."""
     least = len(owner) // len(sizes)
     stranger_at = {processor_locality[owner[name]]: name for name in strangers}
     short_at = {processor_locality[processor]: processor for processor, size in sizes.items() if size == least}
@@ -266,7 +265,7 @@ def _check_exchanges(
 def _check_remainders(
     strangers: Collection[str], owner: Mapping[str, str], sizes: Mapping[str, int], load: Mapping[str, int]
 ) -> None:
-    """No remainder that holds a stranger could be on a processor with less load, or with as much and a smaller id."""
+    """Check that no remainder with a stranger belongs on a processor with less load, or the same and a smaller id."""
     least = len(owner) // len(sizes)
     short = [processor for processor, size in sizes.items() if size == least]
     best = min(short, key=lambda processor: (load.get(processor, 0), natural_order(processor)), default=None)

@@ -1,6 +1,6 @@
-"""An independent look at the standbys of a plan: which promise do they break?
+"""Checks the standbys of a plan against their promises, independently of the planner.
 
-Written against the promises, and sharing no code with `mooring.standby`: a mistake in one is found by the other.
+It shares no code with `mooring.standby`, so that it finds the planner's mistakes.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ def check_standbys(
     stopped: Collection[str] = (),
     pinned: Mapping[str, Mapping[int, str]] | None = None,
 ) -> None:
-    """Raise `InvalidGroupingError` unless the standbys in the job model keep their promises; say which they break.
+    """Raise `InvalidGroupingError` unless the standbys in the job model keep their promises; the message names one.
 
-    Always checked: each is a standby of one of these tasks and copies what the task has, is there once, and is at a
-    location without its active and without another copy of the task. Only processors in `bound`, None for all, hold
-    standbys, and no task that is active on one of the `stopped` has any. With the replication `factor`: no task has
-    more than `factor - 1`, nor fewer than locations allow, and no simple move would make the load more even; with
-    `weights`, only processors heavier than the mean and the heaviest copy are looked at. With `zones`, location to
-    zone: no task is in fewer zones than it could be. With `pinned`, task name to replica to the location where somebody
-    wants it: it is there, when one of its other copies could leave for it and no rule above is in the way.
+    Always checked: each is a standby of one of these tasks with the same partitions, and is there once. It is at a
+    location without its active and without another copy. Only processors in `bound` hold standbys; None means all.
+    Tasks that are active on a processor in `stopped` have none.
+    With the replication `factor`: a task has at most `factor - 1` standbys, and as many as the locations allow. No
+    simple move makes the load more even; with `weights`, only processors above the mean plus the heaviest copy count.
+    With `zones`, location to zone: a task is in as many zones as it can be.
+    With `pinned`, task name to replica to the wanted location: the copy is there, if another copy of the task could be
+    given up for it and no rule above forbids it.
     """
     expected: dict[str, TaskModel] = {task.task_name: task for task in task_models}
     held = _Held.of(model)
@@ -54,7 +55,7 @@ def check_standbys(
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Where everything is: `active` and `copies` map task name to processors, `location` processor to location."""
+    """The places in a job model: `active` and `copies` map task to processors, `location` processor to location."""
 
     location: Mapping[str, str | None]
     active: Mapping[str, str]
@@ -195,7 +196,7 @@ def _check_even(
     weights: Mapping[str, int],
     pinned: Mapping[str, Mapping[int, str]],
 ) -> None:
-    """No copy that is not pinned could go to a processor that is lighter by twice its weight or more."""
+    """Check that no copy without a pin could move to a processor that is lighter by at least twice its weight."""
     weight = _weigh(held, weights)
     load = Counter(dict.fromkeys(able, 0))
     on: dict[str, list[str]] = {id: [] for id in able}
@@ -230,10 +231,10 @@ def _better_place(
     source: str,
     most: int,
 ) -> str | None:
-    """A processor of at most this load that could have the task's copy that is at the source; None if there is none.
+    """A processor with a load of at most `most` that could take the task's copy from `source`; None if there is none.
 
-    `lightest` maps zone and location to the lightest processor there, lightest location first. In each zone only the
-    first location without another copy matters.
+    `lightest` maps zone and location to the lightest processor there, the lightest location first. In each zone only
+    the first location without another copy matters.
     """
     own, before = held.active_location(name), held.locations(name)
     zones_left = [zone[location] for location in (own, *before) if location != source]

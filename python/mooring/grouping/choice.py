@@ -1,4 +1,4 @@
-"""Which grouper an application uses: one of ours by its short name, or a class of the user's."""
+"""Finds the grouper of an application: a grouper of Mooring by its short name, or a class of the user's."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _OURS: Final[Mapping[str, GrouperFactory]] = {
 
 @dataclass(frozen=True, slots=True)
 class GrouperChoice:
-    """A grouper by its name in `spark.mooring.grouper`, and whether it evens out bytes of state rather than tasks."""
+    """A grouper by its name in `spark.mooring.grouper`. With `by_bytes` it evens out bytes of state, not tasks."""
 
     name: str = "host-aware"
     make: GrouperFactory = HostAwareGrouper
@@ -37,7 +37,7 @@ class GrouperChoice:
 
     @property
     def config(self) -> dict[str, str]:
-        """What the job model keeps of it, so that `mooring plan` plans alike."""
+        """The settings that the job model keeps, so that `mooring plan` uses the same grouper."""
         return {
             "spark.mooring.grouper": self.name,
             "spark.mooring.grouper.weights": "bytes" if self.by_bytes else "tasks",
@@ -48,10 +48,10 @@ DEFAULT_GROUPER: Final = GrouperChoice()
 
 
 def choose_grouper(name: str, weights: str = "tasks") -> GrouperChoice:
-    """The grouper of this name. InvalidSettingError when there is none, or the user's class can not be used.
+    """The grouper of this name. InvalidSettingError when there is none, or when the user's class can not be used.
 
-    A class of the user's is made once, to see that it can be. Its constructor is called with `weights` and `load` if it
-    has parameters of these names, and without arguments if not; one that takes no weights evens out tasks.
+    A user's class is instantiated once, as a test. Its constructor gets `weights` and `load` if it has parameters with
+    these names. A class without a parameter `weights` evens out tasks.
     """
     by_bytes = weights == "bytes"
     if name in _OURS:
@@ -76,7 +76,7 @@ def _users_class(name: str) -> type[TaskNameGrouper]:
     module, _, attribute = name.partition(":")
     try:
         found = getattr(import_module(module), attribute)
-    except (Exception, SystemExit) as fault:  # whatever a user's module does when it is loaded
+    except (Exception, SystemExit) as fault:  # a user's module may raise anything
         raise InvalidSettingError(
             f"grouper={name}: it can not be loaded ({type(fault).__name__}: {fault}); the module must be on the"
             " PYTHONPATH of the driver"
@@ -87,7 +87,7 @@ def _users_class(name: str) -> type[TaskNameGrouper]:
 
 
 class _Guarded(TaskNameGrouper):
-    """A user's grouper, of which nothing but InvalidGroupingError comes out."""
+    """A user's grouper whose errors all become InvalidGroupingErrors."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class _Guarded(TaskNameGrouper):
         processor_locality: Mapping[str, str],
         previous: JobModel | None = None,
     ) -> frozenset[ContainerModel]:
-        """As the user's grouper does; what is no set of containers is refused."""
+        """Call the user's grouper. InvalidGroupingError when it returns no set of containers."""
         found = self._call(
             lambda: self._grouper.group(task_models, dict(task_locality), dict(processor_locality), previous)
         )
@@ -121,7 +121,7 @@ class _Guarded(TaskNameGrouper):
                 raise InvalidGroupingError(f"{self._name} gave a {type(container).__name__} among its containers")
         try:
             return frozenset(JobModel.of(containers).containers.values())
-        except Exception as fault:  # two containers of one id, or one that is no model at all
+        except Exception as fault:  # two containers with one id, or one that is no model
             raise InvalidGroupingError(f"{self._name} gave containers that make no job model: {fault}") from fault
 
     def _call(self, method: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The one contract of all groupers."""
+"""The contract of all groupers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
@@ -16,12 +16,12 @@ from mooring.model import ContainerModel, JobModel, TaskModel
 class TaskNameGrouper(ABC):
     """Decides which processor holds which task.
 
-    What a grouper must know besides its input is given to it when it is made. A grouper is a pure function: it holds no
-    live object, reads no clock, and gives the same output for the same input in any iteration order. Grouping its own
-    output again changes nothing.
+    A grouper gets all that it must know besides its input when it is made. It is a pure function: it holds no live
+    object, reads no clock, and returns the same output for the same input in any iteration order. Its own output, taken
+    as input again, is not changed.
 
-    `moves_fewest` says that among even plans it finds one with the fewest moves, and brings movers to their last
-    location; only then is that checked. `most_processors` is how many processors it uses at most, None for as many as
+    With `moves_fewest`, a grouper promises the fewest moves among even plans, and brings moved tasks to their last
+    location. Only then is this checked. `most_processors` is the most processors that it uses, None for as many as
     there are tasks. `container_ids` are the processors of the older form `group(tasks)`.
     """
 
@@ -30,7 +30,7 @@ class TaskNameGrouper(ABC):
     container_ids: Collection[str] = ("0",)
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let every `group`, a user's as well, understand the older forms: Python has no overloads to inherit."""
+        """Wrap `group` of each subclass, so that it also takes the older forms: overloads are not inherited."""
         super().__init_subclass__(**options)
         if "group" in vars(cls):
             cls.group = taking_older_forms(cls.group)  # type: ignore[method-assign]
@@ -45,24 +45,22 @@ class TaskNameGrouper(ABC):
     ) -> frozenset[ContainerModel]:
         """Group the tasks of one query.
 
-        `task_locality` maps task name to the location where the task ran last, `processor_locality` maps the id of each
-        living processor to its location; empty text and `ANY_HOST` mean no preference. `previous` is the job model in
-        force, or None; it may hold tasks and processors that are gone.
+        `task_locality` maps task name to the location where the task ran last. `processor_locality` maps the id of each
+        living processor to its location. An empty text and `ANY_HOST` mean no preference. `previous` is the job model
+        in force, or None; it may have tasks and processors that are gone.
 
         Returns one container for each processor that gets tasks: min(tasks, processors) of them. Each task is in
         exactly one. Raises `InvalidGroupingError` for no tasks, no processors, and two tasks of one name.
 
-        Deprecated, and answered by calling this: `group(tasks)`, `group(tasks, container_ids)`, `group(tasks,
-        metadata)`.
+        Deprecated forms that call this one: `group(tasks)`, `group(tasks, container_ids)`, `group(tasks, metadata)`.
         """
 
     def balance(
         self, task_models: Collection[TaskModel], before: GrouperMetadata | JobModel
     ) -> frozenset[ContainerModel]:
-        """Group anew, starting from an earlier mapping. Deprecated: call `group` with `previous`.
+        """Group again, starting from an earlier mapping. Deprecated: call `group` with `previous`.
 
-        A job model alone says also which processors there are: those that it lists. A grouper of a fixed count adds its
-        own ids to them.
+        With a job model, the processors are those in the job model. A grouper with a fixed count adds its own ids.
         """
         warn_of_older_form("balance(tasks, before)")
         if isinstance(before, GrouperMetadata):

@@ -1,15 +1,15 @@
-"""Groups of equal size with the fewest moved tasks: the exact planner, used when all tasks count the same.
+"""Plans groups of equal size with the fewest moved tasks. This exact planner is used when all tasks count the same.
 
-What matters, each only among plans that are equally good in all before it:
+The goals, in order. A later goal never makes an earlier one worse.
 1. Sizes are floor or ceil of tasks / processors.
 2. The most tasks stay on the processor that held them.
 3. The most tasks are on a processor at their last location.
 4. The remainders (the places beyond floor) are where the load of other queries is least, then on the smallest ids.
 
-1 to 3 are exact: sizes and stays by counting, locations by a largest matching. 4 is exact too, because the sets of
-remainders that allow the best of 3 form a matroid, where taking the best candidate first is right. One corner of 4 is
-greedy: when more processors hold more than floor than there are remainders, those that give a task up are sought first
-among processors that hold strays.
+Goals 1 to 3 are met exactly: sizes and stays by counting, locations by a largest matching. Goal 4 is met exactly too:
+the sets of remainders that allow the best result for goal 3 form a matroid, so taking the best candidate first is
+right. One case of goal 4 is greedy. When more processors hold more than floor than there are remainders, some must give
+a task up; they are chosen first among processors with strays.
 """
 
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ from mooring.grouping.problem import NOWHERE, Problem
 
 
 def spread_evenly(problem: Problem) -> list[int]:
-    """The processor of each task. Sizes, stays and locations are the best there are (see the module)."""
+    """The processor of each task, by the goals of this module. Both are numbers as in `Problem`."""
     fleet, remainders_left = _first_sizes(problem)
     matching = Matching(*_leavers_and_places(fleet))
     if remainders_left < 0:
@@ -34,11 +34,11 @@ def spread_evenly(problem: Problem) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Fleet:
-    """The plan in the making. `size[p]` is how many tasks processor p gets; it alone changes, by one at most.
+    """The plan while it is made. `size[p]` is the number of tasks for processor p; it changes by at most one.
 
-    A crowd is a processor that held more than `floor` tasks. Its `strays` are those whose last location is elsewhere:
-    they leave before the others, because nothing of theirs is on its disk. It is `picky` when it need not send all of
-    them away.
+    A crowd is a processor that held more than `floor` tasks. Its `strays` are its tasks with another last location.
+    They leave first, because none of their state is on its disk. A crowd is `picky` when some of its strays can stay,
+    so that it can choose which ones leave.
     """
 
     problem: Problem
@@ -56,7 +56,7 @@ class _Fleet:
 
 
 def _first_sizes(problem: Problem) -> tuple[_Fleet, int]:
-    """Floor for all, one more for each crowd, and how many remainders that leaves; if negative, how many it lacks."""
+    """Give floor to all and one more to each crowd. Also returns the number of remainders left, negative if too few."""
     floor, remainders = divmod(len(problem.tasks), len(problem.processors))
     held = problem.held()
     strays = {
@@ -72,7 +72,11 @@ def _is_native(problem: Problem, task: int, p: int) -> bool:
 
 
 def _leavers_and_places(fleet: _Fleet) -> tuple[dict[Node, int], dict[tuple[Node, Node], int]]:
-    """What is matched: `crowd` p picks who leaves, those who must go count by `wish`, a `place` has free places."""
+    """The units and widths of the matching.
+
+    A node `crowd` has the tasks that a picky crowd sends away, `wish` the tasks that must leave and want that location,
+    and `place` the free places at a location.
+    """
     problem = fleet.problem
     units: Counter[Node] = Counter()
     for p, place in enumerate(problem.place):
@@ -89,7 +93,7 @@ def _leavers_and_places(fleet: _Fleet) -> tuple[dict[Node, int], dict[tuple[Node
 
 
 def _must_leave(fleet: _Fleet) -> Iterator[int]:
-    """Tasks without a processor, and those that a crowd sends away without a choice of who."""
+    """Tasks without a processor, and tasks that a crowd must send away without a choice."""
     yield from (task for task, home in enumerate(fleet.problem.home) if home == NOWHERE)
     for p, strays in fleet.strays.items():
         if p not in fleet.picky:
@@ -99,7 +103,7 @@ def _must_leave(fleet: _Fleet) -> Iterator[int]:
 
 
 def _shrink_crowds(fleet: _Fleet, matching: Matching, count: int) -> None:
-    """Take the remainder from as many crowds: where that brings a task to where it was, then from the most loaded."""
+    """Take the remainder from `count` crowds: first where this brings a task to its last location, then by load."""
     by_load = sorted(fleet.strays, key=lambda p: (-fleet.problem.load[p], -p))
     picky = [p for p in by_load if p in fleet.picky]
     others = [p for p in by_load if p not in fleet.picky]
@@ -110,7 +114,7 @@ def _shrink_crowds(fleet: _Fleet, matching: Matching, count: int) -> None:
 
 
 def _hand_out_remainders(fleet: _Fleet, matching: Matching, count: int) -> None:
-    """Give the remainders left: where they bring a task to its last location, then to the least loaded."""
+    """Give out the `count` remainders: first where one brings a task to its last location, then to the least loaded."""
     by_load = sorted(
         (p for p in range(len(fleet.size)) if p not in fleet.strays), key=lambda p: (fleet.problem.load[p], p)
     )
@@ -119,7 +123,7 @@ def _hand_out_remainders(fleet: _Fleet, matching: Matching, count: int) -> None:
 
 
 def _choose(candidates: Sequence[int], count: int, is_useful: Callable[[int], bool]) -> list[int]:
-    """`count` of the candidates, or all if they are fewer: the useful ones first, in order, then others in order."""
+    """Up to `count` of the candidates: first the useful ones in order, then the others in order."""
     useful: list[int] = []
     for candidate in candidates:
         if len(useful) == count:
@@ -131,7 +135,7 @@ def _choose(candidates: Sequence[int], count: int, is_useful: Callable[[int], bo
 
 
 def _choose_leavers(fleet: _Fleet, matching: Matching) -> tuple[dict[int, list[int]], list[int]]:
-    """Who moves: by location the tasks that go to where they were last (near), and those that go anywhere (far)."""
+    """The tasks that move: those that go to their last location, by location (near), and all others (far)."""
     near: defaultdict[int, list[int]] = defaultdict(list)
     far: list[int] = []
     for p in fleet.picky:
@@ -156,7 +160,7 @@ def _choose_leavers(fleet: _Fleet, matching: Matching) -> tuple[dict[int, list[i
 
 
 def _settle(fleet: _Fleet, near: dict[int, list[int]], far: list[int]) -> list[int]:
-    """Lead the movers to free places, in natural order; everybody else stays."""
+    """Put the moving tasks on free places, in natural order; all other tasks stay."""
     owner = list(fleet.problem.home)
     free = [fleet.free(p) for p in range(len(fleet.size))]
     at_place: defaultdict[int, list[int]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Which processors to use when not all of them are to be used."""
+"""Chooses the processors when a grouper uses fewer than there are."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from mooring.grouping.problem import NOWHERE, Problem
 
 
 def the_fittest(problem: Problem, weights: Sequence[int], count: int) -> list[str]:
-    """Up to `count` processors: those that hold most, then those where most tasks were last, then the smallest ids.
+    """Up to `count` processors: first those that hold most, then those where most tasks were last, then smallest ids.
 
-    Taking those that hold most moves the fewest tasks: however large the groups will be, more can stay on a processor
-    that holds more. With weights it is the most bytes. The choice by location is greedy, one processor at a time.
+    Processors that hold most come first because this moves the fewest tasks: more tasks can stay there, for any size of
+    the groups. With weights it is the most bytes. The choice by location is greedy, one processor at a time.
     """
     held = problem.held()
     weight_held = [sum(weights[t] for t in tasks) for tasks in held]
@@ -22,14 +22,14 @@ def the_fittest(problem: Problem, weights: Sequence[int], count: int) -> list[st
 
 
 def _by_location(problem: Problem, chosen: Sequence[int], count: int) -> list[int]:
-    """The next ones: each takes its share of the tasks that were last at its location and are still without a place."""
+    """`count` more processors. Each takes its share of the waiting tasks whose last location is the processor's."""
     share = -(-len(problem.tasks) // (len(chosen) + count)) if count else 0
     taken = set(chosen)
     waiting = Counter(wish for t, wish in enumerate(problem.wish) if wish != NOWHERE and problem.home[t] not in taken)
     for p in chosen:
         waiting[problem.place[p]] -= share
     left = [p for p in range(len(problem.processors)) if p not in taken]
-    # The first of each location; when it is chosen, the next one takes its place in the queue, and less is waiting.
+    # The queue has one processor of each location. When it is chosen, the next one of that location follows it.
     at_place: dict[int, list[int]] = {}
     for p in reversed(left):
         at_place.setdefault(problem.place[p], []).append(p)

@@ -1,4 +1,4 @@
-"""The groupers that keep tasks where their state is: one way of grouping, on all processors or on some."""
+"""The groupers that keep tasks where their state is, on all processors or on some of them."""
 
 from collections.abc import Collection, Mapping
 
@@ -13,16 +13,16 @@ from mooring.model import ContainerModel, JobModel, TaskModel
 
 
 class HostAwareGrouper(TaskNameGrouper):
-    """Spreads tasks evenly and moves few: previous processor first, then last location, then any.
+    """Spreads tasks evenly and moves few: a task goes to its previous processor, else its last location, else anywhere.
 
-    `weights` maps task name to bytes of state. Without it (or when all weights are 0) all tasks count the same, and the
-    plan is the best there is: see `grouping.even` for what is exact. With it, the plan is even by bytes and a good one:
-    see `grouping.weighted`. A task without a weight counts as the mean of the others.
+    `weights` maps task name to bytes of state. Without it, or when all weights are 0, all tasks count the same, and the
+    plan is optimal: see `grouping.even`. With it, the plan is even by bytes, and few bytes move: see
+    `grouping.weighted`. A task without a weight counts as the mean of the others.
 
-    `load` is what each processor already carries for other queries, in tasks or bytes. It decides only where remainders
-    go, so each query is grouped evenly on its own.
+    `load` maps processor id to its load from other queries, in tasks or bytes. It decides only where remainders go, so
+    each query is grouped evenly on its own.
 
-    Grouping its own output again changes nothing. 100,000 tasks on 10,000 processors take seconds on one core.
+    Its own output, taken as input again, is not changed. 100,000 tasks on 10,000 processors take seconds on one core.
     """
 
     moves_fewest = True
@@ -53,16 +53,16 @@ class HostAwareGrouper(TaskNameGrouper):
         return containers_of(problem, owner, processor_locality)
 
     def _choose(self, problem: Problem, weights: list[int]) -> Collection[str]:
-        """The processors among which the tasks are spread; a refusal where they can not be."""
+        """The processors to use. InvalidGroupingError where the tasks can not be spread over them."""
         most = self.most_processors
         return problem.processors if most is None else the_fittest(problem, weights, most)
 
 
 class GroupByContainerIds(HostAwareGrouper):
-    """Groups on all processors that there are, whatever their ids; the grouper of a fleet that comes and goes.
+    """Groups on all processors, whatever their ids, as `HostAwareGrouper` does.
 
-    It plans as `HostAwareGrouper` does. `container_count` is for the older form `group(tasks)`: so many containers, "0"
-    to "container_count - 1", or one for each task if tasks are fewer.
+    `container_count` is for the older form `group(tasks)`. That form uses the containers "0" to "container_count - 1",
+    or one for each task if there are fewer tasks.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class GroupByContainerIds(HostAwareGrouper):
 
 
 class GroupByContainerCount(HostAwareGrouper):
-    """Groups on a fixed number of processors, or on all when fewer are there; each gets a task at least.
+    """Groups on a fixed number of processors, or on all if there are fewer. Each gets at least one task.
 
-    Those that hold most stay, then come those at the last location of most tasks, then the smallest ids. When the count
-    has changed since the previous mapping, only the tasks that evenness demands move. `InvalidGroupingError` for a
-    count below 1, and for fewer tasks than the count.
+    Processors that hold most come first, then those at the last location of most tasks, then the smallest ids. When the
+    count changes, only the tasks move that must move for even sizes. `InvalidGroupingError` for a count below 1, and
+    for fewer tasks than the count.
     """
 
     def __init__(
@@ -101,9 +101,9 @@ class GroupByContainerCount(HostAwareGrouper):
 
 
 class SingleContainerGrouper(HostAwareGrouper):
-    """Puts all tasks on one processor: the one that holds most, else where most were last, else the smallest id.
+    """Puts all tasks on one processor: the one that holds most, else where most tasks were last, else the smallest id.
 
-    With a `container_id` it is that one; `InvalidGroupingError` when that is not among the processors.
+    With a `container_id` it is that processor; `InvalidGroupingError` when there is no such processor.
     """
 
     most_processors = 1

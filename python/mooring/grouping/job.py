@@ -1,4 +1,4 @@
-"""The whole application: all its queries on all its processors, in one job model."""
+"""Plans a whole application: all its queries on all its processors, in one job model."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ class GrouperFactory(Protocol):
     """Makes the grouper of one query; `HostAwareGrouper` itself is one."""
 
     def __call__(self, weights: Mapping[str, int] | None, load: Mapping[str, int] | None) -> TaskNameGrouper:
-        """`weights` is task name to bytes, or None; `load` is processor id to what other queries put there."""
+        """`weights` maps task name to bytes, or is None; `load` maps processor id to its load from other queries."""
 
 
 def plan_job(
@@ -27,15 +27,15 @@ def plan_job(
     make_grouper: GrouperFactory = HostAwareGrouper,
     config: Mapping[str, str] | None = None,
 ) -> JobModel:
-    """Group each query on its own, remainders where the total is least, and merge the groups.
+    """Group each query on its own, with remainders where the total load is least, and merge the groups.
 
     `queries` maps query name to its tasks. Queries that already run are planned before new ones, both in natural order
-    of names. What a query will be given counts for the queries before it as what it has now. Every processor is listed,
-    idle ones without tasks. The version is the previous one when nothing changed, else one more; the first is 1.
-    `config` is the previous one unless given. Standbys in `previous` are not looked at, and the answer has none.
+    of names. While a query is not planned yet, its previous tasks count as its load. Every processor is in the job
+    model, idle ones without tasks. The version is the previous one if nothing changed, else one more; the first is 1.
+    `config` is the previous one unless given. Standbys in `previous` are ignored, and the result has none.
 
-    Raises `InvalidGroupingError` for no processors, for a task name that two queries use, and for what the grouper
-    refuses, naming the query.
+    Raises `InvalidGroupingError` for no processors, for a task name that two queries use, and when the grouper refuses
+    a query; the message names the query.
     """
     if not processor_locality:
         raise InvalidGroupingError(f"there are no processors to group {len(queries)} queries on")
@@ -69,7 +69,7 @@ def _query_of_each_task(queries: Mapping[str, frozenset[TaskModel]]) -> dict[str
 
 
 def _split_by_query(previous: JobModel | None, query_of: Mapping[str, str]) -> dict[str, JobModel]:
-    """What each query has now, for queries that have anything. Tasks of queries that ended drop out."""
+    """The previous tasks of each query that has any. Tasks of queries that have ended are left out."""
     parts: dict[str, list[ContainerModel]] = {}
     for container in previous.containers.values() if previous else ():
         tasks: dict[str, list[TaskModel]] = {}
@@ -82,7 +82,7 @@ def _split_by_query(previous: JobModel | None, query_of: Mapping[str, str]) -> d
 
 
 def _load_of(model: JobModel, weights: Mapping[str, int] | None) -> dict[str, int]:
-    """For each processor its tasks, or their bytes when weights are given."""
+    """For each processor the number of its tasks, or their bytes when weights are given."""
     return {
         processor: len(container.tasks) if weights is None else sum(weights.get(name, 0) for name in container.tasks)
         for processor, container in model.containers.items()
@@ -108,7 +108,7 @@ def _group_one(
 def _refuse_strangers(
     containers: frozenset[ContainerModel], tasks: frozenset[TaskModel], processor_locality: Mapping[str, str]
 ) -> None:
-    """What could not even be merged with the other queries' groups; the rest is for the checker."""
+    """Refuse groups that can not be merged with those of other queries; `grouping.check` checks the rest."""
     names = {task.task_name for task in tasks}
     for container in containers:
         if container.processor_id not in processor_locality:
@@ -123,7 +123,7 @@ def _next_version(
     previous: JobModel | None,
     config: Mapping[str, str] | None,
 ) -> JobModel:
-    """The job model of these tasks: the previous one itself when it says the same."""
+    """The job model of these tasks; the previous job model itself when nothing changed."""
     containers = [
         ContainerModel.of(
             processor,

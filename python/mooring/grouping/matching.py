@@ -1,7 +1,7 @@
-"""Largest matching between two kinds of nodes that each take part several times, grown one unit at a time.
+"""A largest matching between two kinds of nodes with several units each, which can grow by one unit at a time.
 
-Used to bring tasks to their last location: the left nodes are groups of tasks, the right nodes are locations, and a
-node's units are the tasks that have to go, or the free places that a location has.
+It brings tasks to their last location. The left nodes are groups of tasks; their units are the tasks that must move.
+The right nodes are locations; their units are free places.
 """
 
 from collections import deque
@@ -15,8 +15,8 @@ Node: TypeAlias = tuple[str, int]
 class Matching:
     """A matching of `units[node]` units of each node, at most `width[left, right]` of them between two nodes.
 
-    It is the largest there is from the start, and stays the largest after each `offer` that is taken up. Exact:
-    augmenting paths. Offers must all be made on the same side: what was found hopeless before is not tried again.
+    It is a largest matching from the start, and after each `offer` that returned True. The method is exact: augmenting
+    paths. All offers must be on the same side, because nodes without a partner are not tried again.
     """
 
     def __init__(self, units: Mapping[Node, int], width: Mapping[tuple[Node, Node], int]) -> None:
@@ -35,7 +35,7 @@ class Matching:
                 pass
 
     def offer(self, node: Node) -> bool:
-        """One more unit of `node`: True when it made the matching one larger; otherwise it is taken back."""
+        """Add one unit of `node` if that makes the matching larger by one. Returns whether it was added."""
         self._spare[node] = self._spare.get(node, 0) + 1
         if self._grow_from(node):
             return True
@@ -43,7 +43,7 @@ class Matching:
         return False
 
     def partners(self, node: Node) -> Mapping[Node, int]:
-        """With whom the node's units are matched, and how many of them."""
+        """The nodes that this node's units are matched with, each with the number of units."""
         return self._used.get(node, {})
 
     def _match_directly(self, left: Node) -> None:
@@ -55,10 +55,9 @@ class Matching:
                 _shift(self._room, self._used, left, right, units)
 
     def _grow_from(self, start: Node) -> bool:
-        """Look for a partner for a spare unit of `start`, breadth first; others may have to find new partners for it.
+        """Look for a partner for a spare unit of `start`, breadth first; other nodes may get new partners for that.
 
-        When there is none, none of the nodes on the way has one, now or later: offers on this side only make places
-        scarcer.
+        When there is none, no node that was reached has one, now or later: offers on this side only use up places.
         """
         if start in self._hopeless:
             return False

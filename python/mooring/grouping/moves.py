@@ -1,4 +1,4 @@
-"""What a new job model changes for the active tasks."""
+"""Lists the moves of active tasks from one job model to the next."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from mooring.model import JobModel, LocationId, TaskName, named_place, natural_o
 class Move:
     """A task that changes its processor, or whose processor changes its location.
 
-    The source is None for a task that was nowhere. A location is None when it is not known. `state_bytes` is what the
-    task's state weighs, None when that is not known.
+    The source is None for a new task. A location is None when it is not known. `state_bytes` is the size of the task's
+    state, None when it is not known.
     """
 
     task_name: TaskName
@@ -23,12 +23,12 @@ class Move:
 
     @property
     def changes_processor(self) -> bool:
-        """Whether another processor holds the task now; a task that was nowhere counts."""
+        """Whether another processor holds the task now; True for a new task."""
         return self.source_processor != self.destination_processor
 
     @property
     def stays_at_location(self) -> bool:
-        """Whether the state is already where the task goes, so that nothing has to be fetched."""
+        """Whether the state is already at the destination, so that nothing must be fetched."""
         return self.source_location is not None and self.source_location == self.destination_location
 
 
@@ -40,19 +40,19 @@ class MovePlan:
 
     @property
     def tasks_to_fetch(self) -> int:
-        """How many tasks come to a location where their state is not."""
+        """The number of tasks that come to a location without their state."""
         return sum(not move.stays_at_location for move in self.moves)
 
     @property
     def bytes_to_fetch(self) -> int:
-        """The bytes that those tasks have to fetch, as far as they are known."""
+        """The bytes that those tasks must fetch; unknown sizes count as 0."""
         return sum(move.state_bytes or 0 for move in self.moves if not move.stays_at_location)
 
 
 def plan_moves(before: JobModel | None, after: JobModel, state_bytes: Mapping[str, int] | None = None) -> MovePlan:
-    """List what moves when `after` replaces `before`; tasks that are gone and standbys are not listed.
+    """List the moves when `after` replaces `before`. Tasks that are gone and standbys are not listed.
 
-    None before means that every task is new. `state_bytes` maps task name to bytes, for tasks where that is known.
+    With None as `before`, every task is new. `state_bytes` maps task name to bytes, for tasks with a known size.
     """
     sources = _whereabouts(before) if before else {}
     known_bytes = state_bytes or {}

@@ -1,4 +1,4 @@
-"""The forms in which a grouper was called before there was one contract. Each warns, and calls the one that is left."""
+"""The deprecated forms of `group`. Each warns, and calls the form in `grouping.contract`."""
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -12,7 +12,7 @@ from mooring.model import ANY_HOST, ContainerModel, JobModel, SystemStreamPartit
 
 @dataclass(frozen=True, slots=True)
 class GrouperMetadata:
-    """What a grouper may know besides the tasks, in one value: the second argument of an older form of `group`."""
+    """The second argument of the older form `group(tasks, metadata)`: all input besides the tasks."""
 
     processor_locality: Mapping[str, str] = field(default_factory=dict)
     task_locality: Mapping[str, str] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class GrouperMetadata:
 
     @property
     def previous_task_to_partitions(self) -> dict[TaskName, frozenset[SystemStreamPartition]]:
-        """Task name to the state store partitions that it had."""
+        """Task name to the state store partitions of the task."""
         return {task.task_name: task.system_stream_partitions for _, task in self._held()}
 
     def _held(self) -> Iterable[tuple[str, TaskModel]]:
@@ -38,7 +38,7 @@ Group = Callable[..., frozenset[ContainerModel]]
 
 
 def taking_older_forms(group: Group) -> Group:
-    """The method `group`, which also answers `group(tasks)`, `group(tasks, ids)` and `group(tasks, metadata)`."""
+    """The method `group`, which also takes `group(tasks)`, `group(tasks, ids)` and `group(tasks, metadata)`."""
 
     @wraps(group)
     def in_any_form(
@@ -58,18 +58,18 @@ def taking_older_forms(group: Group) -> Group:
             return group(self, task_models, known.task_locality, known.processor_locality, known.previous)
         warn_of_older_form("group(tasks)" if task_locality is None else "group(tasks, container_ids)")
         ids = [str(id) for id in (self.container_ids if task_locality is None else task_locality)]
-        refuse_impossible(task_models, ids)  # here, where an id that is given twice can still be seen
+        refuse_impossible(task_models, ids)  # the mapping below would hide an id that is given twice
         return group(self, task_models, {}, processors_of_older_form(ids), None)
 
     return in_any_form
 
 
 def processors_of_older_form(container_ids: Collection[str]) -> dict[str, str]:
-    """Containers that are anywhere: the older forms know no locations."""
+    """The containers with `ANY_HOST` as location: the older forms have no locations."""
     return {id: ANY_HOST for id in container_ids}
 
 
 def warn_of_older_form(form: str) -> None:
-    """Warn whoever called the method that calls this."""
+    """Warn the caller of the method that calls this function."""
     instead = "group(task_models, task_locality, processor_locality, previous)"
     warnings.warn(f"{form} is deprecated; call {instead}", DeprecationWarning, stacklevel=3)

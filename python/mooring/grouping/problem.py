@@ -1,7 +1,7 @@
-"""The grouping question in plain numbers, which is what the planners work on.
+"""The input of grouping in plain numbers, for the planners.
 
-Tasks, processors and locations are counted in natural order of their names, so the order in which the caller listed
-them is forgotten here, and ties go to the smallest name everywhere below.
+Tasks, processors and locations are numbered in natural order of their names. So the caller's order has no effect, and
+ties go to the smallest name.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,16 +11,16 @@ from typing import Final
 from mooring.model import ContainerModel, JobModel, TaskModel, named_place, natural_order
 
 NOWHERE: Final = -1
-"""Stands for a processor that is gone, a location that nobody is at, and no preference."""
+"""Stands for a processor that is gone, a location without a processor, and no preference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One query's tasks and the processors they can go to.
 
-    Positions in `tasks` and `processors` are the numbers used for them. `home[t]` is the processor that held task t,
-    `wish[t]` the location where it ran last, `place[p]` the location of processor p; each may be NOWHERE. `load[p]` is
-    what p already carries for other queries.
+    The number of a task or processor is its position in `tasks` or `processors`. `home[t]` is the processor that held
+    task t. `wish[t]` is the location where task t ran last. `place[p]` is the location of processor p. Each may be
+    NOWHERE. `load[p]` is the load of processor p from other queries.
     """
 
     tasks: Sequence[TaskModel]
@@ -31,7 +31,7 @@ class Problem:
     load: Sequence[int]
 
     def held(self) -> list[list[int]]:
-        """For each processor the tasks that it held, in order."""
+        """For each processor its previous tasks, in order."""
         held: list[list[int]] = [[] for _ in self.processors]
         for task, processor in enumerate(self.home):
             if processor != NOWHERE:
@@ -46,7 +46,7 @@ def pose(
     previous: JobModel | None,
     load: Mapping[str, int],
 ) -> Problem:
-    """Translate names into numbers. A task of unknown locality was last where its previous processor was."""
+    """Translate names into numbers. A task without a locality counts as last at its previous processor's location."""
     tasks = sorted(task_models, key=lambda task: natural_order(task.task_name))
     processors = sorted(processor_locality, key=natural_order)
     places = _numbers_of_places(processors, processor_locality)
@@ -93,7 +93,7 @@ def _numbers_of_places(processors: Sequence[str], processor_locality: Mapping[st
 
 
 def _previous_containers(previous: JobModel | None) -> dict[str, ContainerModel]:
-    """Task name to the container that held it; the first in natural order, if a damaged model lists a task twice."""
+    """Task name to its previous container; the first in natural order, if a damaged model lists a task twice."""
     containers: dict[str, ContainerModel] = {}
     for processor in sorted(previous.containers if previous else (), key=natural_order):
         assert previous is not None

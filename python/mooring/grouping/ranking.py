@@ -1,4 +1,4 @@
-"""Who comes first among processors whose weights keep changing, overall and at each location."""
+"""Ranks processors with changing weights, overall and at each location."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -13,8 +13,8 @@ Key: TypeAlias = tuple[int, ...]
 class Ranking:
     """A priority queue of processors, overall and for each location: smallest key first, then smallest number.
 
-    `key(p)` is p's key now, or None while p does not take part. Whoever changes what the key is made of calls
-    `update(p)`; entries that no longer hold are dropped when they come up, so each step costs a logarithm.
+    `key(p)` is the present key of p, or None while p does not take part. After a change of the key, the caller calls
+    `update(p)`. Outdated entries are dropped when they come first, so each step takes logarithmic time.
     """
 
     def __init__(self, place: Sequence[int], key: Callable[[int], Key | None]) -> None:
@@ -26,7 +26,7 @@ class Ranking:
             self.update(p)
 
     def update(self, p: int) -> None:
-        """Take note that p's key may have changed."""
+        """Rank p again; call this when its key may have changed."""
         key = self._key(p)
         if key is not None:
             heappush(self._everywhere, (key, p))
@@ -34,11 +34,11 @@ class Ranking:
                 heappush(self._at[self._place[p]], (key, p))
 
     def first(self) -> int | None:
-        """The processor with the smallest key, None when nobody takes part."""
+        """The processor with the smallest key; None when no processor takes part."""
         return self._first_of(self._everywhere)
 
     def first_at(self, place: int) -> int | None:
-        """The processor with the smallest key at this location, None when nobody there takes part or it is NOWHERE."""
+        """The processor with the smallest key at this location; None when none takes part, or for NOWHERE."""
         return self._first_of(self._at[place])
 
     def _first_of(self, heap: list[tuple[Key, int]]) -> int | None:

@@ -1,4 +1,4 @@
-"""What no grouper can group, said before anything is planned."""
+"""Refuses input that no grouper can group, before anything is planned."""
 
 from collections.abc import Collection, Sequence
 
@@ -29,7 +29,7 @@ def refuse_too_few_tasks(count: int, tasks: int) -> None:
 
 
 def refuse_unknown(processor_id: str, processor_ids: Sequence[str]) -> None:
-    """Raise `InvalidGroupingError` for a processor that is asked for and not there."""
+    """Raise `InvalidGroupingError` for a processor id that is not in `processor_ids`."""
     if processor_id not in processor_ids:
         raise InvalidGroupingError(f'there is no processor "{processor_id}"; there are: {", ".join(processor_ids)}')
 

@@ -1,18 +1,18 @@
-"""Groups of equal weight: the planner used when the bytes of tasks are known.
+"""Plans groups of equal weight; used when the bytes of tasks are known.
 
-What it promises:
+Promises:
 1. The weight of each processor differs from the mean by less than the heaviest task, and each holds a task. With equal
    weights that is floor or ceil.
-2. No processor stays below three quarters of its fair share while one above the fair share holds a task that fits. The
-   fair share is the mean without giants: a task that is heavier than what others get has a processor of its own.
+2. No processor stays below three quarters of the fair share while one above the fair share holds a task that fits. The
+   fair share is the mean without giants; a giant is a heavy task that has a processor of its own.
 
-A plan that keeps both is left alone, however the weights have drifted since. With no more tasks than processors each
-task has a processor of its own, and `grouping.even` plans that exactly.
+A plan that keeps both promises is not changed, even if weights have changed since. With no more tasks than processors,
+each task has a processor of its own, and `grouping.even` plans that exactly.
 
-Moving few bytes is greedy. A processor that is too heavy gives away just enough. Tasks without a processor go to their
-last location up to the fair share, if enough of them are left for processors that are too light, else to the lightest.
-A processor that is still too light (a new one, say) is filled up to the fair share by the heaviest, those at its own
-location first.
+The choice of tasks to move is greedy. A processor that is too heavy gives away just enough. A task without a processor
+goes to its last location, up to the fair share there, if enough tasks remain for processors that are too light. Other
+tasks go to the lightest processor. A processor that is still too light, such as a new one, gets tasks up to the fair
+share from the heaviest processors, first from those at its own location.
 """
 
 from collections import deque
@@ -43,13 +43,16 @@ def spread_by_weight(problem: Problem, weights: Sequence[int]) -> list[int]:
 
 
 def _with_the_heaviest_kept(problem: Problem, weights: Sequence[int]) -> Problem:
-    """For one task each: of the tasks that a processor held only the heaviest stays, which moves the fewest bytes."""
+    """The problem with one task for each processor: the heaviest one stays, which moves the fewest bytes."""
     staying = {min(tasks, key=lambda t: (-weights[t], t)) for tasks in problem.held() if tasks}
     return replace(problem, home=[home if t in staying else NOWHERE for t, home in enumerate(problem.home)])
 
 
 def _lighten(scales: Scales) -> list[int]:
-    """Take from each that is too heavy the lightest task that is enough, after the heaviest ones until one is."""
+    """Take tasks from processors that are too heavy, and return them.
+
+    A processor gives the lightest task that is enough; while no single task is enough, it gives its heaviest one.
+    """
     taken = []
     for p in range(len(scales.held)):
         while (excess := scales.load[p] - scales.ceiling) >= 0:
@@ -58,10 +61,9 @@ def _lighten(scales: Scales) -> list[int]:
 
 
 def _place(scales: Scales, tasks: Sequence[int]) -> None:
-    """Give these tasks processors, heaviest first: at their last location up to the fair share, else where room is.
+    """Put these tasks on processors, heaviest first: at their last location up to the fair share, else elsewhere.
 
-    Enough of them is held back for processors that are too light; otherwise those would have to be fed with tasks that
-    need not move.
+    Enough of them is kept back for processors that are too light. Otherwise other tasks would have to move there.
     """
     left = sum(scales.weight[t] for t in tasks)
     hunger = sum(scales.hunger(load) for load in scales.load)
@@ -69,9 +71,9 @@ def _place(scales: Scales, tasks: Sequence[int]) -> None:
     for task in sorted(tasks, key=lambda t: (-scales.weight[t], t)):
         weight, near = scales.weight[task], scales.lightest.first_at(scales.problem.wish[task])
         if near is not None and scales.load[near] + weight <= scales.fair:
-            sated = scales.hunger(scales.load[near]) - scales.hunger(scales.load[near] + weight)
-            if left - weight >= hunger - sated:
-                left, hunger = left - weight, hunger - sated
+            filled = scales.hunger(scales.load[near]) - scales.hunger(scales.load[near] + weight)
+            if left - weight >= hunger - filled:
+                left, hunger = left - weight, hunger - filled
                 scales.put(task, near)
                 continue
         rest.append(task)
@@ -80,7 +82,7 @@ def _place(scales: Scales, tasks: Sequence[int]) -> None:
 
 
 def _near_or_lightest(scales: Scales, task: int) -> int:
-    """The lightest processor at the task's last location, unless that is full or others are too light; else of all."""
+    """The lightest processor at the task's last location; the lightest of all if that one is full or others need it."""
     lightest, near = scales.lightest.first(), scales.lightest.first_at(scales.problem.wish[task])
     assert lightest is not None
     if near is None or scales.load[near] >= scales.fair:
@@ -89,7 +91,7 @@ def _near_or_lightest(scales: Scales, task: int) -> int:
 
 
 def _feed(scales: Scales) -> None:
-    """Fill up processors that are too light, also those that become so by giving to one that is empty."""
+    """Fill up processors that are too light, also those that become too light by giving to an empty one."""
     hungry = deque(
         sorted((p for p, load in enumerate(scales.load) if scales.hunger(load)), key=scales.load.__getitem__)
     )
@@ -103,7 +105,10 @@ def _feed(scales: Scales) -> None:
 
 
 def _gift(scales: Scales, p: int) -> tuple[int, int] | None:
-    """The next giver for p and which task it gives: not above p's room, nor the giver's excess if possible."""
+    """The processor that gives p a task, and the task's position there; None when there is none.
+
+    The task must fit into p's fair share, and is at most the giver's excess if possible.
+    """
     room = scales.fair - scales.load[p]
     heaviest = scales.heaviest.first()
     for giver in (scales.heaviest.first_at(scales.problem.place[p]), heaviest):

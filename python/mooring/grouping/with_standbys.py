@@ -1,4 +1,4 @@
-"""The grouper that adds warm copies to what another grouper has decided."""
+"""The grouper that adds standbys to the result of another grouper."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from mooring.standby import Standbys, assign_standbys, plan_failover
 
 
 class StandbyTaskNameGrouper(TaskNameGrouper):
-    """Groups as another grouper does, and adds `factor - 1` standbys of each task; `mooring.standby` says what holds.
+    """Groups as another grouper does, and adds `factor - 1` standbys of each task; `mooring.standby` has the promises.
 
-    Tasks of processors that are gone ask for the location of one of their copies, so they go there as far as the other
-    grouper brings tasks to where they were last. `zones` maps location to zone, `weights` maps task name to bytes of
-    state, by which the standbys are evened out.
+    For a task of a processor that is gone, the location of one of its copies counts as its last location. `zones` maps
+    location to zone. `weights` maps task name to bytes of state; standbys are evened out by bytes.
     """
 
     def __init__(
@@ -51,9 +50,9 @@ class StandbyTaskNameGrouper(TaskNameGrouper):
         processor_locality: Mapping[str, str],
         previous: JobModel | None = None,
     ) -> Standbys:
-        """The same as a job model of all processors, with what could not be placed.
+        """The result as a job model of all processors, with the standbys that could not be placed.
 
-        Raises `InvalidGroupingError` for what the other grouper refuses, and for what `assign_standbys` refuses.
+        Raises `InvalidGroupingError` when the other grouper or `assign_standbys` refuses the input.
         """
         wishes = dict(task_locality) | locations_of_copies(task_locality, processor_locality, previous)
         grouped = self._grouper.group(task_models, wishes, processor_locality, previous and previous.without_standbys())
@@ -67,7 +66,7 @@ class StandbyTaskNameGrouper(TaskNameGrouper):
 def locations_of_copies(
     task_locality: Mapping[str, str], processor_locality: Mapping[str, str], previous: JobModel | None
 ) -> dict[str, str]:
-    """Where tasks of processors that are gone have a copy, unless somebody is still where they ran last."""
+    """Task name to the location of a copy, for tasks of lost processors whose last location has no processor."""
     if previous is None:
         return {}
     gone = previous.containers.keys() - processor_locality.keys()

@@ -1,4 +1,4 @@
-"""Values only: names, tasks, containers, the job model, and its JSON. Nothing here does input or output."""
+"""Values only: names, tasks, containers, the job model and its JSON, events, orders. No input or output."""
 
 from mooring.model.container_model import ContainerModel
 from mooring.model.job_model import JobModel

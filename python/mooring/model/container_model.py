@@ -1,4 +1,4 @@
-"""One processor and the tasks that it holds."""
+"""One processor and its tasks."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from mooring.model.task_model import TaskMode, TaskModel
 
 @dataclass(frozen=True, slots=True)
 class ContainerModel:
-    """A processor with a stable id, the tasks it holds (none when it is idle), and its location when that is known.
+    """A processor with a stable id, its tasks (none when it is idle), and its location where that is known.
 
-    `tasks` may be given as any mapping of name to task; a read-only copy is kept. A key that is not its task's name is
-    refused with `InvalidJobModelError`. The hash leaves the tasks out, so large containers are cheap members of sets.
+    `tasks` maps name to task; the container keeps a read-only copy. A key that is not the name of its task raises
+    `InvalidJobModelError`. The hash leaves the tasks out, so large containers are cheap members of sets.
     """
 
     processor_id: str
@@ -29,14 +29,14 @@ class ContainerModel:
 
     @property
     def actives(self) -> dict[TaskName, TaskModel]:
-        """The tasks that work here, without the standbys."""
+        """The active tasks of the processor."""
         return {name: task for name, task in self.tasks.items() if task.task_mode is TaskMode.ACTIVE}
 
     @classmethod
     def of(
         cls, processor_id: str, tasks: Iterable[TaskModel], location_id: LocationId | None = None
     ) -> "ContainerModel":
-        """A container of these tasks; two of one name are refused with `InvalidJobModelError`."""
+        """A container of these tasks. Two tasks of one name raise `InvalidJobModelError`."""
         by_name: dict[TaskName, TaskModel] = {}
         for task in tasks:
             if task.task_name in by_name:

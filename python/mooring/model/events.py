@@ -1,7 +1,4 @@
-"""What the JVM tells the agent, as values.
-
-The JSON forms are in docs/internals.md.
-"""
+"""The events of the JVM, as values. `event_json` reads them from the JSON that docs/internals.md describes."""
 
 from __future__ import annotations
 
@@ -9,24 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from mooring.model.dataclass_codec import key
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened; `at_ms` is when, in milliseconds since the epoch, by the driver's clock."""
 
-    at_ms: int
+    at_ms: int = field(metadata=key("at"))
 
 
 @dataclass(frozen=True, slots=True)
 class ClockTicked(Event):
-    """Time passed; the agent's own event."""
+    """Time has passed. The agent makes this event itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanInForce(Event):
-    """The plan that the JVM holds when an agent starts: `wanted` maps query id and partition to the first executor.
+    """The plan that the JVM holds when an agent starts.
 
-    `offered` is the newest version that executors were to take up, -1 for none.
+    `wanted` maps query id and partition to the first executor of the plan. `offered` is the newest version that was
+    offered to executors, -1 for none.
     """
 
     version: int
@@ -36,7 +36,7 @@ class PlanInForce(Event):
 
 @dataclass(frozen=True, slots=True)
 class DriverStarting(Event):
-    """A driver with a shared metadata store wants to know whether it leads; its Spark context waits for the answer."""
+    """A driver with a shared metadata store starts. Its Spark context waits until the driver knows whether it leads."""
 
     name: str
     driver_host: str
@@ -47,30 +47,30 @@ class DriverStarting(Event):
 class ApplicationStarted(Event):
     """The application has its id.
 
-    `checkpoint_location` is the session default for checkpoints, or empty. `is_catalogued`: Delta is there, and
-    executors tell of the state that they commit. `locality_wait_ms` is for how long a task waits for the executor that
-    it prefers. `attempt` tells drivers of one application apart, where the cluster manager starts another one for it,
-    as YARN does; else it is empty. `spark` and `java` are the versions that the driver runs on, `built_for` the Spark
-    that the plugin was built for; empty or 0 where they are not known.
+    `checkpoint_location` is the session's default for checkpoints, or empty. With `is_catalogued` Delta is present, and
+    executors report the state that they commit. A task waits `locality_wait_ms` for the executor that it prefers.
+    `attempt` tells drivers of one application apart where the cluster manager starts another driver, as YARN does;
+    otherwise it is empty. `spark` and `java` are the versions that the driver runs on. `built_for` is the Spark version
+    that the plugin was built for. They are empty or 0 where they are not known.
     """
 
     application: str
     name: str
     settings: Mapping[str, str]
     checkpoint_location: str
-    is_catalogued: bool = False
+    is_catalogued: bool = field(default=False, metadata=key("catalogued"))
     attempt: str = ""
     spark: str = ""
     built_for: str = ""
     java: int = 0
-    locality_wait_ms: int = 3_000
+    locality_wait_ms: int = field(default=3_000, metadata=key("locality-wait"))
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorRegistered(Event):
     """An executor can take tasks.
 
-    It may be told again, once its `zone` is known; empty until then, and where nobody knows it.
+    The event may come again once the `zone` of the executor is known. The zone is empty until then.
     """
 
     executor: str
@@ -81,7 +81,7 @@ class ExecutorRegistered(Event):
 
 @dataclass(frozen=True, slots=True)
 class ExecutorLost(Event):
-    """An executor is gone, for whatever reason."""
+    """An executor has ended or is lost, for any reason."""
 
     executor: str
     reason: str
@@ -89,14 +89,14 @@ class ExecutorLost(Event):
 
 @dataclass(frozen=True, slots=True)
 class OffersWithheld(Event):
-    """To these living executors, and to no others, Spark offers no tasks; each maps to the reason, in words."""
+    """Spark offers tasks to all living executors but these. `executors` maps an executor to the reason in words."""
 
     executors: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanPickedUp(Event):
-    """An executor knows a version of the job model that was offered."""
+    """An executor knows an offered version of the job model."""
 
     executor: str
     version: int
@@ -104,7 +104,7 @@ class PlanPickedUp(Event):
 
 @dataclass(frozen=True, slots=True)
 class ExecutorRestarting(Event):
-    """For a request of an operator an executor is to end when no task runs on it; told to every later agent as well."""
+    """An executor is to end for an operator's request, when no task runs on it. Later agents get this event too."""
 
     request: str
     executor: str
@@ -112,22 +112,22 @@ class ExecutorRestarting(Event):
 
 @dataclass(frozen=True, slots=True)
 class RestartGivenUp(Event):
-    """No moment has come to end that executor: it works on, and nobody ends it for that request any more."""
+    """The executor always had tasks, so it was not ended in time. It keeps running, and the request ends it no more."""
 
     request: str
     executor: str
 
 
 OUR_PROVIDER: Final = "io.mooring.HostAffinityStateStoreProvider"
-"""The class that keeps state in RocksDB, whose files executors can copy."""
+"""The class of the state stores whose RocksDB files executors can copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryPlanned(Event):
-    """The first batch of a stateful query's run waits for its plan.
+    """The first batch of a run of a stateful query waits for its plan.
 
-    `batch` is that one; a later agent hears the one after the last that was committed. `partitions`: by operator id;
-    `provider`: the class that keeps its state.
+    `batch` is the number of that batch; a later agent gets the number after the last committed batch. `partitions` maps
+    operator id to the number of partitions. `provider` is the class of the state stores.
     """
 
     query: str
@@ -141,7 +141,7 @@ class QueryPlanned(Event):
 
 @dataclass(frozen=True, slots=True)
 class BatchBegan(Event):
-    """A batch was planned and is about to run; `BatchEnded` of the one before may come later than this."""
+    """A batch was planned and is about to run. `BatchEnded` of the batch before may come later than this event."""
 
     query: str
     batch: int
@@ -149,7 +149,7 @@ class BatchBegan(Event):
 
 @dataclass(frozen=True, slots=True)
 class QueryIdle(Event):
-    """No batch of the query runs, whatever was heard of its last one."""
+    """No batch of the query runs, even if the last batch has no `BatchEnded`."""
 
     query: str
 
@@ -158,15 +158,15 @@ class QueryIdle(Event):
 class TaskRun:
     """How the task of one partition went in a batch.
 
-    `wanted` is the executor that it preferred, empty for none. It read so many `rows` in so many milliseconds.
-    `is_speculative`: the attempt that was done first was one that Spark made because another one took long. Attempts
-    before it threw an exception on the executors in `failed_on`.
+    `wanted` is the executor that the task preferred, empty for none. The task read `rows` rows in `milliseconds`. It
+    `is_speculative` if the attempt that finished first was one that Spark started because another attempt was slow.
+    Earlier attempts threw an exception on the executors in `failed_on`.
     """
 
     wanted: str
     milliseconds: int
     rows: int
-    is_speculative: bool = False
+    is_speculative: bool = field(default=False, metadata=key("speculative"))
     failed_on: frozenset[str] = frozenset()
 
 
@@ -174,10 +174,10 @@ class TaskRun:
 class BatchEnded(Event):
     """A batch was committed.
 
-    `placements` maps partition to the executor that ran it; `planned` counts the tasks that had a preference,
-    `as_planned` those that ran there; `state_bytes` is the size of the query's whole state, 0 when it is not known;
-    `runs` maps partition to how its task went. `not_placed` are partitions that the plan could not place: a `coalesce`
-    put them into one task with partitions that the plan wants on another executor.
+    `placements` maps each partition to the executor that ran it. `planned` counts the tasks that preferred an executor,
+    and `as_planned` counts those of them that ran there. `state_bytes` is the size of the query's whole state, 0 where
+    it is not known. `runs` maps a partition to the run of its task. `not_placed` are partitions that the plan could not
+    place: a `coalesce` put them into one task with partitions that the plan wants on another executor.
     """
 
     query: str
@@ -193,7 +193,7 @@ class BatchEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class QueryEnded(Event):
-    """A run of a query is over; `error` is empty when it was stopped."""
+    """A run of a query has ended. `error` is empty when the query was stopped."""
 
     query: str
     run: str
@@ -202,7 +202,7 @@ class QueryEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class QueryStarting(Event):
-    """A run of a query with state is about to make its sources, and waits to hear whether it is to be drained."""
+    """A run of a query with state is about to create its sources. It waits until it is known whether it drains."""
 
     query: str
     run: str
@@ -219,22 +219,22 @@ class CheckpointTaken(Event):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointLeft(Event):
-    """A run of a query is over, and with it its work on its checkpoint."""
+    """A run of a query has ended, and no longer uses its checkpoint."""
 
     run: str
 
 
 @dataclass(frozen=True, slots=True)
 class TerminationAsked(Event):
-    """The driver was told to end (SIGTERM), and its queries are to be drained first."""
+    """The driver got SIGTERM, and its queries are to be drained before it ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainOwed(Event):
-    """A query has started from a checkpoint whose drain is not over: it is to be drained once those of `after` are.
+    """A query has started from a checkpoint whose drain is not over, so the query is to be drained.
 
-    They are queries, by their ids, that were to be drained before it. One that is `held` was not to be started but for
-    that, and reads nothing until it is told.
+    `after` are the ids of the queries that are drained before it. A query that is `held` was started only for its
+    drain, and reads nothing until the drain begins.
     """
 
     query: str
@@ -244,11 +244,13 @@ class DrainOwed(Event):
 
 @dataclass(frozen=True, slots=True)
 class DrainProgressed(Event):
-    """How far the drain of a query's run is: frozen, caught-up, flushed, drained; or refused, or failed, and why.
+    """The progress of the drain or stop of one run of a query.
 
-    Or it is stopped with its state. `name` is the query's; `writes` is what the sink of one that failed says of itself.
-    `batch` is the last one that has ended, `batches` how many there were since it was asked for, with `rows` of input;
-    `flushes` counts those that flushed, in which `flushed` rows of state went; `left` are left.
+    `phase` is frozen, caught-up, flushed or drained; or stopped, which keeps the state; or refused or failed, with a
+    `reason`. `name` is the query's name. `writes` is how the sink of a failed query describes itself.
+
+    `batch` is the last batch that has ended. `batches` have ended since the drain was asked for, with `rows` input
+    rows. `flushes` of these batches flushed state. `flushed` rows of state were flushed, and `left` rows are left.
     """
 
     query: str
@@ -267,9 +269,9 @@ class DrainProgressed(Event):
 
 @dataclass(frozen=True, slots=True)
 class StoreOpened(Event):
-    """An executor brought up a state store from files; bytes and files as they were read.
+    """An executor opened a state store from files; the numbers of files and bytes are those that it read.
 
-    `ahead_ms` is how long some of them were fetched before it was opened.
+    `ahead_ms` is the time for which files were fetched before the store was opened, in milliseconds.
     """
 
     executor: str
@@ -282,47 +284,49 @@ class StoreOpened(Event):
     remote_bytes: int
     local_changelogs: int
     remote_changelogs: int
-    ahead_ms: int = 0
+    ahead_ms: int = field(default=0, metadata=key("ahead-milliseconds"))
 
 
 @dataclass(frozen=True, slots=True)
 class StoresFetched(Event):
-    """How far an executor has come with the stores that its tasks open when a run of the query starts."""
+    """How many of `of` stores an executor has fetched for its tasks, when a run of the query starts."""
 
     executor: str
     query: str
     done: int
     of: int
-    fetched_bytes: int
+    fetched_bytes: int = field(metadata=key("bytes"))
     milliseconds: int
 
 
 @dataclass(frozen=True, slots=True)
 class StateMeasured(Event):
-    """A state store has committed and weighs so much; told when that has changed by more than a tenth.
+    """The size of a state store at a commit. It is reported when it has changed by more than a tenth.
 
-    `store` is its directory in the checkpoint: `<checkpoint>/state/<operator>/<partition>`, or a store's name below.
+    `store` is the store's directory in the checkpoint: `<checkpoint>/state/<operator>/<partition>`, or a directory
+    below it with the name of the store.
     """
 
     executor: str
     store: str
-    state_bytes: int
+    state_bytes: int = field(metadata=key("bytes"))
 
 
 @dataclass(frozen=True, slots=True)
 class CopyOfState:
-    """What one executor has of a partition's state: the last version that is whole there, -1 for none.
+    """One executor's copy of a partition's state.
 
-    `lag_ms` is how far it was behind; `fetched_bytes` is what this round read from the checkpoint. `trouble` is why it
-    could not be brought on at the last attempt, in the executor's words, empty when it could; `trouble_ms` is how long
-    after the first such attempt in a row that one failed.
+    `version` is the last complete version of the copy, -1 for none, and `lag_ms` is how far that version is behind. The
+    last round read `fetched_bytes` from the checkpoint. `trouble` is why the last attempt to update the copy failed, in
+    the executor's words; empty when it succeeded. `trouble_ms` is the time from the first failure in a row to the last
+    one.
     """
 
     partition: int
     executor: str
     version: int
     lag_ms: int
-    local_bytes: int
+    local_bytes: int = field(metadata=key("bytes"))
     fetched_bytes: int
     trouble: str = ""
     trouble_ms: int = 0
@@ -330,7 +334,7 @@ class CopyOfState:
 
 @dataclass(frozen=True, slots=True)
 class CopiesSeen(Event):
-    """A round of the replica query is over; the copies of the query were to reach the committed `version`."""
+    """A round of the replica query has ended. The copies were to reach the committed `version` of the query."""
 
     query: str
     version: int

@@ -1,6 +1,6 @@
-"""The fields of one JSON object, read strictly: InvalidMessageError names the field, what it is and what is expected.
+"""The fields of one JSON object, read strictly.
 
-Keys that nobody asks for are ignored.
+InvalidMessageError names the field, its value, and the expected value. Keys that are not read are ignored.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Choice = TypeVar("Choice", bound=Enum)
 
 
 class Fields:
-    """One message as it was stored."""
+    """The fields of one stored message."""
 
     def __init__(self, text: str | bytes) -> None:
-        """InvalidMessageError when the text is no JSON object."""
+        """Raises InvalidMessageError when the text is no JSON object."""
         try:
             form = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -33,11 +33,11 @@ class Fields:
         self._form: Mapping[str, Any] = form
 
     def has(self, name: str) -> bool:
-        """Whether the field is there and not null."""
+        """Whether the field is present and not null."""
         return self._form.get(name) is not None
 
     def text(self, name: str, expected: str, may_be_empty: bool = False) -> str:
-        """A text of printable characters, not too long; `expected` says in words what it names."""
+        """A text of at most `MOST_LETTERS` printable characters. `expected` describes the field, for the error."""
         value = self._value(name, expected)
         if isinstance(value, str) and (value or may_be_empty) and _is_plain(value):
             return value
@@ -63,7 +63,7 @@ class Fields:
         return found
 
     def choice(self, name: str, choices: Iterable[Choice]) -> Choice:
-        """One of these, by its value."""
+        """The choice whose value the field has."""
         by_value = {str(choice.value): choice for choice in choices}
         expected = "one of " + ", ".join(by_value)
         text = self.text(name, expected)
@@ -72,17 +72,17 @@ class Fields:
         return by_value[text]
 
     def fixed(self, name: str, value: str) -> None:
-        """It must be exactly this."""
+        """Require exactly this value."""
         if self._value(name, json.dumps(value)) != value:
             raise self._wrong(name, json.dumps(value), "")
 
     def absent(self, name: str, of: str) -> None:
-        """It must not be there; `of` says in words what must not have it."""
+        """Require that the field is missing. `of` describes the messages without this field, for the error."""
         if self.has(name):
             raise InvalidMessageError(f"{name} is {_shown(self._form[name])}: expected none, as it is {of}")
 
     def loose_text(self, name: str) -> str:
-        """The text of a field, empty where there is none: for an answer to a message that can not be read."""
+        """The text of a field, empty where there is none; used to answer a message that can not be read."""
         value = self._form.get(name)
         return value if isinstance(value, str) and _is_plain(value) else ""
 
@@ -99,7 +99,7 @@ class Fields:
 
 
 def uuid_of(text: str) -> UUID | None:
-    """The uuid that a text spells out in the usual form; None for any other text."""
+    """The uuid of a text in the usual form; None for any other text."""
     try:
         found = UUID(text)
     except ValueError:
@@ -108,7 +108,7 @@ def uuid_of(text: str) -> UUID | None:
 
 
 def fitting(text: str) -> str:
-    """The text as far as a reader takes it: unprintable characters are question marks, what is too long is cut."""
+    """A text that `Fields.text` accepts: unprintable characters become question marks, and a long text is cut."""
     plain = "".join(letter if letter.isprintable() else "?" for letter in text[:MOST_LETTERS])
     return plain if len(text) <= MOST_LETTERS else plain[:-3] + "..."
 

@@ -1,4 +1,4 @@
-"""The versioned placement: which processor holds which tasks."""
+"""The job model: one version of the placement of all tasks on processors."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ from mooring.model.container_model import ContainerModel
 
 @dataclass(frozen=True, slots=True)
 class JobModel:
-    """One version of the placement, for all processors and all tasks of the application. Never changed, only replaced.
+    """One version of the placement of all tasks of the application. It is immutable.
 
-    `containers` maps processor id to container; a key that is not its container's id is refused with
-    `InvalidJobModelError`. Read-only copies are kept of both mappings.
+    `containers` maps processor id to container. A key that is not the id of its container raises
+    `InvalidJobModelError`. The job model keeps read-only copies of both mappings.
     """
 
     config: Mapping[str, str] = field(hash=False)
@@ -31,7 +31,7 @@ class JobModel:
     def of(
         cls, containers: Iterable[ContainerModel], version: int = 0, config: Mapping[str, str] | None = None
     ) -> "JobModel":
-        """A job model of these containers; two of one processor id are refused with `InvalidJobModelError`."""
+        """A job model of these containers. Two containers of one processor raise `InvalidJobModelError`."""
         by_id: dict[str, ContainerModel] = {}
         for container in containers:
             if container.processor_id in by_id:
@@ -40,7 +40,7 @@ class JobModel:
         return cls(config or {}, by_id, version)
 
     def without_standbys(self) -> "JobModel":
-        """The same with active tasks only: itself when it has no others."""
+        """The job model with active tasks only; the same object where it has no standbys."""
         if all(len(held.actives) == len(held.tasks) for held in self.containers.values()):
             return self
         return JobModel.of(
@@ -51,7 +51,7 @@ class JobModel:
 
     @property
     def max_change_log_stream_partitions(self) -> int:
-        """How many changelog partitions the tasks need: the highest number plus one, 0 without tasks."""
+        """The number of changelog partitions of the tasks: the highest partition plus one, 0 without tasks."""
         numbers = (
             task.changelog_partition for container in self.containers.values() for task in container.tasks.values()
         )

@@ -1,8 +1,8 @@
-"""The job model as JSON: what writers write, and the older shapes that readers still understand.
+"""The job model as JSON. Readers also understand older forms.
 
-The form is that of Samza's job model, so its tools can read it. Readers ignore keys that they do not know. `standby-of`
-is written for standbys only. Whatever cannot be read raises `InvalidJobModelError`, naming the container, and the task
-when it is about one.
+The form is that of Samza's job model, so Samza's tools can read it. Readers ignore unknown keys. `standby-of` is
+written for standbys only. A text that can not be read raises `InvalidJobModelError`, which names the container, and the
+task where the fault is in a task.
 """
 
 import json
@@ -16,7 +16,7 @@ from mooring.model.task_model import SystemStreamPartition, TaskMode, TaskModel
 
 
 def job_model_to_json(model: JobModel) -> str:
-    """One line of JSON. Equal models give equal text: processors and tasks are listed in natural order."""
+    """One line of JSON. Equal models give equal texts, as processors and tasks are in natural order."""
     by_id = sorted(model.containers.values(), key=lambda container: natural_order(container.processor_id))
     return json.dumps(
         {
@@ -29,10 +29,10 @@ def job_model_to_json(model: JobModel) -> str:
 
 
 def job_model_from_json(text: str | bytes) -> JobModel:
-    """Read a job model of today's or an older shape.
+    """Read a job model of the current form, or of an older one.
 
-    Older shapes: `container-id` (number or text) where `processor-id` is absent; no `task-mode`, or an empty one, is
-    Active; no `version` is 0; no `config` is empty; no `task-name` is the key of the task.
+    In older forms `container-id` (a number or a text) stands for `processor-id`. A missing or empty `task-mode` is
+    Active, a missing `version` is 0, a missing `config` is empty, and a missing `task-name` is the key of the task.
     `max-change-log-stream-partitions` follows from the tasks, so it is not read.
     """
     try:
@@ -70,7 +70,7 @@ def _write_task(task: TaskModel) -> dict[str, Any]:
 
 
 def _read_config(value: Any) -> dict[str, str]:
-    """Settings are text; another tool's number or flag is kept as its JSON text."""
+    """The settings, which are texts. A number or a flag of another tool becomes its JSON text."""
     config = {} if value is None else _object(value, "the job model's config")
     return {key: entry if isinstance(entry, str) else json.dumps(entry) for key, entry in config.items()}
 

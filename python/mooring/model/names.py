@@ -1,4 +1,4 @@
-"""What tasks and locations are called, and the order in which names and ids are listed."""
+"""The names of tasks and locations, and the order in which names and ids are listed."""
 
 import re
 from typing import Final
@@ -9,24 +9,23 @@ _NUMBER = re.compile("[0-9]+")
 class TaskName(str):
     """The name of a task: one state partition of one query, such as `clicks/Partition 3`.
 
-    A `str` of its own type, so it can be looked up in any mapping that is keyed by plain text. Nothing is ever parsed
-    from it.
+    It is a subclass of `str`, so it can be looked up in mappings with text keys. Code never parses it.
     """
 
     __slots__ = ()
 
 
 class LocationId(str):
-    """Where local stores can be shared, such as `10.0.0.7` or `slice-4/2`: processors with equal ids see the same disk.
+    """A location, such as `10.0.0.7` or `slice-4/2`. Processors with equal location ids share a disk.
 
-    A `str` of its own type. Two values of it name no place: `ANY_HOST` and the empty text (see `named_place`).
+    It is a subclass of `str`. Two values name no location: `ANY_HOST` and the empty text (see `named_place`).
     """
 
     __slots__ = ()
 
 
 def standby_name(task_name: str, replica: int) -> TaskName:
-    """What the standby of a task is called; replicas count from 0. Nothing is ever parsed from it."""
+    """The name of a standby of a task; replicas count from 0. Code never parses it."""
     return TaskName(f"Standby-{task_name}-{replica}")
 
 
@@ -35,15 +34,15 @@ ANY_HOST: Final = LocationId("ANY_HOST")
 
 
 def named_place(location: str | None) -> LocationId | None:
-    """The location when it names a place, None when it means no preference: None, empty, or `ANY_HOST`."""
+    """The location, or None where it means no preference: None, empty, or `ANY_HOST`."""
     return LocationId(location) if location and location != ANY_HOST else None
 
 
 def natural_order(name: str) -> tuple[str, str]:
-    """The sort key of processor ids and task names: numbers inside compare as numbers, so "2" comes before "10".
+    """The sort key of processor ids and task names. Numbers in them compare as numbers, so "2" comes before "10".
 
-    A total order: two different names never have equal keys ("1" and "01" differ in the second part). In the first part
-    each number stands as its length and its digits, which compare as the number does, whatever its size.
+    The order is total: two different names never have equal keys, as the second part of the key is the name. In the
+    first part each number is replaced by its length and its digits, which compare as the numbers do.
     """
     return _NUMBER.sub(_length_and_digits, name), name
 

@@ -1,4 +1,4 @@
-"""Orders: what the agent's core decides is to be done, as values. `mooring.agent.loop` carries them out."""
+"""Orders: the decisions of the agent's core, as values. `mooring.agent.loop` carries them out."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import ClassVar
 from mooring.model.job_model import JobModel
 
 Rows = Mapping[str, Mapping[int, tuple[str, ...]]]
-"""Query id and partition to executors, the most wanted first."""
+"""Query id and partition to executors, the preferred executor first."""
 
 
 Copies = Mapping[str, Mapping[int, tuple[str, ...]]]
-"""Query id and partition to the executors that are to hold a copy of its state, in the order of the replicas."""
+"""Query id and partition to the executors that are to hold a copy of the state, in the order of the replicas."""
 
 
 class OrderStage(IntEnum):
@@ -30,7 +30,7 @@ class OrderStage(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Something to be done."""
+    """One thing to do."""
 
     stage: ClassVar[OrderStage] = OrderStage.ACT
 
@@ -42,14 +42,14 @@ def by_stage(orders: Iterable[Order]) -> list[Order]:
 
 @dataclass(frozen=True, slots=True)
 class OfferPlan(Order):
-    """Let executors take up a version of the job model; nothing is placed by it yet."""
+    """Offer a version of the job model to executors. It places no task yet."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class SaveBarrier(Order):
-    """Keep how the barrier of a version stands: NEW, DONE or TIMED_OUT."""
+    """Save the state of the barrier of a version: NEW, DONE or TIMED_OUT."""
 
     version: int
     state: str
@@ -57,7 +57,7 @@ class SaveBarrier(Order):
 
 @dataclass(frozen=True, slots=True)
 class PublishPlan(Order):
-    """Give the JVM a plan; it holds from the next batch on."""
+    """Give the JVM a plan, which places tasks from the next batch on."""
 
     version: int
     rows: Rows
@@ -66,23 +66,23 @@ class PublishPlan(Order):
 
 @dataclass(frozen=True, slots=True)
 class SaveJobModel(Order):
-    """Keep a new version of the job model, with the locations of its processors."""
+    """Save a new version of the job model, with the locations of its processors."""
 
     model: JobModel
 
 
 @dataclass(frozen=True, slots=True)
 class SaveTaskLocality(Order):
-    """Keep where tasks were last: task name to location, only those that changed."""
+    """Save the last locations of tasks. `changed` maps the names of tasks that moved to their locations."""
 
     changed: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class RestartExecutor(Order):
-    """End an executor once no task runs on it, and have another one come; for one request once.
+    """End an executor when no task runs on it, so that Spark starts another one. One request ends one executor.
 
-    Given up when there is no such moment within `wait_ms`.
+    The JVM gives up when the executor has tasks for all of `wait_ms`.
     """
 
     request: str
@@ -94,7 +94,7 @@ class RestartExecutor(Order):
 class LogLine(Order):
     """Write a line into the driver's log.
 
-    A warning by default. What an operator has asked, and its ordinary course, is no warning: it is logged at INFO.
+    A warning by default. An operator's request and its normal progress are logged at INFO.
     """
 
     message: str

@@ -1,4 +1,4 @@
-"""What a driver's candidate knows of the election at one moment, as it is told to the JVM (docs/internals.md)."""
+"""What a candidate knows of the election at one time, as the agent reports it to the JVM (docs/internals.md)."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from dataclasses import dataclass
 
 LEADING, WAITING, UNKNOWN, NONE, REFUSED = "leading", "waiting", "unknown", "none", "refused"
 
-WORD_SECONDS = 3.0
-"""How long a word holds that does not say that this driver leads."""
+VALID_SECONDS = 3.0
+"""How long a standing is valid that does not say that this driver leads, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One word of the agent's."""
+    """The standing of one candidate in the election."""
 
     state: str
-    """`leading`; `waiting`; `unknown` (no live connection, or nobody leads yet); `none` (no part in any election);
-    `refused` (an option of the store is wrong, `leader` says which)."""
+    """`leading`; `waiting`; `unknown` (no connection, or no driver leads yet); `none` (the driver is in no election);
+    `refused` (an option of the store is wrong, and `leader` has the message)."""
     leader: str = ""
-    seconds: float = WORD_SECONDS
-    """For how long it holds, whatever others do."""
+    seconds: float = VALID_SECONDS
+    """How long the standing is valid, in seconds, whatever other candidates do."""
     contested: bool = False
-    """Whether another candidate waits for its turn."""
+    """Whether another candidate waits to lead."""
     epoch: str = ""
-    """When this candidate leads: what stays the same while nobody else has led."""
+    """The term of this candidate while it leads. It stays the same until another candidate leads."""
 
     @classmethod
-    def behind(cls, leader: str | None, own_name: str) -> Standing:
-        """Of a candidate that does not lead: who does; unknown, for a moment, when that is nobody or itself."""
+    def not_leading(cls, leader: str | None, own_name: str) -> Standing:
+        """The standing of a candidate that does not lead; unknown where `leader` is None or the candidate itself."""
         return cls(UNKNOWN) if leader in (None, own_name) else cls(WAITING, str(leader))
 
     def as_json(self, said_at: float) -> dict[str, object]:
-        """The form for `Bridge.reportStanding`; `said_at` in seconds since 1970, taken before anybody was asked."""
+        """The JSON for `Bridge.reportStanding`. `said_at` is in seconds since the epoch, taken before the store was asked."""
         return {
             "state": self.state,
             "leader": self.leader,

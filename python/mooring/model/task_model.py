@@ -1,4 +1,4 @@
-"""One task: what it is called, what it reads, and whether it works or stands by."""
+"""One task: its name, its state partitions, and its mode."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,7 +8,7 @@ from mooring.model.names import TaskName
 
 
 class TaskMode(Enum):
-    """Whether a task does the work, or keeps a copy of the state of one that does. The values are those in JSON."""
+    """Whether a task does the work, or keeps a copy of the state of a task that does. The values are those in JSON."""
 
     ACTIVE = "Active"
     STANDBY = "Standby"
@@ -16,7 +16,7 @@ class TaskMode(Enum):
 
 @dataclass(frozen=True, order=True, slots=True)
 class SystemStreamPartition:
-    """One state store partition: `stream` is `query/operator/store`, `key_bucket` -1 when keys are not split."""
+    """One state store partition. `stream` is `query/operator/store`; `key_bucket` is -1 when keys are not split."""
 
     system: str
     stream: str
@@ -26,10 +26,10 @@ class SystemStreamPartition:
 
 @dataclass(frozen=True, slots=True)
 class TaskModel:
-    """A task and everything that belongs to it.
+    """A task with its state partitions.
 
-    `standby_of` names the active task that a standby copies. It is None for an active task (anything else is refused
-    with `InvalidJobModelError`), and None for a standby that was read from JSON of another tool, which does not say it.
+    `standby_of` is the name of the active task that a standby copies. It is None for a standby that was read from the
+    JSON of another tool. It must be None for an active task: otherwise `InvalidJobModelError` is raised.
     """
 
     task_name: TaskName

@@ -1,4 +1,4 @@
-"""What clients ask of a running application: messages in the metadata store, and who reads and writes them."""
+"""Requests to a running application: messages in the metadata store, their life, and how they are read and written."""
 
 from mooring.placement.messages import (
     ANY_HOST,

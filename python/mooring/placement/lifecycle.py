@@ -1,7 +1,7 @@
-"""The life of a request: one table of what may come after what.
+"""The life of a request: one table of phases, and what leads from one to the next. Pure.
 
-Pure. The agent's phases are finer than the status that clients see; each phase has one status. What is not in the table
-can not happen: `step` refuses it. `mooring states` prints it, and docs/reference/states.md shows what that prints.
+The agent's phases are finer than the status that clients see; each phase has one status. `step` refuses what is not in
+the table. `mooring states` prints the table, and docs/reference/states.md has the same.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from mooring.placement.messages import StatusCode
 
 
 class Phase(Enum):
-    """Where a request is, and what clients see of that."""
+    """The phase of a request, and the status that clients see."""
 
     CREATED = "created", StatusCode.CREATED
     REFUSED = "refused", StatusCode.BAD_REQUEST
@@ -68,7 +68,7 @@ class Happening(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of the table; `effect` says what is done on the way."""
+    """One row of the table; `effect` is what the agent then does."""
 
     phase: Phase
     happening: Happening
@@ -128,5 +128,5 @@ _NEXT: Final = {(row.phase, row.happening): row.next for row in TABLE}
 def step(phase: Phase, happening: Happening) -> Phase:
     """The phase after this one. ValueError where the table has no such row."""
     if (phase, happening) not in _NEXT:
-        raise ValueError(f"a request that is {phase.label} knows nothing of: {happening.value}")
+        raise ValueError(f"a request that is {phase.label} can not go on after: {happening.value}")
     return _NEXT[phase, happening]

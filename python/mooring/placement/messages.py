@@ -1,8 +1,8 @@
 """Requests and responses as values, and their JSON.
 
-The fields are those of the proposal on container placement. Two are ours: a request with `standby` starts or stops the
-standbys of a processor, and its `destinationHost` is `STANDBY`; one with `hostAction` is about every processor of the
-host that is its `destinationHost`, and its `processorId` is `*`.
+The fields are those of the proposal on container placement, and two of Mooring's own. A request with `standby` starts
+or stops the standbys of a processor; its `destinationHost` is `STANDBY`. A request with `hostAction` is about every
+processor on the host in `destinationHost`; its `processorId` is `*`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from mooring.errors import InvalidMessageError
 from mooring.model.fields import Fields, fitting
 
 ANY_HOST: Final = "ANY_HOST"
-"""The destination of a request that leaves the choice to the application."""
+"""The destination of a request for which the agent chooses the host."""
 
 LAST_SEEN: Final = "LAST_SEEN"
-"""The destination where the processor is, or was last: it is restarted there."""
+"""The destination that is the processor's present or last location: the processor is restarted there."""
 
 STANDBY: Final = "STANDBY"
-"""The destination where copies of the processor's tasks are; also that of a request that is about standbys."""
+"""The destination that has copies of the processor's tasks; also the destination of a request about standbys."""
 
 ANY_PROCESSOR: Final = "*"
 """The processor of a request that is about a whole host."""
 
 
 class StatusCode(Enum):
-    """How far a request is; a final status never changes."""
+    """The status of a request; a final status never changes."""
 
     CREATED = "CREATED"
     BAD_REQUEST = "BAD_REQUEST"
@@ -41,19 +41,19 @@ class StatusCode(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing comes after it."""
+        """Whether no other status follows."""
         return self in (StatusCode.BAD_REQUEST, StatusCode.SUCCEEDED, StatusCode.FAILED)
 
 
 class StandbyAction(Enum):
-    """What is to become of the standbys of a processor's tasks."""
+    """What to do with the standbys of a processor's tasks."""
 
     START = "START"
     STOP = "STOP"
 
 
 class HostAction(Enum):
-    """What is to become of a host: emptied and kept empty, or open for tasks and copies again."""
+    """What to do with a host: empty it and keep it empty, or open it for tasks and copies again."""
 
     DRAIN = "DRAIN"
     OPEN = "OPEN"
@@ -61,9 +61,10 @@ class HostAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ContainerPlacementRequestMessage:
-    """What a client asks of one processor; `timestamp` is when, in milliseconds since the epoch, by the client's clock.
+    """A request of a client; `timestamp` is the client's time, in milliseconds since the epoch.
 
-    `request_expiry_ms` is None where none is set, `standby` and `host_action` for a request that places the processor.
+    `request_expiry_ms` is None where none is set. `standby` and `host_action` are None in a request that places a
+    processor.
     """
 
     uuid: UUID
@@ -90,7 +91,7 @@ class ContainerPlacementRequestMessage:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ContainerPlacementRequestMessage:
-        """Read one. InvalidMessageError names the field that is wrong; unknown fields are ignored."""
+        """Read a request. InvalidMessageError names the field that is wrong; unknown fields are ignored."""
         fields = Fields(text)
         fields.fixed("subType", cls.__name__)
         fields.choice("statusCode", [StatusCode.CREATED])
@@ -113,15 +114,15 @@ class ContainerPlacementRequestMessage:
         return message
 
     def answered(self, status: StatusCode, message: str, at_ms: int) -> ContainerPlacementResponseMessage:
-        """The response to this request; a message that is longer than a reader takes is cut."""
+        """The response to this request; a message that is too long for readers is cut."""
         return ContainerPlacementResponseMessage(self, status, fitting(message), at_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerPlacementResponseMessage:
-    """How far a request is, and why; `timestamp` is when that was written, by the clock of the agent.
+    """The status of a request, and why; `timestamp` is the agent's time, in milliseconds since the epoch.
 
-    In the answer to a malformed request the ids are empty that it did not tell.
+    In the response to a malformed request, ids that could not be read are empty.
     """
 
     request: ContainerPlacementRequestMessage
@@ -140,9 +141,9 @@ class ContainerPlacementResponseMessage:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> ContainerPlacementResponseMessage:
-        """Read one. InvalidMessageError names the field that is wrong; unknown fields are ignored.
+        """Read a response. InvalidMessageError names the field that is wrong; unknown fields are ignored.
 
-        When the request was made is not in a response: its timestamp is the response's here.
+        A response does not have the time of its request: `request.timestamp` is the response's time.
         """
         fields = Fields(text)
         fields.fixed("subType", cls.__name__)
@@ -163,7 +164,7 @@ class ContainerPlacementResponseMessage:
 
 
 def about_what_can_be_read(uuid: UUID, text: bytes) -> ContainerPlacementRequestMessage:
-    """A malformed request as far as it can be told: its ids, empty where they are not there."""
+    """A malformed request, with the ids that can be read; the others are empty."""
     try:
         fields = Fields(text)
     except InvalidMessageError:

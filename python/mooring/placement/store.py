@@ -1,4 +1,4 @@
-"""Where requests and responses are: two keys for each uuid, in a namespace of their own of any metadata store."""
+"""Stores requests and responses in any metadata store: two keys for each uuid, in a namespace of their own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REQUEST, _RESPONSE = ContainerPlacementRequestMessage.__name__, ContainerPlacem
 
 @dataclass(frozen=True, slots=True)
 class MalformedRequest:
-    """A request that can not be read, and why; of `request` only the uuid counts, and the ids that could be read."""
+    """A request that can not be read, and why. `request` has its uuid and the ids that could be read."""
 
     request: ContainerPlacementRequestMessage
     reason: str
@@ -30,7 +30,7 @@ class MalformedRequest:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessages:
-    """All messages at one moment, by uuid; of responses that can not be read only the uuid, in `unreadable`."""
+    """All messages at one moment, by uuid. `unreadable` has the uuids of responses that can not be read."""
 
     requests: Mapping[UUID, ContainerPlacementRequestMessage]
     malformed: Mapping[UUID, MalformedRequest]
@@ -39,41 +39,41 @@ class StoredMessages:
 
 
 class ContainerPlacementMetadataStore:
-    """Reads and writes messages; raises what the store under it raises, which stays its owner's."""
+    """Reads and writes messages. Raises what the store raises; the caller closes the store."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = NamespacedMetadataStore(store, NAMESPACE)
 
     def write_request(self, request: ContainerPlacementRequestMessage) -> None:
-        """Ask; when this returns every reader sees it."""
+        """Write a request. When this returns, every reader sees it."""
         self._store.put(_key(request.uuid, _REQUEST), request.to_json().encode())
         self._store.flush()
 
     def write_response(self, response: ContainerPlacementResponseMessage) -> None:
-        """Answer: for the agent that leads."""
+        """Write a response; only the agent that leads does."""
         self._store.put(_key(response.request.uuid, _RESPONSE), response.to_json().encode())
 
     def read_request(self, uuid: UUID) -> ContainerPlacementRequestMessage | None:
-        """None when there is none. InvalidMessageError when it can not be read."""
+        """The request; None when there is none. InvalidMessageError when it can not be read."""
         text = self._store.get(_key(uuid, _REQUEST))
         return None if text is None else ContainerPlacementRequestMessage.from_json(text)
 
     def read_response(self, uuid: UUID) -> ContainerPlacementResponseMessage | None:
-        """None when there is none. InvalidMessageError when it can not be read."""
+        """The response; None when there is none. InvalidMessageError when it can not be read."""
         text = self._store.get(_key(uuid, _RESPONSE))
         return None if text is None else ContainerPlacementResponseMessage.from_json(text)
 
     def delete_request(self, uuid: UUID) -> None:
-        """Remove the request, if it is there; its response stays."""
+        """Remove the request; its response stays. A missing request is no error."""
         self._store.delete(_key(uuid, _REQUEST))
 
     def delete_both(self, uuid: UUID) -> None:
-        """Remove request and response, as far as they are there."""
+        """Remove request and response. Missing ones are no error."""
         self._store.delete(_key(uuid, _REQUEST))
         self._store.delete(_key(uuid, _RESPONSE))
 
     def all(self) -> StoredMessages:
-        """Every message. Keys that are none of a message are passed over."""
+        """Every message. Keys of another form are ignored."""
         requests: dict[UUID, ContainerPlacementRequestMessage] = {}
         malformed: dict[UUID, MalformedRequest] = {}
         responses: dict[UUID, ContainerPlacementResponseMessage] = {}

@@ -1,1 +1,1 @@
-"""Coordination: what an application keeps in a metadata store, for its next agent and for clients."""
+"""Coordination: the records of an application in a metadata store, for its next agent and for clients."""

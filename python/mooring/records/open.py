@@ -1,4 +1,4 @@
-"""The records of a job, for those who read them: the client, from any machine."""
+"""The records of a job, opened by a client on any machine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mooring.records.records import ReadRecords, Records
 
 
 def open_records(place: str, options: Mapping[str, str], report: Report) -> ReadRecords:
-    """The records in a store; as `open_metadata_store`, and with its errors.
+    """The records at an address. Addresses, options and errors are those of `open_metadata_store`.
 
-    A zk:// address names the root of one application, or the root that several share: see `ZkClientRecords`.
+    A zk:// address names the root of one application, or a root that applications share: see `ZkClientRecords`.
     """
     scheme = place.partition("://")[0].lower()
     look_only = {"make.topic": "false"} if scheme == "kafka" else {}
@@ -27,9 +27,10 @@ def open_records(place: str, options: Mapping[str, str], report: Report) -> Read
 
 
 def open_each(place: str, options: Mapping[str, str], report: Report) -> Iterator[tuple[str, ReadRecords]]:
-    """The records of each application at a place, with its own place; each is closed when the next is asked for.
+    """The address and the records of each application at an address; the errors are those of `open_records`.
 
-    As `open_records` for the errors. One in a directory or a topic; in ZooKeeper those that share the root.
+    A directory or a topic has one application; in ZooKeeper several may share a root. The records of an application are
+    closed when the next one is asked for.
     """
     places = [place]
     records = open_records(place, options, report)
@@ -37,16 +38,16 @@ def open_each(place: str, options: Mapping[str, str], report: Report) -> Iterato
         if place.partition("://")[0].lower() == "zk":
             from mooring.records.zookeeper_client import ZkClientRecords
 
-            assert isinstance(records, ZkClientRecords)  # by the scheme
+            assert isinstance(records, ZkClientRecords)  # as the scheme is zk
             places = records.places()
         if places == [place]:
             yield place, records
             return
     finally:
         records.close()
-    for one in places:
-        records = open_records(one, options, report)
+    for application_place in places:
+        records = open_records(application_place, options, report)
         try:
-            yield one, records
+            yield application_place, records
         finally:
             records.close()

@@ -1,4 +1,4 @@
-"""What operators have said and what holds until they say otherwise, beyond the life of the agent that heard it."""
+"""What an agent saves for the next one: requests of operators and their progress, and the tasks that are lent."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from mooring.placement import StatusCode
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """How far a request was that is under way: the label of its phase, and the executors from and to which it goes.
+class SavedProgress:
+    """The progress of a request that is under way: the label of its phase, and its source and destination executor.
 
-    `beside` are the processors that it was about when it was begun, `sharing` those that shared tasks with them then.
+    `beside` are the processors that the request was about when it began. `sharing` are the processors that shared tasks
+    with them at that time.
     """
 
     phase: str
@@ -27,51 +28,51 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of a request: its final status, and the message."""
+class FinalAnswer:
+    """The final status of a request, and its message."""
 
     status: str
     message: str
 
 
-Key = tuple[str, str]
+LoanKey = tuple[str, str]
 """Query id and executor."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLoan:
-    """What a new agent has to know of a loan. `times` counts the loans and failed trials there were with it."""
+class SavedLoan:
+    """What a new agent must know of a loan. `loan_count` counts this loan, the loans before it, and failed trials."""
 
     reason: str = ""
     trial_at_ms: int = 0
-    times: int = 1
+    loan_count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorOverrides:
-    """What holds in one application, and in one attempt at it; empty where nothing was asked.
+    """What holds in one attempt at one application; empty where operators have requested nothing.
 
-    `stopped` are the processors whose standbys are stopped, `spare` those that moves have left behind. `carriers` maps
-    processors to their executor where that has several, `under_way` requests, by uuid, to how far they are, `done`
-    those whose answer may not be written yet to what it is. `drained` are the hosts that are to be empty, `pinned` maps
-    standbys of processors (as 4-0) to the location where they are wanted. `loans` maps query id and executor to what
-    is to be known of tasks that are lent.
+    `stopped` are the processors whose standbys are stopped. `spare` are the processors that moves have left without
+    tasks. `carriers` maps processors to their executor, where that executor has several processors. `under_way` maps
+    the uuid of a request to its progress. `done` maps the uuid of a request to its final answer, while that answer may
+    not be written yet. `drained` are the hosts that operators want empty. `pinned` maps a standby of a processor, such
+    as 4-0, to the location that an operator wants for it. `loans` are the tasks that are lent.
     """
 
     application: str = ""
     stopped: frozenset[str] = frozenset()
     spare: frozenset[str] = frozenset()
     carriers: Mapping[str, str] = field(default_factory=dict)
-    under_way: Mapping[str, Begun] = field(default_factory=dict)
-    done: Mapping[str, Verdict] = field(default_factory=dict)
+    under_way: Mapping[str, SavedProgress] = field(default_factory=dict)
+    done: Mapping[str, FinalAnswer] = field(default_factory=dict)
     drained: frozenset[str] = frozenset()
     pinned: Mapping[str, str] = field(default_factory=dict)
     attempt: str = ""
-    loans: Mapping[Key, KeptLoan] = field(default_factory=dict)
+    loans: Mapping[LoanKey, SavedLoan] = field(default_factory=dict)
 
     @property
     def is_set(self) -> bool:
-        """Whether there is anything to keep."""
+        """Whether there is anything to save."""
         return self != OperatorOverrides(self.application, attempt=self.attempt)
 
     def to_json(self) -> str:
@@ -84,15 +85,17 @@ class OperatorOverrides:
                 "carriers": dict(self.carriers),
                 "under-way": {
                     uuid: {
-                        "phase": begun.phase,
-                        "source": begun.source,
-                        "executor": begun.executor,
-                        "beside": sorted(begun.beside, key=natural_order),
-                        "sharing": sorted(begun.sharing, key=natural_order),
+                        "phase": progress.phase,
+                        "source": progress.source,
+                        "executor": progress.executor,
+                        "beside": sorted(progress.beside, key=natural_order),
+                        "sharing": sorted(progress.sharing, key=natural_order),
                     }
-                    for uuid, begun in self.under_way.items()
+                    for uuid, progress in self.under_way.items()
                 },
-                "done": {uuid: {"status": said.status, "message": said.message} for uuid, said in self.done.items()},
+                "done": {
+                    uuid: {"status": answer.status, "message": answer.message} for uuid, answer in self.done.items()
+                },
                 "drained-hosts": sorted(self.drained, key=natural_order),
                 "pinned-standbys": dict(self.pinned),
                 "attempt": self.attempt,
@@ -102,7 +105,7 @@ class OperatorOverrides:
                         "executor": executor,
                         "reason": loan.reason,
                         "trial-at": loan.trial_at_ms,
-                        "times": loan.times,
+                        "times": loan.loan_count,
                     }
                     for (query, executor), loan in self.loans.items()
                 ],
@@ -111,7 +114,7 @@ class OperatorOverrides:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> OperatorOverrides:
-        """Read one; what an earlier version did not write is empty. ValueError when it is none."""
+        """The overrides of a JSON text; keys that an earlier version did not write are empty. ValueError for others."""
         try:
             form = json.loads(text)
             return cls(
@@ -120,24 +123,24 @@ class OperatorOverrides:
                 frozenset(map(_text, _list(form.get("spare", [])))),
                 {_text(id): _text(executor) for id, executor in form.get("carriers", {}).items()},
                 {
-                    _text(uuid): Begun(
-                        _text(begun["phase"]),
-                        _text(begun["source"]),
-                        _text(begun["executor"]),
-                        frozenset(map(_text, _list(begun.get("beside", [])))),
-                        frozenset(map(_text, _list(begun.get("sharing", [])))),
+                    _text(uuid): SavedProgress(
+                        _text(progress["phase"]),
+                        _text(progress["source"]),
+                        _text(progress["executor"]),
+                        frozenset(map(_text, _list(progress.get("beside", [])))),
+                        frozenset(map(_text, _list(progress.get("sharing", [])))),
                     )
-                    for uuid, begun in form.get("under-way", {}).items()
+                    for uuid, progress in form.get("under-way", {}).items()
                 },
                 {
-                    _text(uuid): Verdict(StatusCode(said["status"]).value, _text(said["message"]))
-                    for uuid, said in form.get("done", {}).items()
+                    _text(uuid): FinalAnswer(StatusCode(answer["status"]).value, _text(answer["message"]))
+                    for uuid, answer in form.get("done", {}).items()
                 },
                 frozenset(map(_text, _list(form.get("drained-hosts", [])))),
                 {_text(id): _text(place) for id, place in form.get("pinned-standbys", {}).items()},
                 _text(form.get("attempt", "")),
                 {
-                    (_text(loan["query"]), _text(loan["executor"])): KeptLoan(
+                    (_text(loan["query"]), _text(loan["executor"])): SavedLoan(
                         _text(loan.get("reason", "")), _number(loan.get("trial-at", 0)), _number(loan.get("times", 1))
                     )
                     for loan in _list(form.get("loans", []))
@@ -147,18 +150,18 @@ class OperatorOverrides:
             raise ValueError(f"{damage!r}") from damage
 
 
-FAILED_WITH_ITS_ATTEMPT: Final = Verdict(
+FAILED_WITH_ITS_ATTEMPT: Final = FinalAnswer(
     StatusCode.FAILED.value,
     "it was under way when the attempt at this application before this one ended, and is not done again",
 )
-"""What becomes of a request whose executors are gone with their driver."""
+"""The answer to a request whose executors have ended with their driver."""
 
 NO_OVERRIDES: Final = OperatorOverrides()
 
 
 @dataclass(frozen=True, slots=True)
 class SaveOverrides(Order):
-    """Save what operators have asked."""
+    """Save the overrides in the metadata store."""
 
     stage: ClassVar[OrderStage] = OrderStage.SAVE_OVERRIDES
     overrides: OperatorOverrides

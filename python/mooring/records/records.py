@@ -1,7 +1,7 @@
-"""The agent's records in the metadata store: one small text for each, read and written by one thread.
+"""The agent's records in the metadata store. Each record is a small text, and one thread reads and writes them.
 
-A record that can not be read counts as none, and is said; a store that does not do what it is asked raises
-MetadataStoreError.
+A record that can not be parsed is reported and counts as missing. Reads and writes raise MetadataStoreError when the
+store fails.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TASK_LOCALITY, PROCESSOR_LOCALITY = "task-locality", "processor-locality"
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What the last run left: its newest job model, the location of each task, the bytes of each task's state."""
+    """The records of the last run: its newest job model, the location and the state bytes of each task, overrides."""
 
     model: JobModel | None = None
     task_locality: Mapping[str, str] = field(default_factory=dict)
@@ -37,33 +37,33 @@ class Remembered:
 
 
 class ReadRecords(ABC):
-    """What a client reads; `say` hears of records that are ignored."""
+    """The records that a client reads. `say` is called for records that are ignored."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
 
     @abstractmethod
     def job_models(self) -> dict[int, bytes]:
-        """The texts of the job models that are kept, by version."""
+        """The texts of the saved job models, by version."""
 
     @abstractmethod
     def task_locality(self) -> dict[str, str]:
-        """Task name to the location where it ran last."""
+        """Task name to the location where the task ran last."""
 
     @abstractmethod
     def status(self) -> bytes | None:
-        """What `mooring status` shows, as it was written; None when there is none."""
+        """The text that `mooring status` shows, as it was written; None where there is none."""
 
     @abstractmethod
     def store(self) -> MetadataStore | None:
-        """The store that the records of the application are in, which stays theirs; None when there is none yet."""
+        """The store of the application's records, which `close` closes; None where there is none yet."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
 
     def read(self) -> Remembered:
-        """Everything that a start needs."""
+        """The records that a new agent needs."""
         return Remembered(self._newest_model(), self.task_locality(), self._state_bytes(), self._overrides())
 
     def _newest_model(self) -> JobModel | None:
@@ -75,7 +75,7 @@ class ReadRecords(ABC):
         return None
 
     def _state_bytes(self) -> dict[str, int]:
-        """From the last status that was shown."""
+        """Task name to state bytes, from the last status."""
         text = self.status()
         try:
             tasks = json.loads(text)["tasks"] if text else []
@@ -101,7 +101,7 @@ class ReadRecords(ABC):
 
 
 class Records(ReadRecords):
-    """What is where in a store."""
+    """The records in any metadata store, each at its key."""
 
     def __init__(self, store: MetadataStore, say: Callable[[str], None]) -> None:
         super().__init__(say)
@@ -113,30 +113,30 @@ class Records(ReadRecords):
         self._placement = ContainerPlacementMetadataStore(store)
 
     def store(self) -> MetadataStore:
-        """The store that the records are in."""
+        """The store of the records."""
         return self._store
 
     def job_models(self) -> dict[int, bytes]:
-        """The texts of the job models that are kept, by version."""
+        """The texts of the saved job models, by version."""
         return {int(key): text for key, text in self._models.all().items() if key.isdecimal()}
 
     def task_locality(self) -> dict[str, str]:
-        """Task name to the location where it ran last."""
+        """Task name to the location where the task ran last."""
         return {task: place.decode("utf-8", "replace") for task, place in self._tasks.all().items()}
 
     def status(self) -> bytes | None:
-        """What `mooring status` shows, as it was written; None when there is none."""
+        """The text that `mooring status` shows, as it was written; None where there is none."""
         return self._store.get(STATUS)
 
     def forget(self) -> None:
-        """Remove what a start would read, but for the status."""
+        """Remove the records that a new agent reads, except the status."""
         for records in (self._models, self._barriers, self._tasks, self._processors):
             for key in records.all():
                 records.delete(key)
         self._store.delete(OPERATOR_OVERRIDES)
 
     def write_job_model(self, model: JobModel) -> None:
-        """Keep a new version, and remove all but the newest few."""
+        """Save a new version of the job model, and remove all but the newest versions."""
         self._models.put(str(model.version), job_model_to_json(model).encode())
         places = {id: container.location_id or "" for id, container in model.containers.items()}
         self._processors.put_all({id: place.encode() for id, place in places.items()})
@@ -145,27 +145,27 @@ class Records(ReadRecords):
             self._processors.delete(gone)
 
     def write_barriers(self, states: Mapping[int, str]) -> None:
-        """Keep how the barriers of these versions stand, and remove all but the newest few."""
+        """Save the states of the barriers of these versions, and remove all but the newest versions."""
         self._barriers.put_all({str(version): state.encode() for version, state in states.items()})
         _keep_the_newest(self._barriers)
 
     def write_task_locality(self, changed: Mapping[str, str]) -> None:
-        """Keep where these tasks are now."""
+        """Save the locations of these tasks."""
         self._tasks.put_all({task: location.encode() for task, location in changed.items()})
 
     def write_status(self, status: Mapping[str, Any]) -> None:
-        """Keep what `mooring status` shows."""
+        """Save what `mooring status` shows."""
         self._store.put(STATUS, json.dumps(status).encode())
 
     def write_end(self, application: str, at_ms: int) -> None:
-        """Note in the status that the application has ended; that of another one is left as it is.
+        """Record in the status that the application has ended.
 
-        A status that is not there, or is damaged, says nothing of any application: nothing is noted.
+        Nothing is written where the status is missing or damaged, or belongs to another application.
         """
         text = self.status()
         try:
             status = json.loads(text) if text else None
-        except ValueError:  # the next application writes it anew
+        except ValueError:  # the next application replaces it
             status = None
         if not isinstance(status, dict) or status.get("application") != application:
             return
@@ -173,27 +173,27 @@ class Records(ReadRecords):
         self.write_status({**status, "at": at_ms, "ended": at_ms, "queries": queries})
 
     def write_overrides(self, overrides: OperatorOverrides) -> None:
-        """Keep what operators have said."""
+        """Save the overrides."""
         self._store.put(OPERATOR_OVERRIDES, overrides.to_json().encode())
 
     def messages(self) -> StoredMessages:
-        """What clients ask, and what was answered."""
+        """The requests of clients, and their answers."""
         return self._placement.all()
 
     def write_response(self, response: ContainerPlacementResponseMessage) -> None:
-        """Answer a client."""
+        """Write an answer to a client."""
         self._placement.write_response(response)
 
     def remove_messages(self, uuid: UUID, response_too: bool) -> None:
-        """Remove a request that is done with, and its response too when that is asked for."""
+        """Remove a finished request, with its response if `response_too`."""
         (self._placement.delete_both if response_too else self._placement.delete_request)(uuid)
 
     def remove_notifications(self, uuids: Collection[UUID]) -> None:
-        """Remove drain notifications that are done."""
+        """Remove drain notifications whose drains are over."""
         remove_notifications(self._store, uuids)
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._store.close()
 
 

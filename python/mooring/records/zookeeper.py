@@ -1,9 +1,9 @@
-"""The agent's records in ZooKeeper: in the tree of `mooring.coordination`, written in the leader's term only.
+"""The agent's records in ZooKeeper. They are in the tree of `mooring.coordination`, and only a leader can write them.
 
     <root>/jobModels/<version>          <root>/localityData/<task>        <root>/processors/processor.<n>
     <root>/barriers/<version>           <root>/metadata/=none/status
 
-The agent announces the processors that have an executor, each ephemeral: they are gone with the agent's session.
+The agent announces each processor that has an executor, by an ephemeral node, which ends with the agent's session.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Term = Callable[[], Leadership | None]
 
 
 class ZkRecords(Records):
-    """Reads for anybody; every write raises LeadershipLost outside of a term, as those of `store` have to."""
+    """Records that anyone can read. A write outside of a term raises LeadershipLost, as writes of `store` must do."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ZkRecords(Records):
         root: str,
         term: Term = lambda: None,
     ) -> None:
-        """The connection is the caller's, who closes it after `close`; `store` is closed here."""
+        """`close` closes `store`. The caller closes the connection, after `close`."""
         super().__init__(store, say)
         self._term = term
         self._job_models = ZkJobModels(connection, root, say)
@@ -47,7 +47,7 @@ class ZkRecords(Records):
         self._announced: dict[str, str] = {}
 
     def write_job_model(self, model: JobModel) -> None:
-        """Publish a version; one that is there already, as after an answer that was lost, must be the same."""
+        """Publish a version. If an answer was lost, the version is there already; it must be the same."""
         try:
             self._job_models.publish(model, self._leading())
         except MetadataStoreError:
@@ -55,7 +55,7 @@ class ZkRecords(Records):
                 raise
 
     def write_barriers(self, states: Mapping[int, str]) -> None:
-        """Open each barrier, and end those that are not NEW any more; those below the newest ten are passed over."""
+        """Open each barrier, and end those that are no longer NEW. Only the newest ten versions are written."""
         term = self._leading()
         newest = sorted({*self._states.versions(), *states})[-KEPT_VERSIONS:]
         for version, state in sorted((version, states[version]) for version in newest if version in states):
@@ -65,7 +65,7 @@ class ZkRecords(Records):
                 self._states.end(version, BarrierState(state), term)
 
     def write_task_locality(self, changed: Mapping[str, str]) -> None:
-        """One node for each task."""
+        """Save the locations of these tasks, in one node for each task."""
         changes = [_change(task, location) for task, location in changed.items()]
         term = self._leading()
         try:
@@ -74,7 +74,7 @@ class ZkRecords(Records):
             raise lost(term) from None
 
     def write_status(self, status: Mapping[str, Any]) -> None:
-        """The text, and an entry for each processor that has an executor."""
+        """Save the status, and announce each processor that has an executor."""
         super().write_status(status)
         bound = {row["id"]: row["location"] for row in status["processors"] if row["state"] == "bound"}
         for processor, location in bound.items():
@@ -85,17 +85,17 @@ class ZkRecords(Records):
         self._announced = bound
 
     def job_models(self) -> dict[int, bytes]:
-        """The texts of the job models that are kept, by version."""
+        """The texts of the saved job models, by version."""
         return self._job_models.texts()
 
     def task_locality(self) -> dict[str, str]:
-        """Task name to the location where it ran last."""
+        """Task name to the location where the task ran last."""
         names = [name for name in self._places.children() if name not in (CHANGES, GENERATIONS)]
         found = self._places.read(names)
         return {key or str(text_of(name)): place.decode("utf-8", "replace") for name, (place, key) in found.items()}
 
     def close(self) -> None:
-        """Let go of the store, and withdraw the processors."""
+        """Close the store, and withdraw the processors."""
         self._job_models.close()
         self._states.close()
         self._living.close()

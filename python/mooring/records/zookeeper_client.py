@@ -1,4 +1,4 @@
-"""The records in ZooKeeper as a client reads them, who may know no more than the root that applications share."""
+"""The records in ZooKeeper for a client, which may know only a root that applications share."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from mooring.records.zookeeper import ZkRecords
 
 
 class ZkClientRecords(ReadRecords):
-    """The records of the application at the root, or of the only one below it; nothing before there is one.
+    """The records of the application at the root, or of the only application below it; empty where there is none.
 
-    Reading raises InvalidSettingError, with their names, where several applications share the root.
+    Where several applications share the root, reading raises InvalidSettingError with their names.
     """
 
     def __init__(self, settings: ZkSettings, report: Report) -> None:
-        """Connects to nobody yet."""
+        """Makes no connection yet."""
         super().__init__(report)
         self._settings, self._report = settings, report
         self._connection = ZkConnection(settings)
         self._found: ZkRecords | None = None
 
     def places(self) -> list[str]:
-        """The addresses of the applications that have begun at the root: one when it is their own."""
+        """The addresses of the applications at the root. It is one address if the root is an application's own."""
         return [replace(self._settings, root=root).place for root in self._roots()]
 
     def job_models(self) -> dict[int, bytes]:
-        """The texts of the job models that are kept, by version."""
+        """The texts of the saved job models, by version."""
         records = self._records()
         return records.job_models() if records else {}
 
     def task_locality(self) -> dict[str, str]:
-        """Task name to the location where it ran last."""
+        """Task name to the location where the task ran last."""
         records = self._records()
         return records.task_locality() if records else {}
 
     def status(self) -> bytes | None:
-        """What `mooring status` shows, as it was written; None when there is none."""
+        """The text that `mooring status` shows, as it was written; None where there is none."""
         records = self._records()
         return records.status() if records else None
 
     def store(self) -> MetadataStore | None:
-        """The part of the store that is the application's; None before it has begun for the first time."""
+        """The application's part of the store; None before the application's first start."""
         records = self._records()
         return records.store() if records else None
 
@@ -66,7 +66,7 @@ class ZkClientRecords(ReadRecords):
         return self._found
 
     def _root(self) -> str | None:
-        """The root of the application, once it has begun for the first time."""
+        """The root of the application; None before the application's first start."""
         roots = self._roots()
         if len(roots) > 1:
             names = ", ".join(replace(self._settings, root=root).place for root in roots)
@@ -75,14 +75,14 @@ class ZkClientRecords(ReadRecords):
         return roots[0] if roots else None
 
     def _roots(self) -> list[str]:
-        """The root itself, or those of the applications that share it."""
+        """The root itself, or the roots of the applications that share it."""
         shared = self._settings.root
         if self._is_application(shared):
             return [shared]
         return [root for root in self._below(shared) if self._is_application(root)]
 
     def _is_application(self, root: str) -> bool:
-        """Whether its drivers have been elected here."""
+        """Whether drivers of an application were elected at this root."""
         (stat,) = self._connection.ask([lambda client: client.exists_async(f"{root}/leader/{GENERATION}")])
         return stat is not None and not isinstance(stat, Exception)
 

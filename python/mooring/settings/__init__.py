@@ -1,4 +1,4 @@
-"""Every `spark.mooring.*` key, in one table, and the frozen settings made from it once at the edge."""
+"""Every `spark.mooring.*` key, in one table, and the frozen settings that are made from it once, at the start."""
 
 from mooring.settings.check import describe_values, find_setting, parse_value
 from mooring.settings.frozen import Settings

@@ -1,4 +1,4 @@
-"""Names and values as users type them: parsed, or refused with what was meant instead."""
+"""Parses names and values of settings; a refusal names the nearest valid one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def parse_value(setting: Setting, text: str) -> bool | int | str:
 
 
 def describe_values(setting: Setting) -> str:
-    """What a setting accepts, in words: "a duration from 0ms to 1h"."""
+    """The values that a setting accepts, as text: "a duration from 0ms to 1h"."""
     if setting.type in _NOUNS:
         return _NOUNS[setting.type] + _range(setting)
     if setting.type == "boolean":

@@ -14,10 +14,10 @@ from mooring.settings.table import PREFIX, TABLE, Setting
 
 @dataclass(frozen=True)
 class Settings:
-    """Every setting that this version acts on; names are those of the table, with the unit at the end.
+    """Every setting; a field has the name of the setting, and durations end in `_ms`.
 
-    None means that the default depends on the place (see `conf/settings.md`). Code below the edge gets the fields it
-    needs, not this object. `metadata_options` is not shown in `repr`, as it may hold passwords.
+    None means that the default depends on the place (see `conf/settings.md`). Functions get the fields that they need,
+    not this object. `metadata_options` is not shown in `repr`, as it may hold passwords.
     """
 
     enabled: bool
@@ -57,9 +57,9 @@ class Settings:
 
     @classmethod
     def from_conf(cls, conf: Mapping[str, str]) -> Settings:
-        """Read all `spark.mooring.*` keys of a Spark configuration; other keys are not looked at.
+        """Read all `spark.mooring.*` keys of a Spark configuration; other keys are ignored.
 
-        Every key that is unknown or holds what it may not is listed, one a line, in one InvalidSettingError.
+        One InvalidSettingError lists all keys that are unknown or have a wrong value, one a line.
         """
         values: dict[str, Any] = {field_name(s): _default(s) for s in TABLE if not s.is_prefix}
         options: dict[str, str] = {}

@@ -63,18 +63,18 @@ def format_size(count: int) -> str:
 
 
 def guess_duration_ms(text: str) -> int | None:
-    """What a mistyped duration ("1.5h", "10 sec") most likely meant, or None. Only for suggestions, never for use."""
+    """The likely milliseconds of a mistyped duration ("1.5h", "10 sec"), or None. For suggestions in messages only."""
     guess = _guess(text, "ms", _DURATION_MICROSECONDS)
     return None if guess is None else guess // 1_000
 
 
 def guess_size_bytes(text: str) -> int | None:
-    """What a mistyped size ("1.5g", "64 MiB") most likely meant, or None. Only for suggestions, never for use."""
+    """The likely bytes of a mistyped size ("1.5g", "64 MiB"), or None. For suggestions in messages only."""
     return _guess(text, "b", _SIZE_BYTES)
 
 
 def guess_count(text: str) -> int | None:
-    """What a mistyped whole number ("2.0", "-1") most likely meant, or None. Only for suggestions, never for use."""
+    """The likely value of a mistyped whole number ("2.0", "-1"), or None. For suggestions in messages only."""
     return _guess(text, "", {"": 1})
 
 

@@ -1,4 +1,4 @@
-"""The one table of settings. The jar, the documentation and the sample configurations are all made from it."""
+"""The one table of settings, from which the jar, the documentation and the sample configurations are made."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SettingType = Literal["boolean", "integer", "duration", "size", "enum", "string"
 
 @dataclass(frozen=True)
 class Setting:
-    """One row: what a key may hold, what it means, and since which version it works.
+    """One row: the values of a key, its meaning, and the version since which it works.
 
     `default` None means that the default depends on the place, as `doc` says. `minimum` and `maximum` are written in
-    the notation of the type. `values` are the choices of an enum; for a string they say in words what `pattern` (a
-    regular expression that must match the whole value, in the dialect that Python and Java share) accepts.
+    the notation of the type. `values` are the choices of an enum; for a string they describe the valid values in words.
+    `pattern` is a regular expression that must match the whole value, in the dialect that Python and Java share.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Setting:
         return PREFIX + self.name
 
     def number(self, text: str) -> int:
-        """The text as a plain number, in milliseconds or bytes for durations and sizes. ValueError when it is none."""
+        """The value as a number: milliseconds, bytes or a count. ValueError when the text has no valid form."""
         if self.type == "duration":
             return parse_duration_ms(text)
         return parse_size_bytes(text) if self.type == "size" else parse_count(text)
@@ -51,7 +51,7 @@ _ENV = "env:[A-Za-z_][A-Za-z0-9_]*"
 _PLACE = f"(?:host|kubernetes|{_ENV})"
 
 TABLE: tuple[Setting, ...] = (
-    Setting("enabled", "boolean", "true", "Whether Mooring does anything; false gives stock Spark behaviour."),
+    Setting("enabled", "boolean", "true", "Whether Mooring is on; with false, Spark behaves as without Mooring."),
     Setting(
         "local.store.dir",
         "string",
@@ -86,8 +86,8 @@ TABLE: tuple[Setting, ...] = (
         "processor.rebind.timeout",
         "duration",
         "60s",
-        "How long a processor whose executor was lost keeps its tasks for one that comes back on the same location;"
-        " also how long tasks that go elsewhere may warm up there, besides the time that their bytes take. 0: not.",
+        "How long a processor that lost its executor keeps its tasks for a new executor on the same location. Also how"
+        " long tasks that move elsewhere may warm up there, besides the time that their bytes take. 0: neither.",
         minimum="0ms",
         maximum="1d",
     ),
@@ -95,7 +95,7 @@ TABLE: tuple[Setting, ...] = (
         "liveness.timeout",
         "duration",
         "30s",
-        "With standbys: how long an executor may be silent, its connections open, before it is killed and replaced.",
+        "With standbys: how long an executor with open connections may be silent before it is killed and replaced.",
         minimum="5s",
         maximum="1h",
     ),
@@ -103,8 +103,8 @@ TABLE: tuple[Setting, ...] = (
         "location.provider",
         "string",
         "host",
-        "Where executors can share a local store: their host, what an environment variable of theirs says, their"
-        " Kubernetes node, several of these joined by slashes, or what a Python class of your own answers.",
+        "Where executors can share a local store: their host, the value of an environment variable, their Kubernetes"
+        " node, several of these joined by slashes, or what a Python class of your own returns.",
         values=("host", "env:NAME", "kubernetes", "env:NAME/env:NAME", "module:Class"),
         pattern=f"{_PLACE}(/{_PLACE})*|(?!env:){PYTHON_CLASS}",
     ),
@@ -112,8 +112,8 @@ TABLE: tuple[Setting, ...] = (
         "zone.provider",
         "string",
         None,
-        "Who knows the zone of an executor: standbys are spread over zones, mooring status --json shows them; none by"
-        " default.",
+        "Where the zone of an executor is found. Standbys are spread over zones, and mooring status --json shows them;"
+        " no zones by default.",
         values=("env:NAME", "kubernetes", "module:Class"),
         pattern=f"{_ENV}|kubernetes|(?!env:){PYTHON_CLASS}",
     ),
@@ -121,7 +121,7 @@ TABLE: tuple[Setting, ...] = (
         "grouper",
         "string",
         "host-aware",
-        "Who spreads tasks over processors; a class of your own extends mooring.grouping.TaskNameGrouper.",
+        "How tasks are spread over processors; a class of your own extends mooring.grouping.TaskNameGrouper.",
         values=(
             "host-aware",
             "group-by-container-ids",
@@ -143,8 +143,9 @@ TABLE: tuple[Setting, ...] = (
         "metadata",
         "string",
         None,
-        "Where placement knowledge survives restarts; by default _mooring in spark.sql.streaming.checkpointLocation,"
-        " else _mooring/<application name> beside the checkpoint of the first stateful query.",
+        "Where the agent's records are kept across restarts; by default _mooring in"
+        " spark.sql.streaming.checkpointLocation, else _mooring/<application name> beside the checkpoint of the first"
+        " stateful query.",
         values=("a directory", "a URI that Hadoop can write", "zk://host:port/root", "kafka://host:port/topic"),
         pattern="(?!(?i:zk|zookeeper|kafka):).+|(?:zk|kafka)://[^/]+/.+",
     ),
@@ -160,8 +161,8 @@ TABLE: tuple[Setting, ...] = (
         "restore.streams",
         "integer",
         "8",
-        "How many files an executor fetches at once of the state that a starting query has, before its tasks ask for"
-        " it; 0 leaves that to the tasks, one file after the other.",
+        "How many state files an executor fetches at once when a query starts, before the tasks need them; 0: each task"
+        " fetches its own files, one after the other.",
         minimum="0",
         maximum="256",
     ),
@@ -169,7 +170,7 @@ TABLE: tuple[Setting, ...] = (
         "restore.max.bytes.per.second",
         "size",
         None,
-        "How much an executor fetches so, in bytes a second; no limit by default.",
+        "How many bytes a second an executor fetches when a query starts; no limit by default.",
         minimum="1m",
     ),
     Setting(
@@ -184,15 +185,15 @@ TABLE: tuple[Setting, ...] = (
         "standby.max.bytes.per.second",
         "size",
         "64m",
-        "How much an executor fetches for the copies that it keeps, in bytes a second.",
+        "How many bytes a second an executor fetches for the copies that it keeps.",
         minimum="1m",
     ),
     Setting(
         "standby.open.stores",
         "integer",
         "16",
-        "With changelog checkpointing: of how many state stores an executor may keep the copy open, a RocksDB instance"
-        " at the newest version that who takes over finds ready; 0 keeps files only.",
+        "With changelog checkpointing: how many copies an executor may keep open, as RocksDB instances at the newest"
+        " version. A task that takes over finds its store open. 0: copies are files only.",
         minimum="0",
         maximum="10000",
     ),
@@ -208,8 +209,8 @@ TABLE: tuple[Setting, ...] = (
         "checkpoint.retain.batches",
         "integer",
         None,
-        "How many batches a query can go back at least: raises spark.sql.streaming.minBatchesToRetain to that; the"
-        " checkpoint keeps the changelogs and SST files of so many.",
+        "How many batches a query can go back at least. Raises spark.sql.streaming.minBatchesToRetain to this number:"
+        " the checkpoint keeps more changelogs and SST files.",
         minimum="2",
         maximum="1000000",
     ),
@@ -217,14 +218,14 @@ TABLE: tuple[Setting, ...] = (
         "checkpoint.catalog.enabled",
         "boolean",
         None,
-        "Whether every committed state version is listed in a Delta table; by default where Delta is among the"
+        "Whether a Delta table lists every committed state version; by default true where Delta is among the"
         " application's jars.",
     ),
     Setting(
         "checkpoint.catalog.table",
         "string",
         None,
-        "The table that all queries of the application share for it; by default each has one of its own,"
+        "One Delta catalogue for all queries of the application; by default each query has its own,"
         " _mooring/state_versions in its checkpoint.",
         pattern=r"[A-Za-z0-9_]+([.][A-Za-z0-9_]+){0,2}|[^ ]*/[^ ]+",
         values=("a path, as in s3a://bucket/state_versions, or a name in Spark's catalog, as in ops.state_versions",),
@@ -241,14 +242,15 @@ TABLE: tuple[Setting, ...] = (
         "checkpoint.catalog.retain.batches",
         "integer",
         "100",
-        "How many batches back the Delta catalogue reaches at least; older ones are removed five hundred at a time.",
+        "How many batches the Delta catalogue keeps at least; older batches are removed five hundred at a time.",
         minimum="1",
     ),
     Setting(
         "drain.timeout",
         "duration",
         None,
-        "After how long a drain is ended after its running batch, to go on at the next start; no limit by default.",
+        "How long a drain may take. Then it ends after the running batch, and goes on at the next start; no limit by"
+        " default.",
         minimum="1s",
     ),
     Setting(
@@ -259,8 +261,8 @@ TABLE: tuple[Setting, ...] = (
         minimum="100ms",
         maximum="1h",
     ),
-    Setting("drain.on.sigterm", "boolean", "false", "Whether SIGTERM to the driver drains its queries first."),
-    Setting("drain.on.start", "boolean", "false", "Whether queries that start are flushed without new input."),
+    Setting("drain.on.sigterm", "boolean", "false", "Whether a SIGTERM to the driver drains its queries first."),
+    Setting("drain.on.start", "boolean", "false", "Whether a query that starts is drained at once, without new input."),
     Setting(
         "drain.order",
         "string",
@@ -273,14 +275,14 @@ TABLE: tuple[Setting, ...] = (
         "resume.drained",
         "enum",
         "false",
-        "Whether a drained checkpoint may be started from: not at all, as it is, or with a fresh watermark (reset).",
+        "Whether a query may start from a drained checkpoint: not at all, as it is, or with a fresh watermark (reset).",
         values=("false", "true", "reset"),
     ),
     Setting(
         "placement.poll.interval",
         "duration",
         "1s",
-        "How often the agent looks for requests, as to stop or start the standbys of a processor.",
+        "How often the agent looks for requests, such as a move of a processor.",
         minimum="100ms",
         maximum="1h",
     ),
@@ -288,15 +290,15 @@ TABLE: tuple[Setting, ...] = (
         "moves.max.concurrent",
         "integer",
         "1",
-        "How many processors may take tasks over at once when tasks are evened out or leave a host: what goes to others"
-        " waits until these are warm and work.",
+        "How many processors may receive tasks at once when tasks are evened out or leave a host. Tasks for other"
+        " processors wait until the tasks of these are warm and run.",
         minimum="1",
     ),
     Setting(
         "agent.python",
         "string",
         None,
-        "The Python that runs the agent beside the driver; by default the driver's own Python, else python3.",
+        "The Python that runs the agent beside the driver; by default the driver's Python, else python3.",
         values=("a command or a path",),
         pattern=".+",
     ),

@@ -20,10 +20,9 @@ from mooring.model.standing import Standing
 
 
 class JvmBridge:
-    """Connects as Spark's own Python programs do: port and secret in the environment.
+    """A connection as Spark's own Python programs make it: port and secret are in the environment.
 
-    Every call raises AgentError when the driver is gone; the agent then ends, and the driver starts another if it
-    lives.
+    Every call raises AgentError when the driver does not answer. The agent then ends; a living driver starts a new one.
     """
 
     def __init__(self) -> None:
@@ -34,26 +33,23 @@ class JvmBridge:
 
     @property
     def jvm(self) -> Any:
-        """The JVM view, for the few other things that the agent needs of it (Hadoop's FileSystem)."""
+        """Py4J's view of the JVM, for Hadoop's FileSystem and Delta."""
         return self._gateway.jvm
 
     def take_facts(self, most: int) -> str:
-        """What executors have told of committed state since the last call, at most so much, as a JSON array."""
+        """The executors' reports of committed state since the last call, at most `most` of them, as a JSON array."""
         return str(self._call("takeFacts", most))
 
     def hello(self) -> list[Event]:
-        """Everything that is true now."""
+        """Events that describe the whole state of the application now."""
         return _events(self._call("hello"))
 
     def poll(self, timeout_ms: int) -> list[Event]:
-        """The news; waits up to the timeout for the first.
-
-        Also the agent's heartbeat.
-        """
+        """The new events; waits up to the timeout for the first. The call is also the agent's heartbeat."""
         return _events(self._call("pollEvents", timeout_ms))
 
     def offer(self, version: int) -> None:
-        """Let executors take up a version; each that has is told of by PlanPickedUp."""
+        """Offer a version to the executors; a PlanPickedUp event comes for each executor that has it."""
         self._call("offer", version)
 
     def publish(self, plan: PublishPlan) -> bool:
@@ -61,29 +57,30 @@ class JvmBridge:
         return bool(self._call("publish", plan_as_json(plan)))
 
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
-        """End an executor once no task runs on it, if that is in time; for one request once."""
+        """End an executor when no task runs on it, within `wait_ms`. Acts once for each request."""
         self._call("restart", request, executor, wait_ms)
 
     def announce_drains(self, queries: tuple[str | None, ...]) -> None:
-        """Tell of which queries a drain is asked for, by names or ids; None is every query."""
+        """Tell the driver which queries are to be drained, by names or ids; None is every query."""
         self._call("requestDrains", json.dumps(queries))
 
     def owe_drains(self, after: Mapping[str, frozenset[str]]) -> None:
-        """Write into the queries' checkpoints that they are to be drained, each after those named, by ids.
+        """Write into the checkpoints of the queries that they are to be drained.
 
-        Their next start goes on with it, if it comes before the drain is over.
+        `after` maps the id of a query to the ids of queries that must be drained before it. If a query starts again
+        before its drain is over, the drain goes on.
         """
         self._call("noteDrains", json.dumps({query: sorted(others) for query, others in after.items()}))
 
     def end_query(self, query: str, how: str, zero_input: bool) -> None:
-        """Have a query drained (DRAIN) or stopped (a StopMode's value); how that goes comes as news.
+        """Drain a query (`how` is DRAIN) or stop it (`how` is a StopMode's value); events report the progress.
 
-        One that is held since its start reads nothing at all with `zero_input`. Told again, it does nothing.
+        With `zero_input`, a query that is held at its start reads no input at all. A second call does nothing.
         """
         self._call("end", query, how, zero_input)
 
     def queries(self) -> tuple[RunningQuery, ...]:
-        """The queries that run, those without state too."""
+        """The queries that run, also those without state."""
         return tuple(
             RunningQuery(
                 form["query"],
@@ -97,19 +94,19 @@ class JvmBridge:
         )
 
     def say(self, message: str) -> None:
-        """Write a line into the driver's log."""
+        """Write a warning into the driver's log."""
         self._call("warn", message)
 
     def say_of_trouble(self, message: str) -> None:
-        """Write a line of what goes wrong around the application, as with a store; no warning while it ends."""
+        """Write a warning of trouble around the application, such as with a store; INFO while the application ends."""
         self._call("warnUnlessEnding", message)
 
     def inform(self, message: str) -> None:
-        """Write a line into the driver's log that is no warning."""
+        """Write a line at level INFO into the driver's log."""
         self._call("info", message)
 
     def lead(self, standing: Standing, said_at: float) -> bool:
-        """Tell what is known of the election, as of `said_at` (seconds since 1970); false when this driver has lost."""
+        """Report what is known of the election at `said_at` (seconds since 1970); False when this driver has lost."""
         return bool(self._call("reportStanding", json.dumps(standing.as_json(said_at))))
 
     def leave(self, text: str) -> None:
@@ -121,7 +118,7 @@ class JvmBridge:
         return str(self._call("fromEarlierAgent"))
 
     def metrics(self, values: Mapping[str, float]) -> None:
-        """Set all gauges of the agent in Spark's metrics system: others that it had set go."""
+        """Set all gauges of the agent in Spark's metrics system; gauges that are not in `values` are removed."""
         self._call("metrics", json.dumps(values))
 
     def _call(self, method: str, *arguments: object) -> Any:
@@ -132,7 +129,7 @@ class JvmBridge:
 
 
 def plan_as_json(plan: PublishPlan) -> str:
-    """A plan as the JVM reads it, and keeps it for the next agent."""
+    """The JSON of a plan, as the JVM reads it and keeps it for the next agent."""
     form: dict[str, Any] = {"version": plan.version, "queries": _by_partition(plan.rows)}
     if plan.copies:
         form["standbys"] = _by_partition(plan.copies)

@@ -1,7 +1,7 @@
-"""Appends to Delta tables by Delta's Kernel: in the driver alone, with no Spark job and nothing to plan.
+"""Appends to Delta tables with Delta's Kernel: in the driver alone, without a Spark job.
 
-Spark's own writer takes 0.5 to 0.7 s of processor time an append, and slots of executors that a batch waits for. What
-is written is the same: one transaction, under the same transaction identifier.
+Spark's own writer takes 0.5 to 0.7 s of processor time for each append, and slots of executors that batches need. Both
+write the same: one transaction, with the same transaction identifier.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, Final
 
 _ENGINE_INFO: Final = "mooring"
 _ALREADY_WRITTEN: Final = "io.delta.kernel.exceptions.ConcurrentTransactionException"
-"""Kernel's word for a transaction identifier that the table has."""
+"""The class of Kernel's error for a transaction identifier that the table has already."""
 
 Row = Mapping[str, Any]
 
 
 class KernelAppends:
-    """Appends to tables that exist, by their paths. Whatever Kernel throws is the caller's."""
+    """Appends to existing tables, given by their paths. Errors of Kernel are not translated."""
 
     def __init__(self, jvm: Any, conf: Any) -> None:
         """`jvm` is Py4J's view of the driver, `conf` Hadoop's configuration there."""
@@ -28,7 +28,7 @@ class KernelAppends:
         self._engine = self._kernel.defaults.engine.DefaultEngine.create(conf)
 
     def append(self, path: str, partition: str, rows: Sequence[Row], writer: str, number: int) -> None:
-        """Add rows, which have whole numbers in the column `partition`, once for each writer and number."""
+        """Add rows, once for each writer and number. The column `partition` has whole numbers."""
         begin = self._kernel.Table.forPath(self._engine, path).createTransactionBuilder(
             self._engine, _ENGINE_INFO, self._kernel.Operation.WRITE
         )
@@ -48,11 +48,11 @@ class KernelAppends:
             ),
         )
         for hook in done.getPostCommitHooks():
-            with suppress(Exception):  # a checkpoint of the log, or a checksum: the next commits make theirs
+            with suppress(Exception):  # a checkpoint of the log, or a checksum: later commits write these too
                 hook.threadSafeInvoke(self._engine)
 
     def _write(self, transaction: Any, partition: Mapping[str, int], rows: Sequence[Row], actions: Any) -> None:
-        """Files of one partition; what the log is to say of them is added to `actions`."""
+        """Write the files of one partition, and add the log's entries for them to `actions`."""
         engine, steps = self._engine, self._kernel.Transaction
         state = transaction.getTransactionState(engine)
         values = self._java.HashMap()
@@ -61,17 +61,17 @@ class KernelAppends:
         batch = engine.getJsonHandler().parseJson(
             self._texts(rows), transaction.getSchema(engine), self._java.Optional.empty()
         )
-        whole = self._kernel.data.FilteredColumnarBatch(batch, self._java.Optional.empty())
-        logical = self._utils.Utils.singletonCloseableIterator(whole)
-        place = steps.getWriteContext(engine, state, values)
+        all_rows = self._kernel.data.FilteredColumnarBatch(batch, self._java.Optional.empty())
+        logical = self._utils.Utils.singletonCloseableIterator(all_rows)
+        context = steps.getWriteContext(engine, state, values)
         files = engine.getParquetHandler().writeParquetFiles(
-            place.getTargetDirectory(),
+            context.getTargetDirectory(),
             steps.transformLogicalData(engine, state, logical, values),
-            place.getStatisticsColumns(),
+            context.getStatisticsColumns(),
         )
-        said = steps.generateAppendActions(engine, state, files, place)
-        while said.hasNext():
-            actions.add(said.next())
+        appends = steps.generateAppendActions(engine, state, files, context)
+        while appends.hasNext():
+            actions.add(appends.next())
 
     def _texts(self, rows: Sequence[Row]) -> Any:
         lines = self._java.ArrayList()

@@ -1,4 +1,4 @@
-"""What a job's own `foreachBatch` may ask of the drain of its query."""
+"""Tells a job's own `foreachBatch` whether its query is being drained."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from mooring.errors import MooringError
 
 
 def is_draining(batch_id: int) -> bool:
-    """Whether a batch lets out what a drained query held back, such as windows that are not full yet.
+    """Whether a batch flushes the state of a drained query, such as windows that are not full yet.
 
-    For `foreachBatch`, on the driver: it is about the query whose batch is processed there. Batches that only catch up
-    with what had come in are as ever. False without the plugin. MooringError where no Spark context is in this process,
-    as in a client of Spark Connect.
+    Call it in `foreachBatch`, on the driver: it answers for the query whose batch is processed there. It is False for a
+    batch of a drain that only reads the rest of the input, and False without the plugin. MooringError where this
+    process has no Spark context, such as a client of Spark Connect.
     """
     from py4j.java_gateway import JavaPackage
     from pyspark import SparkContext

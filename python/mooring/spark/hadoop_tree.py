@@ -1,4 +1,4 @@
-"""A directory on any of Hadoop's file systems, reached through the driver with the application's credentials."""
+"""A directory on any Hadoop file system, which the driver reads and writes with the application's credentials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mooring.metadata.tree import FileEntry, FileTree, Unreadable
 
 
 def open_tree(jvm: Any, directory: str) -> FileTree:
-    """The directory as the driver understands it: its own disk is read directly, everything else through Hadoop."""
+    """The directory at a path or URI. A directory on the driver's disk is read directly, others through Hadoop."""
     tree = HadoopFileTree(jvm, directory)
     local = tree.local_path
     return LocalFileTree(local) if local else tree
@@ -43,11 +43,11 @@ class HadoopFileTree:
 
     @property
     def reads_at_once(self) -> int:
-        """An object store takes 30 ms for each."""
+        """How many files are read at the same time: an object store takes about 30 ms for each."""
         return 16
 
     def stamp(self) -> object:
-        """Object stores have nothing of the kind."""
+        """None: object stores have no stamp of a directory."""
         return None
 
     def list(self) -> list[FileEntry]:
@@ -71,18 +71,15 @@ class HadoopFileTree:
         return None if data is None else bytes(data)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a file that is not there; False when it is.
+        """Write a new file; False when the file exists.
 
-        As safe as Spark's own logs of offsets and commits on that storage, which are written so.
+        Spark writes its logs of offsets and commits in the same way, so this is as safe as those on that storage.
         """
         with self._translated(f"create {name}", may_have_happened=True):
             return bool(self._files.create(name, data))
 
     def write_atomic(self, name: str, data: bytes) -> None:
-        """Write a file over what was there; no reader sees a part of it.
-
-        Makes the directory when it is missing.
-        """
+        """Write or replace a file; no reader sees a part of it. Makes the directory when it is missing."""
         with self._translated(f"write {name}", may_have_happened=True):
             self._files.writeAtomic(name, data)
 
@@ -92,7 +89,7 @@ class HadoopFileTree:
             self._files.delete(name)
 
     def sync(self) -> None:
-        """What was closed is kept, as it is for Spark's own checkpoints; there is nothing more to ask for."""
+        """Do nothing: a closed file is as safe as the files of Spark's own checkpoints."""
 
     @contextmanager
     def _translated(self, action: str, may_have_happened: bool = False) -> Iterator[None]:
@@ -110,10 +107,7 @@ def _entry(name: str, size: int, modified_ms: int) -> FileEntry:
 
 
 def _is_about_this_file(error: Py4JJavaError) -> bool:
-    """Whether other files may still be read: no permission, a bad checksum.
-
-    Anything else may be the whole storage.
-    """
+    """Whether the error concerns this file alone: no permission, or a bad checksum. Else the storage may be away."""
     kind = str(error.java_exception.getClass().getName())
     return kind.endswith(("AccessControlException", "ChecksumException", "AccessDeniedException"))
 

@@ -10,7 +10,7 @@ _WHERE = {"MetadataStoreContract": "mooring.testing.metadata_store_contract"}
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs pytest only when it is asked for: servers and the cluster work without pytest."""
+    """Import the module of a name at its first use: it needs pytest, and the servers and the cluster do not."""
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import pytest

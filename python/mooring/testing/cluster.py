@@ -8,8 +8,8 @@
         cluster.revive_host("127.0.0.4")        # the same host again, with the same disk
         job.finish()
 
-The hosts are 127.0.0.2, 127.0.0.3 and so on; master and drivers are on 127.0.0.1. Linux only: other systems answer on
-127.0.0.1 alone, and have no /proc. Hosts whose link can be cut: `network`.
+The hosts are 127.0.0.2, 127.0.0.3 and so on; master and drivers are on 127.0.0.1. Linux only: other systems have only
+127.0.0.1, and no /proc. The module `network` has hosts whose link can be cut.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mooring.testing.submission import Submission
 
 
 class SparkCluster(StartedInWith):
-    """One master, a Worker for each host, and the applications that were submitted; a context manager."""
+    """One master, a Worker for each host, and the submitted applications; a context manager."""
 
     def __init__(
         self,
@@ -43,13 +43,13 @@ class SparkCluster(StartedInWith):
         host_memory: str = "8g",
         network: HostNetwork | None = None,
     ) -> None:
-        """Nothing is started before the with-block.
+        """The servers start with the with-block.
 
-        An application gets one executor for each host, with all its cores, unless its conf says otherwise; for two
-        on each host: `cores_per_host=2, conf={"spark.executor.cores": "1"}`. `conf` holds for every submission.
-        `host_memory` is what the Worker has to give away, not what it uses. Logs and disks are under `work_dir`;
-        without one, a temporary directory is used and removed at the end. With a `network`, which must be there from
-        now to the end, its hosts are those of the cluster, and master and drivers are on its gateway.
+        By default an application gets one executor on each host, with all its cores. For two on each host:
+        `cores_per_host=2, conf={"spark.executor.cores": "1"}`. `conf` holds for every submission. `host_memory` is
+        what the Worker can give to executors, not what it uses. Logs and disks are under `work_dir`, or in a temporary
+        directory that is removed at the end. With a `network`, the cluster has its hosts, and master and drivers are on
+        its gateway; the network must be up from this call to the end.
         """
         if not sys.platform.startswith("linux"):
             raise ClusterError(f"several hosts on one machine need Linux, this is {sys.platform}")
@@ -102,7 +102,7 @@ class SparkCluster(StartedInWith):
             shutil.rmtree(self.work_dir, ignore_errors=True)
 
     def status(self) -> Any:
-        """What the master says of itself, its workers and its applications. `OSError` while it does not answer."""
+        """The master's JSON of itself, its workers and its applications. `OSError` while it does not answer."""
         return get_json(f"http://{self.address}:{self._web_port}/json/")
 
     def living_workers(self) -> dict[str, str]:
@@ -110,7 +110,10 @@ class SparkCluster(StartedInWith):
         return {worker["id"]: worker["host"] for worker in self.status()["workers"] if worker["state"] == "ALIVE"}
 
     def executors(self, application: str | None = None) -> list[ExecutorProcess]:
-        """The executor JVMs alive now (of this application only), whether or not their driver knows of them yet."""
+        """The executor JVMs that are alive, also those that have not registered with their driver yet.
+
+        With `application`, only those of this application.
+        """
         everywhere = [executor for host in self.hosts.values() for executor in host.executors()]
         return [executor for executor in everywhere if application in (None, executor.application)]
 
@@ -119,7 +122,7 @@ class SparkCluster(StartedInWith):
 
         `ClusterError` when there is none, or when several match: on one host, or of several applications.
         """
-        found = [one for one in self.executors(application) if host_or_id in (one.host, one.id)]
+        found = [executor for executor in self.executors(application) if host_or_id in (executor.host, executor.id)]
         if len(found) != 1:
             raise ClusterError(f"{len(found)} executors match {host_or_id!r}; alive: {self.executors(application)}")
         found[0].kill()
@@ -127,30 +130,30 @@ class SparkCluster(StartedInWith):
         return found[0]
 
     def stop_worker(self, host: str) -> None:
-        """SIGTERM to the Worker, which ends its executors first: a host taken out of service."""
+        """SIGTERM to the Worker, which ends its executors first, as when a host is taken out of service."""
         self._host(host).worker.stop()
 
     def kill_worker(self, host: str) -> None:
-        """Kill -9 of the Worker alone. Its executors see the lost connection and end by themselves."""
+        """Kill -9 of the Worker alone. Its executors lose the connection and then end by themselves."""
         self._host(host).worker.kill_leader()
 
     def start_worker(self, host: str, timeout: float = 60.0) -> None:
-        """Start the Worker again on the same disk, and wait until the master has it. Not while it runs."""
+        """Start the Worker again on the same disk, and wait until the master has it. The Worker must not run."""
         returning = self._host(host)
         known = set(self.living_workers())
         returning.start()
         self._wait_for_workers({host}, known, timeout)
 
     def kill_host(self, host: str) -> None:
-        """Kill -9 of the Worker and of all executors on it at once: the host lost power. Its disk stays."""
+        """Kill -9 of the Worker and of all its executors at once, as when the host loses power. Its disk stays."""
         self._host(host).worker.kill()
 
     def revive_host(self, host: str, timeout: float = 60.0) -> None:
-        """The host has power again: a new Worker, the same disk; applications that want executors get them there."""
+        """Start a new Worker on the same disk, as when the host has power again. Applications get executors there."""
         self.start_worker(host, timeout)
 
     def pause_host(self, host: str) -> None:
-        """SIGSTOP to the Worker and its executors: the host goes silent, no connection is closed."""
+        """SIGSTOP to the Worker and its executors: they do nothing, and no connection is closed."""
         self._host(host).worker.pause()
 
     def resume_host(self, host: str) -> None:
@@ -170,9 +173,9 @@ class SparkCluster(StartedInWith):
     ) -> Submission:
         """spark-submit a job (a Python file, or a jar with its `main_class`) in client mode.
 
-        Returns when the driver is started; with `wait`, when the application has succeeded (`ClusterError` when not).
-        `env` adds to the driver's environment. The job runs in a directory of its own, `<work_dir>/submissions/<n>`,
-        where `driver.log` has all output.
+        Returns when the driver is started. With `wait`, returns when the application has succeeded; `ClusterError` when
+        it fails. `env` adds to the driver's environment. The job runs in its own directory,
+        `<work_dir>/submissions/<n>`, where `driver.log` has all output.
         """
         number = len(self._submissions)
         directory = self.work_dir / "submissions" / str(number)

@@ -1,18 +1,19 @@
-"""Realistic events to test with: bids on auctions, some late, some sent twice, some keys hot; the same for a seed.
+"""Makes realistic events for tests: bids on auctions. Some are late, some are sent twice, and some keys are hot.
 
     house = AuctionHouse(seed=7, files=12, bids_per_file=300)
     for number, bids in enumerate(house.bid_files()):
         write_events(bids, directory, number)
 
-The answer of a streaming query must not depend on how Spark cuts the input into batches, or a test cannot know it. So
-every bid is one of two kinds, whatever the cuts: *in time*, sent at most `LATENESS_MS` after it was made, for queries
-with a watermark delay of at least `WATERMARK_DELAY_MS`; or *hopeless*, so late that each query with this delay and
-windows up to `LONGEST_WINDOW_MS` has closed its window, as long as a batch reads no more than three files.
+The same seed gives the same events. A test must know the right answer, so the answer must not depend on how Spark cuts
+the input into batches. So every bid is of one of two kinds. A bid *in time* is sent at most `LATENESS_MS` after it was
+made; it is for queries with a watermark delay of at least `WATERMARK_DELAY_MS`. A *hopeless* bid is so late that each
+query with this delay, and windows up to `LONGEST_WINDOW_MS`, has closed its window. This holds as long as a batch reads
+at most three files.
 
-`flush=True` ends the stream with one event a day later, which moves the watermark past everything before it. What
-belongs to that event itself stays open.
+`flush=True` ends the stream with one event a day later, which moves the watermark past all other events. The windows of
+that last event stay open.
 
-No dependencies, and no `random.Random` methods but `random()`, whose numbers are the same in every Python version.
+This module has no dependencies. It uses only `random()` of `random.Random`, which is the same in every Python version.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ AUCTION_MS = 30_000
 """How long every auction is open."""
 
 HIGHEST_PRICE = 10_000
-"""What the flush bid offers, so that no filter on the price takes it away: Spark filters before it watches the time."""
+"""The price of the flush bid. Spark filters rows before it takes the watermark, so no filter on price may drop it."""
 
 _DAY_MS = 86_400_000
 _CHANNELS = ("app", "web", "phone", "partner")
@@ -45,7 +46,7 @@ _HOT_AUCTIONS = 3
 
 
 class Bid(NamedTuple):
-    """One bid. Times are in milliseconds since the epoch; `closes` is when the auction does."""
+    """One bid. Times are in milliseconds since the epoch; `closes` is when the auction closes."""
 
     bid: int
     auction: int
@@ -81,12 +82,12 @@ class Auction(NamedTuple):
 
 @dataclass(frozen=True)
 class AuctionHouse:
-    """How much happens. File n holds what was *sent* in the nth stretch of `seconds_per_file`.
+    """The numbers of a stream. File n has the events that were *sent* in the nth stretch of `seconds_per_file`.
 
-    Of the bids, one in eight is late but in time, one in fifty hopeless (from the eighth file on), one in twenty is
-    delivered twice byte for byte, one in thirty sent once more with the same id and a slightly later time, and one in
-    fifty sent once more, at the same id, so much later that nobody remembers it. A third of the bids go to the few
-    hottest auctions; one auction in ten gets none.
+    Of the bids, one in eight is late but in time, and one in fifty is hopeless (from the eighth file on). One in twenty
+    is delivered twice, byte for byte. One in thirty is sent again with the same id and a slightly later time. One in
+    fifty is sent again with the same id, so much later that a deduplicating query has forgotten it. A third of the bids
+    go to the few hottest auctions; one auction in ten gets none.
     """
 
     seed: int = 1
@@ -150,7 +151,7 @@ class AuctionHouse:
         return Bid(number, auction, bidder, price, channel, made, self._auction(auction).opens + AUCTION_MS)
 
     def _sendings(self, rng: random.Random, bid: Bid) -> Iterator[tuple[int, Bid]]:
-        """Each time that the bid is sent: when, and what."""
+        """The times at which the bid is sent, each with what is sent."""
         fate = rng.random()
         slowness = rng.random()
         if fate < 0.02:
@@ -180,10 +181,10 @@ class AuctionHouse:
 
 
 def write_events(events: Iterable[Bid | Auction], directory: Path, number: int, modified: float | None = None) -> Path:
-    """Write one file of JSON lines that a file stream sees whole or not at all.
+    """Write one file of JSON lines by a rename, so that a file stream never reads half of it.
 
-    Spark takes files in the order of their times of modification, so files that are written ahead need `modified`
-    (seconds since the epoch) with a second between them; None is now.
+    Spark reads files in the order of their times of modification. Files that are written ahead therefore need times of
+    their own: `modified`, in seconds since the epoch, a second apart. None is the present time.
     """
     directory.mkdir(parents=True, exist_ok=True)
     unseen, path = directory / f".{number:06}.json", directory / f"{number:06}.json"

@@ -1,11 +1,11 @@
-"""A small process that outlives its parent by a moment, and takes the parent's servers with it.
+"""A small process that kills the servers of its parent process after the parent has ended.
 
-A test run may be killed with -9; its servers must go too, and so must what they started, also when it is stopped
-(SIGSTOP) at that moment. The parent holds the only write end of this process's standard input: its end, however it
-came about, is the end of that stream. PR_SET_PDEATHSIG would not do: it is lost on grandchildren (the executors that a
-Worker starts), and it fires when the *thread* that started the child ends.
+A test run may be killed with -9. Its servers and their children must then end too, even if they are paused (SIGSTOP).
+The parent has the only write end of this process's standard input, so any end of the parent ends that stream.
+PR_SET_PDEATHSIG does not work here: grandchildren, such as executors of a Worker, do not have it, and it also fires
+when the *thread* that started the child ends.
 
-Run as a plain script, by path, without the package: it starts in 20 ms.
+It runs as a plain script, by path, without the package, and starts in 20 ms.
 """
 
 import contextlib

@@ -17,7 +17,7 @@ from mooring.testing.spark_home import spark_environment, spark_home
 _EXECUTOR_CLASS = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 LOCAL_STORE_VARIABLE = "MOORING_LOCAL_STORE_DIR"
-"""How an executor finds its host's store though all hosts share one machine: it inherits its Worker's environment."""
+"""The variable with the local store of a simulated host; executors inherit it from their Worker."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,16 @@ class ExecutorProcess:
             os.kill(self.pid, signal.SIGKILL)
 
     def decommission(self) -> None:
-        """Tell it to go (SIGPWR), as a notice of its host does; for applications with `spark.decommission.enabled`.
+        """Send SIGPWR, as a decommissioning host does; for applications with `spark.decommission.enabled`.
 
-        It ends its tasks and leaves; its Worker starts a new one in its place.
+        The executor ends its tasks and then itself; its Worker starts a new one in its place.
         """
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGPWR)
 
     @property
     def is_alive(self) -> bool:
-        """Whether the JVM runs still."""
+        """Whether the JVM runs."""
         return is_alive(self.pid)
 
 
@@ -54,14 +54,14 @@ class SparkHost:
     def __init__(
         self, address: str, directory: Path, master_url: str, cores: int, memory: str, on_host: Sequence[str] = ()
     ) -> None:
-        """Nothing is started. `directory` is the host's disk: it stays when the host is killed and comes back.
+        """Nothing is started. `directory` is the host's disk, which stays when the host is killed and started again.
 
-        `on_host`: the words before a command that bring it there, when it is in a network namespace of its own.
+        `on_host` are words before a command that make it run on a host in a network namespace of its own.
         """
         self.address = address
         self.directory = directory
         self.local_store = directory / "mooring"
-        web_port = "0" if on_host else str(free_port(address))  # from here nobody can look for one over there
+        web_port = "0" if on_host else str(free_port(address))  # free ports over there can not be seen from here
         command: list[str | Path] = [*on_host, spark_home() / "bin" / "spark-class"]
         command += ["org.apache.spark.deploy.worker.Worker"]
         command += ["--host", address, "--webui-port", web_port, "--cores", str(cores), "--memory", memory]
@@ -83,7 +83,7 @@ class SparkHost:
         )
 
     def start(self) -> None:
-        """Start the Worker; it tells the master by itself, a moment later. The directories are made when missing."""
+        """Start the Worker, which registers with the master a moment later. Missing directories are made."""
         for name in ("local", "work", "mooring"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
         self.worker.start()

@@ -5,8 +5,8 @@
         broker.kill()       # kill -9; `start` revives it on the same port, with the same data
         broker.start()
 
-One broker in KRaft mode that is its own controller, on the loopback address. The first use on a machine fetches the
-broker's jars (see `kafka_jars`); a start takes a few seconds.
+The broker runs in KRaft mode as its own controller, on the loopback address. The first use on a machine fetches the
+jars (see `kafka_jars`). A start takes a few seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mooring.testing.spark_home import SHORT_LIVED_JVM
 
 _HOST = "127.0.0.1"
 
-# One user of few records needs no more; with these a broker takes 300 MB and starts in seconds.
+# Enough for one client and few records: a broker takes 300 MB and starts in seconds.
 _JVM = ("-Xms64m", "-Xmx256m", *SHORT_LIVED_JVM.split(), "-Dlog4j2.level=WARN")
 
 _SETTINGS = {
@@ -46,7 +46,7 @@ _SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # A broker that was killed may register again only when its last session is over.
+    # A killed broker can register again only after its last session is over.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
 }
@@ -62,7 +62,7 @@ class KafkaBroker(OneServer, StartedInWith):
         port: int | None = None,
         version: str = KAFKA_VERSION,
     ) -> None:
-        """Nothing is started yet. `settings` go into server.properties, over those that are there by default."""
+        """Nothing is started. `settings` go into server.properties and override the defaults."""
         self._directory = Path(work_dir)
         self._port, self._controller_port = port or free_port(), free_port()
         self._classpath = kafka_classpath(version)
@@ -74,18 +74,18 @@ class KafkaBroker(OneServer, StartedInWith):
 
     @property
     def servers(self) -> str:
-        """What a client takes as `bootstrap.servers`."""
+        """The value of `bootstrap.servers` for a client."""
         return f"{_HOST}:{self._port}"
 
     def start(self, timeout: float = 120.0) -> None:
-        """Start, on the data of the run before if there was one; return when the broker answers."""
+        """Start on the data of an earlier run, if there is any; return when the broker answers."""
         self._directory.mkdir(parents=True, exist_ok=True)
         if not (self._directory / "data" / "meta.properties").exists():
             self._format()
         self.process.start(self._answers, timeout)
 
     def stop(self) -> None:
-        """Ask to end, and kill after ten seconds."""
+        """Send SIGTERM, and kill the broker after ten seconds."""
         self.process.stop()
 
     def _places(self) -> dict[str, str]:
@@ -101,7 +101,7 @@ class KafkaBroker(OneServer, StartedInWith):
         return [java(), *_JVM, "-cp", self._classpath, main, *arguments]
 
     def _format(self) -> None:
-        """Write server.properties, and what KRaft wants to find in a new data directory."""
+        """Write server.properties, and the files that KRaft needs in a new data directory."""
         properties = self._directory / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -116,7 +116,7 @@ class KafkaBroker(OneServer, StartedInWith):
             raise ClusterError(f"the broker's data directory cannot be formatted:\n{done.stdout}{done.stderr}")
 
     def _answers(self) -> bool:
-        """Ask for the versions of its API: the broker listens as soon as it has registered and serves requests."""
+        """Whether the broker answers a request for its API versions."""
         request = struct.pack(">hhih", 18, 0, 1, -1)
         with socket.create_connection((_HOST, self._port), timeout=2.0) as connection:
             connection.settimeout(2.0)

@@ -1,6 +1,6 @@
-"""The jars of a Kafka broker, fetched once by Spark's own resolver.
+"""Fetches the jars of a Kafka broker, once, with Spark's own resolver.
 
-Whatever leads Spark to the user's registry (DEFAULT_ARTIFACT_REPOSITORY, the local Maven repository) leads here too.
+Settings that lead Spark to the user's registry work here too: DEFAULT_ARTIFACT_REPOSITORY, a local Maven repository.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KAFKA_VERSION = "4.2.0"
 _BROKER = "org.apache.kafka:kafka_2.13:{version}"
 _OUTPUT_SHOWN = 4_000
 
-# Spark's resolver leaves out what Spark brings: Scala, and what slf4j writes to. Spark's slf4j has to come first.
+# Spark's resolver leaves out jars that Spark has: Scala, and the backend of slf4j. Spark's slf4j must come first.
 _FROM_SPARK = (
     "slf4j-api-*.jar",
     "log4j-slf4j2-impl-*.jar",
@@ -31,11 +31,11 @@ _FROM_SPARK = (
 
 
 def kafka_classpath(version: str = KAFKA_VERSION, cache: Path | None = None, timeout: float = 600.0) -> str:
-    """What `java -cp` needs to run a broker of this version.
+    """The class path of a broker of this version, for `java -cp`.
 
-    The jars are kept in `cache`, else in $MOORING_CACHE, else in ~/.cache/mooring: the first call fetches 40 MB, later
-    ones need no network. Several processes may call it at once. `ClusterError`, with the end of what the resolver said,
-    when they cannot be had.
+    The jars are kept in `cache`, else in $MOORING_CACHE, else in ~/.cache/mooring. The first call fetches 40 MB; later
+    calls need no network. Several processes may call it at once. `ClusterError`, with the end of the resolver's output,
+    when the jars can not be fetched.
     """
     jars = _cache(cache) / f"kafka-{version}"
     if not jars.is_dir():
@@ -49,7 +49,7 @@ def _cache(cache: Path | None) -> Path:
 
 
 def _fetch(package: str, jars: Path, timeout: float) -> None:
-    """Resolve beside the place and rename, so that a directory of this name is always whole."""
+    """Fetch into a directory beside `jars` and rename it, so that `jars` is always complete."""
     jars.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{jars.name}-", dir=jars.parent) as scratch:
         nothing = Path(scratch, "nothing.py")
@@ -62,7 +62,7 @@ def _fetch(package: str, jars: Path, timeout: float) -> None:
 
 
 def _submit(package: str, scratch: Path, application: Path, timeout: float) -> None:
-    """Run an empty application for the sake of its `--packages`."""
+    """Run an empty application, so that Spark resolves its `--packages`."""
     submit = spark_home() / "bin" / "spark-submit"
     command = [submit, "--master", "local[1]", "--conf", f"spark.jars.ivy={scratch}", "--packages", package]
     with Path(scratch, "log").open("w+b") as log:
@@ -79,13 +79,13 @@ def _submit(package: str, scratch: Path, application: Path, timeout: float) -> N
         except subprocess.TimeoutExpired:
             raise ClusterError(f"{package} was not resolved within {timeout:g} s") from None
         log.seek(0)
-        said = log.read().decode(errors="replace")
+        output = log.read().decode(errors="replace")
     if code != 0:
-        raise ClusterError(f"{package} cannot be resolved:\n{said[-_OUTPUT_SHOWN:]}")
+        raise ClusterError(f"{package} cannot be resolved:\n{output[-_OUTPUT_SHOWN:]}")
 
 
 def java() -> str:
-    """The `java` that Spark would run."""
+    """The path of the `java` that Spark would run. `ClusterError` when there is none."""
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if found is None:

@@ -1,4 +1,4 @@
-"""What a metadata store must do, as tests: subclass `MetadataStoreContract` to try one, also one of your own.
+"""The contract of a metadata store as tests. Subclass `MetadataStoreContract` to test a store, also one of your own.
 
     class TestMyStore(MetadataStoreContract):
         @pytest.fixture

@@ -1,10 +1,11 @@
-"""Hosts whose link can be cut: each in a network namespace of its own, joined by a bridge. Linux, root, and `ip`.
+"""Simulated hosts whose link can be cut. Each has its own network namespace; a bridge joins them.
 
     with HostNetwork(hosts=3) as network, SparkCluster(network=network) as cluster:
         network.cut_link(network.hosts[0])      # no packet comes or goes, no connection is closed, all processes run on
         network.mend_link(network.hosts[0])
 
-The disk stays shared, so what runs on a host that is cut off can still write there.
+Needs Linux, root, and the command `ip`. All hosts share the machine's disk, so processes on a host that is cut off can
+still write there.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mooring.errors import ClusterError
 from mooring.testing.processes import is_alive
 from mooring.testing.servers import StartedInWith
 
-# Exit code 0 when somebody answers at (address, port), if only to say that nobody listens.
+# Exit code 0 when the address answers; a refused connection is an answer too.
 _IS_THERE = """
 import socket, sys
 try: socket.create_connection((sys.argv[1], 9), timeout=1).close()
@@ -28,13 +29,13 @@ except ConnectionRefusedError: pass
 
 
 class HostNetwork(StartedInWith):
-    """A bridge and so many hosts on it; a context manager. One at a time in each process.
+    """A bridge with hosts on it; a context manager. A process can have one at a time.
 
-    `gateway` is this machine's own address on it. `ClusterError` when the machine does not let us make it.
+    `gateway` is this machine's own address on the bridge. `ClusterError` when this machine can not make the network.
     """
 
     def __init__(self, hosts: int = 3) -> None:
-        """Nothing is made before the with-block. At the end of it no process may be left on the hosts."""
+        """The network is made with the with-block. At the end of the block no process may run on the hosts."""
         if not 1 <= hosts <= 250:
             raise ClusterError(f"hosts={hosts}: from 1 to 250")
         self._bridge = f"moor{os.getpid()}"  # names of links have 15 letters at most
@@ -45,7 +46,7 @@ class HostNetwork(StartedInWith):
         self._undo = ExitStack()
 
     def start(self) -> None:
-        """Make it, and remove what killed processes have left of theirs."""
+        """Make the network, and remove networks that killed processes have left behind."""
         _remove_leftovers()
         self._make("link", "add", self._bridge, "type", "bridge", undo=("link", "del", self._bridge))
         _ip("addr", "add", f"{self.gateway}/24", "dev", self._bridge)
@@ -60,19 +61,19 @@ class HostNetwork(StartedInWith):
             _ip("-n", name, "link", "set", "lo", "up")
 
     def stop(self) -> None:
-        """Remove all of it."""
+        """Remove the network."""
         self._undo.close()
 
     def on(self, host: str) -> list[str]:
-        """The words before a command that is to run on this host. The process is the command's own."""
+        """Words to put before a command, so that it runs on this host. The process becomes the command itself."""
         return ["ip", "netns", "exec", self._names[host]]
 
     def cut_link(self, host: str) -> None:
-        """No packet comes or goes any more. No connection is closed: either side has to find out by its silence."""
+        """Stop all packets. No connection is closed: each side can notice this only by the other side's silence."""
         _ip("link", "set", self._names[host], "down")
 
     def mend_link(self, host: str) -> None:
-        """Packets come and go again. What TCP has kept of old connections is sent once more, in a while."""
+        """Let packets pass again. After a while TCP repeats unanswered packets of old connections."""
         _ip("link", "set", self._names[host], "up")
 
     def reaches(self, host: str, address: str) -> bool:
@@ -86,18 +87,18 @@ class HostNetwork(StartedInWith):
 
 
 def why_there_are_no_links() -> str:
-    """Empty where a `HostNetwork` can be had: one was made, and its hosts were heard. Else what is in the way."""
+    """Why this machine can not have a `HostNetwork`; empty when it can. The function makes one to find out."""
     try:
         with HostNetwork(hosts=2) as network:
             first, second = network.hosts
-            unheard = [address for address in (network.gateway, second) if not network.reaches(first, address)]
+            out_of_reach = [address for address in (network.gateway, second) if not network.reaches(first, address)]
     except ClusterError as error:
         return str(error)
-    return f"on a bridge {first} does not reach {', '.join(unheard)}" if unheard else ""
+    return f"on a bridge {first} does not reach {', '.join(out_of_reach)}" if out_of_reach else ""
 
 
 def _free_subnet() -> str:
-    """Its first three numbers; of the range that is set aside for tests of networks (RFC 2544)."""
+    """The first three numbers of a subnet that is not in use, from the range for tests of networks (RFC 2544)."""
     taken = _ip("-o", "-4", "addr")
     for number in range(os.getpid(), os.getpid() + 512):
         subnet = f"198.{18 + number // 256 % 2}.{number % 256}"
@@ -110,7 +111,7 @@ def _remove_leftovers() -> None:
     for kind, command in (("netns", ("netns", "list")), ("link", ("-o", "link", "show", "type", "bridge"))):
         for name, process in re.findall(r"\b(moor(\d+)(?:h\d+)?)\b", _ip(*command)):
             if not is_alive(int(process)):
-                with suppress(ClusterError):  # another run is quicker
+                with suppress(ClusterError):  # another run may remove it first
                     _ip(kind, "del", name)  # the links of a namespace go with it
 
 

@@ -1,4 +1,4 @@
-"""Questions asked of a running server: is it there, what does it say, is it so by now."""
+"""Probes of a running server: wait for a condition, read a REST address, find a free port."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ def wait_until(
 ) -> None:
     """Return as soon as `condition()` is true; ask again every `interval` seconds.
 
-    An `OSError` from the condition (nobody listens yet, the connection broke) counts as "not yet"; any other error is
-    the caller's and passes through. After `timeout` seconds: `ClusterError` that says `what` was waited for, and what
-    `story()` adds, most often the end of a log.
+    An `OSError` from the condition, such as a refused connection, counts as false; any other error is raised to the
+    caller. After `timeout` seconds: `ClusterError` with `what` and the text of `story()`, most often the end of a log.
     """
     deadline = time.monotonic() + timeout
     refusal = ""
@@ -46,7 +45,7 @@ def wait_until(
 
 
 def get_json(url: str, timeout: float = 10.0) -> Any:
-    """What a REST address answers. `ConnectionError` (an `OSError`) for whatever keeps it from being JSON."""
+    """The JSON at a REST address. `ConnectionError` (an `OSError`) when there is no answer, or no JSON."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=timeout) as answer:
@@ -56,13 +55,13 @@ def get_json(url: str, timeout: float = 10.0) -> Any:
 
 
 def accepts_connections(host: str, port: int) -> bool:
-    """Whether somebody listens there. `OSError` when not, as `wait_until` expects it."""
+    """True when a server listens there; `OSError` when not, which `wait_until` counts as false."""
     with socket.create_connection((host, port), timeout=1.0):
         return True
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port of this host that nobody listens on now. Nothing is reserved: bind it soon."""
+    """A port of this host without a listener. It is not reserved: bind it soon."""
     for _ in range(100):
         port = random.randint(_FIRST_PORT, _LAST_PORT)
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as candidate:

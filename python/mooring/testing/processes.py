@@ -1,4 +1,4 @@
-"""The processes of this machine, as /proc tells it. For Linux."""
+"""The processes of this machine, read from /proc. For Linux."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class RunningProcess:
-    """One process at the moment of looking. A zombie, dead but not yet collected by its parent, is not running."""
+    """One running process. A zombie (dead, but not yet collected by its parent) does not count as running."""
 
     pid: int
     parent: int
@@ -29,12 +29,12 @@ class RunningProcess:
 def running_processes() -> list[RunningProcess]:
     """Every process with a command line that this user may see, in no order.
 
-    A child that a JVM has just forked, which shows the JVM's own command line until it becomes what it is to be, is
-    left out: it would be taken for a second executor, or a second driver.
+    A child that a JVM has just forked is left out. It has the JVM's command line until it executes its own program, and
+    would be taken for a second executor or driver.
     """
     found = [_read(directory) for directory in _PROC.iterdir() if directory.name.isdigit()]
     everyone = {process.pid: process for process in found if process is not None}
-    return [process for process in everyone.values() if not _is_half_born(process, everyone.get(process.parent))]
+    return [process for process in everyone.values() if not _is_fork_of_jvm(process, everyone.get(process.parent))]
 
 
 def is_alive(pid: int) -> bool:
@@ -43,7 +43,7 @@ def is_alive(pid: int) -> bool:
 
 
 def group_lives(group: int) -> bool:
-    """Whether a process of this group runs; what was killed takes a moment to be gone."""
+    """Whether a process of this group runs; a killed process may still run for a moment."""
     states = (_state(directory) for directory in _PROC.iterdir() if directory.name.isdigit())
     return any(state is not None and state.group == group for state in states)
 
@@ -60,7 +60,7 @@ def descendants(pid: int) -> list[RunningProcess]:
     return found
 
 
-def _is_half_born(process: RunningProcess, parent: RunningProcess | None) -> bool:
+def _is_fork_of_jvm(process: RunningProcess, parent: RunningProcess | None) -> bool:
     return parent is not None and process.command == parent.command and process.command[0].endswith("java")
 
 
@@ -70,7 +70,7 @@ class _State(NamedTuple):
 
 
 def _state(directory: Path) -> _State | None:
-    # None for what is dead. Whether a process lives is asked of this alone: one that is just becoming another program
+    # None for a dead process. Only this decides whether a process lives: while a process executes another program, it
     # has no command line for a moment.
     try:
         # "pid (name) state ppid pgrp …": the name may hold spaces and brackets, so count from its end.
@@ -92,6 +92,6 @@ def _read(directory: Path) -> RunningProcess | None:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """What the process was started with. `OSError` when it is gone or another user's."""
+    """The environment of a process at its start. `OSError` when it is gone, or belongs to another user."""
     pairs = (_PROC / str(pid) / "environ").read_bytes().decode(errors="replace").split("\0")
     return dict(pair.split("=", 1) for pair in pairs if "=" in pair)

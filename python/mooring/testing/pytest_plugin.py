@@ -1,7 +1,7 @@
 """Fixtures for pytest: a cluster of three hosts, and the servers' logs beside every failed test.
 
-Not loaded by itself: put `-p mooring.testing.pytest_plugin` into `addopts`, or `pytest_plugins` into the topmost
-conftest.py. A module that wants another cluster overrides `spark_hosts_options`:
+To load it, put `-p mooring.testing.pytest_plugin` into `addopts`, or its name into `pytest_plugins` in the topmost
+conftest.py. A test module that needs another cluster overrides `spark_hosts_options`:
 
     @pytest.fixture(scope="module")
     def spark_hosts_options():
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def spark_hosts_options() -> dict[str, Any]:
-    """What `SparkCluster` is made with; override it in a module or a conftest."""
+    """The arguments of `SparkCluster`; override this in a module or a conftest."""
     return {}
 
 
@@ -35,7 +35,7 @@ def spark_hosts(
     spark_hosts_options: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkCluster]:
     """A running cluster, one for all tests of a module; three hosts of one core unless the options say otherwise."""
-    from mooring.testing.cluster import SparkCluster  # here, so that tests without Spark do not wait for its import
+    from mooring.testing.cluster import SparkCluster  # here: the import is slow, and tests without Spark skip it
 
     options = {"work_dir": tmp_path_factory.mktemp("spark-hosts"), **spark_hosts_options}
     with SparkCluster(**options) as cluster:
@@ -44,7 +44,7 @@ def spark_hosts(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to a failed test what each server that runs has to say."""
+    """Add the state and the end of the log of each running server to the report of a failed test."""
     report = yield
     if report.failed:
         report.sections += [(f"server: {child.name}", child.story()) for child in started_processes()]

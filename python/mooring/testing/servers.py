@@ -1,4 +1,4 @@
-"""Real servers as child processes of a test: started, paused, killed, their log shown when something fails.
+"""Real servers as child processes of a test. They can be started, paused and killed; a failure shows their log.
 
     broker = ChildProcess("kafka", ["bin/kafka-server", "server.properties"], log=work / "kafka.log")
     with broker.running(ready=lambda: accepts_connections("127.0.0.1", 9092)):
@@ -6,8 +6,8 @@
         broker.resume()
         broker.kill()       # kill -9
 
-Each server leads a process group of its own, so what it starts is paused and killed with it. Nothing is left behind:
-not when the test ends, not when it is interrupted, not when it is killed with -9 (see `guardian`). For POSIX systems.
+Each server has a process group of its own, so its child processes are paused and killed with it. No process is left
+behind, even when the test is interrupted, or killed with -9 (see `guardian`). For POSIX systems.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _started: weakref.WeakSet[ChildProcess] = weakref.WeakSet()
 
 
 class ChildProcess:
-    """One server: a command, its environment, its log. May be started again after it ended; the log is continued."""
+    """One server: a command, its environment and its log. It can be started again after its end, with the same log."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ChildProcess:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> None:
-        """Nothing is started yet. `env` is the whole environment (None: the parent's); `log` takes all output."""
+        """Nothing is started. `env` is the whole environment, None for the parent's; `log` gets all output."""
         self.name = name
         self.command = [str(word) for word in command]
         self.log = log
@@ -60,10 +60,10 @@ class ChildProcess:
         self._group_may_live = False
 
     def start(self, ready: Callable[[], bool] | None = None, timeout: float = 60.0) -> None:
-        """Start, and return when `ready()` is true: a real request that the server answered, never a line of its log.
+        """Start, and return when `ready()` is true. `ready` should make a real request, and not look for a log line.
 
-        What an earlier run may have left in its process group is killed first.
-        `ClusterError` with the end of the log when the process ends first, or is not ready in time (it is killed then).
+        Processes that an earlier run has left in the group are killed first. `ClusterError` with the end of the log
+        when the process ends before it is ready, or when it is not ready in time; then it is killed.
         """
         if self.is_running:
             raise ClusterError(f"{self.name} runs already, as process {self.pid}")
@@ -102,19 +102,19 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, which is the process group's too. `ClusterError` before the first start."""
+        """The id of the process, and of its process group. `ClusterError` before the first start."""
         if self._process is None:
             raise ClusterError(f"{self.name} was never started")
         return self._process.pid
 
     @property
     def was_started(self) -> bool:
-        """Whether it ever ran; then it has a `pid`, if only that of a dead process."""
+        """Whether it was ever started; then it has a `pid`, possibly of a dead process."""
         return self._process is not None
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is alive; a paused one is."""
+        """Whether the process is alive; a paused process is alive."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -123,20 +123,20 @@ class ChildProcess:
         return None if self._process is None else self._process.poll()
 
     def wait(self, timeout: float) -> int:
-        """The exit code, as soon as the process ends. `ClusterError` with the log's end after `timeout` seconds."""
+        """Wait until the process ends, and return its exit code. `ClusterError` with the log's end on a timeout."""
         wait_until(lambda: not self.is_running, f"{self.name} to end", timeout, story=self.story)
         code = self.exit_code
         assert code is not None
         return code
 
     def finish(self, timeout: float) -> None:
-        """Wait for a process that must end well, and sweep up after it. `ClusterError` with the log's end if not."""
+        """Wait for exit code 0, and kill the rest of the group. `ClusterError` with the log's end for another code."""
         if self.wait(timeout) != 0:
             raise ClusterError(f"{self.name} failed\n{self.story()}")
         self.kill()
 
     def pause(self) -> None:
-        """SIGSTOP to the whole group: it keeps its connections and says nothing."""
+        """SIGSTOP to the whole group: connections stay open, and no request is answered."""
         self._signal_group(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -144,7 +144,7 @@ class ChildProcess:
         self._signal_group(signal.SIGCONT)
 
     def kill(self) -> None:
-        """Kill -9 to the whole group, as if its host had lost power. Returns when all of it is gone."""
+        """Kill -9 to the whole group, as if its host had lost power. Returns when all its processes are gone."""
         if self._process is not None:
             self._signal_group(signal.SIGKILL)
             self._process.wait()
@@ -153,7 +153,7 @@ class ChildProcess:
             self._forget_group()
 
     def kill_leader(self) -> None:
-        """Kill -9 to the server's own process alone. What it started lives on, and must notice for itself."""
+        """Kill -9 to the server's own process alone. Its child processes live on."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -165,7 +165,7 @@ class ChildProcess:
             os.kill(self.pid, signal.SIGTERM)
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Ask to end, wait at most `timeout` seconds, then kill; what the server left behind is killed as well."""
+        """SIGTERM, a wait of at most `timeout` seconds, then kill -9 to the whole group."""
         deadline = time.monotonic() + timeout
         self.terminate()
         while self.is_running and time.monotonic() < deadline:
@@ -173,7 +173,7 @@ class ChildProcess:
         self.kill()
 
     def log_tail(self, lines: int = 40) -> str:
-        """The last lines of the log, or a word on why there are none."""
+        """The last lines of the log, or the reason why there are none."""
         try:
             with self.log.open("rb") as log:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
@@ -183,7 +183,7 @@ class ChildProcess:
         return "\n".join(text.splitlines()[-lines:])
 
     def story(self) -> str:
-        """What a reader of a failed test wants to know: the command, how it stands, the end of the log."""
+        """A report for a failed test: the command, whether it runs, and the end of the log."""
         state = f"runs as {self.pid}" if self.is_running else f"ended with {self.exit_code}"
         return f"{self.name} {state}\ncommand: {' '.join(self.command)}\nend of {self.log}:\n{self.log_tail()}"
 
@@ -193,7 +193,7 @@ class ChildProcess:
         return True
 
     def _signal_group(self, number: signal.Signals) -> None:
-        # The group can outlive its leader; once it was killed as a whole, its number may be given to strangers.
+        # The group can outlive its first process. After the whole group is killed, its id may get reused.
         if self._group_may_live:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
@@ -205,15 +205,15 @@ class ChildProcess:
 
 
 class StartedInWith(ABC):
-    """Something of servers that a with-block starts and stops; stopped as well when it does not come up."""
+    """One or several servers that a with-block starts and stops; they are also stopped when the start fails."""
 
     @abstractmethod
     def start(self) -> None:
-        """Return when it answers."""
+        """Start, and return when the servers answer."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End what runs of it."""
+        """Stop every server that runs."""
 
     def __enter__(self: Self) -> Self:
         try:
@@ -230,7 +230,7 @@ class StartedInWith(ABC):
 
 
 class OneServer:
-    """What is one process: it dies, falls silent and speaks again as that does."""
+    """A server of one process, with `kill`, `pause` and `resume` of that process."""
 
     process: ChildProcess
 
@@ -239,7 +239,7 @@ class OneServer:
         self.process.kill()
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay, answers do not come."""
+        """SIGSTOP: connections stay open, and no request is answered."""
         self.process.pause()
 
     def resume(self) -> None:
@@ -248,24 +248,24 @@ class OneServer:
 
 
 def started_processes() -> list[ChildProcess]:
-    """The servers of this Python process that were started and not stopped: whose logs a failed test should show."""
+    """The servers of this Python process that were started and not stopped."""
     return sorted(_started, key=lambda child: child.name)
 
 
 class _Guard:
-    """The line from here to the guardian, which is started with the first server."""
+    """The connection to the guardian process, which starts with the first server."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._guardian: subprocess.Popen[bytes] | None = None
 
     def add(self, group: int) -> None:
-        self._say(f"+{group}\n")
+        self._send(f"+{group}\n")
 
     def discard(self, group: int) -> None:
-        self._say(f"-{group}\n")
+        self._send(f"-{group}\n")
 
-    def _say(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         with self._lock:
             if self._guardian is None:
                 self._guardian = subprocess.Popen(
@@ -286,6 +286,6 @@ _guard = _Guard()
 
 @atexit.register
 def _kill_what_is_left() -> None:
-    # The guardian would do it a moment later; done here, it is done when the interpreter has ended.
+    # The guardian kills them too, but only after this interpreter has ended.
     for child in started_processes():
         child.kill()

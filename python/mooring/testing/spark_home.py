@@ -1,4 +1,4 @@
-"""Where Spark is, and the environment its processes are given: nothing of the user's own Spark leaks in."""
+"""The directory of Spark, and an environment for its processes that has nothing of the user's own Spark."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ from typing import Final
 _OTHER_SPARKS = ("SPARK_", "PYSPARK_")
 
 SHORT_LIVED_JVM: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Options of a JVM that lives for a minute or two: the optimising compiler and several collector threads cost more CPU
-time than they save there."""
+"""Options of a JVM that lives for a minute or two. There the optimising compiler and several collector threads cost
+more CPU time than they save."""
 
 
 def spark_home() -> Path:
-    """The directory of the installed PySpark package, which is a whole Spark."""
-    import pyspark  # here, so that tests without Spark need not have it
+    """The directory of the installed PySpark package, which has a complete Spark."""
+    import pyspark  # here, so that tests without Spark do not need it
 
     return Path(pyspark.__file__).parent
 
 
 def spark_environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """The environment of this process without SPARK_* and PYSPARK_*, plus `ours`, with one Python everywhere.
+    """The environment of this process without SPARK_* and PYSPARK_*, plus `ours`, with one Python for all.
 
-    Masters, workers and the launcher of `spark-submit` get the options of a JVM that lives shortly. Drivers and
-    executors get none.
-
-    Without PYSPARK_PYTHON Spark's helpers start whatever `python3` the system has.
+    Masters, workers and the launcher of `spark-submit` get the options in `SHORT_LIVED_JVM`; drivers and executors do
+    not. Without PYSPARK_PYTHON, Spark's helpers would start the system's `python3`.
     """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OTHER_SPARKS)}
     always = {

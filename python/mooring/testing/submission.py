@@ -1,4 +1,4 @@
-"""One application handed to a cluster with spark-submit, in client mode: its driver is a child process of the test."""
+"""One application that was submitted in client mode: its driver is a child process of the test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mooring.testing.servers import ChildProcess
 
 
 class Submission:
-    """The driver of one application: its process, its log, what its REST interface says."""
+    """The driver of one application: its process, its log and its REST interface."""
 
     def __init__(self, process: ChildProcess, ui_url: str) -> None:
         self.process = process
@@ -22,7 +22,7 @@ class Submission:
 
     @property
     def log(self) -> str:
-        """Everything that the driver and the job have printed so far."""
+        """The output of the driver and the job so far."""
         return self.process.log.read_text(errors="replace")
 
     @property
@@ -32,7 +32,7 @@ class Submission:
 
     @property
     def application(self) -> str:
-        """The application's id; waits for the driver's first answer, which takes a cold JVM some seconds."""
+        """The application's id. Waits for the driver's first answer, which takes some seconds after a start."""
         if not self._application:
             self.wait_until(self._has_given_its_id, "the driver to give the application's id")
         return self._application
@@ -42,21 +42,22 @@ class Submission:
         return True
 
     def rest(self, path: str) -> Any:
-        """What Spark's REST interface says of this application, e.g. `rest("executors")`, `rest("stages")`."""
+        """The JSON of Spark's REST interface for this application, e.g. `rest("executors")`, `rest("stages")`."""
         return get_json(f"{self.ui_url}/api/v1/applications/{self.application}/{path}")
 
     def mooring_metrics(self) -> dict[str, float]:
         """Mooring's gauges in the driver's metrics system, by their names without `mooring.`."""
         gauges = get_json(f"{self.ui_url}/metrics/json/")["gauges"]
-        named = ((name.partition(".MooringPlugin.mooring.")[2], one["value"]) for name, one in gauges.items())
+        named = ((name.partition(".MooringPlugin.mooring.")[2], gauge["value"]) for name, gauge in gauges.items())
         return {name: float(value) for name, value in named if name}
 
     def executors(self) -> dict[str, str]:
         """The executors that the driver can use now: id to host. `OSError` while the driver does not answer.
 
-        One that has registered but brought no block manager yet, which takes a moment, has no address and is left out.
+        An executor that has just registered has no block manager and no address for a moment, and is left out.
         """
-        known = ((one["id"], one["hostPort"].rpartition(":")[0]) for one in self.rest("executors") if one["isActive"])
+        active = [listed for listed in self.rest("executors") if listed["isActive"]]
+        known = ((listed["id"], listed["hostPort"].rpartition(":")[0]) for listed in active)
         return {executor: host for executor, host in known if executor != "driver" and host}
 
     def wait_for_executors(self, count: int, timeout: float = 60.0) -> dict[str, str]:
@@ -72,7 +73,7 @@ class Submission:
         return registered
 
     def wait_until(self, condition: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
-        """Wait for what must come true while the application runs. `ClusterError` at once when it ends first."""
+        """Wait until the condition is true. `ClusterError` on a timeout, and at once when the application ends."""
 
         def true_or_still_possible() -> bool:
             running = self.is_running
@@ -86,26 +87,26 @@ class Submission:
         wait_until(true_or_still_possible, what, timeout, interval=0.1, story=self.process.story)
 
     def wait(self, timeout: float = 300.0) -> int:
-        """The exit code, when the application has ended by itself. `ClusterError` with its log after `timeout`."""
+        """Wait until the application ends, and return its exit code. `ClusterError` with its log on a timeout."""
         return self.process.wait(timeout)
 
     def finish(self, timeout: float = 300.0) -> None:
-        """Wait for an application that must succeed. `ClusterError` with the log's end when it does not."""
+        """Wait until the application succeeds. `ClusterError` with the log's end when it fails."""
         self.process.finish(timeout)
 
     def helper(self, word: str) -> RunningProcess | None:
-        """The first process below the driver whose command line holds this word (say `mooring.agent`), if any."""
+        """The first process below the driver with this word in its command line, such as `mooring.agent`; else None."""
         found = (process for process in descendants(self.process.pid) if any(word in part for part in process.command))
         return next(found, None)
 
     def terminate(self, timeout: float = 30.0) -> None:
-        """Stop as an operator does (SIGTERM to the driver), and wait; killed when it takes longer than `timeout`."""
+        """Send SIGTERM to the driver and wait for its end; after `timeout` seconds it is killed."""
         self.process.stop(timeout)
 
     def kill(self) -> None:
-        """Kill -9 of the driver and of everything it started, as if the driver's host had lost power."""
+        """Kill -9 of the driver and of its child processes, as if the driver's host had lost power."""
         self.process.kill()
 
     def kill_driver(self) -> None:
-        """Kill -9 of the driver's JVM alone; the job's Python and other helpers must notice by themselves."""
+        """Kill -9 of the driver's JVM alone; the job's Python and other child processes live on."""
         self.process.kill_leader()

@@ -4,7 +4,7 @@
         store = open_metadata_store(f"zk://{ensemble.hosts}/mooring")
         ensemble.nodes[0].kill()        # kill -9; two of three go on
         ensemble.nodes[0].revive()      # the same node again, with the same disk
-        ensemble.nodes[1].pause()       # SIGSTOP: it keeps its connections and says nothing
+        ensemble.nodes[1].pause()       # SIGSTOP: its connections stay open, and it answers no request
         ensemble.nodes[1].resume()
 
 All nodes are on 127.0.0.1. Needs Java, as Spark does, and no ZooKeeper client.
@@ -38,7 +38,7 @@ _JARS = (
     "commons-io",
     "audience-annotations",
 )
-# The log file is not synced: kill -9 loses nothing of what a process has written, only a power cut does.
+# The log file is not synced: kill -9 loses no written data, only a power cut does.
 _JVM = (
     "-Xmx128m",
     *SHORT_LIVED_JVM.split(),
@@ -60,7 +60,7 @@ class ZooKeeperNode(OneServer):
     """One server of an ensemble, with an address and a disk of its own."""
 
     def __init__(self, name: str, port: int, directory: Path, java_options: tuple[str, ...]) -> None:
-        """Nothing is started; `directory` holds its configuration already."""
+        """Nothing is started. `directory` must have the configuration."""
         self.port = port
         self.address = f"{_HOST}:{port}"
         classpath = os.pathsep.join(str(jar) for jar in _server_jars())
@@ -69,38 +69,38 @@ class ZooKeeperNode(OneServer):
         self.process = ChildProcess(name, command, directory / "server.log", cwd=directory)
 
     def mode(self) -> str:
-        """What it is: "leader", "follower", "standalone"; "" while it serves nobody. `OSError` when it is not there."""
-        return self._told("Mode")
+        """The mode: "leader", "follower", "standalone", or "" while it serves no client. `OSError` when it is down."""
+        return self._reported("Mode")
 
     def received(self) -> int:
-        """How many packets clients have sent it since it started, pings among them. `OSError` when it is not there."""
-        return int(self._told("Received") or 0)
+        """The number of packets from clients since the node's start, with pings. `OSError` when it is down."""
+        return int(self._reported("Received") or 0)
 
-    def _told(self, what: str) -> str:
-        """One line of what it says of itself; "" while it serves nobody."""
+    def _reported(self, what: str) -> str:
+        """One value of the node's report of itself; "" while it serves no client."""
         for line in _ask(self.port, b"srvr").splitlines():
             if line.startswith(f"{what}: "):
                 return line.removeprefix(f"{what}: ")
         return ""
 
     def serves(self) -> bool:
-        """Whether it answers requests: it is up and the ensemble has a quorum. `OSError` when it is not there."""
+        """Whether the node answers requests, which needs a quorum of the ensemble. `OSError` when it is down."""
         return bool(self.mode())
 
     def leads(self) -> bool:
-        """Whether it leads the others, or is alone; a silent one does not."""
+        """Whether the node leads the others, or is the only node. False when it does not answer."""
         try:
             return self.mode() in ("leader", "standalone")
         except OSError:
             return False
 
     def revive(self, wait: bool = True, timeout: float = 60.0) -> None:
-        """Start a node that was killed, with what is on its disk. `wait`: until it serves, which needs a quorum."""
+        """Start a killed node with its disk. With `wait`, returns when the node serves, which needs a quorum."""
         self.process.start(self.serves if wait else None, timeout)
 
 
 class ZooKeeperEnsemble(StartedInWith):
-    """One node, or several that keep a quorum; a context manager."""
+    """One node, or several that form a quorum; a context manager."""
 
     def __init__(
         self,
@@ -110,11 +110,11 @@ class ZooKeeperEnsemble(StartedInWith):
         settings: Mapping[str, str] | None = None,
         java_options: tuple[str, ...] = (),
     ) -> None:
-        """Nothing is started before the with-block.
+        """The nodes start with the with-block.
 
-        Clients may have sessions from 2 to 100 ticks. `settings` are further lines of `zoo.cfg`, `java_options`
-        further options of each node's JVM. Disks and logs are under `work_dir`; without one, a temporary directory
-        is used and removed at the end.
+        Clients may have sessions from 2 to 100 ticks. `settings` are further lines of `zoo.cfg`, and `java_options` are
+        further options of each node's JVM. Disks and logs are under `work_dir`, or in a temporary directory that is
+        removed at the end.
         """
         if nodes < 1:
             raise ClusterError(f"nodes={nodes}: at least one")
@@ -126,23 +126,23 @@ class ZooKeeperEnsemble(StartedInWith):
 
     @property
     def hosts(self) -> str:
-        """The addresses of all nodes, as clients take them: "127.0.0.1:12345,127.0.0.1:12346"."""
+        """The addresses of all nodes, in the form that clients take: "127.0.0.1:12345,127.0.0.1:12346"."""
         return ",".join(node.address for node in self.nodes)
 
     def start(self, timeout: float = 60.0) -> None:
-        """Start all nodes; return when each of them answers requests."""
+        """Start all nodes, and return when each of them answers requests."""
         for node in self.nodes:
             node.revive(wait=False)
         self.wait_until_served(timeout)
 
     def wait_until_served(self, timeout: float = 60.0) -> None:
-        """Return when every node that runs answers requests. `ClusterError` with their logs when they do not."""
+        """Wait until every running node answers requests. `ClusterError` with a node's log on a timeout."""
         for node in self.nodes:
             if node.process.is_running:
                 wait_until(node.serves, f"{node.process.name} to answer", timeout, story=node.process.story)
 
     def leader(self, timeout: float = 30.0) -> ZooKeeperNode:
-        """The node that leads the others, or the only one; after a loss, once they agreed. `ClusterError` if never."""
+        """The node that leads, or the only one. Waits for an election; `ClusterError` on a timeout."""
         found: list[ZooKeeperNode] = []
 
         def look() -> bool:
@@ -188,7 +188,7 @@ def _common_settings(tick_ms: int) -> dict[str, str]:
 
 
 def _server_jars() -> list[Path]:
-    """What a server needs of the hundreds that Spark brings: it starts in half the time."""
+    """The jars that a server needs; with all of Spark's jars it takes twice as long to start."""
     return sorted(jar for jar in (spark_home() / "jars").glob("*.jar") if jar.name.startswith(_JARS))
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from mooring.agent.agent_state import AgentState
 from mooring.agent.core import decide
-from mooring.agent.state.fleet import Fleet, Timing
+from mooring.agent.state.fleet import Fleet
+from mooring.agent.state.fleet_parts import PlacementSettings, Timing
 from mooring.model import events
 from mooring.model.orders import OfferPlan, Order, PublishPlan, SaveBarrier, SaveJobModel
 
@@ -107,7 +108,7 @@ def running(
     query: str = "q", partitions: int = 6, executors: tuple[str, ...] = ("1@a", "2@b", "3@c"), factor: int = 1
 ) -> Story:
     """An application whose query has its plan."""
-    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=factor)))
+    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(replication_factor=factor))))
     story.joins(*executors)
     story.after(TIMING.debounce_ms)
     story.plans(query, partitions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mooring.agent.agent_state import AgentState
 from mooring.agent.state.fleet import Fleet, Query
+from mooring.agent.state.fleet_parts import PlacementSettings
 from mooring.model import events
 from mooring.model.orders import RestartExecutor
 from mooring.records.operator_overrides import OperatorOverrides, SaveOverrides
@@ -68,7 +69,9 @@ def a_new_agent(story: Story, overrides: OperatorOverrides | None = None) -> Que
     """The agent that follows the one of the story, with the overrides that it has kept, or with these."""
     old = story.state.fleet
     overrides = overrides or kept_overrides(story) or OperatorOverrides()
-    fleet = Fleet(timing=TIMING, replication_factor=old.replication_factor, has_host_affinity=old.has_host_affinity)
+    factor, has_host_affinity = old.settings.replication_factor, old.settings.has_host_affinity
+    settings = PlacementSettings(replication_factor=factor, has_host_affinity=has_host_affinity)
+    fleet = Fleet(timing=TIMING, settings=settings)
     remembered = Remembered(old.model, old.task_locality, overrides=overrides)
     state = next_agent(AgentState(fleet=fleet), _hello(story), remembered, story.now_ms)
     new = Story(state=state, now_ms=story.now_ms)
@@ -84,7 +87,7 @@ def _hello(story: Story) -> list[events.Event]:
     return [
         events.PlanInForce(now_ms, old.version_in_force, wanted, old.version_in_force),
         *(events.ExecutorRestarting(now_ms, order.request, order.executor) for order in restarts),
-        events.ApplicationStarted(now_ms, old.fleet.application, "clicks", {}, ""),
+        events.ApplicationStarted(now_ms, old.fleet.application.id, "clicks", {}, ""),
         *(events.ExecutorRegistered(now_ms, one.id, one.location, 1) for one in old.fleet.executors.values()),
         *map(planned_again, old.fleet.queries.values()),
     ]

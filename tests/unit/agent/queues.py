@@ -123,7 +123,9 @@ class Queues:
         fleet = self.story.state.fleet
         tasks = [task for query in fleet.queries.values() for task in query.tasks]
         pinned: dict[str, dict[int, str]] = {}
-        for standby, name, replica in tasks_of_standbys(fleet, fleet.model, fleet.pinned_standbys):
-            pinned.setdefault(name, {})[replica] = fleet.pinned_standbys[standby]
-        stopped = fleet.stopped_standbys
-        check_standbys(fleet.model, tasks, None, fleet.replication_factor, None, fleet.executor_of, stopped, pinned)
+        for standby, name, replica in tasks_of_standbys(fleet, fleet.model, fleet.overrides.pinned_standbys):
+            pinned.setdefault(name, {})[replica] = fleet.overrides.pinned_standbys[standby]
+        stopped = fleet.overrides.stopped_standbys
+        check_standbys(
+            fleet.model, tasks, None, fleet.settings.replication_factor, None, fleet.executor_of, stopped, pinned
+        )

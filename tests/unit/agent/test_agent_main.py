@@ -17,10 +17,10 @@ from mooring.errors import AgentError
 @pytest.fixture(autouse=True)
 def signals_of_the_tests() -> Iterator[None]:
     """The agent ignores signals, and so would all processes that later tests start."""
-    before = {one: signal.getsignal(one) for one in agent._OF_THE_DRIVER}
+    before = {number: signal.getsignal(number) for number in agent._SIGNALS_FOR_THE_DRIVER}
     yield
-    for one, handler in before.items():
-        signal.signal(one, handler)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 class Closed(io.StringIO):
@@ -47,7 +47,9 @@ def test_an_agent_whose_driver_was_killed_still_writes_what_is_to_be_kept(monkey
     monkeypatch.setattr(agent, "_end_with_the_driver", end_with_the_driver)
     monkeypatch.setattr(agent, "JvmBridge", lambda: None)
     monkeypatch.setattr(
-        agent, "AgentResources", lambda bridge: type("Out", (), dict.fromkeys(("open_memory", "join_election", "hear")))
+        agent,
+        "AgentResources",
+        lambda bridge: type("Out", (), dict.fromkeys(("open_records", "join_election", "handle"))),
     )
     monkeypatch.setattr(agent, "Agent", Ends)
     monkeypatch.setattr(sys, "stderr", Closed())

@@ -68,11 +68,11 @@ def said() -> list[str]:
 def remember(store: Unsteady, said: list[str]) -> Iterator[Callable[[], RecordsWriter]]:
     opened: list[RecordsWriter] = []
 
-    def open_memory() -> RecordsWriter:
+    def open_writer() -> RecordsWriter:
         opened.append(RecordsWriter(partial(Records, store), said.append))
         return opened[-1]
 
-    yield open_memory
+    yield open_writer
     for memory in opened:
         memory.close(timeout=0.1)
 
@@ -87,7 +87,7 @@ def test_what_is_kept_is_recalled_by_the_next(remember: Callable[[], RecordsWrit
     first.save_job_model(model(7))
     first.save_task_locality({"q/Partition 0": "h1"})
     first.save_status({"tasks": [{"name": "q/Partition 0", "local-bytes": 12}]})
-    assert first.drain(5)
+    assert first.flush(5)
     found = remember().recall(5)
     assert found is not None and found.model == model(7)
     assert found.task_locality == {"q/Partition 0": "h1"} and found.state_bytes == {"q/Partition 0": 12}
@@ -98,9 +98,9 @@ def test_nothing_is_written_before_the_last_run_was_recalled(
 ) -> None:
     memory = remember()
     memory.save_status({"tasks": []})
-    assert not memory.drain(0.3) and store.get(STATUS) is None
+    assert not memory.flush(0.3) and store.get(STATUS) is None
     memory.recall(5)
-    assert memory.drain(5) and store.get(STATUS) is not None
+    assert memory.flush(5) and store.get(STATUS) is not None
 
 
 def test_a_store_that_is_away_at_the_start_is_recalled_late(
@@ -113,7 +113,7 @@ def test_a_store_that_is_away_at_the_start_is_recalled_late(
     memory.save_task_locality({"b": "h2"})
     store.is_away = False
     wait_until(lambda: memory.recall(0) is not None, "the memory", 10, interval=0.005)
-    assert memory.drain(5)
+    assert memory.flush(5)
     assert store.all(TASK_LOCALITY) == {f"{TASK_LOCALITY}/a": b"h1", f"{TASK_LOCALITY}/b": b"h2"}
     assert len(said) == 2 and "queries are not affected" in said[0] and said[1] == "the metadata store answers again"
 
@@ -126,10 +126,10 @@ def test_the_newest_notes_wait_for_a_store_that_goes_away(
     store.is_away = True
     memory.save_job_model(model(1))
     memory.save_task_locality({"a": "h1"})
-    assert not memory.drain(0.2)
+    assert not memory.flush(0.2)
     memory.save_job_model(model(2, "h2"))
     store.is_away = False
-    assert memory.drain(20)
+    assert memory.flush(20)
     assert job_model_from_json(store.get(f"{JOB_MODELS}/2") or b"") == model(2, "h2")
     assert store.get(f"{JOB_MODELS}/1") is None and store.get(f"{TASK_LOCALITY}/a") == b"h1"
 
@@ -144,7 +144,7 @@ def test_a_trouble_is_said_once_each_time_it_comes(
         memory.save_status({"tasks": []})
         time.sleep(1.2)
         store.is_away = False
-        assert memory.drain(20)
+        assert memory.flush(20)
         wait_until(lambda: said[-1:] == ["the metadata store answers again"], "the memory", 10, interval=0.005)
     assert len(said) == 4
 
@@ -162,7 +162,7 @@ def test_a_request_that_can_not_be_removed_holds_up_no_answer(
             ContainerPlacementMetadataStore(store).write_request(request)
             memory.answer(request.answered(StatusCode.BAD_REQUEST, "no", 2))
             memory.remove_messages(request.uuid, response_too=False)
-        assert memory.drain(5)
+        assert memory.flush(5)
         answers = ContainerPlacementMetadataStore(store).all().responses
         assert answers.keys() == {first.uuid, second.uuid}
         assert sum("it is not yours" in line for line in said) == 1
@@ -172,7 +172,7 @@ def test_a_request_that_can_not_be_removed_holds_up_no_answer(
 
 
 def test_answers_are_handed_over_again_so_that_old_ones_can_go(store: Unsteady, said: list[str]) -> None:
-    memory = RecordsWriter(partial(Records, store), said.append, poll_seconds=0.02, again_seconds=0.2)
+    memory = RecordsWriter(partial(Records, store), said.append, poll_seconds=0.02, return_again_seconds=0.2)
     try:
         memory.recall(5)
         request = ContainerPlacementRequestMessage(uuid.uuid4(), "app", "0", STANDBY, 1)
@@ -189,7 +189,7 @@ def test_only_the_newest_job_models_stay(store: Unsteady, remember: Callable[[],
     memory.recall(5)
     for version in range(1, 15):
         memory.save_job_model(model(version))
-        assert memory.drain(5)
+        assert memory.flush(5)
     assert len(store.all(JOB_MODELS)) == KEPT_VERSIONS
 
 
@@ -216,7 +216,7 @@ def test_who_was_replaced_says_so_and_writes_no_more(
     wait_until(lambda: bool(said), "the agent to say it", 5)
     assert "another driver keeps the records" in said[0] and "generation 2" in said[0]
     memory.save_status({"application": "app-2"})
-    assert memory.drain(5) and len(said) == 1
+    assert memory.flush(5) and len(said) == 1
 
 
 def test_the_end_of_the_application_is_noted_and_stays(store: Unsteady, remember: Callable[[], RecordsWriter]) -> None:
@@ -225,7 +225,7 @@ def test_the_end_of_the_application_is_noted_and_stays(store: Unsteady, remember
     memory.save_status({"application": "app-1", "at": 5, "queries": [{"name": "q", "state": "running"}]})
     memory.save_end("app-1", 7)
     memory.save_status({"application": "app-1", "at": 9, "queries": [{"name": "q", "state": "running"}]})
-    assert memory.drain(5)
+    assert memory.flush(5)
     ended = {"application": "app-1", "at": 7, "ended": 7, "queries": [{"name": "q", "state": "ended"}]}
     assert json.loads(store.get(STATUS) or b"") == ended
 
@@ -239,7 +239,7 @@ def test_the_end_is_noted_in_the_status_of_the_application_alone(
     if there is not None:
         store.put(STATUS, there)
     memory.save_end("app-1", 7)
-    assert memory.drain(5) and store.get(STATUS) == there
+    assert memory.flush(5) and store.get(STATUS) == there
 
 
 class Moving(Unsteady):
@@ -274,11 +274,11 @@ def test_where_the_records_get_another_place_all_that_is_known_is_written_there(
     recalled = memory.recall(5)
     memory.save_barrier(7, "open")
     memory.save_task_locality({"t1": "h2"})
-    assert memory.drain(5)
+    assert memory.flush(5)
     store.other = other
     memory.save_status({"tasks": []})
     memory.save_end("app-1", 5)
-    assert memory.drain(5)
+    assert memory.flush(5)
     moved = Records(other, said.append)
     assert (
         recalled is not None and moved.read().model == recalled.model and moved.read().overrides == recalled.overrides

@@ -9,8 +9,9 @@ import pytest
 from mooring.agent.agent_state import AgentState
 from mooring.agent.recovery import overrides_that_hold, recovered, recovered_late
 from mooring.agent.state.fleet import Fleet
+from mooring.agent.state.fleet_parts import Application, PlacementSettings
 from mooring.placement.lifecycle import Phase
-from mooring.records.operator_overrides import FAILED_WITH_ITS_ATTEMPT, Begun, OperatorOverrides, Verdict
+from mooring.records.operator_overrides import FAILED_WITH_ITS_ATTEMPT, FinalAnswer, OperatorOverrides, SavedProgress
 from mooring.records.records import Remembered
 from tests.unit.agent.builders import TIMING, Story, running
 
@@ -19,8 +20,11 @@ KEPT = OperatorOverrides(
     stopped=frozenset("0"),
     spare=frozenset("1"),
     carriers={"1": "7"},
-    under_way={"switching": Begun(Phase.SWITCHING.label, "1", "2"), "waiting": Begun(Phase.WARMING_UP.label, "1", "2")},
-    done={"answered": Verdict("SUCCEEDED", "done")},
+    under_way={
+        "switching": SavedProgress(Phase.SWITCHING.label, "1", "2"),
+        "waiting": SavedProgress(Phase.WARMING_UP.label, "1", "2"),
+    },
+    done={"answered": FinalAnswer("SUCCEEDED", "done")},
     drained=frozenset("d"),
     pinned={"2-0": "a"},
     attempt="1",
@@ -28,12 +32,12 @@ KEPT = OperatorOverrides(
 
 
 def test_all_overrides_hold_for_a_new_agent_of_the_same_attempt() -> None:
-    assert overrides_that_hold(Fleet(application="app-1", attempt="1"), KEPT, False) is KEPT
+    assert overrides_that_hold(Fleet(application=Application("app-1", "1")), KEPT, False) is KEPT
 
 
 def test_a_later_attempt_fails_requests_that_were_replacing_an_executor_and_begins_the_others_anew() -> None:
-    held = overrides_that_hold(Fleet(application="app-1", attempt="2"), KEPT, False)
-    assert held.done == {"switching": FAILED_WITH_ITS_ATTEMPT, "answered": Verdict("SUCCEEDED", "done")}
+    held = overrides_that_hold(Fleet(application=Application("app-1", "2")), KEPT, False)
+    assert held.done == {"switching": FAILED_WITH_ITS_ATTEMPT, "answered": FinalAnswer("SUCCEEDED", "done")}
     assert not held.under_way and not held.carriers
 
 
@@ -41,7 +45,7 @@ def test_a_later_attempt_fails_requests_that_were_replacing_an_executor_and_begi
 def test_of_another_application_the_places_hold_and_stopped_standbys_only_for_its_standby_driver(
     follows_another_driver: bool,
 ) -> None:
-    held = overrides_that_hold(Fleet(application="app-2"), KEPT, follows_another_driver)
+    held = overrides_that_hold(Fleet(application=Application("app-2")), KEPT, follows_another_driver)
     assert held == OperatorOverrides(
         stopped=KEPT.stopped if follows_another_driver else frozenset(),
         spare=KEPT.spare,
@@ -67,7 +71,7 @@ def test_records_that_are_read_late_move_no_task_and_the_next_version_is_above_t
 
 
 def test_overrides_that_are_read_late_are_about_processors_at_the_same_location_only() -> None:
-    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=2)))
+    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(replication_factor=2))))
     story.joins("1@a", "2@b", "3@c")
     story.after(TIMING.debounce_ms)
     story.plans("q")
@@ -75,6 +79,6 @@ def test_overrides_that_are_read_late_are_about_processors_at_the_same_location_
     elsewhere = replace(last, containers={**last.containers, "0": replace(last.containers["0"], location_id="z")})
     overrides = OperatorOverrides(stopped=frozenset("01"), pinned={"0-0": "c", "2-0": "a"})
     state = recovered_late(story.state, Remembered(elsewhere, overrides=overrides), story.now_ms)
-    assert state.fleet.stopped_standbys == {"1"}
-    assert state.fleet.pinned_standbys == {"2-0": "a"}
-    assert state.fleet.regroup_at_ms == story.now_ms
+    assert state.fleet.overrides.stopped_standbys == {"1"}
+    assert state.fleet.overrides.pinned_standbys == {"2-0": "a"}
+    assert state.fleet.timers.regroup_at_ms == story.now_ms

@@ -31,8 +31,8 @@ class Bridge:
 def test_when_the_driver_is_gone_the_status_says_that_the_application_has_ended() -> None:
     place = f"memory://{uuid.uuid4().hex}"
     outside = AgentResources(Bridge())  # type: ignore[arg-type]  # the part of a bridge that this needs
-    outside.hear(events.ApplicationStarted(1, "app-1", "clicks", {}, ""))
-    memory = outside.open_memory(Settings.from_conf({}), place, "clicks", "/ckpt/clicks")
+    outside.handle(events.ApplicationStarted(1, "app-1", "clicks", {}, ""))
+    memory = outside.open_records(Settings.from_conf({}), place, "clicks", "/ckpt/clicks")
     assert memory.recall(5) is not None
     memory.save_status({"application": "app-1", "at": 5, "queries": []})
     outside.end()

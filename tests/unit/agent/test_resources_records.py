@@ -50,7 +50,7 @@ def bridge(monkeypatch: pytest.MonkeyPatch) -> Bridge:
 
 def start(bridge: Bridge, place: Path) -> None:
     settings = {"spark.mooring.metadata": str(place)}
-    AgentResources(bridge).hear(events.ApplicationStarted(1, "app-1", "clicks", settings, ""))  # type: ignore[arg-type]
+    AgentResources(bridge).handle(events.ApplicationStarted(1, "app-1", "clicks", settings, ""))  # type: ignore[arg-type]
 
 
 def test_one_that_is_no_directory_is_named_with_what_to_do(bridge: Bridge, tmp_path: Path) -> None:
@@ -74,12 +74,12 @@ def test_the_records_of_an_application_that_lost_its_directory_are_complete_in_a
     monkeypatch.setattr(module, "OwnedTree", partial(OwnedTree, every_seconds=0.02))
     place = tmp_path / "records"
     outside = AgentResources(bridge)  # type: ignore[arg-type]
-    outside.hear(events.ApplicationStarted(1, "app-1", "clicks", {}, ""))
+    outside.handle(events.ApplicationStarted(1, "app-1", "clicks", {}, ""))
     settings = Settings.from_conf({"spark.mooring.placement.poll.interval": "100ms"})
-    memory = outside.open_memory(settings, str(place), "app-1", "/ckpt/clicks")
+    memory = outside.open_records(settings, str(place), "app-1", "/ckpt/clicks")
     assert memory.recall(5) is not None
     memory.save_job_model(JobModel.of([ContainerModel.of("0", [], LocationId("h1"))], 7))
-    assert memory.drain(5)
+    assert memory.flush(5)
     assert OwnerNotes(LocalFileTree(str(place))).take(2, Owner("app-2", "10.0.0.8", ("/ckpt/other",)))
     line = bridge.troubles.get(timeout=5)
     assert "application app-2 on 10.0.0.8" in line and f"its own in {place}/application-2 from now on" in line

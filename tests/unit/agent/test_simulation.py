@@ -9,7 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from mooring.agent.status import Counters, status_of
+from mooring.agent.counters import Counters
+from mooring.agent.status import status_of
 from mooring.grouping import plan_moves
 from mooring.model import events
 from tests.unit.agent.builders import TIMING, running

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from mooring.agent.status import Counters, metrics_of, status_of
+from mooring.agent.counters import Counters
+from mooring.agent.status import metrics_of, status_of
 from mooring.cli.status import as_text
 from mooring.model import events
 from mooring.model.event_json import read_event
@@ -29,7 +30,7 @@ def measured(story: Story) -> Counters:
         story.take(events.StateMeasured(0, "1", f"file:/ck/q/state/0/{partition}", 2_000))
     tally = Counters()
     for event in (opened(3, 0, 30), opened(3, 0, 50), opened(0, 5_000, 50)):
-        tally.take(event)
+        tally.count(event)
     return tally
 
 
@@ -64,15 +65,15 @@ def test_recovery_is_estimated_from_what_was_measured() -> None:
 
 def test_what_was_fetched_ahead_counts_with_the_time_that_it_took() -> None:
     tally = Counters()
-    tally.take(opened(3, 0, 30))
-    tally.take(replace(opened(0, 5_000, 50), ahead_ms=450))
+    tally.count(opened(3, 0, 30))
+    tally.count(replace(opened(0, 5_000, 50), ahead_ms=450))
     assert tally.recovery_seconds(2_000) == 0.23, "at ten bytes a millisecond, and 30 ms to open"
 
 
 def test_recovery_is_not_known_without_a_rate() -> None:
     assert Counters().recovery_seconds(0) is None
     tally = Counters()
-    tally.take(opened(3, 0, 30))
+    tally.count(opened(3, 0, 30))
     assert tally.recovery_seconds(0) == 0.03
     assert tally.recovery_seconds(100) is None and tally.recovery_seconds(None) is None
 
@@ -99,7 +100,7 @@ def test_counters_and_gauges_tell_failovers_and_lag() -> None:
 def test_gauges_tell_how_long_a_task_took_and_would_take_to_be_back() -> None:
     story = running(partitions=6, factor=2)
     tally = measured(story)
-    tally.take(replace(opened(3, 0, 40), store="file:/ck/q/state/1/0"))
+    tally.count(replace(opened(3, 0, 40), store="file:/ck/q/state/1/0"))
     gauges = metrics_of(story.state.fleet, tally)
     assert gauges["restore-ms.q/Partition 0"] == 50 + 40, "of the last opening of each of its stores"
     assert "restore-ms.q/Partition 1" not in gauges
@@ -143,7 +144,7 @@ def test_a_round_of_copies_is_read() -> None:
     seen = events.CopiesSeen(1, "q", 12, (events.CopyOfState(0, "1", 11, 250, 12345, 77),))
     assert read_event(form) == seen
     tally = Counters()
-    tally.take(seen)
+    tally.count(seen)
     assert tally.restores["standby-bytes-remote"] == 77
 
 

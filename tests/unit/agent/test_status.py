@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from mooring.agent.counters import Counters
 from mooring.agent.planning.staged_moves import is_settled
-from mooring.agent.status import Counters, status_of
+from mooring.agent.status import status_of
 from mooring.cli.status import as_text
 from mooring.model import events
 from mooring.model.event_json import read_event
@@ -29,17 +30,17 @@ def test_what_executors_fetch_when_a_query_starts_is_shown_until_it_ends() -> No
         events.StoresFetched(1, "2", "q", 3, 4, 100, 20),
         events.StoresFetched(1, "1", "q", 4, 4, 0, 20),  # it had all
     ):
-        tally.take(event)
+        tally.count(event)
     status = status_of(story.state.fleet, tally, 0)
     wanted = {"executor": "2", "stores": 4, "done": 3, "bytes": 100, "milliseconds": 20}
     (row,) = status["restores"]
     assert row.items() >= wanted.items()
     assert "3 of 4" in as_text(status, 0)
-    tally.take(events.ExecutorLost(2, "2", "killed"))
+    tally.count(events.ExecutorLost(2, "2", "killed"))
     assert "restores" not in status_of(story.state.fleet, tally, 0)
-    tally.take(events.StoresFetched(3, "1", "q", 1, 4, 50, 5))
+    tally.count(events.StoresFetched(3, "1", "q", 1, 4, 50, 5))
     assert "restores" in status_of(story.state.fleet, tally, 0)
-    tally.take(events.QueryEnded(4, "q", "run", ""))
+    tally.count(events.QueryEnded(4, "q", "run", ""))
     assert "restores" not in status_of(story.state.fleet, tally, 0)
 
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from mooring.checkpoint.catalogue import COLUMNS, FactBook, facts_in, store_path
-from mooring.checkpoint.logs import Begun, Commit
+from mooring.checkpoint.logs import BegunBatch, Commit
 
 
 def committed(version: int, unique_id: str, store: str = "/c/state/0/1") -> dict[str, Any]:
@@ -33,14 +33,14 @@ def uploaded(version: int, unique_id: str) -> dict[str, Any]:
     }
 
 
-def batch(number: int, *ids: str) -> tuple[Commit, Begun]:
+def batch(number: int, *ids: str) -> tuple[Commit, BegunBatch]:
     return (
         Commit(number, 1_000, 42, {(0, 1): ids}),
-        Begun(number, 0, {"0": '{"logOffset":1}', "1": None}, "lz4", "RocksDBStateStoreProvider"),
+        BegunBatch(number, 0, {"0": '{"logOffset":1}', "1": None}, "lz4", "RocksDBStateStoreProvider"),
     )
 
 
-def rows_of(book: FactBook, *batches: tuple[Commit, Begun]) -> list[dict[str, Any]]:
+def rows_of(book: FactBook, *batches: tuple[Commit, BegunBatch]) -> list[dict[str, Any]]:
     rows = book.rows(batches, {"query": "q", "deployment": "app", "line": 0}, {1: ["h2"]})
     book.settle(rows)
     return [dict.fromkeys(COLUMNS) | row for row in rows]

@@ -43,7 +43,7 @@ def test_what_is_lost_after_it_is_missed(with_ids: bool, partition: int, tmp_pat
     survey = made.survey()
     assert survey.whole_batches() == (0, 1, 2, 3, 4)
     assert survey.obstacles_to(6)[0].startswith(f"operator 0, partition {partition}: neither 6")
-    assert survey.judged(6).verdict == "no"
+    assert survey.judgement_of(6).verdict == "no"
 
 
 @FORMS
@@ -73,7 +73,7 @@ def test_a_batch_that_it_has_skipped_is_neither_damaged_nor_a_place_to_go_back_t
     made.repartition(5, 5, last_committed=3)
     made.add(6)
     survey = made.survey()
-    assert survey.judged(4).verdict == "skipped" and survey.judged(4).faults == ()
+    assert survey.judgement_of(4).verdict == "skipped" and survey.judgement_of(4).faults == ()
     assert survey.obstacles_to(4) == ("batch 4 was skipped by the repartition in batch 5",)
     assert survey.whole_batches() == (0, 1, 2, 3, 5, 6)
 
@@ -94,7 +94,7 @@ def test_an_operator_of_one_partition_is_written_in_all_by_a_repartition_alone(t
     for batch in range(5):  # Spark's clean-up, after which nobody knows of the repartition
         for log in ("offsets", "commits"):
             (made.directory / log / str(batch)).unlink()
-    assert made.survey().judged(6).verdict == "not understood"
+    assert made.survey().judgement_of(6).verdict == "not understood"
 
 
 def test_without_a_number_in_the_log_the_descriptions_count(tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ def test_the_oldest_batch_that_is_left_is_no_damage(tmp_path: Path) -> None:
         for batch in (0, 1):
             (made.directory / log / str(batch)).unlink()
     survey = made.survey()
-    assert survey.judged(2).verdict == "oldest" and "the oldest that is kept" in survey.obstacles_to(2)[0]
+    assert survey.judgement_of(2).verdict == "oldest" and "the oldest that is kept" in survey.obstacles_to(2)[0]
     assert survey.whole_batches() == (3, 4, 5)
     for batch in (3, 4, 5):
         (made.directory / "commits" / str(batch)).unlink()
-    assert made.survey().judged(2).verdict == "no", "the query would go on from it, and can not"
+    assert made.survey().judgement_of(2).verdict == "no", "the query would go on from it, and can not"

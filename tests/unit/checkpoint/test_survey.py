@@ -167,8 +167,8 @@ def test_a_checkpoint_that_has_lost_all_partitions_but_the_first_is_not_whole(
     _lose(made, *range(1, partitions))
     survey = made.survey()
     assert survey.whole_batches() == ()
-    assert {survey.judged(batch).verdict for batch in range(6)} == {"not understood"}
-    assert survey.judged(5).unknown[0] == (
+    assert {survey.judgement_of(batch).verdict for batch in range(6)} == {"not understood"}
+    assert survey.judgement_of(5).unknown[0] == (
         "operator 0, partition 1: neither 6.zip nor 6.changelog is there, as in all partitions but the first"
     )
 
@@ -182,9 +182,9 @@ def test_an_aggregation_without_a_key_has_state_in_one_partition_alone(tmp_path:
     whole = schema.read_bytes()
     for damaged in (whole[:20], b"", whole.replace(b"v2", b"v9"), whole.replace(b"{", b"[")):
         schema.write_bytes(damaged)
-        assert made.survey().judged(5).verdict == "not understood"
+        assert made.survey().judgement_of(5).verdict == "not understood"
     schema.write_bytes(whole[:3] + b"1" + whole[8:])  # as Spark before 3 wrote it
-    assert made.survey().judged(5).verdict == "yes"
+    assert made.survey().judgement_of(5).verdict == "yes"
 
 
 def test_a_commit_of_version_3_without_ids_has_state_of_format_1(tmp_path: Path) -> None:
@@ -194,12 +194,12 @@ def test_a_commit_of_version_3_without_ids_has_state_of_format_1(tmp_path: Path)
         made.write(f"commits/{batch}", 'v3\n{"nextBatchWatermarkMs":1,"sinkMetadataMap":{"sink":{"isActive":true}}}')
     assert made.survey().whole_batches() == tuple(range(6))
     made.file(1, 6, "changelog").unlink()
-    assert made.survey().judged(5).verdict == "no"
+    assert made.survey().judgement_of(5).verdict == "no"
     other = Made(tmp_path / "other")
     text = (other.directory / "commits/5").read_text()
     other.write("commits/5", text.replace("v2", "v3").replace("stateUniqueIds", "sinks"))
     other.file(1, 6, "changelog").unlink()
-    assert other.survey().judged(5).verdict == "not understood", "other commits have ids"
+    assert other.survey().judgement_of(5).verdict == "not understood", "other commits have ids"
 
 
 def _lose(made: Made, *partitions: int) -> None:

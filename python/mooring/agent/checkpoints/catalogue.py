@@ -27,7 +27,7 @@ from mooring.checkpoint.catalogue import (
     store_path,
 )
 from mooring.checkpoint.lease import DIRECTORY
-from mooring.checkpoint.logs import COMMITS, OFFSETS, Begun, Commit, parse_begun, parse_commit
+from mooring.checkpoint.logs import COMMITS, OFFSETS, BegunBatch, Commit, parse_begun, parse_commit
 from mooring.errors import AgentError, CheckpointError, MetadataStoreError, MooringError
 from mooring.metadata.tree import FileEntry, FileTree
 from mooring.model import events
@@ -321,9 +321,9 @@ class CatalogueKeeper:
         ids = {} if commit is None else commit.state_ids
         return {one for (_, partition), of_task in ids.items() if partition == 0 for one in of_task}
 
-    def _batches_after(self, last: int, checkpoint: str) -> list[tuple[Commit, Begun | None]]:
+    def _batches_after(self, last: int, checkpoint: str) -> list[tuple[Commit, BegunBatch | None]]:
         offsets = self._open_tree(f"{checkpoint}/{OFFSETS}")
-        found: list[tuple[Commit, Begun | None]] = []
+        found: list[tuple[Commit, BegunBatch | None]] = []
         for batch, entry in list(self._entries_after(last, checkpoint).items())[:_MOST_BATCHES]:
             commit, begun = self._commit(checkpoint, entry), offsets.read(entry.name, _MOST_BYTES)
             if commit is not None:

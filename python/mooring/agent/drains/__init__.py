@@ -1,1 +1,1 @@
-"""Drain: which queries are told to end, when, and how far they are."""
+"""Drain: which queries are ordered to end, when, and their progress."""

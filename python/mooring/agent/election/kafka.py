@@ -45,7 +45,7 @@ class KafkaElection:
         if self._lock.leadership is not None:
             left, contested = self._lock.seconds_left, self._lock.is_contested
             return Standing(LEADING, self._name, left, contested, self._lock.epoch)
-        return Standing.behind(self._lock.leader(), self._name)
+        return Standing.not_leading(self._lock.leader(), self._name)
 
     def records(self, say: Callable[[str], None]) -> Records:
         """The records of the job, written in this candidate's terms."""

@@ -56,7 +56,7 @@ class ZkElection:
         if not self._connection.is_connected:
             return Standing(UNKNOWN)
         try:
-            return Standing.behind(self._lock.leader(RetryDeadline(_ANSWER_SECONDS)), self._name)
+            return Standing.not_leading(self._lock.leader(RetryDeadline(_ANSWER_SECONDS)), self._name)
         except MetadataStoreError:  # the connection broke in this moment
             return Standing(UNKNOWN)
 

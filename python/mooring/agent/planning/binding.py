@@ -30,7 +30,9 @@ def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
     bound = replace(fleet, processors={**fleet.processors, **{p.id: _bound(p, executor) for p in waiting}})
     if any(processor.location != executor.location for processor in waiting):
         return ask_for_regrouping(bound, now_ms)
-    has_tasks_elsewhere = fleet.replication_factor > 1 and any(query.is_released for query in fleet.queries.values())
+    has_tasks_elsewhere = fleet.settings.replication_factor > 1 and any(
+        query.is_released for query in fleet.queries.values()
+    )
     return ask_for_regrouping(bound, now_ms) if has_tasks_elsewhere else bound
 
 
@@ -39,8 +41,8 @@ def keep_executor(fleet: Fleet, request: str, executor_id: str, now_ms: int) -> 
 
     The executor keeps its processors. When another executor has already got them, it gets a new processor.
     """
-    restarts = {other: executor for other, executor in fleet.restarts.items() if other != request}
-    after = replace(fleet, restarts=restarts)
+    restarts = {other: executor for other, executor in fleet.ongoing.restarts.items() if other != request}
+    after = replace(fleet, ongoing=replace(fleet.ongoing, restarts=restarts))
     executor = after.executors.get(executor_id)
     has_no_processor = executor is not None and executor.id not in (*after.executor_of.values(), *restarts.values())
     return _with_new_processor(after, executor, now_ms) if executor is not None and has_no_processor else after
@@ -70,7 +72,8 @@ def drop_expired(fleet: Fleet, now_ms: int, kept: frozenset[str] = frozenset()) 
     if not expired:
         return fleet
     left = {id: processor for id, processor in fleet.processors.items() if id not in expired}
-    return replace(fleet, processors=left, regroup_at_ms=now_ms).without_wishes_of_the_gone()
+    timers = replace(fleet.timers, regroup_at_ms=now_ms)
+    return replace(fleet, processors=left, timers=timers).without_overrides_of_lost_processors()
 
 
 def rebind_deadline_ms(fleet: Fleet, processor: Processor) -> float:
@@ -83,9 +86,9 @@ def ask_for_regrouping(fleet: Fleet, now_ms: int) -> Fleet:
 
     A regrouping that is already due keeps its time, so what happens until then becomes part of the same plan.
     """
-    if fleet.regroup_at_ms is not None:
+    if fleet.timers.regroup_at_ms is not None:
         return fleet
-    return replace(fleet, regroup_at_ms=now_ms + fleet.timing.debounce_ms)
+    return replace(fleet, timers=replace(fleet.timers, regroup_at_ms=now_ms + fleet.timing.debounce_ms))
 
 
 def restore(
@@ -122,14 +125,14 @@ def restore(
         model=replace(remembered, version=max(remembered.version, fleet.model.version)),
         processors=processors,
         task_locality={**task_locality, **fleet.task_locality},
-        regroup_at_ms=None,
-        drained=overrides.drained,
-        lending=fleet.lending.with_kept(overrides.loans),
+        timers=replace(fleet.timers, regroup_at_ms=None),
+        overrides=replace(fleet.overrides, drained=overrides.drained),
+        lending=fleet.lending.with_saved_loans(overrides.loans),
     )
     start = _bind_as_in_the_jvm(start, overrides.carriers)
     bound = {processor.executor for processor in start.processors.values()}
     for executor in sorted(fleet.executors.values(), key=lambda e: natural_order(e.id)):
-        if executor.id not in bound and executor.id not in start.restarts.values():
+        if executor.id not in bound and executor.id not in start.ongoing.restarts.values():
             start = bind(start, executor, now_ms)
     return start
 
@@ -207,7 +210,7 @@ def _on_a_restarting_executor_at(fleet: Fleet, location: str) -> list[Processor]
     """
     restarting = sorted(
         {p.executor for p in fleet.processors.values() if p.executor and _may_be_carried_at(fleet, p, location)}
-        & set(fleet.restarts.values()),
+        & set(fleet.ongoing.restarts.values()),
         key=natural_order,
     )
     return [p for p in fleet.processors.values() if restarting and p.executor == restarting[0]]
@@ -215,7 +218,7 @@ def _on_a_restarting_executor_at(fleet: Fleet, location: str) -> list[Processor]
 
 def _may_be_carried_at(fleet: Fleet, processor: Processor, location: str) -> bool:
     """Whether an executor at this location may carry the processor. Without host affinity every executor may."""
-    return processor.location == location or not fleet.has_host_affinity
+    return processor.location == location or not fleet.settings.has_host_affinity
 
 
 def _size(fleet: Fleet, processor: Processor) -> int:

@@ -186,7 +186,7 @@ def cold_arrivals(fleet: Fleet) -> list[TaskName]:
 def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
     """The copies that living executors are to hold: first the standbys of the model, then the tasks being warmed up.
 
-    The standbys of one task are in the order of their replicas. Standbys in `fleet.let_go` are left out.
+    The standbys of one task are in the order of their replicas. Standbys in `fleet.ongoing.let_go` are left out.
     """
     partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
     named = [
@@ -195,7 +195,7 @@ def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
         for name, task in container.tasks.items()
         if task.standby_of is not None and task.standby_of in partition_of and id in executor_of
     ]
-    let_go = {standby_name(task, replica) for _, task, replica in tasks_of_standbys(fleet, model, fleet.let_go)}
+    let_go = {standby_name(task, replica) for _, task, replica in tasks_of_standbys(fleet, model, fleet.ongoing.let_go)}
     planned = [copy for name, copy in sorted(named, key=lambda entry: natural_order(entry[0])) if name not in let_go]
     return [*planned, *_warming_up(fleet, model, planned)]
 
@@ -205,13 +205,13 @@ def _warming_up(fleet: Fleet, model: JobModel, planned: list[CopyId]) -> list[Co
 
     A task with a planned copy at that location is left out: executors of one host share their files.
     """
-    if not fleet.moves and not fleet.arrivals:
+    if not fleet.ongoing.moves and not fleet.arrivals:
         return []
     partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
     held = {(query, partition, fleet.executors[executor].location) for query, partition, executor in planned}
     coming: list[tuple[str, str]] = [
         (name, move.executor)
-        for id, move in fleet.moves.items()
+        for id, move in fleet.ongoing.moves.items()
         if not move.is_switched and fleet.base_of(id) in model.containers
         for name in model.containers[fleet.base_of(id)].actives
     ]

@@ -31,7 +31,7 @@ def promote_standbys(fleet: Fleet, published: Rows, now_ms: int) -> Fleet:
     A regrouping is asked for, which makes new copies. `published` are the rows that the JVM holds: where the JVM
     already runs a task at one of its standbys, that standby becomes the active.
     """
-    if fleet.replication_factor == 1 or not fleet.is_incomplete:
+    if fleet.settings.replication_factor == 1 or not fleet.is_incomplete:
         return fleet
     new_owners = _new_owners(fleet, published)
     containers = rebalanced(fleet, _with_new_owners(fleet, new_owners), new_owners)
@@ -45,15 +45,13 @@ def with_failovers_counted(before: Fleet, after: Fleet, executor: str) -> Fleet:
     lost = {task for task, id in before.processor_of_task().items() if id in lost_processors and task in released}
     owner = after.processor_of_task()
     moved = sum(owner.get(task) not in lost_processors for task in lost)
-    counts = after.standby_counts
-    return replace(
-        after,
-        standby_counts=replace(
-            counts,
-            failovers_to_standby=counts.failovers_to_standby + moved,
-            failovers_to_any_host=counts.failovers_to_any_host + len(lost) - moved,
-        ),
+    counts = after.standby_report.counts
+    counts = replace(
+        counts,
+        failovers_to_standby=counts.failovers_to_standby + moved,
+        failovers_to_any_host=counts.failovers_to_any_host + len(lost) - moved,
     )
+    return replace(after, standby_report=replace(after.standby_report, counts=counts))
 
 
 def _new_owners(fleet: Fleet, published: Rows) -> dict[str, str]:
@@ -61,7 +59,7 @@ def _new_owners(fleet: Fleet, published: Rows) -> dict[str, str]:
 
     Where the JVM runs the task at a standby, it is that processor; otherwise the one that `plan_failover` chooses.
     """
-    returning = {id for id, move in fleet.moves.items() if move.is_switched and move.source in fleet.executors}
+    returning = {id for id, move in fleet.ongoing.moves.items() if move.is_switched and move.source in fleet.executors}
     lost = fleet.model.containers.keys() - fleet.executor_of.keys() - returning
     new_owners: dict[str, str] = {str(task): id for task, id in plan_failover(fleet.model, lost).with_copy.items()}
     fallbacks = fallbacks_in_use(fleet, published)

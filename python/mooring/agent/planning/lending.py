@@ -24,9 +24,9 @@ from statistics import median
 from typing import Final
 
 from mooring.agent.state.fleet import Fleet
-from mooring.agent.state.loans import LEAST_KNOWN, Lending, Loan, Verdict
+from mooring.agent.state.loans import MIN_KNOWN_RUNS, BatchOutcome, Lending, Loan
 from mooring.model.events import BatchEnded, TaskRun
-from mooring.records.operator_overrides import Key
+from mooring.records.operator_overrides import LoanKey
 
 SLOW: Final = 3.0
 """How many times its usual time a slow task takes."""
@@ -45,7 +45,7 @@ FORGIVEN_AFTER_MS: Final = 3_600_000
 """After each such time without a loan, the pause of the next loan is halved, in milliseconds."""
 
 _MOST_RUNS: Final = 9  # usual runs of a task that are kept
-_MOST_VERDICTS: Final = 12  # batches whose verdicts are kept
+_MOST_OUTCOMES: Final = 12  # batches whose outcomes are kept
 _MOST_TIMES: Final = 6  # after so many doublings the pause grows no more
 _BATCHES_TO_SETTLE: Final = 3  # after these, lent tasks have their state where they run
 _BATCHES_TO_WAIT: Final = 3  # in which Spark may prefer another executor for the trial
@@ -70,7 +70,7 @@ def lending_after(fleet: Fleet, event: BatchEnded) -> Lending:
         key = (event.query, executor)
         if key in lending.loans:
             lending = _with_loan_after_batch(lending, key, own, event, slowness)
-            lending = replace(lending, well_since={**lending.well_since, key: event.at_ms})
+            lending = replace(lending, good_since_ms={**lending.good_since_ms, key: event.at_ms})
         elif own:
             lending = _with_executor_judged(fleet, lending, key, own, event, slowness)
     return lending
@@ -111,7 +111,7 @@ def _slowness(lending: Lending, event: BatchEnded, ran_on: Mapping[int, str]) ->
     times_usual: dict[int, float] = {}
     for p, run in event.runs.items():
         known = lending.runs.get((event.query, p), ())
-        if len(known) >= LEAST_KNOWN and ran_on.get(p) == event.placements.get(p):
+        if len(known) >= MIN_KNOWN_RUNS and ran_on.get(p) == event.placements.get(p):
             usual_ms, usual_rows = median(ms for ms, _ in known), max(1.0, median(rows for _, rows in known))
             expected = max(1.0, usual_ms) * max(1.0, run.rows / usual_rows)
             times_usual[p] = run.milliseconds / expected if run.milliseconds - expected >= LEAST_EXCESS_MS else 1.0
@@ -138,23 +138,23 @@ def _with_usual_runs(
 def _with_executor_judged(
     fleet: Fleet,
     lending: Lending,
-    key: Key,
+    key: LoanKey,
     own: Mapping[int, TaskRun],
     event: BatchEnded,
     slowness: Mapping[int, float],
 ) -> Lending:
-    """The lending with one more verdict on an executor without a loan, and with a loan where the verdicts ask for one.
+    """The lending with one more outcome on an executor without a loan, and with a loan where the outcomes ask for one.
 
     `own` are the runs of the tasks that the plan has on the executor.
     """
     executor = key[1]
-    verdict = _verdict(own, event, executor, slowness, fleet.locality_wait_ms)
+    outcome = _outcome(own, event, executor, slowness, fleet.application.locality_wait_ms)
     if _may_have_run_other_queries(fleet, event, executor):
-        verdict = replace(verdict, is_refused=False)  # its slots may have been taken by the other query
-    verdicts = (*lending.verdicts.get(key, ()), verdict)[-_MOST_VERDICTS:]
-    lending = replace(lending, verdicts={**lending.verdicts, key: verdicts})
+        outcome = replace(outcome, is_refused=False)  # its slots may have been taken by the other query
+    outcomes = (*lending.outcomes.get(key, ()), outcome)[-_MOST_OUTCOMES:]
+    lending = replace(lending, outcomes={**lending.outcomes, key: outcomes})
     lending = _with_times_forgiven(lending, key, event.at_ms)
-    reason = _reason(verdicts)
+    reason = _reason(outcomes)
     lent_executors = {executor for query, executor in lending.loans if query == event.query}
     if not reason or not _may_lend_from_one_more(fleet, len(lent_executors)):
         return lending
@@ -162,14 +162,14 @@ def _with_executor_judged(
     return _with_loan_started(lending, key, reason, slow if slow > SLOW else 0.0, event.at_ms)
 
 
-def _verdict(
+def _outcome(
     own: Mapping[int, TaskRun], event: BatchEnded, executor: str, slowness: Mapping[int, float], locality_wait_ms: int
-) -> Verdict:
+) -> BatchOutcome:
     """How the executor served its tasks `own` in this batch. Tasks that Spark wanted elsewhere do not count."""
     failed = [p for p, run in own.items() if executor in run.failed_on and event.placements.get(p) != executor]
     wanted = [p for p, run in own.items() if run.wanted == executor or p in failed]
     if not wanted:
-        return Verdict()
+        return BatchOutcome()
     elsewhere = [p for p in wanted if event.placements.get(p) != executor]
     outrun = [p for p in elsewhere if own[p].is_speculative]
     slow = [p for p in wanted if p not in elsewhere and slowness.get(p, 0.0) > SLOW]
@@ -177,7 +177,7 @@ def _verdict(
     in_vain = [p for p in elsewhere if p not in outrun and p not in failed] if locality_wait_ms > 0 else []
     is_bad = bool(outrun or slow) and 2 * (len(outrun) + len(slow) + len(in_vain)) >= len(wanted)
     is_refused = len(in_vain) == len(wanted)
-    return Verdict(is_bad, is_bad and bool(outrun), is_refused, 2 * len(failed) >= len(wanted))
+    return BatchOutcome(is_bad, is_bad and bool(outrun), is_refused, 2 * len(failed) >= len(wanted))
 
 
 def _may_have_run_other_queries(fleet: Fleet, event: BatchEnded, executor: str) -> bool:
@@ -194,15 +194,15 @@ def _may_have_run_other_queries(fleet: Fleet, event: BatchEnded, executor: str) 
     )
 
 
-def _reason(verdicts: Sequence[Verdict]) -> str:
+def _reason(outcomes: Sequence[BatchOutcome]) -> str:
     """Why the executor's tasks are to be lent, in words for the log; empty when they are not."""
-    if sum(verdict.is_outrun for verdict in verdicts) >= 2:
+    if sum(outcome.is_outrun for outcome in outcomes) >= 2:
         return "other executors were faster, by speculation, in two of the last twelve batches"
-    if sum(verdict.has_failed for verdict in verdicts) >= 2:
+    if sum(outcome.has_failed for outcome in outcomes) >= 2:
         return "they failed there and went well elsewhere, in two of the last twelve batches"
-    if len(verdicts) >= 3 and all(verdict.is_bad for verdict in verdicts[-3:]):
+    if len(outcomes) >= 3 and all(outcome.is_bad for outcome in outcomes[-3:]):
         return f"they take more than {SLOW:g} times as long there as they did, in three batches, and others do not"
-    if len(verdicts) >= 2 and all(verdict.is_refused for verdict in verdicts[-2:]):
+    if len(outcomes) >= 2 and all(outcome.is_refused for outcome in outcomes[-2:]):
         return "it took none of them, in two batches"
     return ""
 
@@ -213,23 +213,25 @@ def _may_lend_from_one_more(fleet: Fleet, lent_executors: int) -> bool:
     return 2 * (lent_executors + 1) <= usable
 
 
-def _with_loan_started(lending: Lending, key: Key, reason: str, slowness: float, now_ms: int) -> Lending:
+def _with_loan_started(lending: Lending, key: LoanKey, reason: str, slowness: float, now_ms: int) -> Lending:
     """The lending with a new loan. `slowness` is 0 when the tasks were not lent for being slow."""
-    times = lending.times.get(key, 0)
+    times = lending.loan_counts.get(key, 0)
     return replace(
         _with_loan(lending, key, Loan(reason, now_ms + _pause_ms(times), slowness)),
-        times={**lending.times, key: min(times + 1, _MOST_TIMES)},
-        verdicts={other: verdicts for other, verdicts in lending.verdicts.items() if other != key},
+        loan_counts={**lending.loan_counts, key: min(times + 1, _MOST_TIMES)},
+        outcomes={other: outcomes for other, outcomes in lending.outcomes.items() if other != key},
     )
 
 
-def _with_times_forgiven(lending: Lending, key: Key, now_ms: int) -> Lending:
+def _with_times_forgiven(lending: Lending, key: LoanKey, now_ms: int) -> Lending:
     """The lending with one loan or failed trial fewer counted, after each hour without a loan."""
-    times, since_ms = lending.times.get(key, 0), lending.well_since.get(key)
+    times, since_ms = lending.loan_counts.get(key, 0), lending.good_since_ms.get(key)
     if not times or (since_ms is not None and now_ms < since_ms + FORGIVEN_AFTER_MS):
         return lending
     left = times if since_ms is None else times - 1
-    return replace(lending, times={**lending.times, key: left}, well_since={**lending.well_since, key: now_ms})
+    return replace(
+        lending, loan_counts={**lending.loan_counts, key: left}, good_since_ms={**lending.good_since_ms, key: now_ms}
+    )
 
 
 def _pause_ms(times: int) -> int:
@@ -238,7 +240,7 @@ def _pause_ms(times: int) -> int:
 
 
 def _with_loan_after_batch(
-    lending: Lending, key: Key, own: Mapping[int, TaskRun], event: BatchEnded, slowness: Mapping[int, float]
+    lending: Lending, key: LoanKey, own: Mapping[int, TaskRun], event: BatchEnded, slowness: Mapping[int, float]
 ) -> Lending:
     """The lending with a loan after one more batch: the loan goes on or ends, its trial starts or is judged."""
     loan = replace(lending.loans[key], batches=lending.loans[key].batches + 1)
@@ -254,7 +256,7 @@ def _with_loan_after_batch(
 
 
 def _is_as_slow_elsewhere(
-    loan: Loan, key: Key, own: Mapping[int, TaskRun], event: BatchEnded, slowness: Mapping[int, float]
+    loan: Loan, key: LoanKey, own: Mapping[int, TaskRun], event: BatchEnded, slowness: Mapping[int, float]
 ) -> bool:
     """Whether the lent tasks are more than half as slow elsewhere, once settled: the executor is not the cause then."""
     if not loan.slowness or loan.batches != _BATCHES_TO_SETTLE:
@@ -264,7 +266,7 @@ def _is_as_slow_elsewhere(
 
 
 def _with_trial_started(
-    lending: Lending, key: Key, loan: Loan, own: Mapping[int, TaskRun], event: BatchEnded
+    lending: Lending, key: LoanKey, loan: Loan, own: Mapping[int, TaskRun], event: BatchEnded
 ) -> Lending:
     """The lending with a trial when its time has come. The loan ends when Spark can place no task alone."""
     if own and event.at_ms >= loan.trial_at_ms and loan.batches >= 0:
@@ -276,7 +278,7 @@ def _with_trial_started(
 
 
 def _with_trial_judged(
-    lending: Lending, key: Key, loan: Loan, run: TaskRun, event: BatchEnded, slowness: Mapping[int, float]
+    lending: Lending, key: LoanKey, loan: Loan, run: TaskRun, event: BatchEnded, slowness: Mapping[int, float]
 ) -> Lending:
     """The lending after a batch of the trial: the trial waits, continues or fails, or the loan ends.
 
@@ -295,18 +297,20 @@ def _with_trial_judged(
     return _with_loan_ended(lending, key) if loan.passed else _with_loan(lending, key, replace(loan, passed=1))
 
 
-def _with_trial_failed(lending: Lending, key: Key, loan: Loan, now_ms: int) -> Lending:
+def _with_trial_failed(lending: Lending, key: LoanKey, loan: Loan, now_ms: int) -> Lending:
     """The lending with no trial now and the next one after a longer pause."""
-    times = lending.times.get(key, 0)
+    times = lending.loan_counts.get(key, 0)
     later = replace(loan, trial=-1, trial_at_ms=now_ms + _pause_ms(times))
-    return replace(_with_loan(lending, key, later), times={**lending.times, key: min(times + 1, _MOST_TIMES)})
+    return replace(
+        _with_loan(lending, key, later), loan_counts={**lending.loan_counts, key: min(times + 1, _MOST_TIMES)}
+    )
 
 
-def _with_loan(lending: Lending, key: Key, loan: Loan) -> Lending:
+def _with_loan(lending: Lending, key: LoanKey, loan: Loan) -> Lending:
     """The lending with this loan added or replaced."""
     return replace(lending, loans={**lending.loans, key: loan})
 
 
-def _with_loan_ended(lending: Lending, key: Key) -> Lending:
+def _with_loan_ended(lending: Lending, key: LoanKey) -> Lending:
     """The lending without this loan."""
     return replace(lending, loans={other: loan for other, loan in lending.loans.items() if other != key})

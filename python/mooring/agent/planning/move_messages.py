@@ -50,6 +50,6 @@ def _reason(fleet: Fleet, move: Move) -> str:
     source = fleet.processors.get(str(move.source_processor))
     if source is None or source.executor is None:
         return "it has no executor"
-    if move.source_location in fleet.drained:
+    if move.source_location in fleet.overrides.drained:
         return "that host is drained"
-    return f"grouped by {fleet.grouping.name}" if fleet.grouping.is_users else "to share the load"
+    return f"grouped by {fleet.settings.grouping.name}" if fleet.settings.grouping.is_users else "to share the load"

@@ -51,11 +51,11 @@ def regrouped(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[str]]:
         idle = [ContainerModel.of(id, [], LocationId(place)) for id, place in fleet.places.items()]
         return with_job_model(without_regrouping(fleet), idle), []
     try:
-        return _planned(fleet, queries, fleet.grouping, now_ms)
+        return _planned(fleet, queries, fleet.settings.grouping, now_ms)
     except InvalidGroupingError as refusal:
-        if fleet.grouping.make is DEFAULT_GROUPER.make:
+        if fleet.settings.grouping.make is DEFAULT_GROUPER.make:
             raise
-        refused = f"the plan of spark.mooring.grouper={fleet.grouping.name} was refused: {refusal}"
+        refused = f"the plan of spark.mooring.grouper={fleet.settings.grouping.name} was refused: {refusal}"
         if _has_a_place_for_all(fleet, queries):
             unmoved, warnings = _with_actives_in_place(fleet, queries)
             return unmoved, [f"{refused}; the last plan stays in force", *warnings]
@@ -70,10 +70,11 @@ def with_copies_renewed(fleet: Fleet) -> tuple[Fleet, list[str]]:
     promise.
     """
     queries = {query.label: query.tasks for query in fleet.queries.values()}
-    if fleet.replication_factor == 1 or not queries or not fleet.processors:
+    if fleet.settings.replication_factor == 1 or not queries or not fleet.processors:
         return fleet, []
     after, warnings = _with_actives_in_place(fleet, queries, fleet.arrivals)
-    return replace(after, regroup_at_ms=fleet.regroup_at_ms, even_out_by_ms=fleet.even_out_by_ms), warnings
+    timers = replace(after.timers, regroup_at_ms=fleet.timers.regroup_at_ms, even_out_by_ms=fleet.timers.even_out_by_ms)
+    return replace(after, timers=timers), warnings
 
 
 def replanned_after_rebind(fleet: Fleet) -> tuple[Fleet, list[str]]:
@@ -81,7 +82,7 @@ def replanned_after_rebind(fleet: Fleet) -> tuple[Fleet, list[str]]:
 
     No task leaves its processor; copies are assigned anew. Raises InvalidGroupingError when the plan breaks a promise.
     """
-    if fleet.replication_factor > 1 and fleet.queries:
+    if fleet.settings.replication_factor > 1 and fleet.queries:
         return with_copies_renewed(fleet)
     queries = {query.label: query.tasks for query in fleet.queries.values()}
     return with_job_model(fleet, list(_in_place_plan(fleet, queries).containers.values())), []
@@ -94,18 +95,20 @@ def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int)
     """
     in_place = _in_place_plan(fleet, queries)
     unmoved = with_standbys(fleet, in_place, choice)
-    if fleet.replication_factor > 1 and fleet.is_incomplete:
+    if fleet.settings.replication_factor > 1 and fleet.is_incomplete:
         return put_in_force(fleet, queries, unmoved, choice)
-    preferred = fleet.task_locality if fleet.replication_factor == 1 else _preferred_locations(fleet, unmoved.model)
+    preferred = (
+        fleet.task_locality if fleet.settings.replication_factor == 1 else _preferred_locations(fleet, unmoved.model)
+    )
     balanced = _with_idle_processors(fleet, _grouped(fleet, queries, fleet.open_places, preferred, choice))
     stage = next_stage(fleet, in_place, balanced)
     arrivals = _arrivals(fleet, stage.model)
-    wait_until_ms = fleet.even_out_by_ms
+    wait_until_ms = fleet.timers.even_out_by_ms
     if wait_until_ms is None:
         wait_until_ms = _wait_until_ms(fleet, arrivals, unmoved.model, stage, now_ms)
     if wait_until_ms > now_ms and _must_wait(replace(fleet, arrivals=arrivals), unmoved.model, stage):
         after, warnings = put_in_force(fleet, queries, unmoved, choice, arrivals)
-        return replace(after, even_out_by_ms=wait_until_ms), warnings
+        return replace(after, timers=replace(after.timers, even_out_by_ms=wait_until_ms)), warnings
     after, warnings = put_in_force(fleet, queries, with_standbys(fleet, stage.model, choice), choice)
     after = with_stage_started(after, stage, now_ms)
     if stage.is_last:
@@ -137,7 +140,7 @@ def _with_actives_in_place(
     fleet: Fleet, queries: Queries, arrivals: Mapping[str, str] = NO_ARRIVALS
 ) -> tuple[Fleet, list[str]]:
     """The fleet with the in-place plan in force and copies assigned anew, and warnings for the user."""
-    if fleet.replication_factor == 1:
+    if fleet.settings.replication_factor == 1:
         return without_regrouping(fleet), []
     choice = _default_grouper(fleet)
     planned = with_standbys(fleet, _in_place_plan(fleet, queries), choice)
@@ -237,7 +240,7 @@ def _must_wait(fleet: Fleet, in_place: JobModel, stage: Stage) -> bool:
     It waits for three things: the stage before it has settled, each arriving task is warm at its destination, and all
     copies that the receivers have in the in-place plan are caught up.
     """
-    if stage.receivers and fleet.settled_by_ms is not None:
+    if stage.receivers and fleet.timers.settled_by_ms is not None:
         return True
     return bool(cold_arrivals(fleet)) or not are_caught_up(fleet, in_place, _receivers(fleet, stage))
 
@@ -268,7 +271,7 @@ def _wait_until_ms(fleet: Fleet, arrivals: Mapping[str, str], in_place: JobModel
 
 def _default_grouper(fleet: Fleet) -> GrouperChoice:
     """The default grouper, which counts bytes where the chosen grouper does."""
-    return replace(DEFAULT_GROUPER, by_bytes=fleet.grouping.by_bytes)
+    return replace(DEFAULT_GROUPER, by_bytes=fleet.settings.grouping.by_bytes)
 
 
 def _has_a_place_for_all(fleet: Fleet, queries: Queries) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 
 from mooring.agent.planning.copies import tasks_of_standbys, without_gone_copies
 from mooring.agent.state.fleet import Fleet
+from mooring.agent.state.fleet_parts import StandbyReport
 from mooring.errors import InvalidGroupingError
 from mooring.grouping import GrouperChoice, check_standbys
 from mooring.model import ContainerModel, JobModel, TaskModel, natural_order
@@ -27,16 +28,16 @@ NO_ARRIVALS: Final[Mapping[str, str]] = MappingProxyType({})
 
 def with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> Standbys:
     """The job model with its standbys assigned anew, and the standbys that have no place. See `assign_standbys`."""
-    if fleet.replication_factor == 1:
+    if fleet.settings.replication_factor == 1:
         return Standbys(model)
     return assign_standbys(
         model,
-        fleet.replication_factor,
+        fleet.settings.replication_factor,
         fleet.model,
         _zones(fleet),
         weights_of(fleet, choice),
         fleet.may_hold_copies,
-        fleet.stopped_standbys,
+        fleet.overrides.stopped_standbys,
         _pinned(fleet, model),
     )
 
@@ -53,18 +54,17 @@ def put_in_force(
     `arrivals` maps tasks to the processors where they are to be warmed up for the plan after this one. A warning is
     given once, not again while the condition lasts. Raises InvalidGroupingError when the plan breaks a promise.
     """
-    if fleet.replication_factor == 1:
+    if fleet.settings.replication_factor == 1:
         after = with_job_model(without_regrouping(fleet), list(planned.model.containers.values()))
         return without_gone_copies(replace(after, arrivals=arrivals)), []
     _check_plan(fleet, queries, planned, choice)
-    known = {(copy.task_name, copy.replica) for copy in fleet.unplaced}
+    known = {(copy.task_name, copy.replica) for copy in fleet.standby_report.unplaced}
     failed = sum((copy.task_name, copy.replica) not in known for copy in planned.unplaced)
-    counts = replace(fleet.standby_counts, failed_allocations=fleet.standby_counts.failed_allocations + failed)
+    counts = fleet.standby_report.counts
+    counts = replace(counts, failed_allocations=counts.failed_allocations + failed)
     after = replace(
         with_job_model(without_regrouping(fleet), list(planned.model.containers.values())),
-        unplaced=planned.unplaced,
-        sharing_zone=planned.sharing_zone,
-        standby_counts=counts,
+        standby_report=StandbyReport(planned.unplaced, planned.sharing_zone, counts),
         arrivals=arrivals,
     )
     return without_gone_copies(after), _warnings(fleet, planned)
@@ -72,7 +72,7 @@ def put_in_force(
 
 def with_job_model(fleet: Fleet, containers: list[ContainerModel]) -> Fleet:
     """The fleet with these containers as its job model. The version rises by one when they differ from those before."""
-    model = JobModel.of(containers, fleet.model.version, fleet.grouping.config)
+    model = JobModel.of(containers, fleet.model.version, fleet.settings.grouping.config)
     if dict(model.containers) == dict(fleet.model.containers):
         return fleet
     before, after = fleet.processor_of_task(), replace(fleet, model=replace(model, version=model.version + 1))
@@ -99,7 +99,8 @@ def without_ended_queries(fleet: Fleet) -> Fleet:
 
 def without_regrouping(fleet: Fleet) -> Fleet:
     """The fleet with no regrouping due, and with no task being warmed up at another processor."""
-    return replace(fleet, regroup_at_ms=None, even_out_by_ms=None, arrivals={})
+    timers = replace(fleet.timers, regroup_at_ms=None, even_out_by_ms=None)
+    return replace(fleet, timers=timers, arrivals={})
 
 
 def weights_of(fleet: Fleet, choice: GrouperChoice) -> dict[str, int] | None:
@@ -115,10 +116,10 @@ def _check_plan(fleet: Fleet, queries: Queries, planned: Standbys, choice: Group
         planned.model,
         tasks,
         _zones(fleet),
-        fleet.replication_factor,
+        fleet.settings.replication_factor,
         weights_of(fleet, choice),
         fleet.may_hold_copies,
-        fleet.stopped_standbys,
+        fleet.overrides.stopped_standbys,
         _pinned(fleet, planned.model),
     )
 
@@ -135,11 +136,11 @@ def _check_each_is_active_once(model: JobModel, tasks: Collection[TaskModel]) ->
 def _warnings(fleet: Fleet, planned: Standbys) -> list[str]:
     """What the user should know of the planned standbys, unless the plan before had standbys of the same kind."""
     warnings = []
-    if planned.unplaced and not fleet.unplaced:
+    if planned.unplaced and not fleet.standby_report.unplaced:
         first = planned.unplaced[0]
         count = len(planned.unplaced)
         warnings.append(f"{count} standbys have no place, as that of {first.task_name}: {first.reason}")
-    if planned.sharing_zone and not fleet.sharing_zone:
+    if planned.sharing_zone and not fleet.standby_report.sharing_zone:
         count = len(planned.sharing_zone)
         warnings.append(
             f"{count} standbys are in one zone with another copy, as that of {planned.sharing_zone[0].task_name}"
@@ -150,8 +151,8 @@ def _warnings(fleet: Fleet, planned: Standbys) -> list[str]:
 def _pinned(fleet: Fleet, model: JobModel) -> dict[str, dict[int, str]]:
     """Active task to replica to the location where an operator wants that replica."""
     pinned: dict[str, dict[int, str]] = {}
-    for standby, name, replica in tasks_of_standbys(fleet, model, fleet.pinned_standbys):
-        pinned.setdefault(name, {})[replica] = fleet.pinned_standbys[standby]
+    for standby, name, replica in tasks_of_standbys(fleet, model, fleet.overrides.pinned_standbys):
+        pinned.setdefault(name, {})[replica] = fleet.overrides.pinned_standbys[standby]
     return pinned
 
 

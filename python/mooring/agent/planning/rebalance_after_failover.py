@@ -41,9 +41,9 @@ def rebalanced(
     number of processors, and when bytes are balanced.
     """
     if (
-        fleet.grouping.is_users
-        or fleet.grouping.by_bytes
-        or fleet.grouping.make(None, None).most_processors is not None
+        fleet.settings.grouping.is_users
+        or fleet.settings.grouping.by_bytes
+        or fleet.settings.grouping.make(None, None).most_processors is not None
     ):
         return list(containers)
     executor_of = fleet.executor_of
@@ -111,8 +111,11 @@ def _able_processors(fleet: Fleet) -> frozenset[str]:
 
     A processor is not free when an operator moves it, has pinned or stopped its standbys, or restarts its executor.
     """
-    requested = {fleet.base_of(id) for id in (*fleet.moves, *fleet.pinned_standbys, *fleet.stopped_standbys)}
-    open, restarting = fleet.open_places, set(fleet.restarts.values())
+    requested = {
+        fleet.base_of(id)
+        for id in (*fleet.ongoing.moves, *fleet.overrides.pinned_standbys, *fleet.overrides.stopped_standbys)
+    }
+    open, restarting = fleet.open_places, set(fleet.ongoing.restarts.values())
     return frozenset(
         id
         for id, executor in fleet.executor_of.items()

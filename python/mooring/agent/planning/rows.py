@@ -95,11 +95,11 @@ def _rows_of_query(query: Query, wanted: Mapping[str, tuple[str, ...]]) -> dict[
 def _spare_executors(fleet: Fleet, loads: Mapping[str, int]) -> list[str]:
     """The executors for the ends of all rows: those that get tasks, then those on open hosts, then by least load."""
     return heapq.nsmallest(
-        FALLBACKS + fleet.replication_factor,
+        FALLBACKS + fleet.settings.replication_factor,
         loads,
         key=lambda id: (
             id in fleet.withheld,
-            fleet.executors[id].location in fleet.drained,
+            fleet.executors[id].location in fleet.overrides.drained,
             loads[id],
             natural_order(id),
         ),
@@ -117,7 +117,7 @@ def _first_executors_at_start(fleet: Fleet) -> dict[str, str]:
 
 def _executors_with_copies(fleet: Fleet) -> dict[str, tuple[str, ...]]:
     """Task to the living executors with a copy of it, in failover order. Tasks without any are left out."""
-    if fleet.replication_factor == 1:
+    if fleet.settings.replication_factor == 1:
         return {}
     executor_of = fleet.executor_of
     return {
@@ -225,7 +225,7 @@ def _has_its_tasks(fleet: Fleet, processor: Processor) -> bool:
 def _usable(fleet: Fleet, executors: Collection[str]) -> Collection[str]:
     """The executors to which Spark offers tasks, without those at drained hosts. All of them when none is left."""
     offered = [id for id in executors if id not in fleet.withheld] or executors
-    return [id for id in offered if fleet.executors[id].location not in fleet.drained] or offered
+    return [id for id in offered if fleet.executors[id].location not in fleet.overrides.drained] or offered
 
 
 def _ends_of_its_move(processor: Processor, fleet: Fleet) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -233,7 +233,7 @@ def _ends_of_its_move(processor: Processor, fleet: Fleet) -> tuple[tuple[str, ..
 
     The source has all files of the tasks. The destination may have only some of them.
     """
-    move = fleet.moves.get(processor.id)
+    move = fleet.ongoing.moves.get(processor.id)
     if move is None:
         return (), ()
     end = tuple(id for id in (move.source if move.is_switched else move.executor,) if id in fleet.executors)
@@ -242,7 +242,7 @@ def _ends_of_its_move(processor: Processor, fleet: Fleet) -> tuple[tuple[str, ..
 
 def _row(fleet: Fleet, spares: list[str], *named: str) -> tuple[str, ...]:
     """The named executors, each once, then spare executors up to the length of a row."""
-    return tuple(dict.fromkeys((*named, *spares)))[: FALLBACKS + fleet.replication_factor]
+    return tuple(dict.fromkeys((*named, *spares)))[: FALLBACKS + fleet.settings.replication_factor]
 
 
 def _tasks_of(fleet: Fleet, processor: Processor) -> list[str]:

@@ -32,7 +32,7 @@ class Stage:
 
 
 def next_stage(fleet: Fleet, in_place: JobModel, target: JobModel) -> Stage:
-    """The next stage from the in-place plan to the target, with at most `fleet.most_receivers` receivers.
+    """The next stage from the in-place plan to the target, with at most `fleet.settings.most_receivers` receivers.
 
     Both job models have the same tasks and no standbys. The receivers come first in natural order of their ids. When a
     stage is in force, the same call returns the stage after it. Without a rebind timeout there is one stage, the
@@ -41,7 +41,7 @@ def next_stage(fleet: Fleet, in_place: JobModel, target: JobModel) -> Stage:
     target_of = _owners(target)
     moving = _moving_tasks(fleet, in_place, target)
     receivers = tuple(sorted(set(moving.values()), key=natural_order))
-    first = receivers[: fleet.most_receivers] if fleet.timing.rebind_timeout_ms else receivers
+    first = receivers[: fleet.settings.most_receivers] if fleet.timing.rebind_timeout_ms else receivers
     if first == receivers:
         return Stage(target, receivers, is_last=True)
     later = {name for name, id in moving.items() if id not in first}
@@ -62,7 +62,7 @@ def with_stage_started(fleet: Fleet, stage: Stage, now_ms: int) -> Fleet:
     if not stage.receivers:
         return fleet
     longest = max((query.batch_ms for query in fleet.queries.values()), default=0)
-    return replace(fleet, settled_by_ms=now_ms + IDLE_MS + 2 * longest)
+    return replace(fleet, timers=replace(fleet.timers, settled_by_ms=now_ms + IDLE_MS + 2 * longest))
 
 
 def is_settled(fleet: Fleet) -> bool:

@@ -10,7 +10,7 @@ from mooring.agent.state.fleet import Fleet
 from mooring.model.orders import Order
 from mooring.placement import ContainerPlacementRequestMessage, StandbyAction, StatusCode
 from mooring.placement.lifecycle import Happening, Phase, step
-from mooring.records.operator_overrides import Begun
+from mooring.records.operator_overrides import SavedProgress
 
 ARRIVAL_MS: Final = 1_000
 """How long after its client's timestamp a request waits for requests that other clients wrote before it."""
@@ -25,8 +25,8 @@ class Action:
     """A request in one phase of `mooring.placement.lifecycle`, which began at `since_ms`.
 
     `source` and `executor` are the executors that it goes from and to. `version` is the version of the job model that
-    has what the request asks for. `begun` is the progress that an earlier agent recorded, None where it had not begun
-    the request. `is_given_up` is true for a restart whose source the JVM could not end.
+    has what the request asks for. `saved_progress` is the progress that an earlier agent recorded, None
+    where it had not begun the request. `is_given_up` is true for a restart whose source the JVM could not end.
 
     `beside` are the processors that the request was about when it began, `sharing` those that shared tasks with them
     then. No other action begins for them, even when the executor is gone meanwhile and its copies are elsewhere.
@@ -40,18 +40,20 @@ class Action:
     source: str = ""
     executor: str = ""
     version: int = -1
-    begun: Begun | None = None
+    saved_progress: SavedProgress | None = None
     is_given_up: bool = False
     beside: frozenset[str] = frozenset()
     sharing: frozenset[str] = frozenset()
     earlier: tuple[tuple[Phase, int], ...] = ()
 
     @classmethod
-    def accepted(cls, request: ContainerPlacementRequestMessage, now_ms: int = 0, begun: Begun | None = None) -> Action:
-        """A request that can be done and waits for its turn; `begun` is the progress that an earlier agent recorded."""
-        created = cls(request, since_ms=now_ms, begun=begun)
-        if begun is not None:
-            created = replace(created, beside=begun.beside, sharing=begun.sharing)
+    def accepted(
+        cls, request: ContainerPlacementRequestMessage, now_ms: int = 0, saved_progress: SavedProgress | None = None
+    ) -> Action:
+        """A request that can be done and waits for its turn; `saved_progress` is of an earlier agent."""
+        created = cls(request, since_ms=now_ms, saved_progress=saved_progress)
+        if saved_progress is not None:
+            created = replace(created, beside=saved_progress.beside, sharing=saved_progress.sharing)
         return created.after(Happening.CAN_BE_DONE, now_ms)
 
     def after(self, happening: Happening, now_ms: int) -> Action:
@@ -84,7 +86,7 @@ class Action:
 
         The client's clock may be ahead: then the time at which the agent saw the request counts.
         """
-        return min(self.request.timestamp, self.since_ms) + ARRIVAL_MS if self.begun is None else 0
+        return min(self.request.timestamp, self.since_ms) + ARRIVAL_MS if self.saved_progress is None else 0
 
     @property
     def in_words(self) -> str:
@@ -98,9 +100,9 @@ class Action:
         return f"{verb} the standbys of processor {request.processor_id}"
 
     @property
-    def as_begun(self) -> Begun:
+    def progress_to_save(self) -> SavedProgress:
         """The progress that is recorded for the agent after this one."""
-        return Begun(self.phase.label, self.source, self.executor, self.beside, self.sharing)
+        return SavedProgress(self.phase.label, self.source, self.executor, self.beside, self.sharing)
 
     def is_of_a_standby(self, fleet: Fleet) -> bool:
         """Whether it moves or restarts a standby of a processor, such as 4-0."""

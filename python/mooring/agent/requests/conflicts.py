@@ -50,10 +50,10 @@ class Conflicts:
         for action in actions:
             if action.is_under_way:
                 self.add(action)
-            elif action.begun is not None:
+            elif action.saved_progress is not None:
                 self._put(self._begun, action)
-                if action.begun.phase not in restart.LABELS:
-                    self._busy |= {action.begun.source, action.begun.executor} - {""}
+                if action.saved_progress.phase not in restart.LABELS:
+                    self._busy |= {action.saved_progress.source, action.saved_progress.executor} - {""}
 
     def holds_for(self, fleet: Fleet) -> bool:
         """Whether the answers are still true for this fleet."""
@@ -64,14 +64,14 @@ class Conflicts:
 
         A request that an earlier agent had begun does not wait for one that no agent had begun.
         """
-        has_begun = action.is_under_way or action.begun is not None
+        has_begun = action.is_under_way or action.saved_progress is not None
         self._put(self._ahead if has_begun else self._waiting, action)
         if action.is_under_way:
             self._busy |= {action.source, action.executor} - {""}
 
     def must_wait(self, action: Action) -> bool:
         """Whether a request that must not run at the same time comes first; `action` waits, and was not added."""
-        others = (self._ahead,) if action.begun is not None else (self._ahead, self._begun, self._waiting)
+        others = (self._ahead,) if action.saved_progress is not None else (self._ahead, self._begun, self._waiting)
         return any(self._waits_for(these, action) for these in others)
 
     def with_scope(self, action: Action) -> Action:

@@ -30,9 +30,11 @@ def turn(action: Action) -> Outcome:
 def _mark_host(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """Mark the host as drained or open, and ask for a plan where that changes anything."""
     host = {action.request.destination_host}
-    drained = fleet.drained | host if action.request.host_action is HostAction.DRAIN else fleet.drained - host
-    if drained != fleet.drained:
-        fleet = ask_for_regrouping(replace(fleet, drained=drained), action.since_ms)
+    before = fleet.overrides.drained
+    drained = before | host if action.request.host_action is HostAction.DRAIN else before - host
+    if drained != before:
+        overrides = replace(fleet.overrides, drained=drained)
+        fleet = ask_for_regrouping(replace(fleet, overrides=overrides), action.since_ms)
     return Change(fleet, action)
 
 
@@ -44,10 +46,10 @@ def _opened(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Ou
 def _emptied(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
     """Whether the host is empty, in the plan and in what the JVM has."""
     host = action.request.destination_host
-    if host not in fleet.drained:
+    if host not in fleet.overrides.drained:
         return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, f"host {host} was opened again")
     is_in_force = not fleet.queries or view.version_in_force >= fleet.model.version
-    if any(left_on(fleet, host)) or not is_in_force or fleet.settled_by_ms is not None:
+    if any(left_on(fleet, host)) or not is_in_force or fleet.timers.settled_by_ms is not None:
         return None
     if is_waiting_for_batches(fleet, action.since_ms) or _is_in_use(fleet, host, view):
         return None
@@ -61,7 +63,7 @@ def _is_in_use(fleet: Fleet, host: str, view: View) -> bool:
     here = {executor.id for executor in fleet.executors.values() if executor.location == host}
     copies = {id for by_partition in view.copies.values() for holders in by_partition.values() for id in holders}
     tasks = set(fallbacks_in_use(fleet, view.rows).values())
-    sources = {move.source for move in fleet.moves.values() if move.is_switched}
+    sources = {move.source for move in fleet.ongoing.moves.values() if move.is_switched}
     return bool(here & (copies | tasks | sources))
 
 

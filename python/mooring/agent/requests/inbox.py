@@ -26,7 +26,7 @@ from mooring.placement import (
     StoredMessages,
 )
 from mooring.placement.lifecycle import Happening
-from mooring.records.operator_overrides import Verdict
+from mooring.records.operator_overrides import FinalAnswer
 
 RESPONSES_KEPT_MS: Final = 3_600_000
 """How long a final response stays in the store. Older ones are removed when the next message is seen."""
@@ -62,7 +62,7 @@ def accept_requests(
     stored = {str(uuid) for uuid in (*messages.requests, *messages.malformed)}
     queue = replace(
         queue,
-        answered_requests={uuid: verdict for uuid, verdict in queue.answered_requests.items() if uuid in stored},
+        answered_requests={uuid: answer for uuid, answer in queue.answered_requests.items() if uuid in stored},
         resumed={uuid: begun for uuid, begun in queue.resumed.items() if uuid in stored},
         history=queue.history or _final_answers(fleet, messages, now_ms),
     )
@@ -88,8 +88,8 @@ class _Reading:
     def take(self, request: ContainerPlacementRequestMessage, refused: str | None) -> None:
         """Take one request; `refused` says why it can not be done, None when it can."""
         response = self._messages.responses.get(request.uuid)
-        verdict = self.queue.answered_requests.get(str(request.uuid))
-        if request.deployment_id not in ("", self._fleet.application):
+        final_answer = self.queue.answered_requests.get(str(request.uuid))
+        if request.deployment_id not in ("", self._fleet.application.id):
             self.orders.append(RemoveMessages(request.uuid, response_too=True))
             self.orders.append(
                 LogLine(f"request {request.uuid} is removed: it is for deployment {request.deployment_id}")
@@ -99,8 +99,8 @@ class _Reading:
         elif request.uuid in self.seen or (response is not None and response.status_code.is_final):
             self.orders.append(RemoveMessages(request.uuid))
             self.seen.setdefault(request.uuid)
-        elif verdict is not None:
-            self._answer_as_before(request, response, verdict)
+        elif final_answer is not None:
+            self._answer_as_before(request, response, final_answer)
         else:
             self._accept_or_refuse(request, response, refused)
 
@@ -108,10 +108,10 @@ class _Reading:
         self,
         request: ContainerPlacementRequestMessage,
         response: ContainerPlacementResponseMessage | None,
-        verdict: Verdict,
+        final_answer: FinalAnswer,
     ) -> None:
         """Write the final answer that an earlier agent recorded, and the statuses before it that are missing."""
-        status = StatusCode(verdict.status)
+        status = StatusCode(final_answer.status)
         last = None if response is None else response.status_code
         if status is not StatusCode.BAD_REQUEST:
             action = Action.accepted(request)
@@ -119,7 +119,7 @@ class _Reading:
                 self.orders.append(action.answered(f"accepted: {action.in_words}", self._now_ms))
             if last is not StatusCode.IN_PROGRESS:
                 self.orders.append(action.in_progress(self._now_ms))
-        final = request.answered(status, verdict.message, self._now_ms)
+        final = request.answered(status, final_answer.message, self._now_ms)
         self.queue = self.queue.with_answer(final)
         self.orders += [Answer(final), RemoveMessages(request.uuid)]
         self.seen[request.uuid] = None
@@ -200,6 +200,6 @@ def _out_of_date(fleet: Fleet, messages: StoredMessages, now_ms: int) -> set[UUI
     return {
         uuid
         for uuid, response in messages.responses.items()
-        if response.request.deployment_id not in ("", fleet.application)
+        if response.request.deployment_id not in ("", fleet.application.id)
         or response.timestamp < now_ms - RESPONSES_KEPT_MS
     }

@@ -24,7 +24,8 @@ from mooring.agent.requests.action import Action
 from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, RequestTimeouts, View, released
 from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.requests.validation import places_of_copies, refusal
-from mooring.agent.state.fleet import Executor, Fleet, Move, Processor
+from mooring.agent.state.fleet import Executor, Fleet, Processor
+from mooring.agent.state.fleet_parts import Move
 from mooring.model import natural_order
 from mooring.placement import ANY_HOST, STANDBY
 from mooring.placement.lifecycle import Happening, Phase
@@ -47,7 +48,7 @@ def _reserved(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> 
 
 def reserved(fleet: Fleet, action: Action, view: View, find: Callable[[], Executor | None]) -> Outcome | None:
     """What has come of looking for an executor; `find` returns one that is at the destination now."""
-    refused = None if action.begun else refusal(fleet, action.request)
+    refused = None if action.saved_progress else refusal(fleet, action.request)
     if refused is not None:
         return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, refused)
     found = _executor_of_earlier_agent(fleet, action) or find()
@@ -69,7 +70,7 @@ def reserved(fleet: Fleet, action: Action, view: View, find: Callable[[], Execut
 
 def _executor_of_earlier_agent(fleet: Fleet, action: Action) -> Executor | None:
     """The executor to which an earlier agent was moving the processor: it may be warm."""
-    return fleet.executors.get(action.begun.executor) if action.begun else None
+    return fleet.executors.get(action.saved_progress.executor) if action.saved_progress else None
 
 
 def begin_warming_up(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
@@ -84,11 +85,11 @@ def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) ->
     untouched = "the source was not touched"
     if destination is None:
         return Outcome(Happening.DESTINATION_LOST, f"executor {action.executor} was lost: {untouched}")
-    if destination.location in fleet.drained:
+    if destination.location in fleet.overrides.drained:
         message = f"host {destination.location} is drained meanwhile: {untouched}"
         return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, message)
     if fleet.processors[id].executor is None:
-        if fleet.replication_factor > 1 and next(tasks_of(fleet, id), None) is None:
+        if fleet.settings.replication_factor > 1 and next(tasks_of(fleet, id), None) is None:
             message = "the source was lost: its tasks run where their copies are"
             return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, message)
         message = f"the source was lost: the tasks run on executor {destination.id} now"
@@ -144,8 +145,8 @@ def progress(fleet: Fleet, action: Action) -> str:
 
 def _switch(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """SWITCHING begins: a plan has the processor on the executor of the destination."""
-    if outcome.happening is Happening.WAS_SWITCHED and action.begun is not None:
-        action = replace(action, source=action.begun.source, executor=action.begun.executor)
+    if outcome.happening is Happening.WAS_SWITCHED and action.saved_progress is not None:
+        action = replace(action, source=action.saved_progress.source, executor=action.saved_progress.executor)
         action = replace(action, version=fleet.model.version)
         return Change(_on_its_way(fleet, action, is_switched=True), action)
     now = fleet.processors[action.request.processor_id].executor
@@ -214,7 +215,8 @@ def _executors_at(fleet: Fleet, destination: Executor) -> list[str]:
 def _on_its_way(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet:
     """The fleet in which the tasks warm up at the destination, or run there where the move `is_switched`."""
     move = Move(action.source, action.executor, is_switched)
-    return replace(fleet, moves={**fleet.moves, action.request.processor_id: move})
+    moves = {**fleet.ongoing.moves, action.request.processor_id: move}
+    return replace(fleet, ongoing=replace(fleet.ongoing, moves=moves))
 
 
 def _switched_now(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
@@ -223,7 +225,7 @@ def _switched_now(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
     InvalidGroupingError when the plan breaks a promise.
     """
     id = action.request.processor_id
-    has_lent = fleet.replication_factor > 1 and fleet.processors[id].executor is None
+    has_lent = fleet.settings.replication_factor > 1 and fleet.processors[id].executor is None
     is_to_work = next(tasks_of(fleet, id), None) is None
     fleet = _on_its_way(fleet, action, is_switched=True)
     switched, warnings = _carried_by(fleet, id, fleet.executors[action.executor])
@@ -247,7 +249,7 @@ def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[
     if left is not None and left.id not in fleet.executor_of.values():
         spare = spares[0].id if spares else unused_id(fleet)
         fleet = fleet.with_processor(Processor(spare, left.location, left.id, is_spare=True))
-    return replanned_after_rebind(fleet.without_wishes_of_the_gone())
+    return replanned_after_rebind(fleet.without_overrides_of_lost_processors())
 
 
 def _executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor | None:
@@ -255,16 +257,16 @@ def _executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor
     id, destination = action.request.processor_id, action.request.destination_host
     copies = places_of_copies(fleet, id)
     if destination == STANDBY:
-        copies = {place: tasks for place, tasks in copies.items() if place not in fleet.drained}
+        copies = {place: tasks for place, tasks in copies.items() if place not in fleet.overrides.drained}
         most = max((len(tasks) for tasks in copies.values()), default=0)
         open = {place for place, tasks in copies.items() if len(tasks) == most}
     elif destination == ANY_HOST:
         open = {executor.location for executor in fleet.executors.values()} - copies.keys()
     else:
         open = {destination}
-    ending = {*queue.being_restarted, *fleet.restarts.values()}
+    ending = {*queue.being_restarted, *fleet.ongoing.restarts.values()}
     closed = ending | {fleet.processors[id].executor} | fleet.withheld.keys()
-    open -= fleet.drained
+    open -= fleet.overrides.drained
     able = [e for e in fleet.executors.values() if e.location in open and e.id not in closed]
     loads = _loads(queue, fleet)
     here = fleet.processors[id].location
@@ -301,7 +303,7 @@ def _how_it_opened(fleet: Fleet, action: Action) -> str:
         (fleet.queries[query].checkpoint.rstrip("/"), partition, action.executor)
         for _, query, partition in tasks_of(fleet, action.request.processor_id)
     ]
-    fetched = [fleet.openings[place] for place in places if place in fleet.openings]
+    fetched = [fleet.ongoing.openings[place] for place in places if place in fleet.ongoing.openings]
     if not fetched:
         return ""
     local = f"{fetched.count(0)} of {len(fetched)} tasks opened what was there"

@@ -47,7 +47,9 @@ def turn(fleet: Fleet, action: Action) -> Outcome:
     """Whether the standby moves or is restarted."""
     standby, destination = action.request.processor_id, action.request.destination_host
     places = places_of_replicas(fleet, standby)
-    moves_already = action.begun is not None and bool(action.begun.executor)  # an earlier agent had begun the move
+    moves_already = action.saved_progress is not None and bool(
+        action.saved_progress.executor
+    )  # an earlier agent had begun the move
     if not moves_already and (destination == LAST_SEEN or places.keys() == {destination}):
         where = ", ".join(sorted(places, key=natural_order)) or "nowhere"
         return Outcome(Happening.TURN_TO_RESTART_COPIES, f"standby {standby} at {where} is let go of and made again")
@@ -76,8 +78,8 @@ def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) ->
 
 def _let_go(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """LETTING_GO begins: no executor is to have the copies."""
-    let_go = replace(fleet, let_go=fleet.let_go | {action.request.processor_id})
-    return Change(without_gone_copies(let_go), action)
+    ongoing = replace(fleet.ongoing, let_go=fleet.ongoing.let_go | {action.request.processor_id})
+    return Change(without_gone_copies(replace(fleet, ongoing=ongoing)), action)
 
 
 def _copies_let_go(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
@@ -93,10 +95,11 @@ def _renew_copies(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     InvalidGroupingError when that plan breaks a promise.
     """
     standby, destination = action.request.processor_id, fleet.executors.get(action.executor)
-    pinned = dict(fleet.pinned_standbys)
+    pinned = dict(fleet.overrides.pinned_standbys)
     if destination is not None:
         pinned[standby] = destination.location
-    fleet, warnings = with_copies_renewed(replace(released(fleet, action), pinned_standbys=pinned))
+    overrides = replace(fleet.overrides, pinned_standbys=pinned)
+    fleet, warnings = with_copies_renewed(replace(released(fleet, action), overrides=overrides))
     return Change(fleet, replace(action, version=fleet.model.version), warnings=tuple(warnings))
 
 
@@ -105,8 +108,8 @@ def _unpin(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     fleet = released(fleet, action)
     if action.executor:
         standby = action.request.processor_id
-        pinned = {id: place for id, place in fleet.pinned_standbys.items() if id != standby}
-        fleet = replace(fleet, pinned_standbys=pinned)
+        pinned = {id: place for id, place in fleet.overrides.pinned_standbys.items() if id != standby}
+        fleet = replace(fleet, overrides=replace(fleet.overrides, pinned_standbys=pinned))
     return Change(fleet, action)
 
 
@@ -119,7 +122,7 @@ def _copies_renewed(queue: RequestQueue, fleet: Fleet, action: Action, view: Vie
     if not held:
         message = f"no task of processor {fleet.base_of(standby)} has a copy as standby {standby}"
         return Outcome(Happening.NO_PLAN, message)
-    place = fleet.pinned_standbys.get(standby, "") if action.executor else ""
+    place = fleet.overrides.pinned_standbys.get(standby, "") if action.executor else ""
     elsewhere = sorted((name for name, id in held.items() if place not in ("", fleet.places[id])), key=natural_order)
     if elsewhere and action.executor not in fleet.executors:
         message = f"executor {action.executor} was lost: {len(elsewhere)} of {len(held)} copies are not at {place}"
@@ -156,7 +159,7 @@ def _cold_copies(fleet: Fleet, held: Mapping[str, str], most_lag: int) -> list[s
 def _executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor | None:
     """The executor with the fewest copies of those at the destination that may hold some; None without one."""
     standby, destination = action.request.processor_id, action.request.destination_host
-    ending = {*queue.being_restarted, *fleet.restarts.values()}
+    ending = {*queue.being_restarted, *fleet.ongoing.restarts.values()}
     able = {id: fleet.executor_of[id] for id in fleet.may_hold_copies if fleet.executor_of[id] not in ending}
     closed = {fleet.places[fleet.base_of(standby)], *places_of_replicas(fleet, standby, others=True)}
     here = places_of_replicas(fleet, standby).keys()

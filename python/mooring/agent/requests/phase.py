@@ -71,9 +71,10 @@ class Change:
 
 def released(fleet: Fleet, action: Action) -> Fleet:
     """The fleet in which the processor or standby is neither on its way nor let go of, wherever it is."""
-    id = action.request.processor_id
-    moves = {other: move for other, move in fleet.moves.items() if other != id}
-    return replace(fleet, moves=moves, openings=fleet.openings if moves else {}, let_go=fleet.let_go - {id})
+    id, ongoing = action.request.processor_id, fleet.ongoing
+    moves = {other: move for other, move in ongoing.moves.items() if other != id}
+    openings = ongoing.openings if moves else {}
+    return replace(fleet, ongoing=replace(ongoing, moves=moves, openings=openings, let_go=ongoing.let_go - {id}))
 
 
 def _release(fleet: Fleet, action: Action, outcome: Outcome) -> Change:

@@ -12,7 +12,7 @@ from mooring.agent.requests.action import Action
 from mooring.agent.requests.orders import Answer, RemoveMessages
 from mooring.model.orders import LogLine, Order
 from mooring.placement import ContainerPlacementRequestMessage, ContainerPlacementResponseMessage, StatusCode
-from mooring.records.operator_overrides import Begun, Verdict
+from mooring.records.operator_overrides import FinalAnswer, SavedProgress
 
 REMEMBERED_REQUESTS = 20_000
 """How many uuids the agent remembers, so that it acts on each once."""
@@ -38,10 +38,10 @@ class RequestQueue:
 
     actions: tuple[Action, ...] = ()
     seen: Mapping[UUID, None] = field(default_factory=dict)
-    resumed: Mapping[str, Begun] = field(default_factory=dict)
+    resumed: Mapping[str, SavedProgress] = field(default_factory=dict)
     history: Answers = ()
     failed: int = 0
-    answered_requests: Mapping[str, Verdict] = field(default_factory=dict)
+    answered_requests: Mapping[str, FinalAnswer] = field(default_factory=dict)
     read_ms: int = 0
 
     def waits_for_reading(self, as_of_ms: int) -> bool:
@@ -91,12 +91,12 @@ class RequestQueue:
             is_warning=status is not StatusCode.SUCCEEDED,
         )
         left = tuple(a for a in self.actions if a.request.uuid != request.uuid)
-        verdict = Verdict(status.value, response.response_message)
+        final_answer = FinalAnswer(status.value, response.response_message)
         queue = replace(
             self.with_answer(response),
             actions=left,
             failed=self.failed + (status is StatusCode.FAILED),
-            answered_requests={**self.answered_requests, str(request.uuid): verdict},
+            answered_requests={**self.answered_requests, str(request.uuid): final_answer},
         )
         return queue, [Answer(response), RemoveMessages(request.uuid), line]
 

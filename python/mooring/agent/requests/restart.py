@@ -22,7 +22,7 @@ from mooring.model import natural_order
 from mooring.model.orders import RestartExecutor
 from mooring.placement import LAST_SEEN
 from mooring.placement.lifecycle import Happening, Phase
-from mooring.records.operator_overrides import Begun
+from mooring.records.operator_overrides import SavedProgress
 
 LABELS: Final = (Phase.AWAITING_COPIES.label, Phase.RESTARTING.label)
 
@@ -36,23 +36,23 @@ RESTART_MARGIN_MS: Final = 3_000
 def is_to_restart(fleet: Fleet, action: Action) -> bool:
     """Whether it is done by a restart: the destination is the processor's place, or it has no tasks that could move."""
     here = fleet.processors[action.request.processor_id].location
-    return not fleet.has_host_affinity or action.request.destination_host in (LAST_SEEN, here)
+    return not fleet.settings.has_host_affinity or action.request.destination_host in (LAST_SEEN, here)
 
 
-def progress_to_resume(action: Action) -> Begun | None:
+def progress_to_resume(action: Action) -> SavedProgress | None:
     """The progress that an earlier agent recorded, if it has to be resumed.
 
     None where that agent only waited for copies: then the request begins as a new one.
     """
-    begun = action.begun
+    begun = action.saved_progress
     return None if begun is None or begun.phase == Phase.AWAITING_COPIES.label else begun
 
 
 def executor_ended_before(fleet: Fleet, action: Action) -> str | None:
     """The executor that an earlier agent has ended, or asked the JVM to end, for this request; None without one."""
-    ended = fleet.restarts.get(str(action.request.uuid))
-    if ended is None and action.begun is not None and action.begun.phase == Phase.RESTARTING.label:
-        return action.begun.source  # the JVM has given up to end it, or was never asked
+    ended = fleet.ongoing.restarts.get(str(action.request.uuid))
+    if ended is None and action.saved_progress is not None and action.saved_progress.phase == Phase.RESTARTING.label:
+        return action.saved_progress.source  # the JVM has given up to end it, or was never asked
     return ended
 
 
@@ -104,10 +104,10 @@ def uncovered_tasks(queue: RequestQueue, fleet: Fleet, source: str) -> list[str]
     They are of two kinds. Tasks on the executor, except for those that get no copy or whose copies can not be made.
     And tasks on executors that end already, where this executor has their last warm copy.
     """
-    if fleet.replication_factor == 1:
+    if fleet.settings.replication_factor == 1:
         return []
     ends = {action.source for action in queue.actions if action.phase is Phase.RESTARTING}
-    ends = {*ends, *fleet.restarts.values()} - {source}
+    ends = {*ends, *fleet.ongoing.restarts.values()} - {source}
     holders: dict[str, list[str]] = {}
     for task, holder in all_copies(fleet):
         holders.setdefault(task, []).extend([] if holder is None else [holder])
@@ -118,7 +118,7 @@ def uncovered_tasks(queue: RequestQueue, fleet: Fleet, source: str) -> list[str]
     found = [
         name
         for id, carrier in fleet.executor_of.items()
-        if carrier in is_in_danger and id not in fleet.stopped_standbys
+        if carrier in is_in_danger and id not in fleet.overrides.stopped_standbys
         for name, query, partition in tasks_of(fleet, id)
         if fleet.queries[query].can_be_copied and is_in_danger[carrier](query, partition, holders.get(name, []))
     ]
@@ -128,7 +128,7 @@ def uncovered_tasks(queue: RequestQueue, fleet: Fleet, source: str) -> list[str]
 def _is_cold(fleet: Fleet, ends: set[str], query: str, partition: int, holders: list[str]) -> bool:
     """Whether a task on the executor that is to end has no warm copy on an executor that stays."""
     if not holders:
-        return fleet.regroup_at_ms is not None or fleet.is_incomplete  # the next plan may have some
+        return fleet.timers.regroup_at_ms is not None or fleet.is_incomplete  # the next plan may have some
     end, stay = [h for h in holders if h in ends], [h for h in holders if h not in ends]
     if is_warm_at(fleet, query, partition, stay, MOST_LAG_VERSIONS):
         return False
@@ -206,7 +206,8 @@ def without_ended_restarts(fleet: Fleet, queue: RequestQueue, over: Action) -> F
     def is_to_end(request: str, executor: str) -> bool:
         return request in under_way or (executor in fleet.executors and request != failed)
 
-    return replace(fleet, restarts={request: one for request, one in fleet.restarts.items() if is_to_end(request, one)})
+    restarts = {request: one for request, one in fleet.ongoing.restarts.items() if is_to_end(request, one)}
+    return replace(fleet, ongoing=replace(fleet.ongoing, restarts=restarts))
 
 
 def waited_for(queue: RequestQueue) -> frozenset[str]:

@@ -19,8 +19,9 @@ from mooring.placement.lifecycle import Happening
 def _toggle(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """Plan with the standbys stopped or started. InvalidGroupingError when that plan breaks a promise."""
     id = {action.request.processor_id}
-    stopped = fleet.stopped_standbys | id if _stops(action) else fleet.stopped_standbys - id
-    fleet, warnings = with_copies_renewed(replace(fleet, stopped_standbys=stopped))
+    stopped = fleet.overrides.stopped_standbys | id if _stops(action) else fleet.overrides.stopped_standbys - id
+    overrides = replace(fleet.overrides, stopped_standbys=stopped)
+    fleet, warnings = with_copies_renewed(replace(fleet, overrides=overrides))
     return Change(fleet, replace(action, version=fleet.model.version), warnings=tuple(warnings))
 
 
@@ -49,9 +50,9 @@ def _stopped(id: str, fleet: Fleet, copies: Copies) -> Outcome | None:
 
 def _started(id: str, fleet: Fleet, copies: Copies) -> Outcome | None:
     tasks = _actives(fleet, id)
-    wanted = len(tasks) * (fleet.replication_factor - 1)
+    wanted = len(tasks) * (fleet.settings.replication_factor - 1)
     held = sum(task in tasks for task in _copied_tasks(fleet))
-    lacks = [lack for lack in fleet.unplaced if lack.task_name in tasks]
+    lacks = [lack for lack in fleet.standby_report.unplaced if lack.task_name in tasks]
     if lacks:
         return Outcome(
             Happening.NO_PLAN,

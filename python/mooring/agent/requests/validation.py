@@ -37,13 +37,13 @@ def refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | No
 def lasting_refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
     """Why it can not be done whatever becomes of the requests before it; None when it can, or may come to it."""
     id, destination = request.processor_id, request.destination_host
-    if not fleet.has_host_affinity and (request.standby or request.host_action or destination != ANY_HOST):
+    if not fleet.settings.has_host_affinity and (request.standby or request.host_action or destination != ANY_HOST):
         return f"{_NO_PLACES}: expected a processor and {ANY_HOST}, as no task has a place of its own"
     if request.host_action is not None:
         return None
     if request.standby is not None:
-        return None if fleet.replication_factor > 1 else f"{_NO_COPIES}: no processor has standbys"
-    is_standby, has_copies = _is_standby(fleet, id), fleet.replication_factor > 1
+        return None if fleet.settings.replication_factor > 1 else f"{_NO_COPIES}: no processor has standbys"
+    is_standby, has_copies = _is_standby(fleet, id), fleet.settings.replication_factor > 1
     words = [ANY_HOST, *([STANDBY] if has_copies and not is_standby else []), LAST_SEEN]
     word = destination if destination in _known_hosts(fleet) else destination.upper()
     if word == STANDBY and is_standby:
@@ -57,7 +57,11 @@ def lasting_refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> 
 
 
 def _known_hosts(fleet: Fleet) -> set[str]:
-    return {executor.location for executor in fleet.executors.values()} | set(fleet.places.values()) | fleet.drained
+    return (
+        {executor.location for executor in fleet.executors.values()}
+        | set(fleet.places.values())
+        | fleet.overrides.drained
+    )
 
 
 def places_of_copies(fleet: Fleet, processor_id: str) -> dict[str, list[str]]:
@@ -87,14 +91,14 @@ def places_of_replicas(fleet: Fleet, standby: str, others: bool = False) -> dict
 
 def _refused_standby(fleet: Fleet, standby: str, destination: str) -> str | None:
     id, _ = fleet.standby_ids()[standby]
-    if id in fleet.stopped_standbys:
+    if id in fleet.overrides.stopped_standbys:
         start = f"mooring control-standby --processor-id {id} start"
         return f"the standbys of processor {id} are stopped: expected {start} first"
     if fleet.processors[id].executor is None:
         return f"processor {id} has no executor: its tasks run where their copies are"
     if destination in (ANY_HOST, LAST_SEEN):
         return None
-    if destination in fleet.drained:
+    if destination in fleet.overrides.drained:
         expected = f"a host that is open, or mooring open-host {destination} first"
         return f"host {destination} is drained: expected {expected}{_nearest_open(fleet, destination)}"
     if destination == fleet.processors[id].location:
@@ -123,14 +127,14 @@ def _refused_destination(fleet: Fleet, processor_id: str, destination: str) -> s
     if destination == ANY_HOST:
         return None
     where = fleet.processors[processor_id].location if destination == LAST_SEEN else destination
-    if where in fleet.drained:
+    if where in fleet.overrides.drained:
         expected = f"a host that is open, or mooring open-host {where} first"
         return f"host {where} is drained: expected {expected}{_nearest_open(fleet, where)}"
     if destination == LAST_SEEN:
         return None
     copies = places_of_copies(fleet, processor_id)
     if destination == STANDBY:
-        if copies.keys() - fleet.drained or not all(query.is_released for query in fleet.queries.values()):
+        if copies.keys() - fleet.overrides.drained or not all(query.is_released for query in fleet.queries.values()):
             return None
         where = " at a host that is open" if copies else ""
         return f"processor {processor_id} has no standby: no task of it has a copy{where}"
@@ -149,9 +153,11 @@ def _refused_host(fleet: Fleet, host: str, action: HostAction) -> str | None:
         near = get_close_matches(host, names, n=1, cutoff=0)
         expected = f"one of {listed(names, _NAMED)}" if names else "one that is there, and there is none yet"
         return f"there is no host {host}: expected {expected}{f'; nearest: {near[0]}' if near else ''}"
-    others = {executor.location for executor in fleet.executors.values()} - fleet.drained - {host}
+    others = {executor.location for executor in fleet.executors.values()} - fleet.overrides.drained - {host}
     if action is HostAction.DRAIN and not others:
-        hint = ", ".join(f"mooring open-host {name}" for name in sorted(fleet.drained - {host}, key=natural_order))
+        hint = ", ".join(
+            f"mooring open-host {name}" for name in sorted(fleet.overrides.drained - {host}, key=natural_order)
+        )
         first = f"{hint} first" if hint else "another host first"
         return f"host {host} is the last one that is open and lives: its state has no place to go; expected {first}"
     return None
@@ -174,7 +180,7 @@ def _a_host_or(words: Sequence[str]) -> str:
 
 
 def _nearest_open(fleet: Fleet, host: str) -> str:
-    open = {executor.location for executor in fleet.executors.values()} - fleet.drained
+    open = {executor.location for executor in fleet.executors.values()} - fleet.overrides.drained
     near = get_close_matches(host, sorted(open, key=natural_order), n=1, cutoff=0)
     return f"; nearest: {near[0]}" if near else ""
 

@@ -39,7 +39,7 @@ def _has_to_wait(queue: RequestQueue, fleet: Fleet, action: Action, conflicts: C
 
 def _was_switched_for_another(fleet: Fleet, action: Action) -> bool:
     """Whether an earlier agent had switched a processor of this id that was another one: ids are used again."""
-    begun = action.begun
+    begun = action.saved_progress
     if begun is None or begun.phase != Phase.SWITCHING.label or action.request.processor_id not in fleet.processors:
         return False
     return fleet.processors[action.request.processor_id].executor not in (None, begun.source, begun.executor)

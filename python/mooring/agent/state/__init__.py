@@ -1,1 +1,1 @@
-"""Coordination: what the agent knows, as values, and which version of the plan executors have taken up."""
+"""Coordination: what the agent knows, as values, and which version of the plan executors know."""

@@ -1,7 +1,10 @@
-"""A new version of the job model is in force only after all living executors know it, or were given up.
+"""The barrier of a new version of the job model.
 
-Pure. The agent offers a version to the JVM; executors ask for the newest one and say that they know it. Who does not in
-time is given up until it speaks again, and the version is replaced by the next one, which waits for the others only.
+A version is in force only when all living executors know it, except executors that are given up. Pure.
+
+The agent offers a version to the JVM. Executors ask for the newest version, and report that they know it. The agent
+gives up an executor that does not report in time, until the executor reports again. A version that timed out is
+replaced by the next one, which waits for the other executors only.
 """
 
 from __future__ import annotations
@@ -16,8 +19,8 @@ from mooring.coordination.barrier import BarrierState, next_barrier_state
 class Barrier:
     """The barrier of one version.
 
-    `awaited_since_ms` has the executors that lived when it was opened and were not given up; each with the moment from
-    which on it is waited for, which may be that of a barrier before this one.
+    `awaited_since_ms` has the executors that lived when the barrier opened and were not given up. It maps each to the
+    time since which it is awaited, in milliseconds since the epoch; an earlier barrier may have begun to await it.
     """
 
     version: int
@@ -25,13 +28,13 @@ class Barrier:
     state: BarrierState = BarrierState.NEW
 
     def awaits(self, known: Mapping[str, int], living: Collection[str]) -> frozenset[str]:
-        """The executors that live and do not know the version yet; `known`: executor to the newest it knows."""
+        """The executors that live and do not know this version; `known` maps an executor to its newest version."""
         return frozenset(id for id in self.awaited_since_ms if id in living and known.get(id, -1) < self.version)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanBarrier:
-    """The newest barrier, and what is known of the executors."""
+    """The newest barrier. `known` maps an executor to the newest version that it knows."""
 
     barrier: Barrier | None = None
     known: Mapping[str, int] = field(default_factory=dict)
@@ -39,11 +42,14 @@ class PlanBarrier:
 
     @property
     def is_new(self) -> bool:
-        """Whether a version waits."""
+        """Whether a version waits for executors."""
         return self.barrier is not None and self.barrier.state is BarrierState.NEW
 
     def opened(self, version: int, living: Collection[str], now_ms: int) -> PlanBarrier:
-        """With a barrier for a new version, in the place of the one before; who keeps both waiting gains no time."""
+        """With a barrier for a new version instead of the one before.
+
+        An executor that both barriers await gains no time.
+        """
         before = self.barrier if self.is_new else None
         late = before.awaits(self.known, living) if before else frozenset()
         since = {
@@ -54,16 +60,16 @@ class PlanBarrier:
         return replace(self, barrier=Barrier(version, since))
 
     def picked_up(self, executor: str, version: int) -> PlanBarrier:
-        """An executor knows a version: it is there, after all."""
+        """With an executor that knows a version, and is no longer given up."""
         return replace(self, known={**self.known, executor: version}, given_up=self.given_up - {executor})
 
     def without(self, executor: str) -> PlanBarrier:
-        """An executor is gone."""
+        """Without an executor that was lost."""
         known = {id: version for id, version in self.known.items() if id != executor}
         return replace(self, known=known, given_up=self.given_up - {executor})
 
-    def judged(self, living: Collection[str], now_ms: int, timeout_ms: int) -> PlanBarrier:
-        """The barrier as it stands now; who keeps it waiting for too long is given up."""
+    def checked(self, living: Collection[str], now_ms: int, timeout_ms: int) -> PlanBarrier:
+        """With the state of the barrier at this time, and without executors that are awaited for `timeout_ms`."""
         if self.barrier is None or not self.is_new:
             return self
         since = self.barrier.awaited_since_ms
@@ -73,7 +79,7 @@ class PlanBarrier:
         return replace(self, barrier=replace(self.barrier, state=state), given_up=self.given_up | late)
 
     def deadline_ms(self, living: Collection[str], timeout_ms: int) -> float:
-        """When somebody is given up if nothing is heard; infinity while nobody is waited for."""
+        """When the next executor is given up, in milliseconds since the epoch; infinity while none is awaited."""
         if self.barrier is None or not self.is_new:
             return float("inf")
         awaited = self.barrier.awaits(self.known, living)

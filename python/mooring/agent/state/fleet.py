@@ -1,38 +1,28 @@
-"""What the agent knows: executors, processors, queries, and the job model in force.
-
-Values only.
-"""
+"""What the agent knows: executors, processors, queries, and the job model in force. Values only."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from mooring.agent.state.fleet_parts import (
+    Application,
+    OngoingRequests,
+    Overrides,
+    PlacementSettings,
+    StandbyReport,
+    StateSizes,
+    Timers,
+    Timing,
+)
 from mooring.agent.state.loans import Lending
-from mooring.grouping import DEFAULT_GROUPER, GrouperChoice
 from mooring.model import JobModel, SystemStreamPartition, TaskModel, TaskName
 from mooring.model.events import StoreOpened
-from mooring.standby import SharedZone, Unplaced
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """The few settings that the core needs, in milliseconds.
-
-    `barrier_timeout_ms` is for how long a new version waits for executors to take it up, several times the second in
-    which a living one does. `copy_bytes_a_second` is what an executor fetches for its copies at most.
-    """
-
-    debounce_ms: int = 3_000
-    rebind_timeout_ms: int = 60_000
-    first_plan_wait_ms: int = 10_000
-    barrier_timeout_ms: int = 4_000
-    copy_bytes_a_second: int = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """A living executor; its zone is empty where nobody knows it."""
+    """A living executor; the zone is empty where it is not known."""
 
     id: str
     location: str
@@ -44,9 +34,10 @@ class Executor:
 class Processor:
     """A stable place for tasks, bound to one living executor or to none.
 
-    `unbound_since_ms` is when it lost its executor, which was `was_on`, or when it was remembered from the last run
-    (`is_awaited`: it has not had an executor in this application yet). A `is_spare` one has come when a move vacated
-    its executor: it may hold copies, and gets no actives while another processor can.
+    `was_on` is the executor that the processor lost, at `unbound_since_ms`. A processor of the last run `is_awaited`
+    until it has an executor in this application; its `unbound_since_ms` is when the records were read. A processor
+    `is_spare` when it was added because a move had vacated its executor. A spare processor may hold copies. It gets
+    active tasks only while no other processor can.
     """
 
     id: str
@@ -59,29 +50,20 @@ class Processor:
 
     @property
     def last_executor(self) -> str:
-        """The executor that it has, or has lost last; empty when it has had none that is known."""
+        """The executor of the processor, else the executor that it lost last; empty where neither is known."""
         return self.executor or self.was_on
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A processor on its way from one executor to another; until `is_switched`, its tasks are warmed up there."""
-
-    source: str
-    executor: str
-    is_switched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """A running stateful query.
 
-    `label` is what its tasks are called by; the batch's number, milliseconds and bytes of state are those of the last
-    batch.
+    `label` is the name of the query in the names of its tasks. `batch`, `batch_ms` and `state_bytes` are of the last
+    batch. Nothing is published for a query until it `is_released`: its first batch waits in the JVM until then.
 
-    Until it `is_released`, nothing is published for it: its first batch waits in the JVM. `ran_on` is the executor of
-    each partition in the last batch, which ended at `ran_at_ms`; the batch that was begun last began at `began_at_ms`.
-    `not_placed` are the partitions that the plan could not place in the last batch.
+    `ran_on` maps each partition to its executor in the last batch, which ended at `ran_at_ms`. `not_placed` are the
+    partitions that the plan could not place in that batch. `newest_batch` is the batch that began last, at
+    `began_at_ms`.
     """
 
     id: str
@@ -98,14 +80,14 @@ class Query:
     ran_on: Mapping[int, str] = field(default_factory=dict)
     ran_at_ms: int = -1
     not_placed: frozenset[int] = frozenset()
-    begun: int = -1
+    newest_batch: int = -1
     began_at_ms: int = -1
     has_rocksdb: bool = False
 
     @property
     def is_in_a_batch(self) -> bool:
-        """Whether a batch was begun that has not ended, however long it takes."""
-        return self.begun > self.batch
+        """Whether a batch has begun and not ended, however long it takes."""
+        return self.newest_batch > self.batch
 
     def ran_elsewhere(self, partition: int, executor: str) -> bool:
         """Whether the last batch ran the partition on another executor, although the plan could place it."""
@@ -113,17 +95,17 @@ class Query:
 
     @property
     def can_be_copied(self) -> bool:
-        """Whether there is state, as executors can copy it."""
+        """Whether the query has state that executors can copy."""
         return self.has_rocksdb and self.batch >= 0
 
     @property
     def tasks(self) -> frozenset[TaskModel]:
-        """One task for each state partition; it takes in that partition of all operators."""
+        """One task for each state partition. A task has the stores of all operators for its partition."""
         return frozenset(self._task(partition) for partition in range(self.task_count))
 
     @property
     def task_count(self) -> int:
-        """How many tasks it has: the greatest number of partitions of its operators."""
+        """The number of tasks: the greatest number of partitions of an operator."""
         return max(self.partitions.values(), default=0)
 
     def task_name(self, partition: int) -> TaskName:
@@ -141,10 +123,10 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class SeenCopy:
-    """How far a copy is: state versions and milliseconds behind the newest one, and the bytes that it has.
+    """A copy of a partition: state versions and milliseconds behind the newest version, and its bytes.
 
-    `trouble` is why it could not be brought on at the last attempt, in the executor's words, and `trouble_ms` is how
-    long after the first such attempt in a row that one failed.
+    `trouble` is why the last attempt to update the copy failed, in the executor's words; empty when it succeeded.
+    `trouble_ms` is the time from the first failure in a row to the last one, in milliseconds.
     """
 
     lag_versions: int
@@ -154,84 +136,45 @@ class SeenCopy:
     trouble_ms: int = 0
 
     def is_warm(self, most_lag: int) -> bool:
-        """Whether it is at most so many versions behind. One that can not be brought on will not catch up."""
+        """Whether the copy is at most `most_lag` versions behind. A copy in trouble must have the newest version."""
         return self.lag_versions <= (0 if self.trouble else most_lag)
 
 
 @dataclass(frozen=True, slots=True)
-class StandbyCounts:
-    """Counts since this agent started, of tasks that lost their executor, and of copies that found no place."""
-
-    failovers_to_standby: int = 0
-    failovers_to_any_host: int = 0
-    failed_allocations: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Fleet:
-    """Everything the core decides from.
+    """Everything that the agent decides from.
 
-    With a `replication_factor` of n each task has n - 1 standbys. Without `has_host_affinity` tasks are no processor's:
-    Spark runs them where it likes.
-    `store_bytes` maps checkpoint and partition to the measured bytes of each of its stores; it outlives a query's run,
-    as executors do not repeat themselves. `remembered_bytes` maps task name to bytes, as the last run left them.
-    `changed_tasks` are those that the newest job model gives to another processor than the one before, or that are new.
+    `changed_tasks` are the tasks that the newest job model gives to another processor than the one before, and new
+    tasks. `task_locality` maps a task to the location where it ran last. `wanted_by_jvm` maps query id and partition to
+    the first executor in the plan that the JVM held when this agent started.
 
-    `copies` maps query id, partition and executor to what was last seen of that copy. `unplaced` and `sharing_zone` are
-    what the newest plan could not do. `even_out_by_ms` is set while actives wait for copies to be caught up before they
-    are evened out: then they go without.
+    `copies` maps query id, partition and executor to the last report about that copy. With a replication factor of 1,
+    `arrivals` maps a task to the processor that gets the task once its state is warm there.
 
-    The tasks of the processors in `stopped_standbys` get no copies, as an operator asked; one that is given up leaves.
-    `pinned_standbys` maps standbys of processors (4-0 is replica 0 of the tasks of processor 4) to the location where
-    an operator wants them. Those in `let_go` are in the plan, and no executor has them for a while.
-    `moves` are the processors that are on their way. Where every task is kept once, `arrivals` maps tasks to the
-    processor that is to get them when they are warm there. `restarts` maps requests to the executors that the JVM ends
-    for them.
-
-    No task and no copy goes to the locations in `drained` while there is another place. At most `most_receivers`
-    processors take tasks over at once; until `settled_by_ms` those of the last step are given time for that.
-
-    `withheld` are living executors to which Spark offers no tasks now, with the reason: their tasks run elsewhere, and
-    return when it does. `lending` knows the executors that serve their tasks badly, and the tasks that are lent for it.
-
-    While processors are on their way, `openings` maps checkpoint, partition and executor to the bytes of state that
-    were fetched when stores were opened at a destination.
+    `withheld` maps living executors to which Spark offers no tasks now to the reason. Their tasks run elsewhere, and
+    return when Spark offers tasks again. `lending` knows the executors that serve their tasks badly, and the tasks that
+    are lent for that reason.
     """
 
-    timing: Timing = Timing()
-    grouping: GrouperChoice = DEFAULT_GROUPER
-    replication_factor: int = 1
-    has_host_affinity: bool = True
-    application: str = ""
-    attempt: str = ""
+    timing: Timing = field(default_factory=Timing)
+    settings: PlacementSettings = field(default_factory=PlacementSettings)
+    application: Application = field(default_factory=Application)
+    timers: Timers = field(default_factory=Timers)
+    overrides: Overrides = field(default_factory=Overrides)
+    ongoing: OngoingRequests = field(default_factory=OngoingRequests)
+    sizes: StateSizes = field(default_factory=StateSizes)
+    standby_report: StandbyReport = field(default_factory=StandbyReport)
     executors: Mapping[str, Executor] = field(default_factory=dict)
     processors: Mapping[str, Processor] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
     model: JobModel = field(default_factory=lambda: JobModel.of([]))
     changed_tasks: frozenset[str] = frozenset()
     task_locality: Mapping[str, str] = field(default_factory=dict)
-    store_bytes: Mapping[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
-    remembered_bytes: Mapping[str, int] = field(default_factory=dict)
     wanted_by_jvm: Mapping[tuple[str, int], str] = field(default_factory=dict)
-    regroup_at_ms: int | None = None
     copies: Mapping[tuple[str, int, str], SeenCopy] = field(default_factory=dict)
-    unplaced: tuple[Unplaced, ...] = ()
-    sharing_zone: tuple[SharedZone, ...] = ()
-    even_out_by_ms: int | None = None
-    standby_counts: StandbyCounts = StandbyCounts()
-    stopped_standbys: frozenset[str] = frozenset()
-    pinned_standbys: Mapping[str, str] = field(default_factory=dict)
-    let_go: frozenset[str] = frozenset()
-    moves: Mapping[str, Move] = field(default_factory=dict)
     arrivals: Mapping[str, str] = field(default_factory=dict)
-    restarts: Mapping[str, str] = field(default_factory=dict)
-    drained: frozenset[str] = frozenset()
-    most_receivers: int = 1
-    settled_by_ms: int | None = None
-    openings: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
     withheld: Mapping[str, str] = field(default_factory=dict)
     lending: Lending = field(default_factory=Lending)
-    locality_wait_ms: int = 3_000
 
     @property
     def executor_of(self) -> dict[str, str]:
@@ -250,9 +193,10 @@ class Fleet:
 
     @property
     def open_places(self) -> dict[str, str]:
-        """The same of those that tasks may go to: not at drained hosts, and no spare ones that have no active.
+        """Processor id to location, for the processors that tasks may go to.
 
-        Where none of these has an executor: spare ones as well, then those at drained hosts, at last all.
+        These are the processors at hosts that are not drained, without spare processors that have no active task. Where
+        none of these has an executor, spare processors are included, then processors at drained hosts, then all.
         """
         places, bound = self.undrained_places, self.executor_of
         no_spares = {id: place for id, place in places.items() if not self.is_empty_spare(id)}
@@ -263,7 +207,7 @@ class Fleet:
     @property
     def undrained_places(self) -> dict[str, str]:
         """Processor id to location, without those at drained hosts."""
-        return {id: place for id, place in self.places.items() if place not in self.drained}
+        return {id: place for id, place in self.places.items() if place not in self.overrides.drained}
 
     @property
     def may_hold_copies(self) -> frozenset[str]:
@@ -272,48 +216,53 @@ class Fleet:
 
     @property
     def is_to_be_emptied(self) -> bool:
-        """Whether a task is at a drained host, and could be elsewhere."""
-        if not self.drained or not self.may_hold_copies:
+        """Whether an active task is at a drained host and could move."""
+        if not self.overrides.drained or not self.may_hold_copies:
             return False
         places = self.undrained_places
         return any(held.actives and id not in places for id, held in self.model.containers.items())
 
     def is_empty_spare(self, id: str) -> bool:
-        """Whether the processor is spare and has no active."""
+        """Whether the processor is spare and has no active task."""
         container = self.model.containers.get(id)
         return self.processors[id].is_spare and not (container and container.actives)
 
     def standby_ids(self) -> dict[str, tuple[str, int]]:
-        """What standbys of processors are called, to the processor and the number of the replica."""
+        """The id of each standby of a processor, to that processor and the number of the replica."""
         return {
             name: (id, replica)
             for id in self.processors
-            for replica in range(self.replication_factor - 1)
+            for replica in range(self.settings.replication_factor - 1)
             if (name := f"{id}-{replica}") not in self.processors
         }
 
     def base_of(self, id: str) -> str:
-        """The processor whose standby this is; any other id as it is."""
+        """The processor of a standby's id; any other id unchanged."""
         return id if id in self.processors else self.standby_ids().get(id, (id, 0))[0]
 
-    def without_wishes_of_the_gone(self) -> Fleet:
-        """With what operators said of standbys of processors that are there; all of it, without host affinity."""
-        if not self.has_host_affinity:
+    def without_overrides_of_lost_processors(self) -> Fleet:
+        """Without overrides for standbys of processors that do not exist. Without host affinity all overrides stay."""
+        if not self.settings.has_host_affinity:
             return self
         known = self.standby_ids()
-        return replace(
-            self,
-            stopped_standbys=self.stopped_standbys & self.processors.keys(),
-            pinned_standbys={id: place for id, place in self.pinned_standbys.items() if id in known},
+        overrides = replace(
+            self.overrides,
+            stopped_standbys=self.overrides.stopped_standbys & self.processors.keys(),
+            pinned_standbys={id: place for id, place in self.overrides.pinned_standbys.items() if id in known},
         )
+        return replace(self, overrides=overrides)
 
     def is_lent(self, query: str, partition: int, executor: str) -> bool:
-        """Whether the task, which the plan has on the executor, runs elsewhere; not when an operator moves it there."""
-        is_wanted = any(move.executor == executor for move in self.moves.values())
-        return executor in self.withheld or (not is_wanted and self.lending.is_lent(query, partition, executor))
+        """Whether a task that the plan has on this executor is to run elsewhere.
+
+        It is while Spark offers the executor no tasks. A task on loan is, except when an operator moves a processor to
+        the executor.
+        """
+        is_destination = any(move.executor == executor for move in self.ongoing.moves.values())
+        return executor in self.withheld or (not is_destination and self.lending.is_lent(query, partition, executor))
 
     def with_executor(self, executor: Executor) -> Fleet:
-        """With one executor more, or known better."""
+        """With one executor added or replaced."""
         return replace(self, executors={**self.executors, executor.id: executor})
 
     def with_processor(self, processor: Processor) -> Fleet:
@@ -321,21 +270,21 @@ class Fleet:
         return replace(self, processors={**self.processors, processor.id: processor})
 
     def with_measure(self, store: str, state_bytes: int) -> Fleet:
-        """With the bytes of one store known; a directory that is no store's is passed over."""
+        """With the bytes of one store; unchanged for a directory that is no store's."""
         task = task_of_store(store)
         if task is None:
             return self
-        stores = {**self.store_bytes.get(task, {}), store.rpartition("/state/")[2]: state_bytes}
-        return replace(self, store_bytes={**self.store_bytes, task: stores})
+        return replace(self, sizes=self.sizes.with_measured(*task, store.rpartition("/state/")[2], state_bytes))
 
     def with_opening(self, opened: StoreOpened) -> Fleet:
-        """With the opening of one store known, where a processor has just come to the executor."""
+        """With the bytes that an executor fetched to open a store, if a processor has just moved to that executor."""
         task = task_of_store(opened.store)
-        has_come = any(move.is_switched and move.executor == opened.executor for move in self.moves.values())
-        if task is None or not has_come:
+        is_destination = any(
+            move.is_switched and move.executor == opened.executor for move in self.ongoing.moves.values()
+        )
+        if task is None or not is_destination:
             return self
-        key = (*task, opened.executor)
-        return replace(self, openings={**self.openings, key: self.openings.get(key, 0) + opened.remote_bytes})
+        return replace(self, ongoing=self.ongoing.with_fetched(*task, opened.executor, opened.remote_bytes))
 
     def with_query(self, query: Query) -> Fleet:
         """With one query added or replaced."""
@@ -351,20 +300,18 @@ class Fleet:
         }
 
     def state_bytes(self) -> dict[str, int]:
-        """Task name to the bytes of its state: as measured, else as the last run left them; others are left out."""
+        """Task name to the bytes of its state, as measured, else as remembered; without tasks of unknown size."""
         found: dict[str, int] = {}
         for query in self.queries.values():
             for partition in range(query.task_count):
                 name = query.task_name(partition)
-                stores = self.store_bytes.get((query.checkpoint.rstrip("/"), partition))
-                if stores:
-                    found[name] = sum(stores.values())
-                elif name in self.remembered_bytes:
-                    found[name] = self.remembered_bytes[name]
+                state_bytes = self.sizes.of_task(name, query.checkpoint.rstrip("/"), partition)
+                if state_bytes is not None:
+                    found[name] = state_bytes
         return found
 
     def expected_bytes(self) -> dict[str, int]:
-        """Task name to the bytes of its state; of tasks not known an even share of what the last batch counted."""
+        """Task name to the bytes of its state; a task of unknown size has an even share of its query's state."""
         shares = {
             str(query.task_name(partition)): query.state_bytes // query.task_count
             for query in self.queries.values()
@@ -373,7 +320,7 @@ class Fleet:
         return {**shares, **self.state_bytes()}
 
     def processor_of_task(self) -> dict[str, str]:
-        """Active task's name to processor id, as the job model in force has it."""
+        """The name of each active task to its processor id, by the newest job model."""
         return {
             task: container.processor_id for container in self.model.containers.values() for task in container.actives
         }

@@ -1,4 +1,4 @@
-"""Tasks that are lent, as values: `mooring.agent.planning.lending` says when they are."""
+"""Tasks that are lent to other executors, as values. `mooring.agent.planning.lending` decides which tasks are lent."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from mooring.records.operator_overrides import KeptLoan, Key
+from mooring.records.operator_overrides import LoanKey, SavedLoan
 
-LEAST_KNOWN: Final = 4  # runs of a task before it is judged by them
-_BATCHES_TO_LEARN: Final = LEAST_KNOWN + 1  # after which a new agent can tell what is usual
+MIN_KNOWN_RUNS: Final = 4
+"""How many runs of a task the agent must know before it compares a run with them."""
+
+_BATCHES_TO_LEARN: Final = MIN_KNOWN_RUNS + 1
+"""After so many batches a new agent knows the usual times."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """How the tasks that the plan has on an executor went in one batch."""
+class BatchOutcome:
+    """How the tasks that the plan has on one executor went in one batch."""
 
     is_bad: bool = False
     is_outrun: bool = False
@@ -24,12 +27,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """Why the tasks of a query on an executor are lent, until when no trial is made, and how slow they were.
+    """The tasks of a query on an executor, which run elsewhere for a `reason`.
 
-    `slowness` is 0 where it was not time that told. `trial` is the partition that tries the executor, -1 for none; it
-    went well in `passed` batches, was outrun by speculation in `outrun` ones, and was not wanted there in `waited`
-    ones. Once there is one, `trial_at_ms` is when it began. `batches` have ended since the loan began; below 0 a new
-    agent learns what is usual, and no trial is made.
+    No trial begins before `trial_at_ms`; during a trial it is when the trial began. `slowness` is 0 where the times of
+    the tasks were not the reason. `trial` is the partition that tries the executor, -1 for none. The trial succeeded in
+    `passed` batches. In `outrun` batches a speculative attempt finished first. In `waited` batches the task did not get
+    to the executor. `batches` have ended since the loan began. The number is below 0 while a new agent learns the usual
+    times; no trial begins then.
     """
 
     reason: str
@@ -44,25 +48,26 @@ class Loan:
 
 @dataclass(frozen=True, slots=True)
 class Lending:
-    """What the last batches tell. `runs` maps query and partition to milliseconds and rows of its last usual runs.
+    """The loans, and what the last batches show.
 
-    `verdicts` are those of the last batches, `times` counts the loans and failed trials there were, less one for
-    each hour without; `well_since` is when the last loan, or the last such hour, was over. `loans` are those that are.
+    `runs` maps query and partition to the milliseconds and rows of its last usual runs. `outcomes` are those of the
+    last batches, by query and executor. `loan_counts` counts loans and failed trials; each hour without a loan takes
+    one away. `good_since_ms` is when the last loan, or the last such hour, ended.
     """
 
     runs: Mapping[tuple[str, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    verdicts: Mapping[Key, tuple[Verdict, ...]] = field(default_factory=dict)
-    times: Mapping[Key, int] = field(default_factory=dict)
-    well_since: Mapping[Key, int] = field(default_factory=dict)
-    loans: Mapping[Key, Loan] = field(default_factory=dict)
+    outcomes: Mapping[LoanKey, tuple[BatchOutcome, ...]] = field(default_factory=dict)
+    loan_counts: Mapping[LoanKey, int] = field(default_factory=dict)
+    good_since_ms: Mapping[LoanKey, int] = field(default_factory=dict)
+    loans: Mapping[LoanKey, Loan] = field(default_factory=dict)
 
     def without_query(self, query: str) -> Lending:
         """After the end of a query's run."""
         return Lending(
             {key: runs for key, runs in self.runs.items() if key[0] != query},
-            {key: past for key, past in self.verdicts.items() if key[0] != query},
-            {key: count for key, count in self.times.items() if key[0] != query},
-            {key: at_ms for key, at_ms in self.well_since.items() if key[0] != query},
+            {key: outcomes for key, outcomes in self.outcomes.items() if key[0] != query},
+            {key: count for key, count in self.loan_counts.items() if key[0] != query},
+            {key: at_ms for key, at_ms in self.good_since_ms.items() if key[0] != query},
             {key: loan for key, loan in self.loans.items() if key[0] != query},
         )
 
@@ -70,24 +75,25 @@ class Lending:
         """After the loss of an executor."""
         return replace(
             self,
-            verdicts={key: past for key, past in self.verdicts.items() if key[1] != executor},
-            times={key: count for key, count in self.times.items() if key[1] != executor},
-            well_since={key: at_ms for key, at_ms in self.well_since.items() if key[1] != executor},
+            outcomes={key: outcomes for key, outcomes in self.outcomes.items() if key[1] != executor},
+            loan_counts={key: count for key, count in self.loan_counts.items() if key[1] != executor},
+            good_since_ms={key: at_ms for key, at_ms in self.good_since_ms.items() if key[1] != executor},
             loans={key: loan for key, loan in self.loans.items() if key[1] != executor},
         )
 
     @property
-    def kept(self) -> dict[Key, KeptLoan]:
-        """The loans as a new agent takes them over."""
+    def loans_to_save(self) -> dict[LoanKey, SavedLoan]:
+        """The loans in the form that a new agent reads."""
         return {
-            key: KeptLoan(loan.reason, loan.trial_at_ms, self.times.get(key, 1)) for key, loan in self.loans.items()
+            key: SavedLoan(loan.reason, loan.trial_at_ms, self.loan_counts.get(key, 1))
+            for key, loan in self.loans.items()
         }
 
-    def with_kept(self, kept: Mapping[Key, KeptLoan]) -> Lending:
-        """With the loans of the agent before this one, whose trials wait until it is known what is usual."""
-        loans = {key: Loan(old.reason, old.trial_at_ms, batches=-_BATCHES_TO_LEARN) for key, old in kept.items()}
-        times = {key: old.times for key, old in kept.items()}
-        return replace(self, loans={**loans, **self.loans}, times={**times, **self.times})
+    def with_saved_loans(self, saved: Mapping[LoanKey, SavedLoan]) -> Lending:
+        """With the loans of an earlier agent. Their trials wait until this agent knows the usual times."""
+        loans = {key: Loan(loan.reason, loan.trial_at_ms, batches=-_BATCHES_TO_LEARN) for key, loan in saved.items()}
+        counts = {key: loan.loan_count for key, loan in saved.items()}
+        return replace(self, loans={**loans, **self.loans}, loan_counts={**counts, **self.loan_counts})
 
     def is_lent(self, query: str, partition: int, executor: str) -> bool:
         """Whether this task, which the plan has on this executor, is to run elsewhere."""

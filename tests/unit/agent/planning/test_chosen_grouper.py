@@ -8,6 +8,7 @@ import pytest
 
 from mooring.agent.agent_state import AgentState
 from mooring.agent.state.fleet import Fleet
+from mooring.agent.state.fleet_parts import PlacementSettings
 from mooring.errors import InvalidSettingError
 from mooring.grouping import choose_grouper
 from mooring.model.orders import LogLine
@@ -18,7 +19,7 @@ HERE = "tests.unit.agent.users_groupers"
 
 def story_of(grouper: str, weights: str = "tasks") -> Story:
     grouping = choose_grouper(grouper, weights)
-    return Story(state=AgentState(fleet=Fleet(timing=TIMING, grouping=grouping)))
+    return Story(state=AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(grouping))))
 
 
 def running(grouper: str, partitions: int = 6, executors: tuple[str, ...] = ("1@a", "2@b", "3@c")) -> Story:
@@ -102,7 +103,7 @@ def test_a_later_plan_that_is_no_good_leaves_the_last_one_in_force() -> None:
 def test_a_lost_processor_makes_the_last_plan_impossible_so_the_default_grouper_plans() -> None:
     story = running(f"{HERE}:RoundRobin", partitions=8, executors=("1@a", "2@b", "3@c", "4@d"))
     broken = choose_grouper(f"{HERE}:Raises")
-    story.state = replace(story.state, fleet=replace(story.state.fleet, grouping=broken))
+    story.state = replace(story.state, fleet=replace(story.state.fleet, settings=PlacementSettings(broken)))
     story.dies("4")
     story.after(TIMING.rebind_timeout_ms)
     assert story.sizes("q") == [3, 3, 2]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mooring.agent.planning.move_messages import MOST_NAMES, MOST_WAYS, describe_moves
 from mooring.agent.state.fleet import Fleet
+from mooring.agent.state.fleet_parts import Overrides
 from mooring.grouping import plan_moves
 from mooring.model import JobModel
 from tests.unit.agent.builders import TIMING, Story, running
@@ -46,7 +47,7 @@ def test_those_of_a_drained_host_say_so() -> None:
     story.joins("3@c")
     story.after(TIMING.debounce_ms)
     story.after(TIMING.rebind_timeout_ms)
-    fleet = replace(story.state.fleet, drained=frozenset({"a", "b"}))
+    fleet = replace(story.state.fleet, overrides=Overrides(drained=frozenset({"a", "b"})))
     assert "(that host is drained)" in describe_moves(fleet, plan_moves(before, fleet.model))
 
 

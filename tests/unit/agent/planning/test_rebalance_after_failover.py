@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mooring.agent.planning.rebalance_after_failover import rebalanced
-from mooring.agent.state.fleet import Move
+from mooring.agent.state.fleet_parts import Move, OngoingRequests, Overrides, PlacementSettings
 from mooring.grouping import choose_grouper
 from mooring.model import ContainerModel, events
 from tests.unit.agent.builders import TIMING, Story, running
@@ -80,20 +80,20 @@ def test_a_copy_that_only_the_fuller_one_has_warm_does_not_count() -> None:
 )
 def test_where_it_is_not_the_number_on_all_that_is_to_be_even_nothing_moves(grouper: str) -> None:
     name, _, by = grouper.partition(" by ")
-    assert after_an_uneven_loss(grouping=choose_grouper(name, by or "tasks")).sizes("q") == [5, 3]
+    assert after_an_uneven_loss(settings=PlacementSettings(choose_grouper(name, by or "tasks"), 2)).sizes("q") == [5, 3]
 
 
 @pytest.mark.parametrize("processor", ["0", "2"])
 def test_where_an_operator_has_said_something_nothing_moves(processor: str) -> None:
-    assert after_an_uneven_loss(stopped_standbys=frozenset({processor})).sizes("q") == [5, 3]
-    assert after_an_uneven_loss(pinned_standbys={f"{processor}-0": "b"}).sizes("q") == [5, 3]
-    assert after_an_uneven_loss(moves={processor: Move("1", "3")}).sizes("q") == [5, 3]
+    assert after_an_uneven_loss(overrides=Overrides(stopped_standbys=frozenset({processor}))).sizes("q") == [5, 3]
+    assert after_an_uneven_loss(overrides=Overrides(pinned_standbys={f"{processor}-0": "b"})).sizes("q") == [5, 3]
+    assert after_an_uneven_loss(ongoing=OngoingRequests(moves={processor: Move("1", "3")})).sizes("q") == [5, 3]
 
 
 @pytest.mark.parametrize(("executor", "host"), [("1", "a"), ("3", "c")])
 def test_nothing_moves_from_or_to_what_is_to_end(executor: str, host: str) -> None:
-    assert after_an_uneven_loss(drained=frozenset({host})).sizes("q") == [5, 3]
-    assert after_an_uneven_loss(restarts={"a request": executor}).sizes("q") == [5, 3]
+    assert after_an_uneven_loss(overrides=Overrides(drained=frozenset({host}))).sizes("q") == [5, 3]
+    assert after_an_uneven_loss(ongoing=OngoingRequests(restarts={"a request": executor})).sizes("q") == [5, 3]
 
 
 @pytest.mark.parametrize("partitions", [13, 14, 15])

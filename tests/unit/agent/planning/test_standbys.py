@@ -11,6 +11,7 @@ from mooring.agent.agent_state import AgentState
 from mooring.agent.core import next_deadline_ms
 from mooring.agent.recovery import recovered
 from mooring.agent.state.fleet import Fleet
+from mooring.agent.state.fleet_parts import PlacementSettings
 from mooring.grouping import choose_grouper
 from mooring.model import events, natural_order
 from mooring.model.orders import LogLine, PublishPlan
@@ -93,7 +94,7 @@ def test_copies_are_built_elsewhere_after_the_debounce_and_no_active_moves() -> 
     story.after(TIMING.debounce_ms)
     assert story.first_choice("q") == actives
     assert len(story.copies["q"]) == 8 and "2" not in {held[0] for held in story.copies["q"].values()}
-    assert story.state.fleet.unplaced == ()
+    assert story.state.fleet.standby_report.unplaced == ()
 
 
 def test_an_executor_that_comes_back_cold_gets_copies_first_and_work_when_they_are_caught_up() -> None:
@@ -164,15 +165,15 @@ def test_a_copy_is_never_asked_for_where_the_task_runs_meanwhile() -> None:
 
 def test_copies_that_find_no_place_are_told_once_and_counted() -> None:
     story = running(partitions=4, executors=("1@a", "2@b"), factor=3)
-    assert len(story.state.fleet.unplaced) == 4
+    assert len(story.state.fleet.standby_report.unplaced) == 4
     assert len(said(story)) == 1 and "4 standbys have no place" in said(story)[0]
-    assert story.state.fleet.standby_counts.failed_allocations == 4
+    assert story.state.fleet.standby_report.counts.failed_allocations == 4
     story.joins("3@b")
     story.after(TIMING.debounce_ms)
-    assert len(said(story)) == 1 and story.state.fleet.standby_counts.failed_allocations == 4
+    assert len(said(story)) == 1 and story.state.fleet.standby_report.counts.failed_allocations == 4
     story.joins("4@c")
     story.after(TIMING.debounce_ms)
-    assert story.state.fleet.unplaced == ()
+    assert story.state.fleet.standby_report.unplaced == ()
 
 
 def test_zones_are_minded_also_when_they_are_learned_later() -> None:
@@ -188,13 +189,13 @@ def test_zones_are_minded_also_when_they_are_learned_later() -> None:
 def test_failovers_are_counted_by_whether_there_was_a_copy() -> None:
     story = running(partitions=9, factor=2)
     story.dies("2")
-    counts = story.state.fleet.standby_counts
+    counts = story.state.fleet.standby_report.counts
     assert (counts.failovers_to_standby, counts.failovers_to_any_host) == (3, 0)
     story.dies("2")
-    assert story.state.fleet.standby_counts == counts, "the same loss is not counted twice"
+    assert story.state.fleet.standby_report.counts == counts, "the same loss is not counted twice"
     cold = running(partitions=9)
     cold.dies("2")
-    counts = cold.state.fleet.standby_counts
+    counts = cold.state.fleet.standby_report.counts
     assert (counts.failovers_to_standby, counts.failovers_to_any_host) == (0, 3)
 
 
@@ -216,7 +217,7 @@ def test_ten_kills_in_a_row_find_a_copy_each_time() -> None:
         assert story.sizes("q") == [4, 4, 4]
         assert sorted(Counter(held[0] for held in story.copies["q"].values()).values()) == [4, 4, 4]
         story.after(11_000)
-    counts = story.state.fleet.standby_counts
+    counts = story.state.fleet.standby_report.counts
     assert (counts.failovers_to_standby, counts.failovers_to_any_host, lost) == (40, 0, 40)
 
 
@@ -243,7 +244,7 @@ def test_what_is_seen_of_copies_is_no_reason_for_a_plan() -> None:
 @pytest.mark.parametrize(("before", "now"), [(1, 2), (2, 1), (2, 4), (4, 2), (3, 3)])
 def test_the_factor_may_be_another_than_in_the_last_run(before: int, now: int) -> None:
     last = running(partitions=8, executors=FOUR, factor=before)
-    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=now)))
+    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(replication_factor=now))))
     story.joins("11@a", "12@b", "13@c", "14@d")
     story.state = recovered(story.state, Remembered(last.saved[-1].model), 0)
     story.plans("q", 8)
@@ -254,7 +255,7 @@ def test_the_factor_may_be_another_than_in_the_last_run(before: int, now: int) -
 
 def test_a_restart_without_a_host_runs_its_tasks_where_their_copies_were() -> None:
     last = running(partitions=9, factor=2)
-    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=2)))
+    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(replication_factor=2))))
     story.joins("11@a", "13@c")
     story.state = recovered(story.state, Remembered(last.saved[-1].model), 0)
     story.plans("q", 9)
@@ -281,7 +282,7 @@ def new_agent(last: Story, *executors: str) -> Story:
         *(events.ExecutorRegistered(now_ms, *executor.split("@"), 1) for executor in executors),
         events.QueryPlanned(1_000, "q", "run of q", "q", "file:/ck/q", 5, {0: 9}),
     ]
-    state = AgentState(fleet=Fleet(timing=TIMING, replication_factor=2))
+    state = AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(replication_factor=2)))
     story = Story(state=next_agent(state, hello, Remembered(last.saved[-1].model), now_ms), now_ms=now_ms)
     story.after(TIMING.debounce_ms)
     return story
@@ -314,7 +315,7 @@ def test_a_new_agent_keeps_what_an_agent_before_it_had_taken_over() -> None:
 def test_the_chosen_grouper_groups_the_actives_and_copies_are_renewed_whatever_it_says(
     grouper: str, sizes: list[int]
 ) -> None:
-    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, replication_factor=2, grouping=choose_grouper(grouper))))
+    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(choose_grouper(grouper), 2))))
     story.joins("1@a", "2@b", "3@c")
     story.after(TIMING.debounce_ms)
     story.plans("q", 6)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mooring.agent.agent_state import AgentState
+from mooring.agent.counters import Counters
 from mooring.agent.state.fleet import Fleet
-from mooring.agent.status import Counters, status_of
+from mooring.agent.state.fleet_parts import PlacementSettings
+from mooring.agent.status import status_of
 from mooring.grouping import choose_grouper
 from mooring.model import events
 from tests.unit.agent.builders import TIMING, Story
@@ -20,7 +22,9 @@ def measured(partition: int, state_bytes: int, place: str = "0/{}", query: str =
 
 
 def weighing(*executors: str, partitions: int = 6) -> Story:
-    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, grouping=choose_grouper("host-aware", "bytes"))))
+    story = Story(
+        state=AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(choose_grouper("host-aware", "bytes"))))
+    )
     story.joins(*executors)
     story.after(TIMING.debounce_ms)
     story.plans("q", partitions)

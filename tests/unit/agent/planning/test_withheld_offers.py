@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from mooring.agent.counters import Counters
 from mooring.agent.planning.staged_moves import is_settled
-from mooring.agent.status import Counters, status_of
+from mooring.agent.status import status_of
 from mooring.cli.status import as_text
 from mooring.model import events
 from mooring.model.event_json import read_event

@@ -6,6 +6,7 @@ import pytest
 
 from mooring.agent.agent_state import AgentState
 from mooring.agent.state.fleet import Fleet
+from mooring.agent.state.fleet_parts import PlacementSettings
 from mooring.model import events
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, HostAction, StatusCode
 from tests.unit.agent.builders import TIMING, Story
@@ -17,7 +18,7 @@ REFUSED = "spark.mooring.host.affinity.enabled is false: expected a processor an
 
 @pytest.fixture
 def queues() -> Queues:
-    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, has_host_affinity=False)))
+    story = Story(state=AgentState(fleet=Fleet(timing=TIMING, settings=PlacementSettings(has_host_affinity=False))))
     story.joins("1@a", "2@b")
     story.after(TIMING.debounce_ms)
     story.plans("q")

@@ -29,7 +29,7 @@ def test_an_illegal_transition_tells_the_story_of_the_request() -> None:
     with pytest.raises(InvalidTransitionError) as illegal:
         warming_up().after(Happening.CAME_BACK, 400)
     assert str(illegal.value) == (
-        "a request that is warming up knows nothing of: another executor has taken its place; "
+        "a request that is warming up can not go on after: another executor has taken its place; "
         f"request {UUID(int=7)} (place processor 4 on host-b):"
         " created at 100, waiting at 100, reserving at 200, warming up at 300"
     )

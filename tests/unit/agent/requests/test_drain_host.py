@@ -7,8 +7,9 @@ from uuid import uuid4
 
 import pytest
 
+from mooring.agent.counters import Counters
 from mooring.agent.planning.staged_moves import IDLE_MS
-from mooring.agent.status import Counters, status_of
+from mooring.agent.status import status_of
 from mooring.model import events
 from mooring.placement import ANY_HOST, ANY_PROCESSOR, LAST_SEEN, STANDBY, HostAction
 from mooring.records.operator_overrides import OperatorOverrides
@@ -26,7 +27,9 @@ def asks(queues: Queues, action: HostAction, host: str, at_ms: int = 1) -> Reque
 def at_work(factor: int = 1, executors: tuple[str, ...] = FOUR, most: int = 1) -> Queues:
     """Eight tasks that have run, and copies that are caught up."""
     story = running(partitions=8, executors=executors, factor=factor)
-    story.state = replace(story.state, fleet=replace(story.state.fleet, most_receivers=most))
+    fleet = story.state.fleet
+    settings = replace(fleet.settings, most_receivers=most)
+    story.state = replace(story.state, fleet=replace(fleet, settings=settings))
     queues = Queues(story)
     queues.runs_a_batch()
     queues.warms_up()
@@ -184,7 +187,7 @@ def test_nothing_is_moved_or_restarted_at_a_drained_host() -> None:
     asks(queues, HostAction.DRAIN, "d")
     asked = queues.places("1", ANY_HOST)
     queues.is_read()
-    assert {move.executor for move in queues.story.state.fleet.moves.values()} <= {"1"}
+    assert {move.executor for move in queues.story.state.fleet.ongoing.moves.values()} <= {"1"}
 
 
 def test_tasks_run_at_a_drained_host_when_no_other_lives_and_leave_when_one_comes() -> None:
@@ -206,7 +209,7 @@ def test_a_host_may_be_opened_while_it_is_emptied() -> None:
     opened = asks(queues, HostAction.OPEN, "b", at_ms=2)
     queues.after()
     assert queues.changes(opened) == DONE and queues.changes(drain) == FAILED
-    assert not queues.story.state.fleet.drained
+    assert not queues.story.state.fleet.overrides.drained
 
 
 def test_drained_hosts_are_remembered_and_shown() -> None:
@@ -222,7 +225,7 @@ def test_drained_hosts_are_remembered_and_shown() -> None:
     assert word is not None and OperatorOverrides.from_json(word.to_json()) == word
     new = a_new_agent(queues.story)
     goes_on(new, 3)
-    assert new.story.state.fleet.drained == {"b"} and "b" not in hosts_at_work(new)
+    assert new.story.state.fleet.overrides.drained == {"b"} and "b" not in hosts_at_work(new)
 
 
 def test_a_host_that_held_copies_alone_is_empty_when_they_are_warm_elsewhere() -> None:

@@ -13,7 +13,7 @@ from mooring.agent.requests.phase import RequestTimeouts
 from mooring.agent.requests.queue import RequestQueue
 from mooring.model import events
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, StatusCode
-from mooring.records.operator_overrides import Begun
+from mooring.records.operator_overrides import SavedProgress
 from tests.unit.agent.builders import TIMING, running
 from tests.unit.agent.moving import (
     DONE,
@@ -83,7 +83,7 @@ def test_it_stays_there_through_later_plans_and_ends_with_its_processor(queues: 
     queues.check()
     queues.story.dies("1")
     queues.after(TIMING.rebind_timeout_ms + TIMING.debounce_ms)
-    assert "0" not in queues.story.state.fleet.processors and not queues.story.state.fleet.pinned_standbys
+    assert "0" not in queues.story.state.fleet.processors and not queues.story.state.fleet.overrides.pinned_standbys
 
 
 @pytest.mark.parametrize("destination", [LAST_SEEN, "its host"])
@@ -98,7 +98,7 @@ def test_a_restart_lets_go_of_the_copies_and_makes_them_again_where_they_were(qu
     assert queues.changes(asked) == DONE[:2], "they have not caught up"
     queues.warms_up()
     assert queues.changes(asked) == DONE and hosts_of(queues) == {host}
-    assert not queues.story.state.fleet.pinned_standbys, "nobody has said where they are to be"
+    assert not queues.story.state.fleet.overrides.pinned_standbys, "nobody has said where they are to be"
 
 
 def test_any_host_is_another_one_that_has_the_fewest_copies(queues: Queues) -> None:
@@ -196,7 +196,7 @@ def test_a_destination_that_dies_or_never_catches_up_is_a_failure_and_the_copies
         queues.warms_up(behind=5)
         queues.after(REQUEST_TIMEOUTS.warm_up_ms // 2 + 100)
     assert queues.changes(late) == FAILED and "were not there after" in queues.message(late)
-    assert not queues.story.state.fleet.moves and not queues.story.state.fleet.pinned_standbys
+    assert not queues.story.state.fleet.ongoing.moves and not queues.story.state.fleet.overrides.pinned_standbys
 
 
 def test_when_the_source_of_the_active_dies_the_copies_work_and_the_request_fails(queues: Queues) -> None:
@@ -264,7 +264,7 @@ def test_a_destination_that_dies_at_the_end_is_a_failure_and_wanted_no_more(queu
     queues.after(TIMING.rebind_timeout_ms + TIMING.debounce_ms)
     queues.warms_up()
     assert queues.changes(asked) == FAILED and "was lost" in queues.message(asked)
-    assert not queues.story.state.fleet.pinned_standbys
+    assert not queues.story.state.fleet.overrides.pinned_standbys
 
 
 def test_a_new_agent_does_not_restart_copies_that_an_old_one_had_moved(queues: Queues) -> None:
@@ -278,10 +278,10 @@ def test_a_new_agent_does_not_restart_copies_that_an_old_one_had_moved(queues: Q
     new.responses[asked.uuid] = asked.answered(StatusCode.IN_PROGRESS, "on its way", 1)
     new.story.state = replace(
         new.story.state,
-        queue=RequestQueue(resumed={str(asked.uuid): Begun("renewing copies", "", executor_at(queues, host))}),
+        queue=RequestQueue(resumed={str(asked.uuid): SavedProgress("renewing copies", "", executor_at(queues, host))}),
     )
     new.is_read()
-    assert not new.story.state.fleet.let_go
+    assert not new.story.state.fleet.ongoing.let_go
     new.warms_up()
     new.after(CATCH_UP_MS)
     assert new.changes(asked)[-1] == "SUCCEEDED" and hosts_of(new) == {host}

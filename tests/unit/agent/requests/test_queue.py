@@ -81,10 +81,10 @@ def test_a_later_regrouping_does_not_bring_them_back(queues: Queues) -> None:
 
 def test_a_pending_regrouping_stays_due(queues: Queues) -> None:
     queues.story.joins("4@d")
-    due = queues.story.state.fleet.regroup_at_ms
+    due = queues.story.state.fleet.timers.regroup_at_ms
     queues.asks("STOP")
     queues.is_read()
-    assert due is not None and queues.story.state.fleet.regroup_at_ms == due
+    assert due is not None and queues.story.state.fleet.timers.regroup_at_ms == due
 
 
 def test_a_processor_that_is_given_up_is_not_stopped_any_more(queues: Queues) -> None:
@@ -92,7 +92,7 @@ def test_a_processor_that_is_given_up_is_not_stopped_any_more(queues: Queues) ->
     queues.is_read()
     queues.story.dies("1")
     queues.story.after(TIMING.rebind_timeout_ms)
-    assert queues.story.state.fleet.stopped_standbys == frozenset()
+    assert queues.story.state.fleet.overrides.stopped_standbys == frozenset()
     queues.check()
 
 
@@ -136,7 +136,7 @@ def test_standbys_that_no_processor_has_are_refused_behind_another_request_too()
     queues.is_read()
     assert queues.changes(first) == ["ACCEPTED", "IN_PROGRESS"]
     assert queues.changes(stop) == ["BAD_REQUEST"] and "replication.factor is 1" in queues.message(stop)
-    assert not queues.story.state.fleet.stopped_standbys
+    assert not queues.story.state.fleet.overrides.stopped_standbys
 
 
 def test_a_malformed_message_is_a_bad_request_and_holds_nobody_up(queues: Queues) -> None:
@@ -157,7 +157,7 @@ def test_what_is_for_another_deployment_is_removed_with_its_response_and_not_don
     queues.malformed[malformed.uuid] = MalformedRequest(malformed, "timestamp is missing")
     queues.is_read()
     assert not queues.requests and not queues.responses and not queues.malformed and not queues.said
-    assert queues.story.state.fleet.stopped_standbys == frozenset()
+    assert queues.story.state.fleet.overrides.stopped_standbys == frozenset()
 
 
 def test_a_uuid_acts_once_also_when_it_is_written_again(queues: Queues) -> None:
@@ -169,7 +169,7 @@ def test_a_uuid_acts_once_also_when_it_is_written_again(queues: Queues) -> None:
     queues.responses.clear()
     queues.is_read()
     assert queues.changes(stop) == DONE and stop.uuid not in queues.requests
-    assert queues.story.state.fleet.stopped_standbys == frozenset()
+    assert queues.story.state.fleet.overrides.stopped_standbys == frozenset()
 
 
 def test_a_new_agent_goes_on_with_what_was_under_way_and_leaves_alone_what_is_final(queues: Queues) -> None:
@@ -179,7 +179,7 @@ def test_a_new_agent_goes_on_with_what_was_under_way_and_leaves_alone_what_is_fi
     queues.is_read()
     assert queues.changes(stop) == DONE[1:] and queues.changes(done) == []
     assert queues.responses[done.uuid].status_code is StatusCode.FAILED and done.uuid not in queues.requests
-    assert queues.story.state.fleet.stopped_standbys == {"1"}
+    assert queues.story.state.fleet.overrides.stopped_standbys == {"1"}
     assert queues.story.state.queue.history[0].request.uuid == done.uuid, "shown as its own are"
 
 
@@ -196,7 +196,7 @@ def test_requests_for_one_processor_are_served_in_their_clients_order_and_others
         queues.after(TIMING.barrier_timeout_ms)
     ends = [uuid for uuid, status in queues.said if status == "SUCCEEDED" and uuid != other.uuid]
     assert ends == [first.uuid, second.uuid, third.uuid]
-    assert queues.story.state.fleet.stopped_standbys == {"0", "1"}
+    assert queues.story.state.fleet.overrides.stopped_standbys == {"0", "1"}
 
 
 def test_an_earlier_request_that_comes_late_waits_for_what_is_under_way(queues: Queues) -> None:

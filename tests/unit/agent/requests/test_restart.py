@@ -110,7 +110,7 @@ def test_nobody_moves_to_an_executor_that_is_to_end() -> None:
     queues = Queues(running(partitions=4, executors=FOUR))
     restart, move = queues.places("1", LAST_SEEN, at_ms=1), queues.places("0", "b", at_ms=2)
     queues.is_read()
-    assert restarts(queues) == ["2"] and not queues.story.state.fleet.moves
+    assert restarts(queues) == ["2"] and not queues.story.state.fleet.ongoing.moves
     queues.story.dies("2")
     queues.story.joins("7@b")
     queues.after(TIMING.debounce_ms)
@@ -169,9 +169,9 @@ def test_nobody_moves_to_an_executor_that_is_to_end_though_its_successor_has_com
     assert queues.changes(restart) == DONE and "2" in queues.story.state.fleet.executors
     queues.places("0", "b", at_ms=2)
     queues.is_read()
-    assert queues.story.state.fleet.moves["0"].executor == "7"
+    assert queues.story.state.fleet.ongoing.moves["0"].executor == "7"
     queues.story.take(events.RestartGivenUp(queues.story.now_ms, str(restart.uuid), "2"))
-    assert not queues.story.state.fleet.restarts and "2" in queues.story.state.fleet.executor_of.values()
+    assert not queues.story.state.fleet.ongoing.restarts and "2" in queues.story.state.fleet.executor_of.values()
 
 
 @pytest.mark.parametrize("is_given_up_first", [True, False])
@@ -192,7 +192,7 @@ def test_an_executor_that_could_not_be_ended_works_beside_another_that_came_ther
     queues.warms_up()
     queues.runs_a_batch()
     fleet = queues.story.state.fleet
-    assert not fleet.restarts
+    assert not fleet.ongoing.restarts
     tasks = {fleet.executor_of[id]: len(held.actives) for id, held in fleet.model.containers.items()}
     assert tasks.keys() == {"1", "2", "3", "7"} and set(tasks.values()) == {1}
 
@@ -206,7 +206,7 @@ def test_after_a_restart_that_failed_the_next_executor_there_takes_nothing_over(
     queues.story.joins("7@a")
     queues.after(TIMING.debounce_ms)
     fleet = queues.story.state.fleet
-    assert fleet.executor_of["0"] == "1" and not fleet.restarts
+    assert fleet.executor_of["0"] == "1" and not fleet.ongoing.restarts
     assert "7" in fleet.executor_of.values()
 
 

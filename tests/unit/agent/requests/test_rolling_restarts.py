@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from mooring.agent.counters import Counters
 from mooring.agent.requests.move import TROUBLE_MS
-from mooring.agent.status import Counters, status_of
+from mooring.agent.status import status_of
 from mooring.model import events
 from mooring.placement import ANY_HOST, LAST_SEEN, HostAction
 from tests.unit.agent.builders import TIMING, measured, running
@@ -302,4 +303,4 @@ def test_nothing_goes_to_an_executor_that_is_to_end(queues: Queues, asked: Reque
     for id in others:
         queues.places(id, ANY_HOST, at_ms=2)
         queues.is_read()
-    assert not [move for move in queues.story.state.fleet.moves.values() if move.executor == "1"]
+    assert not [move for move in queues.story.state.fleet.ongoing.moves.values() if move.executor == "1"]

@@ -8,7 +8,8 @@ import random
 import pytest
 
 from mooring.agent.core import next_deadline_ms
-from mooring.agent.status import Counters, status_of
+from mooring.agent.counters import Counters
+from mooring.agent.status import status_of
 from mooring.cli.status import as_text
 from mooring.model import events
 from mooring.model.orders import LogLine, OfferPlan, PublishPlan
