@@ -25,7 +25,7 @@ class Start:
     locality: str
 
 
-class Held(Load):
+class GatedJob(Load):
     """The job with a gate on each host, and the files in its checkpoint."""
 
     job = JOB.with_name("gated.py")

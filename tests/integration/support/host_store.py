@@ -12,7 +12,7 @@ from typing import Any
 UNLIMITED = 2**62
 
 
-class Kept:
+class SharedHostStore:
     """A host's store in a directory, and the working directory of an executor that shares its files."""
 
     def __init__(self, jvm: Any, directory: Path, root: Path | None = None) -> None:

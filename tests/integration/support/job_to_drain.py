@@ -41,7 +41,7 @@ class OpenInput:
         self.written += files
 
 
-class Started:
+class DrainableJob:
     """A running job that has committed two batches of each of its queries."""
 
     def __init__(

@@ -11,18 +11,18 @@ from mooring.testing.cluster import SparkCluster
 from mooring.testing.network import HostNetwork
 from mooring.testing.submission import Submission
 from tests.integration.support.file_fed_job import PARTITIONS, Load
-from tests.integration.support.job_to_drain import Started
+from tests.integration.support.job_to_drain import DrainableJob
 from tests.integration.support.restarted_job import opened
 
 STANDBY = {"spark.mooring.standby.replication.factor": "2"}
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
-class Warm:
+class JobWithCopies:
     """A running job on three hosts, and its copies."""
 
     def __init__(
-        self, cluster: SparkCluster, load: Load | Started, job: Submission, may_be_empty: bool = False
+        self, cluster: SparkCluster, load: Load | DrainableJob, job: Submission, may_be_empty: bool = False
     ) -> None:
         """With `may_be_empty`, a copy may have no file: in format 1 it has none before the first snapshot."""
         self.cluster, self.load, self.job, self._may_be_empty = cluster, load, job, may_be_empty
@@ -81,12 +81,12 @@ def copies_in(status: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [task for task in status.get("tasks", []) if task["mode"] == "Standby"]
 
 
-def submitted(cluster: SparkCluster, load: Load, conf: Mapping[str, str]) -> Warm:
+def submitted(cluster: SparkCluster, load: Load, conf: Mapping[str, str]) -> JobWithCopies:
     """Submit the job, and wait until it has committed a batch by an even plan and its copies have caught up."""
     job = load.submit(cluster, {**STANDBY, "spark.mooring.processor.rebind.timeout": "60s", **conf})
     job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 120)
     load.feed(job)
-    here = Warm(cluster, load, job)
+    here = JobWithCopies(cluster, load, job)
     here.wait_until_caught_up()
     return here
 
@@ -99,7 +99,7 @@ def warm(
     load: Load | None = None,
     network: HostNetwork | None = None,
     cores: int = 1,
-) -> Iterator[Warm]:
+) -> Iterator[JobWithCopies]:
     """Start a job with warm copies. At the end it reads the rest, and its output is compared with the offline answer.
 
     `load` is for another job than the usual one.

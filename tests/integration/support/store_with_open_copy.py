@@ -95,7 +95,7 @@ class Store:
         return self._state.shims.KeyCounts(keys, internal)
 
     def _change(self, pairs: dict[bytes, bytes], draw: random.Random, deletes_ranges: bool = True) -> None:
-        """Make one change of a kind that a changelog can have. Some values are long, so that they need several batches."""
+        """Make one change of a kind that a changelog has. Long values make several batches."""
         number, value = draw.randrange(60), draw.randbytes(draw.choice([8, 40_000]))
         # A copy sorts keys by words of eight bytes. So keys have two lengths, and some begin with the same eight bytes.
         key = b"%03d" % number if number % 2 else b"%02d---------%d" % divmod(number, 10)
@@ -218,7 +218,7 @@ class Store:
         return bytes(self._owner.get(b"key", "default"))
 
     def killed_after(self, changes: int, draw: random.Random | None = None, deletes_ranges: bool = False) -> None:
-        """Let a task open the last version, make `changes` changes, and be killed. With `draw` it changes several keys."""
+        """Let a task open the last version, make `changes` changes, and be killed. `draw` changes several keys."""
         with self._failing_task(len(self.ids) - 1):
             pairs = dict(self.pairs[-1])
             for _ in range(changes):
