@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mooring.testing.probes import wait_until
-from tests.integration.support.host_store import Kept
+from tests.integration.support.host_store import SharedHostStore
 from tests.integration.support.sleeping_task import Job
 from tests.integration.support.store_with_open_copy import STATE_SHIMS, Store, scala_object, scala_session
 from tests.integration.test_open_copies import CONF
@@ -22,7 +22,7 @@ QUERY, PARTITION = "of a test", 0
 class Executor:
     """An executor that holds a copy of the store, and gets orders as from tasks of the replica query."""
 
-    def __init__(self, jvm: Any, session: Any, store: Store, kept: Kept, unhurried_ms: int = 0) -> None:
+    def __init__(self, jvm: Any, session: Any, store: Store, kept: SharedHostStore, unhurried_ms: int = 0) -> None:
         self._jvm, self._store, self._kept = jvm, store, kept
         self._access = scala_object(jvm, f"{STATE_SHIMS}.CheckpointAccess").of(session)
         self._copies = jvm.io.mooring.standby.Copies(kept.store, 2**62, 4, unhurried_ms)
@@ -88,7 +88,7 @@ def store(jvm: Any, session: Any, tmp_path: Path) -> Iterator[Store]:
 @contextmanager
 def executor_of(jvm: Any, session: Any, store: Store, tmp_path: Path) -> Iterator[Executor]:
     """An executor with an open copy at version 3."""
-    executor = Executor(jvm, session, store, Kept(jvm, tmp_path))
+    executor = Executor(jvm, session, store, SharedHostStore(jvm, tmp_path))
     try:
         executor.waits_until_at(3)
         executor.waits_until_open()
@@ -134,7 +134,7 @@ def test_a_copy_that_has_missed_the_version_of_a_snapshot_is_advanced(jvm: Any, 
 def unhurried(
     jvm: Any, session: Any, store: Store, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Executor]:
-    executor = Executor(jvm, session, store, Kept(jvm, tmp_path), getattr(request, "param", 10_000))
+    executor = Executor(jvm, session, store, SharedHostStore(jvm, tmp_path), getattr(request, "param", 10_000))
     yield executor
     executor.stop()
 

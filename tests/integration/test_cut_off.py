@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mooring.testing.network import HostNetwork, why_there_are_no_links
-from tests.integration.support.gated_job import Held
-from tests.integration.support.job_with_warm_copies import CHANGELOG, Warm, warm
+from tests.integration.support.gated_job import GatedJob
+from tests.integration.support.job_with_warm_copies import CHANGELOG, JobWithCopies, warm
 
 LIVENESS_SECONDS = 5
 LIVENESS = {"spark.mooring.liveness.timeout": f"{LIVENESS_SECONDS}s"}
@@ -60,7 +60,7 @@ def test_a_host_that_is_cut_off_counts_as_lost_and_does_no_harm_when_it_is_back(
 def test_what_a_task_that_was_given_up_commits_does_not_count(
     tmp_path: Path, network: HostNetwork, changelog: str
 ) -> None:
-    load = Held(tmp_path, files=8)
+    load = GatedJob(tmp_path, files=8)
     with warm(tmp_path, {**LIVENESS, **READABLE, **SPREAD, CHANGELOG: changelog}, load=load, network=network) as here:
         cut = network.hosts[1]
         load.shut_gate(cut)
@@ -92,7 +92,7 @@ def test_what_a_task_that_was_given_up_commits_does_not_count(
         assert any(load.own_of(right, zombie) & load.named_in(file) for file in later)
 
 
-def _mend(here: Warm, network: HostNetwork, cut: str) -> None:
+def _mend(here: JobWithCopies, network: HostNetwork, cut: str) -> None:
     """The link is back, and another executor in place of the one that was given up; two batches more."""
     before = here.pids_at(cut)
     network.mend_link(cut)

@@ -33,7 +33,7 @@ from tests.integration.support.job_runs import (
     Job,
     compile_scala,
 )
-from tests.integration.support.job_to_drain import KILLED_AT, WITHOUT_AN_END, OpenInput, Started
+from tests.integration.support.job_to_drain import KILLED_AT, WITHOUT_AN_END, DrainableJob, OpenInput
 from tests.integration.support.seeded_random import seeded
 
 CHAINED = Job("chained_until_drained", answers.chained_until_drained)
@@ -52,7 +52,7 @@ def test_a_drained_job_has_let_out_everything(
 ) -> None:
     with open_metadata_store(str(tmp_path / "metadata")) as store:
         of_another = write_drain_notification(store, DrainNotification.create("another application"))
-        started = Started(job, spark_hosts, tmp_path)
+        started = DrainableJob(job, spark_hosts, tmp_path)
         started.events.offer(FILES - 4)  # one file a batch: most of it lies there when the drain begins
         exit_code = started.command("drain", "--wait", "--timeout", "180s")
         started.submission.finish(120)
@@ -71,7 +71,7 @@ def test_a_drained_job_has_let_out_everything(
 def test_a_drained_scala_job_has_let_out_everything(spark_hosts: SparkCluster, tmp_path: Path) -> None:
     """A typed state function with an event-time timeout."""
     jar = compile_scala(JOBS / "scala" / f"{SCALA_JOB.name}.scala", tmp_path / "job.jar")
-    started = Started(SCALA_JOB, spark_hosts, tmp_path, jar=jar)
+    started = DrainableJob(SCALA_JOB, spark_hosts, tmp_path, jar=jar)
     started.events.offer(FILES - 4)
     assert started.command("drain", "--wait", "--timeout", "180s") == 0
     started.submission.finish(120)
@@ -84,7 +84,7 @@ def test_who_is_asked_before_the_start_reads_nothing_more(
     asked: str, spark_hosts: SparkCluster, tmp_path: Path
 ) -> None:
     """Of two queries the second reads what the first lets out, though no more comes in."""
-    started = Started(CHAINED, spark_hosts, tmp_path)
+    started = DrainableJob(CHAINED, spark_hosts, tmp_path)
     assert started.command("stop", "--mode", "after-batch", "--wait", "--timeout", "120s") == 0
     started.submission.finish(60)
     consumed = started.files_read("counts")
@@ -108,7 +108,7 @@ WINDOWS = Job("windowed_aggregation", answers.windowed_aggregation)
 def test_a_query_that_is_stopped_goes_on_at_its_next_start(
     mode: str, spark_hosts: SparkCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    started = Started(WINDOWS, spark_hosts, tmp_path)
+    started = DrainableJob(WINDOWS, spark_hosts, tmp_path)
     started.events.offer(3)
     assert started.command("stop", "--mode", mode, "--wait", "--timeout", "120s", "--json") == 0
     started.submission.finish(60)
@@ -131,7 +131,7 @@ def test_a_query_that_is_stopped_goes_on_at_its_next_start(
 @pytest.mark.parametrize("resume", ["reset", "true"])
 def test_a_drained_checkpoint_goes_on_as_it_is_told(resume: str, spark_hosts: SparkCluster, tmp_path: Path) -> None:
     """With a fresh watermark windows work again; as it is, what comes is late."""
-    started = Started(WINDOWS, spark_hosts, tmp_path)
+    started = DrainableJob(WINDOWS, spark_hosts, tmp_path)
     assert started.command("drain", "--wait", "--timeout", "120s") == 0
     started.submission.finish(60)
     first = answers.drained(answers.windowed_aggregation)(started.events.directory)["counts"]
@@ -151,7 +151,7 @@ def test_a_drained_checkpoint_goes_on_as_it_is_told(resume: str, spark_hosts: Sp
 def test_with_standbys_and_while_a_processor_moves_all_comes_out_as_well(
     spark_hosts: SparkCluster, tmp_path: Path
 ) -> None:
-    started = Started(WINDOWS, spark_hosts, tmp_path, **{"spark.mooring.standby.replication.factor": "2"})
+    started = DrainableJob(WINDOWS, spark_hosts, tmp_path, **{"spark.mooring.standby.replication.factor": "2"})
     started.events.offer(FILES - 4)
     with MooringClient.open(str(tmp_path / "metadata")) as client:
         uuid = client.place_container("0", ANY_HOST, started.submission.application)
@@ -164,7 +164,7 @@ def test_with_standbys_and_while_a_processor_moves_all_comes_out_as_well(
 
 @pytest.mark.heavy
 def test_sigterm_drains_first(spark_hosts: SparkCluster, tmp_path: Path) -> None:
-    started = Started(CHAINED, spark_hosts, tmp_path, **{"spark.mooring.drain.on.sigterm": "true"})
+    started = DrainableJob(CHAINED, spark_hosts, tmp_path, **{"spark.mooring.drain.on.sigterm": "true"})
     os.kill(started.submission.process.pid, signal.SIGTERM)
     started.submission.wait(180)
     started.assert_drained()
@@ -182,7 +182,7 @@ DELTA = {
 def test_queries_that_feed_each_other_by_delta_tables_are_drained_in_order(
     spark_hosts: SparkCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    started = Started(THREE, spark_hosts, tmp_path, until="counts", **DELTA)
+    started = DrainableJob(THREE, spark_hosts, tmp_path, until="counts", **DELTA)
     started.events.offer(FILES - 4)
     assert started.command("drain", "--wait", "--timeout", "300s") == 0, capsys.readouterr().out
     started.submission.finish(120)
@@ -195,7 +195,7 @@ def test_a_drain_goes_on_after_its_driver_was_killed(number: int, spark_hosts: S
     """Twelve drawn moments, three after each stage: what comes out is the same, each row once."""
     chance = seeded()
     phase, pause = KILLED_AT[number % len(KILLED_AT)], chance.uniform(0, 1.5)
-    started = Started(CHAINED, spark_hosts, tmp_path)
+    started = DrainableJob(CHAINED, spark_hosts, tmp_path)
     started.events.offer(FILES - 4)
     assert started.command("drain") == 0
     started.submission.wait_until(lambda: started.is_at(phase), f"the drain to be at {phase}", 120)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mooring.testing.probes import wait_until
-from tests.integration.support.host_store import Kept, names
+from tests.integration.support.host_store import SharedHostStore, names
 
 pytestmark = pytest.mark.one_jvm
 
@@ -21,11 +21,11 @@ HOUR = 3600.0
 
 
 @pytest.fixture
-def kept(jvm: Any, tmp_path: Path) -> Kept:
-    return Kept(jvm, tmp_path)
+def kept(jvm: Any, tmp_path: Path) -> SharedHostStore:
+    return SharedHostStore(jvm, tmp_path)
 
 
-def test_files_of_the_store_that_was_not_opened_for_longest_are_removed_first(kept: Kept) -> None:
+def test_files_of_the_store_that_was_not_opened_for_longest_are_removed_first(kept: SharedHostStore) -> None:
     for partition in range(4):
         kept.keep(partition, 1)
         kept.used(partition, ago=HOUR * [2, 4, 1, 3][partition])
@@ -33,7 +33,7 @@ def test_files_of_the_store_that_was_not_opened_for_longest_are_removed_first(ke
     assert kept.partitions() == [0, 2]
 
 
-def test_a_store_that_keeps_files_is_in_use_however_long_ago_it_was_opened(kept: Kept) -> None:
+def test_a_store_that_keeps_files_is_in_use_however_long_ago_it_was_opened(kept: SharedHostStore) -> None:
     for partition in range(2):
         kept.keep(partition, 1)
         kept.used(partition, ago=HOUR * [2, 1][partition])
@@ -42,7 +42,7 @@ def test_a_store_that_keeps_files_is_in_use_however_long_ago_it_was_opened(kept:
     assert kept.partitions() == [0, 0]
 
 
-def test_a_file_that_is_kept_under_two_names_counts_once_and_is_removed_as_a_whole(kept: Kept) -> None:
+def test_a_file_that_is_kept_under_two_names_counts_once_and_is_removed_as_a_whole(kept: SharedHostStore) -> None:
     first = kept.keep(0, 1)
     kept.keep_again(0, first, 2)
     kept.used(0, ago=HOUR * 2)
@@ -54,14 +54,14 @@ def test_a_file_that_is_kept_under_two_names_counts_once_and_is_removed_as_a_who
     assert kept.partitions() == [1], "no executor has it open: both names are in the store"
 
 
-def test_within_the_limit_no_file_is_removed(kept: Kept) -> None:
+def test_within_the_limit_no_file_is_removed(kept: SharedHostStore) -> None:
     for partition in range(3):
         kept.keep(partition, 1)
     kept.sweep(limit=300 * 1024)
     assert kept.partitions() == [0, 1, 2]
 
 
-def test_files_of_a_temporary_checkpoint_are_removed_with_it(kept: Kept, tmp_path: Path) -> None:
+def test_files_of_a_temporary_checkpoint_are_removed_with_it(kept: SharedHostStore, tmp_path: Path) -> None:
     temporary, lasting = tmp_path / f"temporary-{uuid.uuid4()}", tmp_path / "lasting"
     for partition, checkpoint in enumerate((temporary, lasting)):
         checkpoint.mkdir()
@@ -75,7 +75,7 @@ def test_files_of_a_temporary_checkpoint_are_removed_with_it(kept: Kept, tmp_pat
     assert kept.partitions() == [1], "a checkpoint of the user may only be out of reach"
 
 
-def test_a_file_in_use_stays(kept: Kept, tmp_path: Path) -> None:
+def test_a_file_in_use_stays(kept: SharedHostStore, tmp_path: Path) -> None:
     name = kept.keep(0, 1)
     kept.keep(1, 1)
     kept.used(0, ago=HOUR)
@@ -87,7 +87,7 @@ def test_a_file_in_use_stays(kept: Kept, tmp_path: Path) -> None:
     assert kept.partitions() == []
 
 
-def test_a_half_written_file_of_a_killed_executor_is_removed_after_an_hour(kept: Kept) -> None:
+def test_a_half_written_file_of_a_killed_executor_is_removed_after_an_hour(kept: SharedHostStore) -> None:
     kept.keep(0, 1)
     directory = next(kept.root.rglob("*.sst~*")).parent
     young, old = directory / ".writing-young", directory / ".writing-old"
@@ -98,7 +98,7 @@ def test_a_half_written_file_of_a_killed_executor_is_removed_after_an_hour(kept:
     assert young.exists() and not old.exists() and kept.partitions() == [0]
 
 
-def test_a_file_that_is_not_the_stores_stays(kept: Kept) -> None:
+def test_a_file_that_is_not_the_stores_stays(kept: SharedHostStore) -> None:
     kept.keep(0, 1)
     foreign = next(kept.root.rglob("*.sst~*")).parent / "notes.txt"
     foreign.write_text("mine")
@@ -106,7 +106,7 @@ def test_a_file_that_is_not_the_stores_stays(kept: Kept) -> None:
     assert foreign.read_text() == "mine"
 
 
-def test_only_kept_files_are_removed(kept: Kept, jvm: Any) -> None:
+def test_only_kept_files_are_removed(kept: SharedHostStore, jvm: Any) -> None:
     goes, stays = kept.keep(0, 1), kept.keep(0, 2)
     foreign = next(kept.root.rglob(f"{goes}~*")).parent / f"{goes}~mine"
     foreign.write_text("mine")
@@ -126,14 +126,16 @@ def _cut_in_half(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [_flip_a_bit, _cut_in_half], ids=lambda damage: damage.__name__.strip("_"))
-def test_a_damaged_file_is_not_used_and_is_removed(kept: Kept, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_file_is_not_used_and_is_removed(
+    kept: SharedHostStore, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
     name = kept.keep(0, 1)
     damage(next(kept.root.rglob("*.sst~*")))
     assert not kept.adopt(0, name, tmp_path / "opened.sst")
     assert kept.partitions() == []
 
 
-def test_a_file_that_is_fetched_again_is_kept_once(kept: Kept) -> None:
+def test_a_file_that_is_fetched_again_is_kept_once(kept: SharedHostStore) -> None:
     assert kept.keep(0, 1) == kept.fetch(0, 1)
     assert kept.partitions() == [0]
 
@@ -141,7 +143,7 @@ def test_a_file_that_is_fetched_again_is_kept_once(kept: Kept) -> None:
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="needs another file system")
 def test_a_store_on_another_file_system_holds_copies(jvm: Any, tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
-        kept = Kept(jvm, tmp_path, root=Path(elsewhere) / "store")
+        kept = SharedHostStore(jvm, tmp_path, root=Path(elsewhere) / "store")
         name = kept.keep(0, 1)
         kept_at = next(kept.root.rglob("*.sst~*"))
         assert kept_at.stat().st_nlink == 1 and kept_at.stat().st_size == 100 * 1024
@@ -149,7 +151,7 @@ def test_a_store_on_another_file_system_holds_copies(jvm: Any, tmp_path: Path) -
         assert (tmp_path / "opened.sst").read_bytes() == kept_at.read_bytes()
 
 
-def test_an_sst_file_with_another_time_is_proved_by_its_own_checksums(kept: Kept, tmp_path: Path) -> None:
+def test_an_sst_file_with_another_time_is_proved_by_its_own_checksums(kept: SharedHostStore, tmp_path: Path) -> None:
     name = kept.keep_sst(0, 1)
     os.utime(next(kept.root.rglob("*.sst~*")), (0, 0))
     assert kept.adopt(0, name, tmp_path / "opened.sst")
@@ -157,7 +159,7 @@ def test_an_sst_file_with_another_time_is_proved_by_its_own_checksums(kept: Kept
 
 # In a block of rows, in another one, in the index, in the file's properties. The last 53 bytes are no block.
 @pytest.mark.parametrize("where", [1_000, 60_000, -1_500, -300])
-def test_a_flipped_bit_in_an_sst_file_shows_when_it_is_read(kept: Kept, tmp_path: Path, where: int) -> None:
+def test_a_flipped_bit_in_an_sst_file_shows_when_it_is_read(kept: SharedHostStore, tmp_path: Path, where: int) -> None:
     name = kept.keep_sst(0, 1)
     path = next(kept.root.rglob("*.sst~*"))
     kept_at = path.stat()

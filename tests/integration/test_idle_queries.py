@@ -13,13 +13,13 @@ from mooring.placement import LAST_SEEN, StatusCode
 from mooring.testing.cluster import SparkCluster
 from tests.integration.support.file_fed_job import Load, first_plan_for
 from tests.integration.support.job_with_operator import HOSTS, Operator
-from tests.integration.support.job_with_warm_copies import CHANGELOG, STANDBY, Warm
+from tests.integration.support.job_with_warm_copies import CHANGELOG, STANDBY, JobWithCopies
 
 pytestmark = pytest.mark.heavy
 
 
 @contextmanager
-def idle_since_its_start(directory: Path, conf: Mapping[str, str]) -> Iterator[tuple[Operator, Warm]]:
+def idle_since_its_start(directory: Path, conf: Mapping[str, str]) -> Iterator[tuple[Operator, JobWithCopies]]:
     """A job on three hosts that has been restarted, and gets no input before the end."""
     load = Load(directory, files=6)
     own = {CHANGELOG: "true", "spark.mooring.processor.rebind.timeout": "60s", **first_plan_for(len(HOSTS)), **conf}
@@ -36,7 +36,7 @@ def idle_since_its_start(directory: Path, conf: Mapping[str, str]) -> Iterator[t
         job.wait_until(lambda: load.status().get("application") == job.application, "a status of the new one", 120)
         job.wait_until(lambda: load.sizes() == [2, 3, 3], "an even plan", 60)
         with closing(Operator(cluster, load, job)) as operator:
-            yield operator, Warm(cluster, load, job)
+            yield operator, JobWithCopies(cluster, load, job)
         assert load.committed() == committed, "it had no batch until now"
         load.offer_the_rest_and_finish(job)
     load.assert_right()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.support.host_store import Kept
+from tests.integration.support.host_store import SharedHostStore
 
 pytestmark = pytest.mark.one_jvm
 
@@ -19,7 +19,7 @@ class Checkpoint:
 
     def __init__(self, jvm: Any, directory: Path) -> None:
         self._jvm = jvm
-        self.kept = Kept(jvm, directory)
+        self.kept = SharedHostStore(jvm, directory)
         self.state = directory / "checkpoint" / "state" / "0" / "1"
         self.state.mkdir(parents=True)
         executors = jvm.java.lang.Class.forName("io.mooring.localstore.HostStores$").getField("MODULE$").get(None)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.integration.support.host_store import Kept
+from tests.integration.support.host_store import SharedHostStore
 from tests.integration.support.store_with_open_copy import STATE_SHIMS, Store, scala_object, scala_session
 
 pytestmark = pytest.mark.one_jvm
@@ -360,7 +360,7 @@ def test_keys_in_changelogs_that_a_copy_has_missed_are_counted(large: Store) -> 
 def kept(jvm: Any, tmp_path: Path) -> Iterator[Any]:
     """A host's store, which this executor uses."""
     executors = scala_object(jvm, "io.mooring.localstore.HostStores")
-    kept = Kept(jvm, tmp_path)
+    kept = SharedHostStore(jvm, tmp_path)
     executors.use(jvm.scala.Option.apply(kept.store))
     yield kept.store
     executors.use(jvm.scala.Option.apply(None))

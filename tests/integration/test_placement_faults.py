@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mooring.placement import ANY_HOST, LAST_SEEN, StatusCode
-from tests.integration.support.gated_job import Held
+from tests.integration.support.gated_job import GatedJob
 from tests.integration.support.job_with_operator import HOSTS, Operator, operated
 from tests.integration.support.job_with_warm_copies import warm
 
@@ -79,7 +79,7 @@ def test_a_processor_that_crashes_while_requests_wait_comes_back_all_the_same(tm
 
 @pytest.mark.heavy
 def test_a_restart_of_an_executor_that_always_has_a_task_is_given_up(tmp_path: Path) -> None:
-    load = Held(tmp_path)
+    load = GatedJob(tmp_path)
     with warm(tmp_path, load=load) as there:
         here = Operator(there.cluster, load, there.job)
         processor = here.processor_at(HOSTS[1])

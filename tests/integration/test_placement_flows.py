@@ -13,7 +13,7 @@ from mooring.placement import StatusCode
 from mooring.testing.cluster import SparkCluster
 from tests.integration.support.file_fed_job import PARTITIONS, Load, first_plan_for
 from tests.integration.support.job_with_operator import HOSTS, Operator, operated
-from tests.integration.support.job_with_warm_copies import CHANGELOG, Warm, copies_in
+from tests.integration.support.job_with_warm_copies import CHANGELOG, JobWithCopies, copies_in
 
 pytestmark = pytest.mark.heavy
 
@@ -118,7 +118,7 @@ def test_a_move_outlives_the_application(tmp_path: Path) -> None:
 
 
 @contextmanager
-def two_copies_on_four_hosts(directory: Path) -> Iterator[tuple[Warm, Operator]]:
+def two_copies_on_four_hosts(directory: Path) -> Iterator[tuple[JobWithCopies, Operator]]:
     """A job whose tasks have two standbys each."""
     load = Load(directory, files=30)
     conf = {
@@ -132,7 +132,7 @@ def two_copies_on_four_hosts(directory: Path) -> Iterator[tuple[Warm, Operator]]
         job = load.submit(cluster, conf)
         job.wait_until(lambda: load.sizes() == [2, 2, 2, 2], "an even plan", 120)
         load.feed(job)
-        there = Warm(cluster, load, job)
+        there = JobWithCopies(cluster, load, job)
         there.wait_until_caught_up(2 * PARTITIONS)
         here = Operator(cluster, load, job)
         yield there, here
@@ -177,7 +177,7 @@ def test_four_hosts_and_two_standbys(tmp_path: Path) -> None:
         never_twice(there)
 
 
-def brought(there: Warm, here: Operator, standby: str, hosts: list[str]) -> str | None:
+def brought(there: JobWithCopies, here: Operator, standby: str, hosts: list[str]) -> str | None:
     """Where of these it went: not where another copy is, nor where all of it was, which restarts it; else None."""
     id = standby.partition("-")[0]
 
@@ -194,7 +194,7 @@ def brought(there: Warm, here: Operator, standby: str, hosts: list[str]) -> str 
     return None
 
 
-def never_twice(there: Warm) -> None:
+def never_twice(there: JobWithCopies) -> None:
     """No two of an active and its copies are at one location."""
     status = there.load.status()
     places: dict[str, list[str]] = {}

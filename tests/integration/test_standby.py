@@ -15,7 +15,7 @@ from mooring.cli.main import main
 from mooring.grouping.check_standbys import check_standbys
 from mooring.model import JobModel
 from tests.integration.support.file_fed_job import PARTITIONS
-from tests.integration.support.gated_job import Held
+from tests.integration.support.gated_job import GatedJob
 from tests.integration.support.job_with_warm_copies import CHANGELOG, warm
 from tests.integration.support.seeded_random import seeded
 
@@ -99,7 +99,7 @@ def test_an_executor_that_joins_has_compiled_what_the_others_have_before_its_fir
 
 @pytest.mark.heavy
 def test_a_task_that_fails_where_its_copy_is_is_tried_again_there(tmp_path: Path) -> None:
-    load = Held(tmp_path)
+    load = GatedJob(tmp_path)
     with warm(tmp_path, {CHANGELOG: "true"}, load=load) as here:
         batch = load.committed()
         for host in HOSTS:
@@ -127,7 +127,7 @@ def test_a_task_that_fails_where_its_copy_is_is_tried_again_there(tmp_path: Path
 
 @pytest.mark.heavy
 def test_what_is_lost_waits_for_its_copys_executor_though_another_one_is_free(tmp_path: Path) -> None:
-    load = Held(tmp_path)
+    load = GatedJob(tmp_path)
     with warm(tmp_path, {CHANGELOG: "true"}, load=load, cores=3) as here:  # all tasks of the stage begin at once
         busy = next(host for host in HOSTS if here.tasks_of(host) == 3)
         runs_at = {one["name"]: one["location"] for one in load.status()["tasks"] if one["mode"] == "Active"}

@@ -10,8 +10,8 @@ import pytest
 
 from mooring.testing.cluster import SparkCluster
 from tests.integration.support.job_runs import FILES, JOB_CONF, Job
-from tests.integration.support.job_to_drain import WITHOUT_AN_END, Started
-from tests.integration.support.job_with_warm_copies import CHANGELOG, STANDBY, Warm
+from tests.integration.support.job_to_drain import WITHOUT_AN_END, DrainableJob
+from tests.integration.support.job_with_warm_copies import CHANGELOG, STANDBY, JobWithCopies
 from tests.integration.support.restarted_job import FORMAT_KEY
 from tests.integration.support.seeded_random import seeded
 
@@ -37,8 +37,8 @@ def test_a_job_goes_on_where_its_copies_are(
 ) -> None:
     chance = seeded()
     conf = {**STANDBY, CHANGELOG: changelog, FORMAT_KEY: format, "spark.mooring.processor.rebind.timeout": "60s"}
-    started = Started(job, spark_hosts, tmp_path, **conf)
-    here = Warm(spark_hosts, started, started.submission, may_be_empty=format == "1")
+    started = DrainableJob(job, spark_hosts, tmp_path, **conf)
+    here = JobWithCopies(spark_hosts, started, started.submission, may_be_empty=format == "1")
     first, second = chance.sample(HOSTS, 2)
     tasks = wait_until_even(here)
 
@@ -63,7 +63,7 @@ def test_a_job_goes_on_where_its_copies_are(
     started.assert_drained()
 
 
-def wait_until_even(here: Warm) -> int:
+def wait_until_even(here: JobWithCopies) -> int:
     """How many tasks there are, once each host has an executor and its share of them, and all their copies are warm."""
 
     def sizes() -> list[int]:

@@ -1,1 +1,1 @@
-"""What integration tests share: jobs that they run, queries and stores in one JVM, right answers, operators."""
+"""Helpers of integration tests: jobs to run, queries and stores in one JVM, right answers, and operators."""

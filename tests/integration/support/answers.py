@@ -1,8 +1,8 @@
-"""The right answer of each job in `jobs/`, from the same files, without Spark.
+"""Computes the right answer of each job in `jobs/`, from the same files, without Spark.
 
-An answer is what each output must hold, row for row: `{output: [row, ...]}`, rows as the JSON that Spark writes, in no
-order. It is the same however the input was cut into batches, which `_in_time` checks of the input. At the end of a job
-the watermark stands at the last event time less the delay; the flush event has moved it past all windows but its own.
+An answer has the rows of each output: `{output: [row, ...]}`, as the JSON that Spark writes, in no order. It does not
+depend on how the input was cut into batches; `_in_time` checks that the input allows this. At the end of a job the
+watermark is the last event time minus the delay: the flush event has moved it past all windows but its own.
 """
 
 import json
@@ -21,11 +21,11 @@ Answer = dict[str, list[Row]]
 
 _is_drained: ContextVar[bool] = ContextVar("_is_drained", default=False)
 
-FILES_IN_A_BATCH = 3  # at the most: one as the job says, more after a crash between the source's log and the offset log
+FILES_IN_A_BATCH = 3  # at most: jobs read one, and more after a crash between the source's log and the offset log
 
 
 def drained(answer: Callable[[Path], Answer]) -> Callable[[Path], Answer]:
-    """The same of a job whose queries are drained at the end: everything has come out."""
+    """The answer of a job whose queries are drained at the end: all windows are in it."""
 
     def of_all(events: Path) -> Answer:
         context = copy_context()
@@ -215,7 +215,7 @@ def through_connect(events: Path) -> Answer:
 
 
 def _in_time(events: Path) -> list[Row]:
-    """The bids that no watermark ever drops. Fails when a bid may be dropped or not, as the batches fall."""
+    """The bids that no watermark drops. Fails when the batches decide whether a bid is dropped."""
     kept: list[Row] = []
     newest_after: list[int] = []
     newest = 0
@@ -232,7 +232,7 @@ def _in_time(events: Path) -> list[Row]:
 
 
 def _last_watermark(events: Path, *also: str) -> int:
-    """Where the watermark stands at the end: with several inputs, that of the slowest; far ahead after a drain."""
+    """The watermark at the end. With several inputs it is that of the slowest one; after a drain it is far ahead."""
     if _is_drained.get():
         return sys.maxsize
     times = {"bids": "time", "auctions": "opens"}
@@ -240,7 +240,7 @@ def _last_watermark(events: Path, *also: str) -> int:
 
 
 def _closed_auctions(events: Path) -> list[tuple[int, list[Row]]]:
-    """The auctions whose closing time the watermark has passed, each with its bids in time that were made before."""
+    """The auctions that closed before the watermark, each with its bids that are in time and made before the close."""
     watermark = _last_watermark(events)
     open_bids = [bid for bid in _in_time(events) if bid["time"] < bid["closes"]]
     by_auction = _group(open_bids, lambda bid: (bid["auction"], bid["closes"]))

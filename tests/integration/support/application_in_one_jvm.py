@@ -29,17 +29,17 @@ _SETTINGS = {
     ),
 }
 
-_jvm_has_settings = False  # of the application before in this process
+_jvm_has_settings = False  # whether an earlier application in this process started the JVM with special settings
 
 
 @contextmanager
 def application(
     name: str, here: Path, further: dict[str, str] | None = None, has_own_jvm: bool = False, **ours: str
 ) -> Iterator[SparkSession]:
-    """Its session; `here` is for its files, `further` are settings of Spark's, `ours` those of the plugin.
+    """Yields the session. Its files go to `here`; `further` are settings of Spark, `ours` are settings of the plugin.
 
-    `has_own_jvm`: as `further` has what a JVM reads when it starts; packages are that always. A JVM that was started
-    with such settings gives them to each later application: so the next one starts a JVM of its own.
+    Set `has_own_jvm` when `further` has settings that a JVM reads at its start; packages always are such settings. A
+    JVM gives such settings to each later application, so the next application starts its own JVM.
     """
     global _jvm_has_settings
     assert SparkContext._active_spark_context is None, "a process has one application at a time"
@@ -58,7 +58,7 @@ def application(
 
 
 def _end_jvm() -> None:
-    """Of an application that has ended in this process: the next one starts another."""
+    """End the JVM of an earlier application in this process; the next application starts a new one."""
     gateway = SparkContext._gateway
     if gateway is not None:
         gateway.shutdown()

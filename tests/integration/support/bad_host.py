@@ -1,4 +1,4 @@
-"""A job of which a host can be made bad."""
+"""A job on which tests can make a host bad."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.integration.support.file_fed_job import Load
 
 
 class AtABadHost(Load):
-    """Its tasks fail, or are held, at the host that a marker beside the input names."""
+    """A job whose tasks fail or wait on the host that is named in a marker file beside the input."""
 
     job = Path(__file__).parents[1] / "jobs" / "at_a_bad_host.py"
     query = "distinct"
@@ -22,14 +22,14 @@ class AtABadHost(Load):
         return file
 
     def runs_at(self) -> set[str]:
-        """Where the tasks ran last."""
-        return {one["location"] for one in self.status()["tasks"]}
+        """The locations where the tasks ran last."""
+        return {task["location"] for task in self.status()["tasks"]}
 
     def processor_at(self, host: str) -> dict[str, Any]:
-        return dict(next(one for one in self.status()["processors"] if one["location"] == host))
+        return dict(next(found for found in self.status()["processors"] if found["location"] == host))
 
     def longest_batch(self, since: int) -> float:
-        """From offsets to commit, in seconds, of the batches from this one on."""
+        """The longest time from offsets to commit, in seconds, of the batches from `since` on."""
         times = [
             [(self.checkpoint / log / str(batch)).stat().st_mtime for log in ("offsets", "commits")]
             for batch in range(since, self.committed())

@@ -1,4 +1,4 @@
-"""A query in one JVM, over all of a small input, that is drained."""
+"""A query in one JVM that reads all of a small input and is drained."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.integration.support.queries_with_pending_output import EVENTS
 
 
 class Run:
-    """One query over all of the input, in a checkpoint of its own; its rows are in a table of its name."""
+    """One query over all of the input, with its own checkpoint; its rows are in a table with its name."""
 
     def __init__(
         self, spark: SparkSession, directory: Path, name: str, frame: DataFrame, mode: str = "append", **by: Any
@@ -26,7 +26,7 @@ class Run:
         self.query: StreamingQuery = (writer.trigger(**by) if by else writer).start()
 
     def read_all(self) -> None:
-        """Return when the input is read. Spark's own wait has no end for queries that go by the time of the day."""
+        """Wait until the input is read. Spark's own wait never ends for queries with processing-time timers."""
 
         def is_read() -> bool:
             return sum(progress["numInputRows"] for progress in self.query.recentProgress) >= len(EVENTS)
@@ -34,7 +34,7 @@ class Run:
         wait_until(is_read, f"{self.name} to have read its input", 90)
 
     def drain(self) -> dict[str, Any]:
-        """Have it drained; what the checkpoint says of that."""
+        """Drain the query, and return the content of `drained.json`."""
         self.ask_for_drain()
         return self.drained()
 
@@ -43,11 +43,11 @@ class Run:
             client.drain(self.spark.sparkContext.applicationId, self.name)
 
     def is_told(self) -> bool:
-        """Whether its checkpoint says that it is to be drained."""
+        """Whether the checkpoint has the note that the query is to be drained."""
         return (self.checkpoint / "_mooring" / "draining.json").exists()
 
     def drained(self) -> dict[str, Any]:
-        """What the checkpoint says once the drain is over."""
+        """Wait until the drain is over, and return the content of `drained.json`."""
         assert self.query.awaitTermination(90), self.query.status
         assert self.query.exception() is None
         marker: dict[str, Any] = json.loads((self.checkpoint / "_mooring" / "drained.json").read_text())
@@ -61,6 +61,6 @@ class Run:
 
 
 def is_drain_waiting(spark: SparkSession) -> bool:
-    """Whether a drain has been told to a query, and waits until Spark is not looking for its next batch."""
+    """Whether a query was told to drain, and the drain waits until Spark is not planning the next batch."""
     threads = spark.sparkContext._jvm.java.lang.Thread.getAllStackTraces().keySet()
     return any(thread.getName() == "mooring-drain-start" for thread in threads)

@@ -1,4 +1,4 @@
-"""A process that takes part in an election and says, as JSON lines, what it believes."""
+"""A process that takes part in an election and prints its view as JSON lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def candidate(script: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def lines_until(process: subprocess.Popen[str], found: Callable[[dict[str, Any]], object]) -> list[dict[str, Any]]:
-    """What it says, up to the first line that is looked for, which has to come within 30 s."""
+    """The lines of a process up to the first one for which `found` is true, which must come within 30 s."""
     seen: list[dict[str, Any]] = []
     end = time.monotonic() + 30
     for line in process.stdout or ():

@@ -1,4 +1,4 @@
-"""A job that goes on until it is told to end, fed file by file, and what its agent says of it."""
+"""A job that runs until it is told to end, with input file by file, and the records of its agent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONF = {
 
 
 def first_plan_for(executors: int) -> dict[str, str]:
-    """Settings by which the first batch waits for so many executors of one core each."""
+    """Settings that make the first batch wait for this number of executors with one core each."""
     return {
         "spark.cores.max": str(executors),
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -41,42 +41,42 @@ def first_plan_for(executors: int) -> dict[str, str]:
 
 
 def status_in(place: str) -> dict[str, Any]:
-    """What the agent has written of itself into its metadata store; empty when it has not yet."""
+    """The agent's status in a metadata store; empty when there is none yet."""
     with closing(open_records(place, {}, print)) as records:
         try:
             record = records.status()
-        except MetadataStoreMissing:  # a topic that the job is still to make
+        except MetadataStoreMissing:  # the job has not made the topic yet
             return {}
     return json.loads(record) if record else {}
 
 
 def batches_in(checkpoint: Path, log: str) -> set[int]:
-    """Those that the log, `offsets` or `commits`, of a query has."""
+    """The batches that have an entry in a log, `offsets` or `commits`, of a query."""
     return {int(entry.name) for entry in (checkpoint / log).glob("*") if entry.name.isdigit()}
 
 
 def is_at_rest(checkpoint: Path) -> bool:
-    """Whether a query has batches, none is under way, and none without data is about to begin."""
+    """Whether a query has batches, none is running, and none without data is about to begin."""
     begun, ended = batches_in(checkpoint, "offsets"), batches_in(checkpoint, "commits")
     return bool(ended) and begun == ended and not _owes_a_batch(checkpoint, max(ended))
 
 
 def _owes_a_batch(checkpoint: Path, last: int) -> bool:
-    """Whether the last batch moved the watermark: then Spark runs one more, without data, if the query has state."""
+    """Whether Spark will run one more batch, without data: the last one moved the watermark, and there is state."""
     (ran_with,) = re.findall(r'"batchWatermarkMs":(\d+)', (checkpoint / "offsets" / str(last)).read_text())
     (next_one,) = re.findall(r'"nextBatchWatermarkMs":(\d+)', (checkpoint / "commits" / str(last)).read_text())
     return int(next_one) > int(ran_with) and (checkpoint / "state").exists()
 
 
 class Load:
-    """One job on a cluster, its input and its answer. A subclass has another job."""
+    """One job on a cluster, its input and its answer. A subclass can have another job."""
 
     job = JOB
     query = "counts"
     answer = staticmethod(answers.windowed_aggregation)
 
     def __init__(self, directory: Path, metadata: str = "", files: int = 12) -> None:
-        """`files` of input, and one with the event that ends all windows."""
+        """The input has `files` files, and one more with the event that ends all windows."""
         self.events, self._directory = directory / "events", directory
         self.checkpoint, self.output = directory / "checkpoints" / self.query, directory / "outputs" / self.query
         self.metadata = metadata or str(directory / "metadata")
@@ -89,34 +89,34 @@ class Load:
         return cluster.submit(self.job, arguments, conf={**CONF, **own, **(conf or {})})
 
     def offer(self, files: int) -> int:
-        """So many files more; the number of the last one."""
+        """Write `files` more input files; returns the number of the last one."""
         for number in range(self._written, self._written + files):
             write_events(self._files[number], self.events / "bids", number, modified=START_MS / 1000 + number)
         self._written += files
         return self._written - 1
 
     def is_answered(self, number: int) -> bool:
-        """Whether the batch that reads this file is committed."""
+        """Whether the batch with this input file is committed."""
         logs = (self.checkpoint / "sources/0").glob("[0-9]*")  # one in ten is "9.compact"
         batches = [log.name.split(".")[0] for log in logs if f"/{number:06}." in log.read_text()]
         return any((self.checkpoint / "commits" / batch).exists() for batch in batches)
 
     def is_idle(self) -> bool:
-        """Whether all that was offered is committed, and no batch is under way or about to begin."""
+        """Whether all written input is committed, and no batch is running or about to begin."""
         return is_at_rest(self.checkpoint) and self.is_answered(self._written - 1)
 
     def committed_at_ms(self) -> float:
-        """When the newest batch was committed; milliseconds since 1970."""
+        """The time of the newest commit, in milliseconds since the epoch."""
         return max(entry.stat().st_mtime for entry in (self.checkpoint / "commits").glob("*")) * 1000
 
     def feed(self, job: Submission, files: int = 1) -> None:
-        """So many files more, and wait for a batch."""
+        """Write `files` more input files, and wait for a batch."""
         committed = self.committed()
         self.offer(files)
         job.wait_until(lambda: self.committed() > committed, "a batch", 120)
 
     def leave_out_the_rest(self) -> None:
-        """What was not offered yet never is, but the event that ends all windows."""
+        """Drop the input files that are not written yet, except the one with the event that ends all windows."""
         del self._files[self._written : -1]
 
     def offer_the_rest_and_finish(self, job: Submission) -> None:
@@ -128,19 +128,19 @@ class Load:
         return status_in(self.metadata)
 
     def job_models(self) -> dict[int, JobModel]:
-        """Those that are kept, by version."""
+        """The job models that are kept, by version."""
         with closing(open_records(self.metadata, {}, print)) as records:
             return {version: job_model_from_json(text) for version, text in records.job_models().items()}
 
     def committed(self) -> int:
-        """The batches in the checkpoint."""
+        """The number of committed batches in the checkpoint."""
         return len(batches_in(self.checkpoint, "commits"))
 
     def counter(self, name: str) -> int:
         return int(self.status().get("counters", {}).get(name, 0))
 
     def sizes(self) -> list[int]:
-        """How many tasks each processor has."""
+        """The number of tasks of each processor, sorted."""
         return sorted(len(processor["tasks"]) for processor in self.status().get("processors", []))
 
     def is_in_force(self) -> bool:

@@ -1,4 +1,4 @@
-"""A job whose tasks wait where and while a test wants them to, and what is in its checkpoint."""
+"""A job whose tasks wait on a host while a test keeps a gate there shut, and the files in its checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.integration.support.file_fed_job import JOB, Load
 
 @dataclass(frozen=True)
 class Start:
-    """The start of a task, as the driver's log has it."""
+    """The start of a task, from the driver's log."""
 
     stage: int
     attempt: int
@@ -25,8 +25,8 @@ class Start:
     locality: str
 
 
-class Held(Load):
-    """The job with a gate on each host, and what is in its checkpoint."""
+class GatedJob(Load):
+    """The job with a gate on each host, and the files in its checkpoint."""
 
     job = JOB.with_name("gated.py")
     query = "results"
@@ -41,37 +41,38 @@ class Held(Load):
         (self.events / "gates" / host).unlink()
 
     def fail_once(self, host: str) -> None:
-        """The next task there raises an error."""
+        """Make the next task on a host raise an error."""
         mark = self.events / "failures" / host
         mark.parent.mkdir(exist_ok=True)
         mark.touch()
 
     def held(self, host: str) -> int | None:
-        """The partition whose task waits there."""
+        """The partition whose task waits at the gate of a host; None while no task waits."""
         mark = self.events / "gates" / f"{host}.held"
         return int(mark.read_text()) if mark.exists() and mark.read_text() else None
 
     def starts(self, driver_log: str, batch: int) -> list[list[Start]]:
-        """Those of the query's batch, stage by stage, in order of time."""
+        """The task starts in a batch of the query, stage by stage, in order of time."""
         task = (
             r"Starting task \d+\.(\d+) in stage (\d+)\.\d+ \(TID \d+\) \(([\d.]+),executor \d+, partition (\d+), (\w+),"
         )
-        found = re.findall(self._said_of(batch) + task, driver_log)
+        found = re.findall(self._line_prefix(batch) + task, driver_log)
         starts = [
             Start(int(stage), int(attempt), int(p), host, locality) for attempt, stage, host, p, locality in found
         ]
-        return [[one for one in starts if one.stage == stage] for stage in sorted({one.stage for one in starts})]
+        stages = sorted({start.stage for start in starts})
+        return [[start for start in starts if start.stage == stage] for stage in stages]
 
     def finished(self, driver_log: str, batch: int) -> int:
-        """How many tasks of the query's batch have succeeded, of all its stages."""
-        return len(re.findall(self._said_of(batch) + "Finished task", driver_log))
+        """The number of tasks that have succeeded in a batch of the query, over all its stages."""
+        return len(re.findall(self._line_prefix(batch) + "Finished task", driver_log))
 
-    def _said_of(self, batch: int) -> str:
+    def _line_prefix(self, batch: int) -> str:
         query = json.loads((self.checkpoint / "metadata").read_text())["id"]
         return rf"\[queryId = {query[:5]}\] \[batchId = {batch}\] "
 
     def state_of(self, partition: int, version: int) -> list[Path]:
-        """The files that any task has written as this version of the partition's state."""
+        """The files of this version of the partition's state, of all tasks that have written it."""
         return self.files_of(partition, f"{version}_*")
 
     def files_of(self, partition: int, stem: str) -> list[Path]:
@@ -79,17 +80,17 @@ class Held(Load):
         return [file for end in ("zip", "changelog") for file in directory.glob(f"{stem}.{end}")]
 
     def committed_name(self, partition: int, batch: int) -> str:
-        """The version that a batch has left, and its unique id, as the commit log has them."""
+        """The version after a batch with its unique id, from the commit log."""
         entry = json.loads((self.checkpoint / "commits" / str(batch)).read_text().splitlines()[1])
         (unique_id,) = entry["stateUniqueIds"]["0"][partition]
         return f"{batch + 1}_{unique_id}"
 
     def own_of(self, file: Path, other: Path) -> set[str]:
-        """What only who builds on this file, and not on the other, can name."""
+        """The names that show that a later file builds on this file, and not on the other one."""
         return self.named_in(file) - self.named_in(other)
 
     def named_in(self, file: Path) -> set[str]:
-        """What the file is and builds on: SST files of a snapshot, versions and unique ids of a changelog."""
+        """The file's own version, and what it builds on: SST files of a snapshot, or versions of a changelog."""
         if file.suffix == ".zip":
             with zipfile.ZipFile(file) as archive:
                 built_on = re.findall(r'"dfsSstFileName":"([^"]+)"', archive.read("metadata").decode())

@@ -12,8 +12,8 @@ from typing import Any
 UNLIMITED = 2**62
 
 
-class Kept:
-    """A store in a directory, and the working directory of an executor that shares its files."""
+class SharedHostStore:
+    """A host's store in a directory, and the working directory of an executor that shares its files."""
 
     def __init__(self, jvm: Any, directory: Path, root: Path | None = None) -> None:
         self._jvm = jvm
@@ -72,7 +72,7 @@ class Kept:
         return f"{number:06}-00000000-0000-0000-0000-{partition:012}.sst"
 
     def used(self, partition: int, ago: float) -> None:
-        """Set the last use of the store to so many seconds ago."""
+        """Set the last use of the partition's files to `ago` seconds ago."""
         self.files_of(partition).touch()
         mark = next(self.root.rglob(f"{partition}/*/.used"))
         for path in (mark, mark.parent):

@@ -1,4 +1,4 @@
-"""What a job has written, read without Spark: rows as parsed JSON, in no order."""
+"""Reads the output of a job without Spark: rows as parsed JSON, in no order."""
 
 import json
 from collections import Counter
@@ -14,12 +14,12 @@ Row = dict[str, Any]
 
 
 def counted(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """The rows as a multiset, to be compared row for row in no order."""
+    """The rows as a multiset, for a comparison row by row in any order."""
     return Counter(json.dumps(row, sort_keys=True) for row in rows)
 
 
 def read_sink(directory: Path) -> list[Row]:
-    """The rows of a file sink: of the files that its log names, and no others, as Spark itself reads it."""
+    """The rows of a file sink. As in Spark, only files in the sink's log count."""
     paths: list[str] = []
     batches = {int(log.name.split(".")[0]): log for log in (directory / "_spark_metadata").glob("[0-9]*")}
     for _, log in sorted(batches.items()):
@@ -30,7 +30,7 @@ def read_sink(directory: Path) -> list[Row]:
 
 
 def read_delta(table: Path) -> list[Row]:
-    """The rows of a Delta table to which rows were only ever added, of the files that its log names."""
+    """The rows of a Delta table from which no rows were removed, read from the files in its log."""
     logs = sorted((table / "_delta_log").glob("*.json"))
     actions = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
     assert not any("remove" in action for action in actions), f"{table} had rows removed"
@@ -40,12 +40,12 @@ def read_delta(table: Path) -> list[Row]:
 
 
 def _as_json(value: Any) -> Any:
-    """As a file sink writes it."""
+    """A value in the form in which a file sink writes it."""
     return f"{value:%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03}Z" if isinstance(value, datetime) else value
 
 
 def read_batches(directory: Path, key: str) -> list[Row]:
-    """The last row of each key over all batches, of an output in update mode that was written batch by batch."""
+    """The last row of each key over all batches, for an output in update mode with a directory for each batch."""
     last: dict[Any, Row] = {}
     for batch in sorted(directory.glob("batch=*"), key=lambda path: int(path.name.split("=")[1])):
         assert (batch / "_SUCCESS").exists(), f"{batch} is half written"

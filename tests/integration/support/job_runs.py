@@ -1,4 +1,4 @@
-"""The jobs of `jobs/`, each with its offline answer, and what a test does to one on its way."""
+"""The jobs of `jobs/`, each with its offline answer, and runs of them through a kill and a restart."""
 
 import subprocess
 from collections.abc import Callable
@@ -26,7 +26,7 @@ JOB_CONF = {
 
 @dataclass(frozen=True)
 class Job:
-    """A job by the name of its file, what it must answer, how its outputs are read, how it is stopped midway."""
+    """A job by the name of its file, its right answer, the function that reads its outputs, and the way to stop it."""
 
     name: str
     answer: Callable[[Path], answers.Answer]
@@ -55,14 +55,14 @@ CONNECT_JOB = Job("through_connect", answers.through_connect)
 
 
 def compile_scala(source: Path, jar: Path) -> Path:
-    """With the compiler that PySpark brings."""
+    """Compile a Scala file into a jar with the compiler in PySpark's jars."""
     compiler = ["java", "-cp", f"{spark_home()}/jars/*", "scala.tools.nsc.Main", "-usejavacp", "-release", "17"]
     subprocess.run([*compiler, "-d", jar, source], check=True)
     return jar
 
 
 def write_input(directory: Path) -> Path:
-    """Both inputs of the jobs, in files that lie a second apart, so that they are read in order."""
+    """Write both inputs of the jobs. The files' times are a second apart, so that Spark reads them in order."""
     house = AuctionHouse(seed=3, files=FILES)
     for kind, files in {"bids": house.bid_files(), "auctions": house.auction_files()}.items():
         for number, rows in enumerate(files):
@@ -81,30 +81,30 @@ class JobRun:
         self._commits = [directory / "checkpoints" / query / "commits" for query in self.answer]
 
     def committed(self) -> int:
-        """The batches that the slowest of the job's queries has committed."""
+        """The number of committed batches of the slowest query of the job."""
         return min(sum(name.name.isdigit() for name in commits.glob("*")) for commits in self._commits)
 
     def disturb(self, cluster: SparkCluster, submission: Submission) -> None:
-        """Kill an executor after some batches; return after some more."""
+        """Kill an executor after some batches, and wait for some more."""
         submission.wait_until(lambda: self.committed() >= KILL_AFTER, "the first batches", timeout=180)
         cluster.kill_executor("127.0.0.3", submission.application)
         submission.wait_until(lambda: self.committed() >= STOP_AFTER, "batches after the kill", timeout=180)
 
     def through_a_kill_and_a_restart(self, cluster: SparkCluster, submit: Callable[[], Submission]) -> None:
-        """Run to the end in two applications, the first of which loses an executor."""
+        """Run the job to its end in two applications; the first one loses an executor."""
         first = submit()
         self.disturb(cluster, first)
         self.job.stop(first)
         self.finish(submit().finish)
 
     def finish(self, last: Callable[[float], None]) -> None:
-        """Let the last application come to its end, within so many seconds; it must have had something to do."""
+        """Call `last` with its time limit, to finish the last application, which must still commit some batches."""
         halfway = self.committed()
         last(300.0)
         assert STOP_AFTER <= halfway < self.committed(), "the application was not stopped on the way"
 
     def assert_right(self) -> None:
-        """Row for row: nothing missing, nothing too much, nothing twice."""
+        """Check the outputs row by row: no row is missing, surplus or twice."""
         for output, rows in self.answer.items():
             assert rows, "an empty answer shows nothing"
             wanted, found = counted(rows), counted(self.job.read(self.outputs / output))

@@ -1,4 +1,4 @@
-"""A job of `jobs/` that goes on until it is drained, its input, and what its checkpoints say."""
+"""A job of `jobs/` that runs until it is drained, its input, and the marks in its checkpoints."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from tests.integration.support.file_fed_job import batches_in, is_at_rest, statu
 from tests.integration.support.job_runs import FILES, HEAVY_JOBS, JOBS, QUICK_JOBS, Job, JobRun
 
 WITHOUT_AN_END = [job for job in (*QUICK_JOBS, *HEAVY_JOBS) if job.name != "foreach_batch"]
-"""The jobs that go on when they are told to; the one left out ends by itself."""
+"""The jobs that can run without an end; the one that is left out ends by itself."""
 
 KILLED_AT = ["asked", "frozen", "flushing", "drained"]
-"""How far the query that is drained first is, by the markers in its checkpoint, when the driver is killed."""
+"""The phases of the first query's drain at which tests kill the driver, by the marks in its checkpoint."""
 
 
 class OpenInput:
-    """The jobs' input without an end: nothing in it moves the watermark past all windows."""
+    """The jobs' input without a last event that moves the watermark past all windows."""
 
     def __init__(self, directory: Path, first: int = 0) -> None:
-        """`first`: the number of the first file that it has."""
+        """`first` is the number of the first file."""
         house = AuctionHouse(seed=5, files=FILES, flush=False)
         self.directory = directory
         self._files = {"bids": list(house.bid_files()), "auctions": list(house.auction_files())}
         self.written = first
 
     def offer(self, files: int) -> None:
-        """So many files more of each kind."""
+        """Write `files` more input files of each kind."""
         for number in range(self.written, self.written + files):
             for kind, of_kind in self._files.items():
                 write_events(of_kind[number], self.directory / kind, number, modified=START_MS / 1000 + number)
         self.written += files
 
 
-class Started:
-    """A job that has committed two batches of each of its queries, and goes on."""
+class DrainableJob:
+    """A running job that has committed two batches of each of its queries."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Started:
         jar: Path | None = None,
         **conf: str,
     ) -> None:
-        """Start it; `until`: the query of which two batches are enough; `jar`: of a job in Scala."""
+        """Start the job. With `until`, two batches of this query are enough. `jar` is for a job in Scala."""
         self.events = OpenInput(directory / "events")
         self.events.offer(4)
         self._job, self._cluster, self._directory = job, cluster, directory
@@ -77,19 +77,19 @@ class Started:
         return self._cluster.submit(self._program, arguments, conf=settings, main_class=self._main_class)
 
     def committed(self, query: str | None = None) -> int:
-        """The batches that this query, else the slowest of them, has committed."""
-        queries = [one for one in self.queries if query in (None, one)]
-        return min(len(batches_in(self._checkpoint(one), "commits")) for one in queries)
+        """The number of committed batches of a query, or of the slowest query."""
+        queries = [query] if query is not None else self.queries
+        return min(len(batches_in(self._checkpoint(name), "commits")) for name in queries)
 
     def is_idle(self) -> bool:
-        """Whether all that was offered is committed by each query, and no batch is under way or about to begin."""
+        """Whether each query has committed all written input, and no batch is running or about to begin."""
         return all(
             is_at_rest(self._checkpoint(query)) and self.files_read(query) == self.events.written
             for query in self.queries
         )
 
     def committed_at_ms(self) -> float:
-        """When the newest batch of any query was committed; milliseconds since 1970."""
+        """The time of the newest commit of any query, in milliseconds since the epoch."""
         entries = (entry for query in self.queries for entry in (self._checkpoint(query) / "commits").glob("*"))
         return max(entry.stat().st_mtime for entry in entries) * 1000
 
@@ -100,19 +100,19 @@ class Started:
         return int(self.status().get("counters", {}).get(name, 0))
 
     def files_read(self, query: str) -> int:
-        """How many input files are in batches of this query: each was one."""
+        """The number of input files in batches of a query."""
         offsets = self._checkpoint(query) / "offsets"
         newest = offsets / str(max(batches_in(offsets.parent, "offsets")))
         return int(json.loads(newest.read_text().splitlines()[-1])["logOffset"]) + 1
 
     def is_at(self, phase: str) -> bool:
-        """Whether the query that feeds the others is so far, or farther."""
+        """Whether the drain of the query that feeds the others has reached this phase."""
         return KILLED_AT.index(self.marker("counts") or "asked") >= KILLED_AT.index(phase) and any(
             self.marker(query) for query in self.queries
         )
 
     def marker(self, query: str) -> str | None:
-        """How far its drain is, by what its checkpoint says; None when there is none."""
+        """The phase of a query's drain, by the marks in its checkpoint; None without a drain."""
         marked = self._checkpoint(query) / "_mooring"
         if (marked / "drained.json").exists():
             return "drained"
@@ -128,7 +128,7 @@ class Started:
         return main([words[0], "--metadata", str(self._metadata), *words[1:]])
 
     def assert_drained(self) -> None:
-        """Row for row the offline answer over all input, no state, and said so."""
+        """Check that the output is the offline answer over all input, and that no state is left."""
         run = JobRun(
             replace(self._job, answer=answers.drained(self._job.answer)), self.events.directory, self._directory
         )

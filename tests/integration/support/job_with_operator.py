@@ -1,4 +1,4 @@
-"""An operator beside a job that runs: asks it to move processors, feeds it, and looks at what its status shows."""
+"""An operator of a running job: it makes requests, writes input for the job, and reads the job's status."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from mooring.client import MooringClient
@@ -22,7 +23,7 @@ HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
 
 
 class Operator:
-    """Asks a job, and feeds it until it has answered."""
+    """Makes requests to a job, and writes input for the job until a request is final."""
 
     def __init__(self, cluster: SparkCluster, load: Load, job: Submission) -> None:
         self.cluster, self.load, self.job = cluster, load, job
@@ -35,17 +36,17 @@ class Operator:
         return self.client.place_container(processor, destination, self.load.status()["application"], expiry_ms)
 
     def commands(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """What `mooring` says to these words."""
+        """Run `mooring` with these arguments, and return its output."""
         command = [sys.executable, "-m", "mooring.cli.main", *words, "--metadata", self.load.metadata]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     def answer(self, uuid: UUID, feeds: bool = True) -> ContainerPlacementResponseMessage:
-        """The last word on a request; meanwhile some batches run."""
+        """The final response to a request. Meanwhile some batches run, unless `feeds` is False."""
         last = None
         for turn in range(16):
             if feeds and turn < 4:
                 self.load.feed(self.job)
-            last = self.client.wait(uuid, 4, lambda news: None)
+            last = self.client.wait(uuid, 4, lambda status: None)
             assert last is not None
             if last.status_code.is_final:
                 break
@@ -57,45 +58,49 @@ class Operator:
         assert answer.status_code is StatusCode.SUCCEEDED, answer.response_message
 
     def processor_at(self, host: str) -> str:
-        """The one with the most tasks there."""
-        found = [one for one in self.load.status()["processors"] if one["location"] == host]
-        return str(max(found, key=lambda one: len(one["tasks"]))["id"])
+        """The processor at a host; the one with the most tasks if there are several."""
+        found = [processor for processor in self.load.status()["processors"] if processor["location"] == host]
+        return str(max(found, key=lambda processor: len(processor["tasks"]))["id"])
+
+    def _of_processor(self, processor: str, key: str) -> Any:
+        """A value of a processor in the status."""
+        return next(found[key] for found in self.load.status()["processors"] if found["id"] == processor)
 
     def location_of(self, processor: str) -> str:
-        return str(next(one["location"] for one in self.load.status()["processors"] if one["id"] == processor))
+        return str(self._of_processor(processor, "location"))
 
     def is_switched(self, processor: str, host: str) -> bool:
-        """Whether it is there by a plan that is obeyed: before that a batch that begins runs where it was."""
+        """Whether the processor is at a host by a plan in force. Before that, batches run at the old place."""
         return self.location_of(processor) == host and self.load.is_in_force()
 
     def executor_of(self, processor: str) -> str:
-        return str(next(one["executor"] for one in self.load.status()["processors"] if one["id"] == processor))
+        return str(self._of_processor(processor, "executor"))
 
     def tasks_of(self, processor: str) -> list[str]:
-        return list(next(one["tasks"] for one in self.load.status()["processors"] if one["id"] == processor))
+        return list(self._of_processor(processor, "tasks"))
 
     def ran_at(self, processor: str) -> set[str]:
-        """Where the processor's tasks ran last."""
+        """The locations where the processor's tasks ran last."""
         tasks = self.load.status()["tasks"]
-        return {one["location"] for one in tasks if one["processor"] == processor and one["mode"] == "Active"}
+        return {task["location"] for task in tasks if task["processor"] == processor and task["mode"] == "Active"}
 
     def copied_at(self, processor: str) -> set[str]:
-        """Where the copies of the processor's tasks are."""
-        copies = [one for one in self.load.status()["tasks"] if one["mode"] == "Standby"]
+        """The locations of the copies of the processor's tasks."""
+        copies = [task for task in self.load.status()["tasks"] if task["mode"] == "Standby"]
         own = self.tasks_of(processor)
-        return {one["location"] for one in copies if any(f"-{task}-" in one["name"] for task in own)}
+        return {copy["location"] for copy in copies if any(f"-{task}-" in copy["name"] for task in own)}
 
     def begins(self, uuid: UUID, phase: str) -> None:
         """Wait until the status shows that a request is in this phase."""
 
         def has_begun() -> bool:
-            shown = {one["uuid"]: one["message"] for one in self.load.status().get("requests", [])}
+            shown = {request["uuid"]: request["message"] for request in self.load.status().get("requests", [])}
             return shown.get(str(uuid), "").startswith(phase)
 
         self.job.wait_until(has_begun, f"request {uuid} to be {phase}", 60)
 
     def begins_what_is_held_up(self, id: str) -> UUID:
-        """A request for a move to the third host, which does not come to warm up before it is resumed."""
+        """Request a move to the third host, which is paused, so that the move stays in its warm-up until it resumes."""
         self.job.wait_until(self.load.is_idle, "the batches to be over", 60)
         self.cluster.pause_host(HOSTS[2])
         uuid = self.places(id, HOSTS[2])
@@ -103,7 +108,7 @@ class Operator:
         return uuid
 
     def kills_the_agent(self) -> None:
-        """With SIGKILL; the driver starts another one."""
+        """Kill the agent with SIGKILL; the driver starts another one."""
         agent = self.job.helper("mooring.agent")
         assert agent is not None
         os.kill(agent.pid, signal.SIGKILL)
@@ -113,7 +118,7 @@ class Operator:
         assert answer.status_code is StatusCode.FAILED and words in answer.response_message, answer
 
     def standby_threads(self) -> set[str]:
-        """The names, as far as Linux keeps them, of the driver's and the executors' threads that standbys need."""
+        """The threads for standbys in the driver and the executors; Linux keeps 15 letters of a name."""
         driver, executors = (
             threads_of_group(self.job.process.pid),
             threads_of(*(e.pid for e in self.cluster.executors())),
@@ -126,7 +131,7 @@ class Operator:
         }
 
     def waits_for(self, processor: str, host: str) -> None:
-        """The status shows what was answered a moment later."""
+        """Wait until the status shows a processor and its tasks at a host: it comes a moment after the response."""
         self.job.wait_until(lambda: self.location_of(processor) == host, f"processor {processor} at {host}", 30)
         self.job.wait_until(lambda: self.ran_at(processor) == {host}, f"tasks of {processor} at {host}", 30)
 
@@ -136,7 +141,7 @@ def threads_of(*pids: int) -> set[str]:
 
 
 def name_of(thread: Path) -> str:
-    """Empty for one that has just ended."""
+    """The name of a thread; empty for one that has just ended."""
     try:
         return thread.read_text().strip()
     except OSError:
@@ -149,7 +154,7 @@ def threads_of_group(leader: int) -> set[str]:
 
 
 def group_of(pid: int) -> int | None:
-    """None for a process that has just ended."""
+    """The process group of a process; None for one that has just ended."""
     try:
         return os.getpgid(pid)
     except ProcessLookupError:
@@ -165,7 +170,7 @@ def operated(
     tasks: Sequence[int] = (2, 3, 3),
     metadata: str = "",
 ) -> Iterator[Operator]:
-    """A job on three hosts, each task kept once; so many `tasks` its processors have at first."""
+    """An operator of a job on three hosts; `tasks` are the numbers of tasks of its processors at the start."""
     load = Load(directory, metadata, files)
     with SparkCluster(hosts=3, executor_memory="768m", work_dir=directory / "cluster") as cluster:
         load.offer(2)

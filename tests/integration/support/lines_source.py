@@ -1,4 +1,4 @@
-"""A Python data source over the lines of a file, in each way that Spark knows; it notes how it is asked."""
+"""A Python data source over the lines of a file, with a reader of each kind that Spark has. It notes Spark's calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
 
 Offset = dict[str, int]
 STEP = 50
-"""How many lines a source reads at once whose reads have a limit."""
+"""The number of lines in a read that has a limit."""
 
 STEPWISE = "simple, in steps"
 PYTHON_KINDS = [
@@ -40,12 +40,12 @@ PYTHON_KINDS = [
     "full, available now, least rows",
 ]
 SCALA_KINDS = ["v1", "v1, admission", "v1, available now", "v2", "v2, admission", "v2, available now"]
-"""Of `jobs/scala/LinesSource.scala`: by Spark's first API for sources, and by the second."""
+"""The kinds in `jobs/scala/LinesSource.scala`: by Spark's first and second API for sources."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a source: `start` is where it was asked from, `end` is what it answered or was told."""
+    """One call of a source: `start` is the offset in the call; `end` is the offset that it returned or was given."""
 
     method: str
     start: int | None = None
@@ -75,25 +75,27 @@ class Lines:
             file.write(json.dumps([method, *at, type(limit).__name__ if limit else ""]) + "\n")
 
     def calls(self) -> list[Call]:
-        """In their order."""
+        """The calls so far, in order."""
         return [Call(*json.loads(line)) for line in self._calls.read_text().splitlines()]
 
     def was_asked(self) -> bool:
         return self._calls.exists()
 
     def forget_calls(self) -> None:
-        """Of a run that is over."""
+        """Put aside the calls of a run that is over."""
         self._calls.rename(self.directory / "calls of an earlier run")
 
     def assert_asked_as_spark_asks(self) -> None:
-        """Each time from where the last batch ended; what was answered gets a batch first; one preparation at most.
+        """Check that the calls of one run of a query are as Spark makes them.
 
-        The calls are those of one run of a query. Of a simple reader no batch is noted, so what it answered is one.
+        Each offset is asked for from the end of the last batch. An offset that was returned gets a batch before the
+        next call. There is at most one preparation. For a simple reader no batches are noted; there each returned
+        offset counts as a batch.
         """
         calls = self.calls()
         plans = any(call.method == "plan" for call in calls)
         ended: int | None = None  # where the last batch ended
-        owed: int | None = None  # an answer that was new, and has no batch yet
+        owed: int | None = None  # a new offset that has no batch yet
         for call in calls:
             if call.method == "ask":
                 assert owed is None, f"asked before there was a batch up to {owed}: {calls}"
@@ -111,7 +113,7 @@ class Lines:
         assert sum(call.method == "prepare" for call in calls) <= 1, calls
 
     def shut(self, gate: str) -> Path:
-        """Have the next that comes to this gate wait until the file that is returned is removed."""
+        """Shut a gate: the next call of its method waits until the returned file is removed."""
         file = self.directory / f"{gate}.gate"
         file.touch()
         return file
@@ -120,7 +122,7 @@ class Lines:
         return (self.directory / f"{gate}.held").exists()
 
     def newest(self, mark: int | None, start: Offset) -> int:
-        """The last line, or the mark; asked at the gate `ask`, and where there is a mark at `bounded`."""
+        """The last line, or the mark. The call passes the gate `ask`, and with a mark also the gate `bounded`."""
         self.pass_gate("ask")
         if mark is None:
             return len(self.rows())
@@ -135,7 +137,7 @@ class Lines:
 
 
 def rows_of_lines(spark: SparkSession, lines: Lines, kind: str) -> DataFrame:
-    """As a stream of `key` and `time`."""
+    """The lines as a stream of `key` and `time`."""
     spark.dataSource.register(LinesSource)
     scala = "org.apache.spark.sql.lines.Lines"
     formats = {"v1": f"{scala}V1", "v2": f"{scala}V2"}
@@ -144,7 +146,7 @@ def rows_of_lines(spark: SparkSession, lines: Lines, kind: str) -> DataFrame:
 
 
 class LinesSource(DataSource):
-    """Its options are `directory` and `kind`, one of PYTHON_KINDS."""
+    """The data source. Its options are `directory` and `kind`, one of PYTHON_KINDS."""
 
     @classmethod
     def name(cls) -> str:
@@ -235,7 +237,7 @@ class _FullReader(DataSourceStreamReader):
 
 
 class OldReader(_FullReader):
-    """As Spark 4.0 and 4.1 know them."""
+    """A reader with the signatures of Spark 4.0 and 4.1."""
 
     def latestOffset(self) -> Offset:
         end = {"line": self.newest({"line": 0})}
@@ -244,7 +246,7 @@ class OldReader(_FullReader):
 
 
 class LimitedReader(_FullReader):
-    """Reads a few lines at a time, or all."""
+    """A reader that returns a few lines at a time, or all."""
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(STEP)
@@ -271,7 +273,7 @@ class BoundedReader(LimitedReader, SupportsTriggerAvailableNow):
 
 
 class PatientReader(BoundedReader):
-    """Waits for many lines, also before its mark: Spark's documentation leaves that to the source."""
+    """A reader that waits for many lines, also before its mark, as Spark's documentation allows."""
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMinRows(STEP)

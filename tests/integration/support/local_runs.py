@@ -27,7 +27,7 @@ class LocalRuns:
 
     @contextmanager
     def running(self, checkpoint: str, batches: str, way: str, **conf: str) -> Iterator[ChildProcess]:
-        """One run that has begun and is not ready yet; `checkpoint` is a name in the directory."""
+        """Start one run, which need not be ready yet; `checkpoint` is a name in the directory."""
         self._runs += 1
         name = f"run-{self._runs}"
         words = [word for key, value in {**_CONF, **conf}.items() for word in ("--conf", f"{key}={value}")]
@@ -42,13 +42,13 @@ class LocalRuns:
             yield process
 
     def is_ready(self, process: ChildProcess) -> bool:
-        """Whether it has done its batches."""
+        """Whether the run has done its batches."""
         return (self.directory / f"{process.name}.ready").exists()
 
 
 def agents_of(process: ChildProcess) -> list[int]:
-    """The process ids of the driver's agents that live."""
-    return [one.pid for one in descendants(process.pid) if one.option("-m") == "mooring.agent"]
+    """The process ids of the driver's living agents."""
+    return [child.pid for child in descendants(process.pid) if child.option("-m") == "mooring.agent"]
 
 
 Send = Callable[[int], None]

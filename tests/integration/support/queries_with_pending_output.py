@@ -1,4 +1,4 @@
-"""Queries that hold something back, each with all that it has to say of a small input, computed without Spark."""
+"""Queries that keep output in their state, each with its whole output for a small input, computed without Spark."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def windows(events: list[tuple[int, int]] = EVENTS) -> Rows:
 
 
 def sessions() -> Rows:
-    return [(one[0], one[-1] + GAP_MS, key, len(one)) for key in range(5) for one in session_starts(key)]
+    return [(times[0], times[-1] + GAP_MS, key, len(times)) for key in range(5) for times in session_starts(key)]
 
 
 def sessions_by_minute() -> Rows:
@@ -57,7 +57,7 @@ def sessions_by_minute() -> Rows:
 
 
 def odd_partners() -> Rows:
-    """Of each window of a left side, all events; the right side has those of odd keys only."""
+    """The left side has all events of each window; the right side has those of odd keys only."""
     counts = Counter((start_of(ms, MINUTE_MS), key % 2) for key, ms in EVENTS)
     return [(start, matched == 1, count) for (start, matched), count in counts.items()]
 
@@ -128,14 +128,14 @@ def timed_out_counts(events: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Kind:
-    """A query, and all that it has to say of the input."""
+    """A query, and its whole output for the input."""
 
     frame: Callable[[DataFrame], DataFrame]
     answer: Callable[[], Rows]
     chain: int = 1
-    """How many levels feed each other: a flush needs one batch for each, and perhaps one more."""
+    """The number of levels that feed each other: a flush needs one batch for each, and perhaps one more."""
     is_endless: bool = False
-    """Whether it goes by the time of the day: then stock Spark's availableNow does not end."""
+    """Whether it has processing-time timers: then stock Spark's availableNow does not end."""
 
 
 def by_key() -> Rows:

@@ -1,4 +1,4 @@
-"""One streaming query of a session, whose rows lie in a file for each batch."""
+"""One streaming query of a session, with a directory of rows for each batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.integration.support.queries_with_pending_output import EVENTS, Kind
 
 
 class Job:
-    """One query with a checkpoint, whose batches leave a file each."""
+    """One query with a checkpoint and a directory of rows for each batch."""
 
     def __init__(self, spark: SparkSession, directory: Path, frame: DataFrame) -> None:
         self.spark, self.frame = spark, frame
@@ -51,7 +51,7 @@ class Job:
         return self.query
 
     def stop(self, is_endless: bool = False) -> None:
-        """At a batch edge, so that all that was read is committed; `is_endless`: it always has a batch to do."""
+        """Stop between two batches, so that all read input is committed. `is_endless`: there is always a next batch."""
         query = self.running
         if is_endless:
             with MooringClient.open(self.spark.conf.get("spark.mooring.metadata")) as client:
@@ -79,7 +79,7 @@ class Job:
 
 
 class HalfJob(Job):
-    """It has read the first half of its input, and is stopped; the other half is held back."""
+    """A stopped query that has read the first half of its input; the other half is in another directory."""
 
     FILES = 6
 

@@ -1,4 +1,4 @@
-"""One job run several times in local mode, with more input each time: what a restart finds, without a cluster."""
+"""One job that runs several times in local mode, with more input each time, for tests of restarts without a cluster."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _ALWAYS = {
 
 
 class Stages:
-    """The input, checkpoints, outputs and the host's local store of one job; each `run` takes a part of the input."""
+    """The input, checkpoints, outputs and local store of one job; each `run` reads a part of the input."""
 
     def __init__(
         self, directory: Path, job: str = "windowed_aggregation", output: str = "counts", files: int = 12
     ) -> None:
-        """`files` of input, and one with the event that ends all windows."""
+        """The input has `files` files, and one more with the event that ends all windows."""
         self.directory = directory
         self.input, self.outputs = directory / "events", directory / "outputs"
         self.checkpoint = directory / "checkpoints" / output
@@ -55,9 +55,10 @@ class Stages:
         during: Callable[[ChildProcess], None] | None = None,
         expect: int = 0,
     ) -> str:
-        """Let the job read the first `part` of all files (1.0: all) until it ends by itself; returns the driver's log.
+        """Run the job until it ends by itself; returns the driver's log.
 
-        `during` is called while it runs.
+        It reads the first `part` of all files; 1.0 is all of them. `during` is called while it runs. `expect` is the
+        expected exit code.
         """
         self._offer(part)
         self._runs += 1
@@ -93,7 +94,7 @@ class Stages:
         assert found == expected, f"missing {(expected - found).total()}, too much {(found - expected).total()} rows"
 
     def kept_files(self, ending: str) -> list[Path]:
-        """What the local store keeps under names that end so, e.g. `.sst`."""
+        """The files in the local store whose names end so, e.g. `.sst`."""
         return sorted(path for path in self.local_store.rglob(f"*{ending}~*") if path.is_file())
 
     def _offer(self, part: float) -> None:
@@ -104,7 +105,7 @@ class Stages:
 
 
 def opened(log: str) -> list[dict[str, int]]:
-    """What was read to open each state store, counted where it was read: one entry for each opening that read files."""
+    """The numbers and bytes of files read to open state stores, from log lines: one entry for each opening."""
     names = ("local-files", "local-bytes", "local-changelogs", "remote-files", "remote-bytes", "remote-changelogs")
     lines = [line for line in log.splitlines() if "Mooring: opened " in line]
     counts = [re.findall(r"\d+", line.rpartition(" ms: from this host ")[2]) for line in lines]
@@ -117,5 +118,5 @@ def in_progress(log: str, metric: str) -> list[int]:
 
 
 def said(log: str, words: str) -> int:
-    """In how many lines of the log Mooring says that."""
+    """The number of Mooring's log lines that have these words."""
     return sum("Mooring: " in line and words in line for line in log.splitlines())

@@ -1,4 +1,4 @@
-"""Settings for applications that live for half a minute or two, as those of tests do."""
+"""Settings for applications that run for at most a minute or two, as in tests."""
 
 from mooring.testing.spark_home import SHORT_LIVED_JVM
 

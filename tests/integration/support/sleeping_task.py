@@ -11,7 +11,7 @@ BEGUN, SLEPT = "mooring.test.begun", "mooring.test.slept"
 
 
 class Job(Thread):
-    """A job with one task that sleeps for so long. The task is sleeping when the constructor returns."""
+    """A job with one task that sleeps for `milliseconds`. The task is sleeping when the constructor returns."""
 
     def __init__(self, jvm: Any, session: Any, milliseconds: int) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,4 @@
-"""Checkpoints of both formats of state, their answer, and what Spark's own tools make of them."""
+"""Checkpoints of both formats of state, the right counts, and Spark's own tools for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMATS = ("1", "2")
 
 
 class Checkpoints:
-    """One of each format, of two committed batches, and copies of them."""
+    """A checkpoint of each format with two committed batches, and copies of these."""
 
     def __init__(self, spark: SparkSession, directory: Path) -> None:
         self.spark, self._directory = spark, directory
@@ -32,7 +32,7 @@ class Checkpoints:
                 run(session, directory / format)
 
     def session(self, chosen: str | None) -> SparkSession:
-        """A second session of the application, with this value of the setting."""
+        """A second session of the application, with this format of checkpoints; None for the default."""
         session = self.spark.newSession()
         if chosen is not None:
             session.conf.set(FORMAT_KEY, chosen)
@@ -43,13 +43,13 @@ class Checkpoints:
 
 
 def rows_of(session: SparkSession) -> DataFrame:
-    """One more batch of the numbers from 0 for each run."""
+    """A stream of the numbers from 0; each run reads one more batch."""
     source = session.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 1)
     return source.option("startTimestamp", 0).load()
 
 
 def run(session: SparkSession, checkpoint: Path) -> Counter[int]:
-    """Run one batch more; what it has counted then."""
+    """Run one more batch, and return the counts after it."""
     name = f"counts_{uuid4().hex}"
     counted = rows_of(session).groupBy((col("value") % KEYS).alias("key")).count()
     writer = counted.writeStream.format("memory").queryName(name).outputMode("complete")
@@ -62,7 +62,7 @@ def run(session: SparkSession, checkpoint: Path) -> Counter[int]:
 
 
 def answer(batches: int) -> Counter[int]:
-    """What so many batches count."""
+    """The right counts after this number of batches."""
     return Counter(number % KEYS for number in range(batches * ROWS))
 
 
@@ -85,13 +85,13 @@ def formats_of_commits(checkpoint: Path) -> list[str]:
 
 
 def forget_commit(checkpoint: Path, batch: int) -> None:
-    """As after a driver's death at the end of that batch."""
+    """Remove the commit of a batch, as if the driver had died at its end."""
     for name in (str(batch), f".{batch}.crc"):
         (checkpoint / "commits" / name).unlink()
 
 
 def with_sink(checkpoint: Path, batch: int) -> None:
-    """The commit as a session in which sinks may be exchanged writes it."""
+    """Rewrite a commit as a session with exchangeable sinks writes it."""
     entry = checkpoint / "commits" / str(batch)
     commit = json.loads(entry.read_text().partition("\n")[2])
     sink = {"sinkName": "s", "commitOffset": "-", "providerName": "memory", "apiVersion": "DSv2", "isActive": True}
@@ -100,7 +100,7 @@ def with_sink(checkpoint: Path, batch: int) -> None:
 
 
 def begin_repartition(checkpoint: Path, batch: int, base: int) -> None:
-    """The entry of the offset log that Spark writes before it rewrites the state."""
+    """Write the entry of the offset log that Spark's repartition writes before it rewrites the state."""
     offsets = checkpoint / "offsets"
     key = '"spark.sql.shuffle.partitions":'
     entry = (offsets / str(base)).read_text()

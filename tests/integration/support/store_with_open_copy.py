@@ -1,4 +1,4 @@
-"""One state store on a real checkpoint directory, as its owner writes it, and an open copy of it, in one JVM."""
+"""One state store in a real checkpoint directory, with an owner that writes it and an open copy, in one JVM."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def scala_object(jvm: Any, name: str) -> Any:
 
 @contextmanager
 def scala_session(jvm: Any, name: str, conf: Mapping[str, str]) -> Iterator[Any]:
-    """Spark's own session, in a JVM that has no application, with one task at a time."""
+    """A session of Spark's Scala API that runs one task at a time, in a JVM without an application."""
     app = jvm.org.apache.spark.SparkConf(True).setMaster("local[1]").setAppName(name).set("spark.ui.enabled", "false")
     context = jvm.org.apache.spark.api.java.JavaSparkContext(app)
     try:
@@ -32,7 +32,7 @@ def scala_session(jvm: Any, name: str, conf: Mapping[str, str]) -> Iterator[Any]
 
 
 class Store:
-    """A state store with one key, whose value each commit changes; and an open copy of it."""
+    """A state store with one key, whose value each commit changes, and an open copy of the store."""
 
     def __init__(
         self, jvm: Any, session: Any, directory: Path, has_column_families: bool = False, partition: int = 0
@@ -62,14 +62,14 @@ class Store:
         self.values = [b""]
         self._commits = 0
         self.pairs: list[dict[bytes, bytes]] = [{}]
-        """All keys and values, of each version."""
+        """For each version all keys and values."""
         self.counts: list[Any] = [None]
-        """The numbers of keys that the owner has counted, for each version."""
+        """For each version the numbers of keys that the owner has counted."""
         self.began_with = -1
-        """The version of the snapshot that the taken copy builds on; 0 for the empty store."""
+        """The version of the snapshot on which the taken copy builds; 0 for the empty store."""
 
     def commit(self, with_snapshot: bool = False, draw: random.Random | None = None) -> None:
-        """The owner writes the next version; with `draw`, it changes some other keys too."""
+        """Let the owner write the next version. With `draw`, it changes some other keys too."""
         self._load(self._owner, len(self.ids) - 1)
         if self._has_column_families:
             self._owner.createColFamilyIfAbsent("default", False)
@@ -85,7 +85,7 @@ class Store:
         self.counts.append(self.key_counts(metrics.numCommittedKeys(), metrics.numInternalKeys()))
 
     def commit_until(self, version: int, uploading: bool = False) -> None:
-        """The owner writes all versions up to that one; `uploading` each snapshot as soon as it is made."""
+        """Let the owner write all versions up to `version`. With `uploading`, each snapshot is uploaded at once."""
         while len(self.ids) <= version:
             self.commit()
             if uploading:
@@ -95,7 +95,7 @@ class Store:
         return self._state.shims.KeyCounts(keys, internal)
 
     def _change(self, pairs: dict[bytes, bytes], draw: random.Random, deletes_ranges: bool = True) -> None:
-        """One change, of a kind that a changelog has. Some values are long, so that they make several batches."""
+        """Make one change of a kind that a changelog has. Long values make several batches."""
         number, value = draw.randrange(60), draw.randbytes(draw.choice([8, 40_000]))
         # A copy sorts keys by words of eight bytes. So keys have two lengths, and some begin with the same eight bytes.
         key = b"%03d" % number if number % 2 else b"%02d---------%d" % divmod(number, 10)
@@ -118,11 +118,11 @@ class Store:
                 del pairs[gone]
 
     def give_up(self, version: int) -> None:
-        """Commits from that version on do not count."""
+        """Forget the commits from `version` on, as when a batch is repeated."""
         del self.ids[version:], self.values[version:], self.pairs[version:], self.counts[version:]
 
     def copy(self, version: int, is_counted: bool = False) -> None:
-        """Bring the copy to that version, with the owner's number of keys if `is_counted`. The next version exists."""
+        """Bring the copy to `version`, with the owner's number of keys if `is_counted`. The next version must exist."""
         copied = self._state.shims.CopiedVersion(
             self._lineage_in(version + 1),
             self._has_column_families,
@@ -142,7 +142,7 @@ class Store:
         self._owner.doMaintenance()
 
     def taken_over(self, version: int) -> bytes:
-        """The value of the key after a provider has taken the copy and loaded that version."""
+        """The value of the key after a provider has taken the copy and loaded `version`."""
         taken = self._take()
         try:
             self._load(taken, version)
@@ -152,7 +152,7 @@ class Store:
             taken.close()
 
     def pairs_taken_over(self, version: int) -> tuple[dict[bytes, bytes], int]:
-        """All keys and values of that version, and their number, in the copy that a provider has taken."""
+        """All keys and values of `version`, and their number, in the copy after a provider has taken it."""
         taken = self._take()
         try:
             self._load(taken, version)
@@ -163,17 +163,17 @@ class Store:
             taken.close()
 
     def copy_becomes_owner(self) -> None:
-        """A provider has taken the copy, and commits from now on."""
+        """Let a provider take the copy; it is the owner from now on."""
         self._owner.close()
         self._owner = self._take()
         self._copy = self._new_copy()
 
     def owners_base(self) -> int:
-        """The version of the snapshot that the owner builds on, 0 for the empty store."""
+        """The version of the snapshot on which the owner builds; 0 for the empty store."""
         return _version(self._owner.beganWith())
 
     def snapshots(self) -> list[int]:
-        """The versions whose snapshot was uploaded."""
+        """The versions with an uploaded snapshot."""
         return [version for version in range(1, len(self.ids)) if self._archive(version).exists()]
 
     def files_of_snapshot(self, version: int) -> set[str]:
@@ -182,7 +182,7 @@ class Store:
         return {needed.apply(number)._1().rpartition("/")[2] for number in range(needed.size())}
 
     def opened_from_the_checkpoint(self, version: int) -> bytes:
-        """The value of the key, as an instance of stock Spark without local files reads it."""
+        """The value of the key for an instance of stock Spark without local files."""
         working = self._jvm.java.io.File(str(self.checkpoint.parent / "anew"))
         opened = self._state.RocksDB(
             self.path.toString(),
@@ -207,7 +207,7 @@ class Store:
     ) -> bytes:
         """The value of the key for the next task, after a task of the owner has opened the version and failed.
 
-        `writes_late`: the Python process of the failed task still writes after the roll-back.
+        With `writes_late`, the Python process of the failed task still writes after the roll-back.
         """
         with self._failing_task(version, is_killed):
             if writes:
@@ -218,14 +218,14 @@ class Store:
         return bytes(self._owner.get(b"key", "default"))
 
     def killed_after(self, changes: int, draw: random.Random | None = None, deletes_ranges: bool = False) -> None:
-        """A task opens the last version, makes so many changes, and is killed. With `draw` it changes several keys."""
+        """Let a task open the last version, make `changes` changes, and be killed. `draw` changes several keys."""
         with self._failing_task(len(self.ids) - 1):
             pairs = dict(self.pairs[-1])
             for _ in range(changes):
                 self._change(pairs, draw, deletes_ranges) if draw else self._write()
 
     def killed_after_making_the_family_again(self) -> None:
-        """A task has opened the last version, has removed the column family and made it again, and is killed."""
+        """Let a task open the last version, remove the column family, make it again, and be killed."""
         with self._failing_task(len(self.ids) - 1):
             self._write()
             self._owner.removeColFamilyIfExists("default")
@@ -234,7 +234,7 @@ class Store:
 
     @contextmanager
     def _failing_task(self, version: int, is_killed: bool = True) -> Iterator[None]:
-        """A task that has opened that version. At the end of the block it fails, or is killed, and rolls back."""
+        """A block inside a task that has opened `version`. At its end the task fails, or is killed, and rolls back."""
         contexts = scala_object(self._jvm, "org.apache.spark.TaskContext")
         task = contexts.empty()
         contexts.setTaskContext(task)
@@ -252,7 +252,7 @@ class Store:
         return bytes(self._owner.get(b"key", "default"))
 
     def owners_pairs(self) -> dict[bytes, bytes]:
-        """All keys and values of the last version, as the owner has them."""
+        """All keys and values of the last version in the owner."""
         self._load(self._owner, len(self.ids) - 1)
         return _pairs_of(self._owner)
 
@@ -272,7 +272,7 @@ class Store:
         return read.versions()
 
     def files_fetched_by(self, host: Any, version: int) -> Any:
-        """The names of the files that a host fetches ahead for a task that opens that version; a Scala set."""
+        """The names of the files that a host fetches ahead for a task that opens `version`; a Scala set."""
         id = self._jvm.scala.Option.apply(self.ids[version])
         wanted = self._jvm.java.util.ArrayList()
         wanted.add(self._jvm.io.mooring.restore.StoreVersion(self.path.toString(), version, id, self._none))

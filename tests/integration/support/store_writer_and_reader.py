@@ -1,4 +1,4 @@
-"""One writer and one reader on a store that breaks and comes back: what was acknowledged, and what was seen."""
+"""One writer and one reader on a store that fails and recovers; the values that each of them saw are checked."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ import time
 from mooring.errors import MetadataStoreUnavailable, OutcomeUnknown
 
 SIZES = (10, 300_000, 1_000)
-"""The second is split."""
+"""Sizes of values in bytes; the second one is so large that stores split it."""
 
 
 def value(number):
@@ -15,10 +15,10 @@ def value(number):
 
 
 class PutStream:
-    """Puts value after value under one key until it is stopped; a put that failed is followed by the next number.
+    """Puts value after value under one key until it is stopped. After a failed put it goes on with the next number.
 
-    The reader checks each value that it reads: whole, no older than what was acknowledged before it asked, and no newer
-    than what was begun.
+    The reader checks each value: it is whole, no older than the last put acknowledged before the read, and no newer
+    than the last put that has begun.
     """
 
     def __init__(self, writing_store, reading_store):
@@ -40,7 +40,7 @@ class PutStream:
             thread.join()
 
     def wait_for_more(self, count=5, seconds=30):
-        """Return when so many more puts were acknowledged and values read."""
+        """Wait until `count` more puts were acknowledged, and `count` more values were read."""
         writes, reads, end = self.acknowledged + count, self.read + count, time.monotonic() + seconds
         while self.acknowledged < writes or self.read < reads:
             assert time.monotonic() < end, f"no progress: {self}"

@@ -1,4 +1,4 @@
-"""Ends of ZooKeeper sessions that their owners have not asked for."""
+"""Ends ZooKeeper sessions against the will of their owners."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mooring.testing.probes import wait_until
 
 
 def expire(hosts: str, client_id: tuple[int, bytes]) -> None:
-    """End a session as the servers do: its owner finds out when it speaks to them again.
+    """End a session as the servers do; its owner learns that at its next request.
 
-    Another client takes the session over and closes it. The owner may take it back before that, so that it is done
-    again until what the session had made is gone.
+    Another client joins the session and closes it. The owner may reconnect to it before that. So this is repeated until
+    the session's nodes are gone.
     """
     witness = KazooClient(hosts)
     witness.start()
