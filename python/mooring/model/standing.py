@@ -31,7 +31,7 @@ class Standing:
         return cls(UNKNOWN) if leader in (None, own_name) else cls(WAITING, str(leader))
 
     def as_json(self, said_at: float) -> dict[str, object]:
-        """The JSON for `Bridge.reportStanding`. `said_at`: seconds since the epoch, taken before the store was asked."""
+        """The JSON for `Bridge.reportStanding`. `said_at`: seconds since 1970, taken before the store was asked."""
         return {
             "state": self.state,
             "leader": self.leader,
