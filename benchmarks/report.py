@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description="Markdown tables from benchmark results.")
     parser.add_argument("files", nargs="*", type=Path, help="default: benchmarks/results/*.json")
-    parser.add_argument("--into", type=Path, help="a page whose tables are to be made anew")
+    parser.add_argument("--into", type=Path, help="a page whose tables are replaced")
     options = parser.parse_args(arguments)
     results = read_results(options.files or sorted(RESULTS.glob("*.json")))
     if options.into:

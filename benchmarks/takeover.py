@@ -105,7 +105,9 @@ def figures_of(
     """The figures of one kill. ValueError when the batch that opened the lost partitions is not committed."""
     partitions = resumed(kill, logs)
     if not partitions:
-        raise ValueError(f"nobody opened the partitions {sorted(kill.lost)} after the kill of executor {kill.executor}")
+        raise ValueError(
+            f"no executor opened the partitions {sorted(kill.lost)} after the kill of executor {kill.executor}"
+        )
     slowest = max(partitions.values(), key=lambda partition: partition.opened)
     batch = slowest.opening.version
     if batch not in commits:

@@ -54,7 +54,12 @@ def plan_branch(survey: Survey, to_batch: int) -> Branch:
     cuts = cuts_after(checkpoint, survey.begun, to_batch)
     later = {entry for cut in cuts for entry in cut.entries}
     files = {
-        *(checkpoint / log / str(one) for log in (OFFSETS, COMMITS) for one in (to_batch - 1, to_batch) if one >= 0),
+        *(
+            checkpoint / log / str(number)
+            for log in (OFFSETS, COMMITS)
+            for number in (to_batch - 1, to_batch)
+            if number >= 0
+        ),
         *(path for path in (checkpoint / SOURCES).rglob("*") if path not in later),
         *_of_operators(checkpoint, to_batch),
         *(file for needed in survey.needed_after(to_batch) for file in _of_state(needed)),

@@ -103,7 +103,7 @@ def parse_commit(file: str, batch: int, content: bytes, at_ms: int) -> Commit:
             at_ms,
             int(form.get("nextBatchWatermarkMs", 0)),
             {
-                (int(operator), partition): tuple(str(one) for one in stores)
+                (int(operator), partition): tuple(str(unique_id) for unique_id in stores)
                 for operator, partitions in (ids or {}).items()
                 for partition, stores in enumerate(partitions)
             },

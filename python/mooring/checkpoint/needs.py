@@ -52,14 +52,16 @@ class Span:
 
     def later(self, store: StateStore) -> set[int]:
         """The versions after `first` in the span of which a store has files."""
-        return {one.version for one in store.files if self.first < one.version and one.version < (self.end or maxsize)}
+        return {
+            file.version for file in store.files if self.first < file.version and file.version < (self.end or maxsize)
+        }
 
 
 class StateHistory:
     """The versions of all stores of a checkpoint, by its commit log, in a span with one number of partitions.
 
-    `lineage` is called where a version builds on versions that are older than the commit log. `of_one` are the
-    operators that have state in their first partition alone.
+    `lineage` is called where a version builds on versions that are older than the commit log. The operators in
+    `one_partition_operators` have state in their first partition alone.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class StateHistory:
         codec: str,
         lineage: Lineage,
         span: Span,
-        of_one: frozenset[int],
+        one_partition_operators: frozenset[int],
     ) -> None:
         self._stores = stores
         self._by_task: dict[tuple[int, int], list[StateStore]] = {}
@@ -79,7 +81,7 @@ class StateHistory:
         self._codec = codec
         self._lineage = lineage
         self._span = span
-        self._of_one = of_one
+        self._one_partition_operators = one_partition_operators
 
     def needed_after(self, batch: int) -> tuple[Needed, ...]:
         """The files that the state after a committed batch needs, store by store.
@@ -96,8 +98,8 @@ class StateHistory:
                 )
         if not commit.state_ids:
             found = tuple(self._without_ids(store, commit.version) for store in self._stores)
-            has_ids = commit.has_ids or any(one.state_ids for one in self._commits.values())
-            if has_ids and any(one.faults for one in found):
+            has_ids = commit.has_ids or any(other.state_ids for other in self._commits.values())
+            if has_ids and any(needed.faults for needed in found):
                 raise CheckpointNotUnderstood(
                     f"the commit of batch {batch} does not say which versions its state has, as others do"
                 )
@@ -160,7 +162,7 @@ class StateHistory:
             logged = dict(self._paired((store.operator, store.partition), commit))
             if store in logged:
                 return logged[store]
-        there = {one.id for one in store.files if one.version == version and one.id is not None}
+        there = {file.id for file in store.files if file.version == version and file.id is not None}
         if len(there) > 1 and changelogs:  # the batch was tried twice, and one attempt was abandoned
             ids.update(self._lineage(store.directory / changelogs[-1].name, self._codec))
             return ids.get(version)
@@ -168,15 +170,15 @@ class StateHistory:
 
     def _of_other_partitions(self, store: StateStore) -> list[StateStore]:
         """The same store of all partitions but the first."""
-        return [one for one in self._stores if one.partition > 0 and (one.operator, one.name) == _kind(store)]
+        return [other for other in self._stores if other.partition > 0 and (other.operator, other.name) == _kind(store)]
 
     def _is_of_one_partition(self, store: StateStore) -> bool:
         """Whether the store belongs to an operator with state in its first partition alone, and is another partition.
 
         A repartition writes all partitions of such an operator once. After it only the first partition is written.
         """
-        can_be = store.operator in self._of_one and store.partition > 0
-        return can_be and not any(self._span.later(one) for one in self._of_other_partitions(store))
+        can_be = store.operator in self._one_partition_operators and store.partition > 0
+        return can_be and not any(self._span.later(other) for other in self._of_other_partitions(store))
 
     def _has_stopped_with_others(self, store: StateStore, version: int) -> bool:
         """Whether all partitions but the first have files of one version, or of none: no damage can be told then.
@@ -230,7 +232,7 @@ def _complete(store: StateStore, archive: VersionFile | None, changelogs: Sequen
             return Needed(store, {}, (), (fault.what,))
         except CheckpointError as fault:
             faults.append(str(fault))
-    sizes |= {one.name: None for one in changelogs}
+    sizes |= {changelog.name: None for changelog in changelogs}
     for path, expected in sizes.items():
         actual = store.sizes.get(path, store.immutable_sizes.get(path))
         if actual is None:

@@ -66,7 +66,9 @@ def plan_rollback(survey: Survey, to_batch: int) -> Rollback:
     survey.refuse_to_return(to_batch)
     survey.refuse_to_undo(to_batch)
     checkpoint = survey.checkpoint
-    committed, begun = ({one for one in batches_in(checkpoint, log) if one > to_batch} for log in (COMMITS, OFFSETS))
+    committed, begun = (
+        {batch for batch in batches_in(checkpoint, log) if batch > to_batch} for log in (COMMITS, OFFSETS)
+    )
     # A later entry that can not be read is no commit. It must go too, as Spark would fail on it.
     is_newest = not committed and begun <= {to_batch + 1} and begun <= survey.begun.keys()
     if is_newest and under_way(checkpoint) is None:  # otherwise an earlier rollback was cut off here
@@ -77,7 +79,7 @@ def plan_rollback(survey: Survey, to_batch: int) -> Rollback:
     without_state = tuple(_partitions_without_state(checkpoint, to_batch))
     remaining = (path for directory in without_state for path in sorted(directory.rglob("*")) if path not in later)
     files = (
-        *(path for one in batches for log in (COMMITS, OFFSETS) if (path := checkpoint / log / str(one)).exists()),
+        *(path for batch in batches for log in (COMMITS, OFFSETS) if (path := checkpoint / log / str(batch)).exists()),
         *(entry for cut in cuts for entry in cut.entries),
         *later,
         *(path for path in remaining if path.is_file() and not path.name.startswith(".")),

@@ -61,7 +61,7 @@ def _log_of(checkpoint: Path, source: str, offsets: Mapping[str, str | None], be
     """
     sources = checkpoint / SOURCES
     there = {path.name for path in sources.iterdir() if path.is_dir()} if sources.is_dir() else set()
-    if there == {"0"} and all(len(set(one.offsets.values())) == 1 for one in begun):
+    if there == {"0"} and all(len(set(batch.offsets.values())) == 1 for batch in begun):
         return sources / "0"
     if source not in there or len(there) > len(offsets):
         raise CheckpointError(
@@ -72,7 +72,7 @@ def _log_of(checkpoint: Path, source: str, offsets: Mapping[str, str | None], be
 
 
 def _is_of_files(source: str, begun: Iterable[BegunBatch]) -> bool:
-    return any(_last_entry(one.offsets.get(source)) is not None for one in begun)
+    return any(_last_entry(batch.offsets.get(source)) is not None for batch in begun)
 
 
 def _last_entry(offset: str | None) -> int | None:

@@ -193,7 +193,7 @@ def _operator(directory: Path, number: int, batch: int | None) -> Operator:
         raise CheckpointNotUnderstood(f"{newer[0]} describes operator {number}; known is {later.name}")
     if later.is_dir():
         batches = sorted(int(path.name) for path in later.iterdir() if path.name.isdigit())
-        known = [one for one in batches if batch is None or one <= batch + 1]  # of the next batch, at most
+        known = [number for number in batches if batch is None or number <= batch + 1]  # of the next batch, at most
         if known:
             file = later / str(known[-1])
     try:
@@ -201,7 +201,9 @@ def _operator(directory: Path, number: int, batch: int | None) -> Operator:
         if _version(version) > _NEWEST_DESCRIPTION:
             raise CheckpointNotUnderstood(f"{file} is of version {version}; known is {later.name}")
         form = json.loads(text)
-        stores = tuple((str(one["storeName"]), int(one["numPartitions"])) for one in form["stateStoreInfo"])
+        stores = tuple(
+            (str(described["storeName"]), int(described["numPartitions"])) for described in form["stateStoreInfo"]
+        )
         return Operator(number, str(form["operatorInfo"]["operatorName"]), stores)
     except FileNotFoundError as fault:
         raise CheckpointNotUnderstood(f"{file} is not there, which describes operator {number}") from fault
@@ -224,9 +226,9 @@ def _read_archive(file: Path) -> Archive:
             raise CheckpointNotUnderstood(f"{file} is of version {version}; known is v{_NEWEST_ARCHIVE}")
         form = json.loads(text)
         needs = {
-            f"{folder}/{one[key]}": int(one["sizeBytes"])
+            f"{folder}/{file_entry[key]}": int(file_entry["sizeBytes"])
             for kind, (key, folder) in _KEPT_IN.items()
-            for one in form.get(kind) or ()
+            for file_entry in form.get(kind) or ()
         }
         keys = int(form.get("numKeys", -1))
         return Archive(needs, keys if keys >= 0 else None)

@@ -69,10 +69,10 @@ def variables_of(checkpoint: Path, operator: Operator, batch: int) -> Sequence[s
     directory = checkpoint / STATE / str(operator.id) / "_metadata" / "v2"
     try:
         numbers = sorted(int(path.name) for path in directory.iterdir() if path.name.isdigit())
-        known = [one for one in numbers if one <= batch + 1]
+        known = [number for number in numbers if number <= batch + 1]
         form = json.loads((directory / str(known[-1])).read_text(encoding="utf-8").partition("\n")[2])
         properties = json.loads(form["operatorPropertiesJson"])
-        names = [str(one["stateName"]) for one in properties["stateVariables"]]
+        names = [str(variable["stateName"]) for variable in properties["stateVariables"]]
     except (OSError, ValueError, KeyError, TypeError, IndexError) as fault:
         raise CheckpointError(
             f"{directory} does not say which variables operator {operator.id} keeps: {fault}"

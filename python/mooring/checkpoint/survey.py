@@ -192,9 +192,13 @@ class Survey:
             stores = stores_of(self.checkpoint, operators, partitions)
             newest = max(self.begun, default=None)
             codec = "lz4" if newest is None else self.begun[newest].codec
-            listed = tuple(self._listed.setdefault(one, one) for one in stores)
-            of_one = frozenset(one.id for one in operators if has_one_partition(self.checkpoint, one))
-            self._histories[key] = StateHistory(listed, self.commits, codec, self._lineage, span, of_one)
+            listed = tuple(self._listed.setdefault(store, store) for store in stores)
+            one_partition_operators = frozenset(
+                operator.id for operator in operators if has_one_partition(self.checkpoint, operator)
+            )
+            self._histories[key] = StateHistory(
+                listed, self.commits, codec, self._lineage, span, one_partition_operators
+            )
         return self._histories[key]
 
     def needed_after(self, batch: int) -> tuple[Needed, ...]:
@@ -259,13 +263,13 @@ class Survey:
             return Judgement((*logs, str(fault)))
         faults = tuple(f"{needed.store}: {fault}" for needed in needed_files for fault in needed.faults)
         return Judgement(
-            (*logs, *faults), tuple(f"{needed.store}: {one}" for needed in needed_files for one in needed.unknown)
+            (*logs, *faults), tuple(f"{needed.store}: {what}" for needed in needed_files for what in needed.unknown)
         )
 
     def is_flushed(self, batch: int) -> bool:
         """Whether a drain flushed state in this batch. Rows after it would be late by thousands of years."""
         commit, begun = self.commits.get(batch), self.begun.get(batch)
-        return any(one is not None and one.watermark_ms >= FLUSHED_FROM_MS for one in (commit, begun))
+        return any(entry is not None and entry.watermark_ms >= FLUSHED_FROM_MS for entry in (commit, begun))
 
     def refuse_to_return(self, batch: int) -> None:
         """CheckpointError where the query could not go on after this batch; the message lists the possible batches."""
@@ -276,7 +280,9 @@ class Survey:
             obstacles = (*obstacles, "a drain let its state out, by a watermark after which every new row is late")
         if obstacles:
             more = f" (and {len(obstacles) - 1} faults more)" if len(obstacles) > 1 else ""
-            possible = described(tuple(one for one in self.whole_batches() if not self.is_flushed(one)))
+            possible = described(
+                tuple(possible_batch for possible_batch in self.whole_batches() if not self.is_flushed(possible_batch))
+            )
             raise CheckpointError(
                 f"{self.checkpoint} can not go back to batch {batch}: {obstacles[0]}{more}; possible: {possible}"
             )
@@ -284,7 +290,9 @@ class Survey:
     def refuse_to_undo(self, batch: int) -> None:
         """CheckpointNotUnderstood where a later batch can not be judged: it may be good, so it is not undone."""
         begun = (*self.begun, *(fault.batch for fault in self._begun_read[1] if not fault.is_damage))
-        later = [one for one in sorted({*self.committed, *begun}) if one > batch and self.judgement_of(one).unknown]
+        later = [
+            other for other in sorted({*self.committed, *begun}) if other > batch and self.judgement_of(other).unknown
+        ]
         if later:
             first = self.judgement_of(later[0]).unknown[0]
             raise CheckpointNotUnderstood(
@@ -317,8 +325,10 @@ class Survey:
             return None
         for needed in self.needed_after(batch):
             version = self.commits[batch].version
-            archives = [one for path in needed.sizes if (one := VersionFile.parse(path)) and one.kind == "zip"]
-            newest = [one for one in archives if one.version == version]
+            archives = [
+                archive for path in needed.sizes if (archive := VersionFile.parse(path)) and archive.kind == "zip"
+            ]
+            newest = [archive for archive in archives if archive.version == version]
             keys = needed.store.archive(newest[0]).keys if newest else None
             if keys is None:
                 return None

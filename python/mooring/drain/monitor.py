@@ -64,7 +64,7 @@ class DrainMonitor:
         """Start the thread. MooringError before `init`; nothing happens unless the state is INIT."""
         with self._lock:
             if self._callback is None:
-                raise MooringError("this monitor has nobody to call: call init first")
+                raise MooringError("this monitor has no callback: call init first")
             if self._state is MonitorState.INIT:
                 self._state = MonitorState.RUNNING
                 self._thread = threading.Thread(target=self._run, name="mooring-drain-monitor", daemon=True)

@@ -84,7 +84,7 @@ TABLE: Final = (
     Row(P.WAITING, H.TURN_TO_RESTART, P.RESTARTING, "the executor ends when no task runs on it"),
     Row(P.WAITING, H.TURN_TO_AWAIT_COPIES, P.AWAITING_COPIES, "the executor works on until they are"),
     Row(P.WAITING, H.TURN_TO_RESTART_COPIES, P.LETTING_GO, "the copies are let go of"),
-    Row(P.WAITING, H.TURN_TO_CONTROL_STANDBYS, P.RENEWING_COPIES, "the copies are planned anew"),
+    Row(P.WAITING, H.TURN_TO_CONTROL_STANDBYS, P.RENEWING_COPIES, "the copies are planned again"),
     Row(P.WAITING, H.TURN_TO_DRAIN, P.EMPTYING, "tasks and copies leave the host, warm, and none come"),
     Row(P.WAITING, H.TURN_TO_OPEN, P.OPENING, "tasks and copies may come to the host"),
     Row(P.WAITING, H.WAS_SWITCHED, P.SWITCHING, "it is seen to its end"),

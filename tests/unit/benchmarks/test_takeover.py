@@ -103,7 +103,7 @@ def test_a_driver_that_noticed_late_had_all_the_time_until_the_task_as_its_detec
 
 
 def test_a_kill_after_which_nothing_was_opened_or_committed_has_no_figures():
-    with pytest.raises(ValueError, match="nobody opened"):
+    with pytest.raises(ValueError, match="no executor opened"):
         figures_of(KILL, {"1": log(opening(0, 100, 5))}, {}, commits(batch_9=1.0), is_stock=True)
     with pytest.raises(ValueError, match="batch 9 is not among"):
         figures_of(KILL, {"1": log(opening(1, 100, 5))}, {}, commits(batch_8=1.0), is_stock=True)

@@ -37,7 +37,7 @@ def test_an_application_that_is_gone_is_asked_for_nothing(
 
 
 @pytest.mark.parametrize("command", ASKING)
-def test_who_names_a_silent_application_may_ask_it_and_one_that_has_ended_not(command: str, room: Path) -> None:
+def test_a_silent_application_can_be_named_in_a_request_and_an_ended_one_can_not(command: str, room: Path) -> None:
     more = [*ASKING[command], "--deployment-id", "app-20261121-0001"]
     assert main([command, *more, "--metadata", silent(room)]) == 0
     assert main([command, *more, "--metadata", ended(room)]) == 1

@@ -155,7 +155,7 @@ def test_records_without_a_note_are_free_when_their_application_is_silent(
     assert status_in(place) == b"of b"
 
 
-def test_of_many_that_start_at_one_moment_no_two_have_one_place(place: Path) -> None:
+def test_of_many_applications_that_start_at_one_moment_no_two_have_one_place(place: Path) -> None:
     apps = [App(place, f"app-{number}", f"ckpt-{number}") for number in range(8)]
     together = threading.Barrier(len(apps))
 
@@ -170,7 +170,7 @@ def test_of_many_that_start_at_one_moment_no_two_have_one_place(place: Path) -> 
         app.tree.end()
 
 
-def test_two_that_take_over_from_one_that_was_killed_do_not_both_succeed(place: Path) -> None:
+def test_two_applications_do_not_both_take_the_place_of_a_killed_one(place: Path) -> None:
     notes = OwnerNotes(LocalFileTree(str(place)))
     assert notes.take(1, Owner("killed", "host", ("a",)))
     assert notes.take(2, Owner("app-1", "host", ("b",)))
@@ -179,7 +179,7 @@ def test_two_that_take_over_from_one_that_was_killed_do_not_both_succeed(place: 
     assert newest is not None and newest.owner.application == "app-1"
 
 
-def test_who_was_taken_for_dead_writes_no_more_until_the_other_is_silent(
+def test_an_application_taken_for_dead_writes_no_more_until_the_other_is_silent(
     start: Callable[..., App], place: Path
 ) -> None:
     first = start("app-1", "a")
@@ -212,7 +212,7 @@ def test_a_checkpoint_that_no_renewal_has_told_is_in_the_note_of_the_end(
     assert note is not None and note.owner.has_ended and note.owner.checkpoints == ("a", "b")
 
 
-def test_who_has_lost_its_place_to_a_job_of_other_checkpoints_takes_another(
+def test_an_application_that_lost_its_place_to_a_job_of_other_checkpoints_takes_another(
     start: Callable[..., App], place: Path
 ) -> None:
     first = start("app-1", "a")
@@ -237,7 +237,9 @@ def test_who_has_lost_its_place_to_a_job_of_other_checkpoints_takes_another(
     assert start("app-3", "a").store.get("status") == b"of a, again"
 
 
-def test_who_could_not_renew_its_note_for_long_looks_before_it_writes(start: Callable[..., App], place: Path) -> None:
+def test_an_application_that_could_not_renew_its_note_for_long_looks_before_it_writes(
+    start: Callable[..., App], place: Path
+) -> None:
     first = start("app-1", "a")
     first.put("of a")
     let_it_be_old(place)

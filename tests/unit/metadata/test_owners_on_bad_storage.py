@@ -134,9 +134,7 @@ def test_a_place_that_can_not_be_taken_at_once_is_taken_with_the_next_use(
     assert (status_in(place), status_in(place / "application-2")) == (b"of b", b"of a, again")
 
 
-def test_a_note_that_was_made_without_the_storages_word_is_known_as_the_own(
-    start: Callable[..., App], place: Path
-) -> None:
+def test_a_note_whose_write_got_no_answer_is_known_as_the_own(start: Callable[..., App], place: Path) -> None:
     class Silent(LocalFileTree):
         is_silent = False
 

@@ -1,12 +1,14 @@
-"""Leader election in a compacted topic of Kafka: a lease that its holder renews, behind a fence.
+"""Leader election in a compacted topic of Kafka: a lease that its holder renews, with fenced writes.
 
-Who leads writes `leader/lease` again and again as the only writer of the role `agent`; its term lasts, by a clock that
-runs on while the process is stopped, for two thirds of the silence that it states, from the moment at which the last
-renewal was *sent*. Who waits takes the role when it has seen the lease unchanged for all of that silence, by its own
-clock, from the moment at which it had *read* it. Taking the role shuts the former leader's writes out first, then reads
-the topic to its end: a renewal that came in between is seen there, and nothing is taken. So two never lead at once, as
-long as their clocks run at about the same speed. What the leader writes through `write` is fenced together with its
-lease.
+The leader writes `leader/lease` again and again, as the only writer of the role `agent`. Its term lasts for two thirds
+of the silence in the lease, from the moment at which the last renewal was *sent*. Its clock also counts time in which
+the process is stopped.
+
+A waiting candidate takes the role when it has seen the lease unchanged for the whole silence, by its own clock, from
+the moment at which it had *read* the lease. Taking the role first shuts out the former leader's writes, and then reads
+the topic to its end. If a renewal came in between, it is read there, and the candidate does not lead. So two candidates
+never lead at once, if their clocks run at about the same speed. Writes of the leader through `write` are fenced
+together with its lease.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from mooring.metadata.store import Report, report_to_log
 _ROLE = "agent"
 _AGAIN_SECONDS = 0.3
 _FORGOTTEN = 10
-"""Times the silence, after which a candidate that says nothing is removed."""
+"""A candidate is removed when its record has not changed for this many times the silence."""
 
 
 class KafkaLeaderLock(Campaign[Leadership]):
@@ -43,10 +45,10 @@ class KafkaLeaderLock(Campaign[Leadership]):
         token: str | None = None,
         epoch: str = "",
     ) -> None:
-        """`name` is for people; another may lead after `silence_seconds`. The store stays the caller's.
+        """`name` is for messages; another candidate may lead after `silence_seconds`. The caller closes the store.
 
-        `token` tells this candidate from others: who comes with the token of one whose process died takes its place at
-        once. `epoch` is that of its last term, for the case that the topic has lost it.
+        `token` identifies this candidate. A new process with the token of a candidate whose process died replaces it at
+        once. `epoch` is the epoch of its last term, in case the topic has lost it.
         """
         super().__init__(name, report, now)
         self._store, self._silence_seconds = store, silence_seconds
@@ -65,35 +67,35 @@ class KafkaLeaderLock(Campaign[Leadership]):
 
     @property
     def silence_seconds(self) -> float:
-        """After how long another may lead when nothing is heard of this candidate."""
+        """The time without a renewal after which another candidate may lead."""
         return self._silence_seconds
 
     @property
     def epoch(self) -> str:
-        """That of this candidate's last term; empty before the first."""
+        """The epoch of this candidate's last term; empty before the first one."""
         return self._epoch
 
     def leader(self) -> str | None:
-        """Who led at the last look; None when nobody did, or the look is so old that another may lead by now."""
+        """The leader at the last look. None when there was none, or when that look is too old."""
         lease, looked_at, now = self._lease, self._looked_at, self._now()
         if lease is None or lease.ended or looked_at is None or now - looked_at > self._silence_seconds * TERM:
             return None
         return None if self._is_silent(lease, now) else lease.leader
 
     def confirm(self, leadership: Leadership) -> None:
-        """Delete what is not there, in the term."""
+        """Make a write without effect: delete a missing key in the term. See `LeaderLock.confirm`."""
         self.write({CANDIDATE + self._token: None}, leadership)
 
     def write(self, values: Mapping[str, bytes | None], leadership: Leadership | None) -> None:
-        """Write all in one transaction of this term, None deletes; LeadershipLost, and nothing written, after it.
+        """Write all values in one transaction of this term; None deletes a key.
 
-        As a write of the store for the rest.
+        LeadershipLost when the term is over; then nothing is written. Other errors are those of the store.
         """
         role = self._role
         if leadership is None or role is None or self.leadership != leadership:
             raise LeadershipLost(f"{self._name} does not lead now: what it would keep for all is not written")
         try:
-            # No longer: the next renewal waits behind it.
+            # At most until the next renewal, which must wait for this write.
             generation = role.write(values, self._silence_seconds * RENEWAL)
         except (WriterReplaced, RoleHeld) as replaced:
             self._woken.set()
@@ -113,7 +115,7 @@ class KafkaLeaderLock(Campaign[Leadership]):
             except MetadataStoreError:
                 if self.leadership is None:
                     raise
-                return _AGAIN_SECONDS  # the term lasts, and nobody else can have it yet
+                return _AGAIN_SECONDS  # the term goes on: no other candidate can lead yet
             self._look_around()
             return self._silence_seconds * RENEWAL
         self._look(self._store.look(PREFIX, self._silence_seconds * RENEWAL, with_own=False))
@@ -125,13 +127,13 @@ class KafkaLeaderLock(Campaign[Leadership]):
         return self._until_the_next_look()
 
     def _look(self, records: dict[str, bytes]) -> None:
-        """Take in the lease and who waits."""
+        """Take in the lease and the waiting candidates from the records."""
         now = self._now()
         if self._looked_at is not None and now - self._looked_at > 2 * RENEWAL * self._silence_seconds:
-            self._silence = Silence()  # we saw nothing for a while: that is no silence of others
+            self._silence = Silence()  # this candidate has not looked for a while: others may have renewed meanwhile
         self._lease_text = records.get(LEASE)
         if self._lease_text is None and self._lease is not None:
-            records[LEASE] = b""  # somebody has emptied the topic: who led may lead still
+            records[LEASE] = b""  # the topic was emptied: the last leader may still lead
         else:
             self._lease = read_lease(self._lease_text)
         self._silence.look(records, now)
@@ -140,7 +142,7 @@ class KafkaLeaderLock(Campaign[Leadership]):
         self._contested = any(self._silence.of(key, now) < self._silence_seconds for key in self._others)
 
     def _look_around(self) -> None:
-        """See who waits, while this candidate leads; what goes wrong with that is no reason not to lead."""
+        """Look at the waiting candidates while this one leads. An error here does not end the term."""
         with suppress(MetadataStoreError):
             self._look(self._store.look(PREFIX, self._silence_seconds * RENEWAL / 2))
             if self._lease is not None and self._lease.token != self._token:
@@ -156,20 +158,20 @@ class KafkaLeaderLock(Campaign[Leadership]):
         return self._silence.of(LEASE, now) * 1000 >= lease.silence_ms
 
     def _is_free(self) -> bool:
-        """Whether this candidate may try to lead. One that was replaced under its own token waits as others do."""
+        """Whether this candidate may try to lead. It must wait like others if another process has used its token."""
         lease = self._lease
         if lease is None or lease.ended or (lease.token == self._token and not self._replaced):
             return True
         return self._is_silent(lease, self._now())
 
     def _is_as_seen(self, value: Callable[[str], bytes | None]) -> bool:
-        """Whether the lease is the one by which this candidate found that it may lead, or its own."""
+        """Whether the lease is still the one that this candidate has judged, or is its own."""
         text = value(LEASE)
         lease = read_lease(text)
         return text == self._lease_text or (lease is not None and lease.token == self._token and not self._replaced)
 
     def _announce(self) -> None:
-        """Say that there is somebody who waits."""
+        """Write the record of this waiting candidate, if it is time to renew it."""
         now = self._now()
         if self._announced_at is None or now - self._announced_at >= self._silence_seconds * RENEWAL:
             sign = f"{self._name} {uuid.uuid4().hex[:8]}"
@@ -180,8 +182,8 @@ class KafkaLeaderLock(Campaign[Leadership]):
         usual = self._silence_seconds * RENEWAL
         if self._lease is None:
             return usual
-        left = self._lease.silence_ms / 1000 - self._silence.of(LEASE, self._now())
-        return max(0.01, min(usual, left))
+        remaining = self._lease.silence_ms / 1000 - self._silence.of(LEASE, self._now())
+        return max(0.01, min(usual, remaining))
 
     def _lead(self) -> None:
         """Begin a term, or renew it."""
@@ -192,10 +194,10 @@ class KafkaLeaderLock(Campaign[Leadership]):
         records: dict[str, bytes | None] = {LEASE: lease.text()}
         if self._announced_at is not None:
             records[CANDIDATE + self._token] = None
-        # The first write brings a producer up. However long it takes, the term counts from now.
-        patience = self._silence_seconds * (TERM if self._held is None else RENEWAL)
+        # The first write starts a producer, which may take long. The term counts from `sent` all the same.
+        timeout_seconds = self._silence_seconds * (TERM if self._held is None else RENEWAL)
         try:
-            generation = self._role.write(records, patience)
+            generation = self._role.write(records, timeout_seconds)
         except (WriterReplaced, RoleHeld) as refusal:
             self._replaced = self._replaced or isinstance(refusal, WriterReplaced)
             self._let_go()
@@ -233,7 +235,7 @@ class KafkaLeaderLock(Campaign[Leadership]):
             if self._announced_at is not None:
                 self._store.delete(CANDIDATE + self._token)
         except (WriterReplaced, RoleHeld):
-            pass  # another leads: there is nothing to give up
+            pass  # another candidate leads: there is nothing to give up
         finally:
             self._let_go()
 

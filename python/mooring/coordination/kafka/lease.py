@@ -1,7 +1,7 @@
-"""What candidates write of themselves, and how long each of them has been silent. Pure.
+"""The records of candidates, and the time for which each record has not changed. Pure.
 
-leader/lease                the term of who leads: renewed again and again, and marked when it is given up
-leader/candidate/<token>    one that waits, written again and again
+leader/lease                the leader's term: renewed again and again, and marked when the leader gives it up
+leader/candidate/<token>    a waiting candidate: written again and again
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ _SILENCE_MS = (100, 600_000)
 
 @dataclass(frozen=True)
 class Lease:
-    """Who leads, until nothing was heard of it for `silence_ms`. No two that are made are equal."""
+    """The leader's term, which is over when the lease was not renewed for `silence_ms`."""
 
     leader: str
     token: str
     epoch: str
-    """The same as long as terms of one candidate follow each other."""
+    """The same in successive terms of one candidate."""
     silence_ms: int
-    renewal: str = field(default_factory=lambda: _drawn())
-    """Drawn anew each time, so that no two texts are alike."""
+    renewal: str = field(default_factory=lambda: _random_text())
+    """Random in each renewal, so that no two texts are equal."""
     ended: bool = False
-    """Given up: another may lead at once."""
+    """Whether the leader has given up the term: another candidate may lead at once."""
 
     def renewed(self) -> Lease:
-        """The same term, a little later."""
-        return replace(self, renewal=_drawn())
+        """The same term with a new renewal."""
+        return replace(self, renewal=_random_text())
 
     def text(self) -> bytes:
-        """As it stands in the topic."""
+        """The JSON text in the topic."""
         return json.dumps(
             {
                 "leader": self.leader,
@@ -51,7 +51,7 @@ class Lease:
 
 
 def read_lease(text: bytes | None) -> Lease | None:
-    """None when there is none, or one that nobody of us wrote: it keeps nobody from leading."""
+    """The lease in a text. None when there is none, or when the text is no lease; then any candidate may lead."""
     try:
         found = json.loads(text or b"")
         low, high = _SILENCE_MS
@@ -67,23 +67,23 @@ def read_lease(text: bytes | None) -> Lease | None:
         return None
 
 
-def _drawn() -> str:
+def _random_text() -> str:
     return os.urandom(6).hex()
 
 
 class Silence:
-    """Since when each record is as it is now, by the clock of who looks: what others' clocks say does not count."""
+    """The time since which each record has not changed. Only the clock of this candidate is used."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[bytes, float]] = {}
 
     def look(self, records: Mapping[str, bytes], at: float) -> None:
-        """All records, as they were read before the time `at`, in seconds."""
+        """Take in all records, which were read before the time `at`, in seconds."""
         known = self._seen
         self._seen = {
             key: known[key] if key in known and known[key][0] == text else (text, at) for key, text in records.items()
         }
 
     def of(self, key: str, now: float) -> float:
-        """For how many seconds a record has been seen unchanged; 0 for one that was not there at the last look."""
+        """The seconds for which a record has not changed; 0 for one that was not there at the last look."""
         return now - self._seen[key][1] if key in self._seen else 0.0

@@ -10,9 +10,9 @@ from mooring.metadata.store import Cancel, MetadataStore, Watcher
 
 
 class LedStore(MetadataStore):
-    """Reads as the store under it; each write is one transaction of the lock's term, else LeadershipLost.
+    """A view of a store: reads go to the store, and each write is one transaction of the lock's term.
 
-    A view: `close` does nothing, lock and store are their owner's.
+    A write raises LeadershipLost when the lock does not lead. `close` does nothing: the owner closes lock and store.
     """
 
     def __init__(self, store: KafkaMetadataStore, lock: KafkaLeaderLock) -> None:
@@ -27,7 +27,7 @@ class LedStore(MetadataStore):
         return self._store.all(prefix)
 
     def put_all(self, values: Mapping[str, bytes]) -> None:
-        """Write all in one transaction."""
+        """Write all values in one transaction."""
         if values:
             self._lock.write(values, self._lock.leadership)
 
@@ -36,12 +36,12 @@ class LedStore(MetadataStore):
         self._lock.write({key: None}, self._lock.leadership)
 
     def watch(self, watcher: Watcher) -> Cancel:
-        """Call `watcher` with the keys that anybody writes or deletes."""
+        """Call `watcher` with the keys that any client writes or deletes."""
         return self._store.watch(watcher)
 
     def flush(self) -> None:
-        """Return when what this client wrote can be read."""
+        """Wait until all clients can read the writes of this client."""
         self._store.flush()
 
     def close(self) -> None:
-        """Nothing is this view's own."""
+        """Do nothing: the view has opened nothing."""

@@ -1,4 +1,4 @@
-"""`barriers/<version>`: its data are the state, its children the participants that have joined."""
+"""Barriers in ZooKeeper: the data of `barriers/<version>` is the state, its children are the joined participants."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _NEVER_CHANGED = 0
 
 
 class ZkBarriers(Barriers):
-    """The barriers of one application. A state is written once over the first, so NEW is version 0 of the node."""
+    """The barriers of one application. A state is overwritten once only, so a NEW barrier has version 0 of its node."""
 
     def __init__(self, connection: ZkConnection, root: str, report: Report = report_to_log) -> None:
-        """The connection is the caller's."""
+        """The caller closes the connection."""
         self._connection, self._report = connection, report
         self._directory = f"{root}/barriers"
         self._watches: list[NodeWatch] = []
 
     def open(self, version: int, leadership: Leadership) -> None:
-        """Make the node, and remove what is beyond the newest ten."""
+        """Make the node, and remove barriers older than the newest ten. See `Barriers.open`."""
         self._connection.create_missing([self._directory], self._connection.new_deadline())
         make = partial(_make, path=self._path(version), data=BarrierState.NEW.value.encode())
         refused = self._guarded(guards_of(leadership), make, leadership)
@@ -42,7 +42,7 @@ class ZkBarriers(Barriers):
             self._remove(old)
 
     def join(self, version: int, participant: str) -> bool:
-        """A child, made only while the state is the first one."""
+        """Make a child of the node, in a transaction that needs the state NEW. See `Barriers.join`."""
         path = self._path(version)
         request = partial(
             _transaction,
@@ -53,7 +53,7 @@ class ZkBarriers(Barriers):
         return isinstance(answers[0], bool) or isinstance(answers[1], NodeExistsError)
 
     def joined(self, version: int) -> frozenset[str]:
-        """The names of the children; a long one is in its child's data."""
+        """The participants, from the names of the children. A long name is in the child's data."""
         names = self._children(self._path(version))
         texts = {name: text_of(name) for name in names}
         long = [name for name, text in texts.items() if text is None]
@@ -62,7 +62,7 @@ class ZkBarriers(Barriers):
         return frozenset(text for text in texts.values() if text is not None) | read
 
     def state(self, version: int) -> BarrierState | None:
-        """From the node's data."""
+        """The state in the node's data; None when there is no node."""
         path = self._path(version)
         asked: list[Callable[[Any], Any]] = [
             lambda client: client.sync_async(path),
@@ -72,7 +72,7 @@ class ZkBarriers(Barriers):
         return None if isinstance(found, ZookeeperError) else BarrierState(found[0].decode("utf-8"))
 
     def end(self, version: int, state: BarrierState, leadership: Leadership) -> BarrierState:
-        """Write the state over the first one."""
+        """Replace NEW by the state. See `Barriers.end`."""
         change = partial(_set, path=self._path(version), data=state.value.encode(), version=_NEVER_CHANGED)
         refused = self._guarded(guards_of(leadership), change, leadership)
         if isinstance(refused, NoNodeError):
@@ -83,7 +83,7 @@ class ZkBarriers(Barriers):
         return now
 
     def watch(self, version: int, watcher: Callable[[], None]) -> Cancel:
-        """A watch on the node and its children."""
+        """Watch the node and its children."""
         watch = NodeWatch(self._connection, self._path(version), watcher, self._report)
         self._watches.append(watch)
         return watch.stop
@@ -94,9 +94,9 @@ class ZkBarriers(Barriers):
             watch.stop()
 
     def _guarded(self, guards: Sequence[Guard], change: Callable[[Any], None], leadership: Leadership) -> Any:
-        """Do one change in a leader's term; returns why it was refused, or None.
+        """Make one change in a leader's term; returns the error of ZooKeeper, or None. LeadershipLost after the term.
 
-        A node that is there after the request had to be sent again is the one it made: only this leader makes it.
+        If the request was sent again and the node exists, then the first request made it: only this leader makes it.
         """
         deadline, request = self._connection.new_deadline(), partial(_transaction, guards=guards, add=change)
         sent_before = False
@@ -113,7 +113,7 @@ class ZkBarriers(Barriers):
         return None if sent_before and isinstance(refused, NodeExistsError) else refused
 
     def versions(self) -> list[int]:
-        """From the names of the nodes."""
+        """The versions of the barriers that are kept, from the names of the nodes, oldest first."""
         return sorted(int(name) for name in self._children(self._directory) if name.isdecimal())
 
     def _children(self, path: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`jobModels/<version>`: the model's JSON, in parts when it is large."""
+"""Job models in ZooKeeper: `jobModels/<version>` has the model's JSON, in parts when it is large."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from mooring.model import JobModel, job_model_from_json, job_model_to_json
 
 
 class ZkJobModels(JobModels):
-    """The job models of one application. Publishing and removing are bound to the leader's term by ZooKeeper itself."""
+    """The job models of one application. ZooKeeper refuses writes and removals after the leader's term."""
 
     def __init__(self, connection: ZkConnection, root: str, report: Report = report_to_log) -> None:
-        """The connection is the caller's."""
+        """The caller closes the connection."""
         self._connection, self._place = connection, connection.place
         self._values = ZkValues(connection, f"{root}/jobModels", report)
         self._watch = ChangeWatch(connection, self._values.log, lambda: frozenset(map(str, self.versions())), report)
 
     def publish(self, model: JobModel, leadership: Leadership) -> None:
-        """Write the model, and remove what is beyond the newest ten."""
+        """Write the model, and remove models older than the newest ten. See `JobModels.publish`."""
         versions = self.versions()
         if versions and model.version <= versions[-1]:
-            confirm(self._connection, leadership)  # else what is there is a successor's, and that is the news
+            confirm(self._connection, leadership)  # LeadershipLost if a later leader has published the newer model
             raise MetadataStoreError(
                 f"job model {model.version} cannot be published in {self._place}: {versions[-1]} is there already"
             )
@@ -44,21 +44,21 @@ class ZkJobModels(JobModels):
             raise MetadataStoreError(f"job model {model.version} is there already in {self._place}") from None
 
     def versions(self) -> list[int]:
-        """From the names of the nodes."""
+        """The versions of the models that are kept, from the names of the nodes, oldest first."""
         return sorted(int(name) for name in self._values.children() if name.isdecimal())
 
     def read(self, version: int) -> JobModel | None:
-        """Read whole, or None."""
+        """The complete model of a version; None when it is not kept."""
         found = self._values.read([str(version)]).get(str(version))
         return None if found is None else job_model_from_json(found[0])
 
     def texts(self) -> dict[int, bytes]:
-        """Every model that is kept as it was written, by version."""
+        """The JSON text of every model that is kept, by version."""
         found = self._values.read([str(version) for version in self.versions()])
         return {int(path): text for path, (text, _) in found.items()}
 
     def watch(self, watcher: Callable[[], None]) -> Cancel:
-        """One watch on the log of what was published."""
+        """Watch the log of changes; all watchers share one watch in ZooKeeper."""
         return self._watch.add(lambda versions: watcher())
 
     def close(self) -> None:

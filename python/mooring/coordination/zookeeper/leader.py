@@ -1,9 +1,10 @@
-"""Leader election with ephemeral nodes: `leader/candidate-<token>-<number>`, the smallest number leads.
+"""Leader election with ephemeral nodes: `leader/candidate-<token>-<number>`; the smallest number leads.
 
-Each candidate watches the one before it only. The leader renews its term by a transaction that holds only while its
-node is there and nobody has led since; the term lasts, by a clock that runs on while the process is stopped, for two
-thirds of the session timeout from the moment at which the last renewal was *sent*. ZooKeeper cannot end the session
-earlier: a follower tells the leader of its clients every half tick, and a session has two ticks at least.
+Each candidate watches only the one before it. The leader renews its term with a transaction that fails when its node is
+gone, or when another candidate has led since. The term lasts for two thirds of the session timeout, from the moment at
+which the last renewal was *sent*. Its clock also counts time in which the process is stopped. ZooKeeper can not end the
+session earlier: a follower reports its clients to ZooKeeper's leader every half tick, and a session has at least two
+ticks.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ class ZkLeaderLock(Campaign[ZkTerm]):
         token: str | None = None,
         epoch: str = "",
     ) -> None:
-        """`name` is for people. The connection is the caller's, who closes it after `resign`.
+        """`name` is for messages. The caller closes the connection after `resign`.
 
-        `token` tells this candidate from others: who comes with the token and the session of a candidate whose process
-        died takes its place. `epoch` is that of its last term, for the case that ZooKeeper has lost it.
+        `token` identifies this candidate. A new process with the token and the session of a candidate whose process
+        died is the same candidate. `epoch` is the epoch of its last term, in case ZooKeeper has lost it.
         """
         super().__init__(name, report, now)
         self._connection = connection
@@ -57,15 +58,15 @@ class ZkLeaderLock(Campaign[ZkTerm]):
 
     @property
     def epoch(self) -> str:
-        """That of this candidate's last term; empty before the first."""
+        """The epoch of this candidate's last term; empty before the first one."""
         return self._epoch
 
     def confirm(self, leadership: Leadership) -> None:
-        """Asked of the servers. See `LeaderLock.confirm`."""
+        """Ask ZooKeeper's servers. See `LeaderLock.confirm`."""
         confirm(self._connection, leadership)
 
     def leader(self, deadline: RetryDeadline | None = None) -> str | None:
-        """The name of the first candidate; `deadline`, when another than the connection's is wanted."""
+        """The name of the first candidate, or None. `deadline` overrides the connection's own."""
         for candidate in self._candidates(deadline):
             (found,) = self._connection.ask([partial(_get, path=f"{self._directory}/{candidate}")], deadline)
             if not isinstance(found, ZookeeperError):
@@ -73,21 +74,21 @@ class ZkLeaderLock(Campaign[ZkTerm]):
         return None
 
     def resign(self) -> None:
-        """End the term at once, then remove the candidate; without a connection its session's end removes it."""
+        """End the term at once, then remove the candidate. Without a connection, the end of the session removes it."""
         self._stop_listening()
         super().resign()
 
     # On this lock's thread
 
     def _step(self) -> float:
-        """One look at the election; returns after how many seconds to look again if nothing happens."""
+        """Look at the election once. See `Campaign._step`."""
         self._end_if_over()
         candidates = self._candidates()
         self._contested = len(candidates) > 1
         own = next((name for name in candidates if self._is_mine(name)), None)
         if own is None:
             self._end_term()
-            self._stand()
+            self._make_candidate()
             return 0.0
         place = candidates.index(own)
         if place:
@@ -98,15 +99,16 @@ class ZkLeaderLock(Campaign[ZkTerm]):
         self._lead(own)
         return self._connection.session_seconds * RENEWAL
 
-    def _stand(self) -> None:
-        """Make the candidate's node. After an interruption `_step` finds it, or makes another."""
+    def _make_candidate(self) -> None:
+        """Make the candidate's node. If the connection breaks, `_step` finds the node later, or makes another."""
         deadline = self._connection.new_deadline()
         self._connection.create_missing([f"{self._directory}/{GENERATION}"], deadline)
-        request = partial(_stand, path=f"{self._directory}/{_PREFIX}{self._token}-", name=self._name.encode("utf-8"))
+        path = f"{self._directory}/{_PREFIX}{self._token}-"
+        request = partial(_create_candidate, path=path, name=self._name.encode("utf-8"))
         self._connection.attempt([request], deadline)
 
     def _is_mine(self, candidate: str) -> bool:
-        """Whether it is this client's, of the session it has now; what an earlier session left is removed."""
+        """Whether a candidate belongs to this client's present session; one of an earlier session is removed."""
         if not candidate.startswith(_PREFIX + self._token):
             return False
         path = f"{self._directory}/{candidate}"
@@ -130,12 +132,12 @@ class ZkLeaderLock(Campaign[ZkTerm]):
             self._set_term(term, sent + self._connection.session_seconds * TERM)
 
     def _renewed(self, term: ZkTerm) -> ZkTerm | None:
-        """The same term; None when it is over."""
+        """The same term after a renewal; None when it is over."""
         (answers,) = self._connection.attempt([unchanged(term)], self._connection.new_deadline())
         return None if any(isinstance(answer, ZookeeperError) for answer in answers) else term
 
     def _new_term(self, candidate: str) -> ZkTerm | None:
-        """Write the generation; None when somebody was faster, or our node is gone."""
+        """Write the generation. Returns the new term, None when another candidate was first, or the node is gone."""
         at, generation = f"{self._directory}/{candidate}", f"{self._directory}/{GENERATION}"
         deadline = self._connection.new_deadline()
         (found,) = self._connection.ask([partial(_get, path=generation)], deadline)
@@ -152,7 +154,10 @@ class ZkLeaderLock(Campaign[ZkTerm]):
         return ZkTerm(answers[1].version, self._name, self._directory, candidate, epoch)
 
     def _epoch_after(self, before: str) -> str:
-        """The epoch there is while the last leader was this candidate, or ZooKeeper knows of none; else a new one."""
+        """The epoch for the next term, from the data of the last one.
+
+        It is the last one's if this candidate led then, and this candidate's own if ZooKeeper has none. Else it is new.
+        """
         epoch, _, leader = before.partition(" ")
         if leader == self._name:
             return epoch
@@ -165,7 +170,7 @@ class ZkLeaderLock(Campaign[ZkTerm]):
                 self._connection.ask([partial(_delete, path=path)])
 
     def _candidates(self, deadline: RetryDeadline | None = None) -> list[str]:
-        """All candidates, the one that leads first."""
+        """All candidates, in order; the first one leads."""
         asked: list[Callable[[Any], Any]] = [
             lambda client: client.sync_async(self._directory),
             lambda client: client.get_children_async(self._directory),
@@ -197,7 +202,7 @@ def _delete(client: Any, path: str) -> Any:
     return client.delete_async(path)
 
 
-def _stand(client: Any, path: str, name: bytes) -> Any:
+def _create_candidate(client: Any, path: str, name: bytes) -> Any:
     return client.create_async(path, name, ephemeral=True, sequence=True)
 
 

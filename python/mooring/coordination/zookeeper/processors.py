@@ -1,4 +1,4 @@
-"""`processors/processor.<n>`: ephemeral, the value is the location."""
+"""Processors in ZooKeeper: `processors/processor.<n>` is an ephemeral node with the location as its value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ZkProcessors(Processors):
     """The processors of one application."""
 
     def __init__(self, connection: ZkConnection, root: str, report: Report = report_to_log) -> None:
-        """The connection is the caller's, who closes it after `close`."""
+        """The caller closes the connection, after `close`."""
         self._connection, self._report = connection, report
         self._directory = f"{root}/processors"
         self._announced: dict[str, str] = {}
@@ -36,25 +36,25 @@ class ZkProcessors(Processors):
         self._stop_listening: Callable[[], None] = lambda: None
 
     def announce(self, processor_id: str, location_id: str) -> None:
-        """Write the entry, and again with each new session, also when this raises MetadataStoreUnavailable."""
+        """Write the entry, and again in each new session, even if this call raises MetadataStoreUnavailable."""
         with self._keeping:
             self._announced[processor_id] = location_id
             if self._thread is None:
                 self._stop_listening = self._connection.listen(self._on_session)
                 self._thread = threading.Thread(target=self._run, name="mooring-processors", daemon=True)
                 self._thread.start()
-            # The first look may find that the directory is missing, or an entry of our own last session.
+            # The first call may find no directory, or an entry of this client's last session.
             if not (self._is_kept(processor_id, location_id) or self._is_kept(processor_id, location_id)):
                 self._woken.set()
 
     def withdraw(self, processor_id: str) -> None:
-        """Remove the entry, when it is ours."""
+        """Remove the entry, if this client has made it."""
         with self._keeping:
             if self._announced.pop(processor_id, None) is not None and self._owner(processor_id) in self._sessions:
                 self._connection.ask([partial(_delete, path=self._path(processor_id))])
 
     def all(self) -> dict[str, str]:
-        """Every entry."""
+        """Every processor id with its location."""
         asked: list[Callable[[Any], Any]] = [
             lambda client: client.sync_async(self._directory),
             lambda client: client.get_children_async(self._directory),
@@ -70,14 +70,14 @@ class ZkProcessors(Processors):
         }
 
     def watch(self, watcher: Callable[[], None]) -> Cancel:
-        """One watch on the directory, however many processors there are."""
+        """Watch the directory: one watch for all processors."""
         self._connection.create_missing([self._directory], self._connection.new_deadline())
         watch = NodeWatch(self._connection, self._directory, watcher, self._report)
         self._watches.append(watch)
         return watch.stop
 
     def close(self) -> None:
-        """Withdraw all that was announced here; without a connection the session's end does it."""
+        """Remove this client's entries; without a connection, the end of the session removes them."""
         self._stop_listening()
         self._stopped.set()
         self._woken.set()
@@ -93,7 +93,7 @@ class ZkProcessors(Processors):
         while not self._stopped.is_set():
             self._woken.wait()
             self._woken.clear()
-            if not self._keep_all():  # no connection, or somebody else's entry, until that session ends
+            if not self._keep_all():  # no connection, or an entry of another client
                 self._stopped.wait(_RETRY_SECONDS)
                 self._woken.set()
 
@@ -108,7 +108,7 @@ class ZkProcessors(Processors):
             return False
 
     def _is_kept(self, processor_id: str, location_id: str) -> bool:
-        """Make the entry if it is missing or of an earlier session of ours; False when it is somebody else's."""
+        """Make the entry if it is missing, or of this client's earlier session. False when it must be tried again."""
         deadline = self._connection.new_deadline()
         make = partial(_make, path=self._path(processor_id), location=location_id.encode("utf-8"))
         (made,) = self._connection.ask([make], deadline)
@@ -135,7 +135,7 @@ class ZkProcessors(Processors):
         return f"{self._directory}/{_PREFIX}{node_name(processor_id)}"
 
     def _on_session(self, connected: bool) -> None:
-        """On kazoo's thread."""
+        """Wake the thread when there is a connection. Called on kazoo's thread."""
         if connected:
             self._woken.set()
 

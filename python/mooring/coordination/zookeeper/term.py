@@ -1,4 +1,4 @@
-"""A term of leadership in ZooKeeper, and how a write is bound to it."""
+"""A term of leadership in ZooKeeper, and the guards that make writes fail after it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ GENERATION = "generation"
 
 @dataclass(frozen=True)
 class ZkTerm(Leadership):
-    """The generation is the version of `leader/generation`, which each leader writes; the candidate is ephemeral."""
+    """A term. `generation` is the version of the node `leader/generation`, which each leader writes at its start.
+
+    `candidate` is the name of the leader's ephemeral node in `directory`. `epoch` is the same in successive terms of
+    one candidate, and is in the data of `leader/generation`.
+    """
 
     directory: str
     candidate: str
     epoch: str = ""
-    """The same as long as terms of one candidate follow each other; it stands in the data of `leader/generation`."""
 
 
 def guards_of(leadership: Leadership) -> tuple[Guard, ...]:
-    """What must hold for a write of this leader: its session lives, and nobody has led since."""
+    """The conditions of a leader's write: its session lives, and no other candidate has led since."""
     if not isinstance(leadership, ZkTerm):
         raise LeadershipLost(f"{leadership} is no term of an election in ZooKeeper")
     return (
@@ -38,19 +41,19 @@ def guards_of(leadership: Leadership) -> tuple[Guard, ...]:
 
 
 def unchanged(leadership: Leadership) -> Callable[[Any], Any]:
-    """The request for a transaction that changes nothing, and holds only in this term."""
+    """A request for a transaction that changes nothing, and succeeds only in this term."""
     return partial(_check_only, guards=guards_of(leadership))
 
 
 def confirm(connection: ZkConnection, leadership: Leadership) -> None:
-    """Ask the servers whether the term lasts; LeadershipLost when it is over."""
+    """Ask the servers whether the term goes on; LeadershipLost when it is over."""
     (answers,) = connection.ask([unchanged(leadership)])
     if any(isinstance(answer, ZookeeperError) for answer in answers):
         raise lost(leadership)
 
 
 def lost(leadership: Leadership) -> LeadershipLost:
-    """The error for an act that came too late."""
+    """The error for an act after the term."""
     return LeadershipLost(f"{leadership.leader} does not lead any more (its generation was {leadership.generation})")
 
 

@@ -1,4 +1,4 @@
-"""One node, its children and its data: watched on a thread, armed anew after each change and each loss."""
+"""Watches one node with its children and data, on a thread. The watch is set again after each change and each loss."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _RETRY_SECONDS = 1.0
 
 
 class NodeWatch:
-    """Calls `changed` whenever the node's data or children differ from what they were at the last look."""
+    """Calls `changed` when the node's data or children differ from those at the last look."""
 
     def __init__(self, connection: ZkConnection, path: str, changed: Callable[[], None], report: Report) -> None:
-        """The first look is taken here; raises what it raises."""
+        """Look at the node for the first time, and start the thread. MetadataStoreError when that look fails."""
         self._connection, self._path, self._changed, self._report = connection, path, changed, report
         self._woken, self._stopped = threading.Event(), threading.Event()
         self._seen = self._look()
@@ -28,7 +28,7 @@ class NodeWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell nothing more."""
+        """Call `changed` no more."""
         self._stopped.set()
         self._woken.set()
 
@@ -49,12 +49,12 @@ class NodeWatch:
             in_trouble = False
             if now != self._seen and not self._stopped.is_set():
                 self._seen = now
-                self._tell()
+                self._call_watcher()
 
-    def _tell(self) -> None:
+    def _call_watcher(self) -> None:
         try:
             self._changed()
-        except Exception as error:  # a watcher's mistake must not end the watch
+        except Exception as error:  # an error of the watcher must not end the watch
             self._report(f"a watcher of {self._path} failed: {error!r}")
 
     def _look(self) -> tuple[Any, ...]:
@@ -69,5 +69,5 @@ class NodeWatch:
         return (stat.czxid, stat.mzxid, children[1].pzxid)
 
     def _on_event(self, event: object) -> None:
-        """On kazoo's thread."""
+        """Wake the thread. Called on kazoo's thread."""
         self._woken.set()

@@ -1,1 +1,1 @@
-"""The promises of a metadata store by their kinds; `mooring.testing.metadata_store_contract` puts them together."""
+"""Tests of a metadata store, by kinds of promises; `mooring.testing.metadata_store_contract` joins them."""

@@ -1,4 +1,4 @@
-"""The clients that the tests of a store work with."""
+"""The clients in the tests of a store."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ StoreFactory = Callable[[], MetadataStore]
 
 
 class StoreClients:
-    """What a test is given. A subclass gives `store_factory`."""
+    """Fixtures with clients of one store. A subclass must define the fixture `store_factory`."""
 
     watch_seconds = 30.0
-    """How long a change may take to be told."""
+    """The longest time from a change to the call of a watcher."""
 
     clients = 8
-    """How many clients work at once in the concurrent tests."""
+    """The number of clients that work at the same time in the concurrent tests."""
 
     @pytest.fixture
     def store_factory(self) -> StoreFactory:
-        """Opens one more client of one store, which is empty before the test. Override it."""
+        """A function that opens one more client of the same store, which is empty before the test. Override this."""
         raise pytest.UsageError("a subclass of MetadataStoreContract has a fixture store_factory")
 
     @pytest.fixture

@@ -14,10 +14,10 @@ from mooring.testing.store_contract.clients import StoreClients, StoreFactory
 
 
 class SharingContract(StoreClients):
-    """Clients do not disturb each other."""
+    """Clients and threads do not disturb each other."""
 
     def test_many_clients_write_their_own_keys(self, store_factory: StoreFactory, store: MetadataStore) -> None:
-        """Nothing is lost or mixed up."""
+        """No value is lost or comes under another key."""
 
         def work(client: int) -> None:
             with store_factory() as own:
@@ -35,8 +35,8 @@ class SharingContract(StoreClients):
         assert store.all() == expected
 
     def test_a_reader_never_sees_half_a_value(self, store_factory: StoreFactory, store: MetadataStore) -> None:
-        """While several clients write one key, every reading is one of the values written, whole."""
-        wholes = {bytes([client]) * (70_000 + client) for client in range(self.clients)}
+        """While several clients write one key, each read returns one of the written values, complete."""
+        written = {bytes([client]) * (70_000 + client) for client in range(self.clients)}
         done = threading.Event()
         seen: list[bytes | None] = []
 
@@ -60,8 +60,8 @@ class SharingContract(StoreClients):
         finally:
             done.set()
             reading.join()
-        assert set(seen) <= wholes
-        assert store.get("key") in wholes
+        assert set(seen) <= written
+        assert store.get("key") in written
 
     def test_one_client_serves_many_threads(self, store: MetadataStore) -> None:
         """Each thread reads what it wrote."""
@@ -79,7 +79,7 @@ class SharingContract(StoreClients):
     # Closing
 
     def test_a_closed_client_refuses_everything_but_close(self, store_factory: StoreFactory) -> None:
-        """With MetadataStoreError; `close` may be called again."""
+        """Each call raises MetadataStoreError; only `close` may be called again."""
         closed = store_factory()
         closed.close()
         closed.close()
@@ -99,7 +99,7 @@ class SharingContract(StoreClients):
     def test_closing_one_client_leaves_the_others_working(
         self, store_factory: StoreFactory, other: MetadataStore
     ) -> None:
-        """Clients share the store, not their connections."""
+        """Clients of one store do not share their connections."""
         closing = store_factory()
         closing.put("key", b"1")
         closing.flush()

@@ -1,4 +1,4 @@
-"""A store beside a dict."""
+"""A store compared with a dict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _steps = st.one_of(
 
 
 class TwinContract(StoreClients):
-    """Whatever is done to both."""
+    """Random calls change a store and a dict in the same way."""
 
     @settings(
         max_examples=40,
@@ -37,7 +37,7 @@ class TwinContract(StoreClients):
     def test_a_store_is_a_dict_that_others_see(
         self, store_factory: StoreFactory, steps: list[tuple[str, str | dict[str, bytes], bytes]]
     ) -> None:
-        """Whatever is done to a store and to a dict, both hold the same afterwards, also for another client."""
+        """After the same calls, a store and a dict have the same content, also for another client."""
         store, twin = store_factory(), dict[str, bytes]()
         for key in store.all():
             store.delete(key)

@@ -37,23 +37,23 @@ ODD_KEYS = (
     "k" * 1_999 + "K",
     "状" * 500,
 )
-"""Keys that file systems, paths and encodings are known to stumble over; all differ."""
+"""Different keys that file systems, paths and encodings often confuse or refuse."""
 
 ODD_VALUES = (b"", b"\0", b"\n", b"{}", bytes(range(256)), b"\xff" * 100_000)
 
 
 class ValuesContract(StoreClients):
-    """What is written comes back."""
+    """A written value is read back unchanged."""
 
     def test_a_missing_key_has_no_value(self, store: MetadataStore) -> None:
-        """None, and not an error or an empty value."""
+        """The result is None, and not an error or an empty value."""
         assert store.get("nothing here") is None
 
     @pytest.mark.parametrize("value", ODD_VALUES, ids=lambda value: f"{len(value)}-bytes")
     def test_a_value_comes_back_as_it_was_written(
         self, store: MetadataStore, other: MetadataStore, value: bytes
     ) -> None:
-        """Byte for byte, to the writer and to another client."""
+        """The writer and another client read the same bytes."""
         store.put("key", value)
         store.flush()
         assert store.get("key") == value
@@ -61,7 +61,7 @@ class ValuesContract(StoreClients):
         assert other.all() == {"key": value}
 
     def test_the_largest_value_comes_back(self, store: MetadataStore, other: MetadataStore) -> None:
-        """16 MiB, through every way of reading."""
+        """A value of 16 MiB is read back by `get` and by `all`."""
         value = bytes(range(256)) * (MAX_VALUE_BYTES // 256)
         store.put("large", value)
         store.put("small", b"1")
@@ -70,7 +70,7 @@ class ValuesContract(StoreClients):
         assert other.all() == {"large": value, "small": b"1"}
 
     def test_a_larger_value_is_refused_and_nothing_is_written(self, store: MetadataStore) -> None:
-        """Also not the other values of the same call."""
+        """The other values of the same call are not written either."""
         store.put("large", b"before")
         with pytest.raises(MetadataStoreError):
             store.put_all({"first": b"1", "large": bytes(MAX_VALUE_BYTES + 1)})
@@ -89,7 +89,7 @@ class ValuesContract(StoreClients):
         assert other.all() == {}
 
     def test_keys_that_look_alike_are_different_keys(self, store: MetadataStore, other: MetadataStore) -> None:
-        """By case, by normal form, by their last character."""
+        """Keys may differ only by case, by Unicode normal form, or by their last character."""
         everything = {key: str(number).encode() for number, key in enumerate(ODD_KEYS)}
         store.put_all(everything)
         store.flush()
@@ -97,7 +97,7 @@ class ValuesContract(StoreClients):
         assert {key: other.get(key) for key in ODD_KEYS} == everything
 
     def test_a_key_that_is_not_text_is_refused(self, store: MetadataStore) -> None:
-        """A lone surrogate is not Unicode: nothing is written, by any call."""
+        """A lone surrogate is not valid Unicode. Each call refuses it, and writes nothing."""
         calls: list[Callable[[], object]] = [
             lambda: store.put("lone \ud800", b"1"),
             lambda: store.put_all({"fine": b"1", "lone \ud800": b"1"}),
@@ -112,7 +112,7 @@ class ValuesContract(StoreClients):
     # Writing
 
     def test_a_later_value_replaces_the_earlier_one(self, store: MetadataStore, other: MetadataStore) -> None:
-        """Also a shorter one, by either client."""
+        """A later value may be shorter, and may come from another client."""
         store.put("key", b"a long first value")
         other.put("key", b"second")
         store.put("key", b"3")
@@ -120,7 +120,7 @@ class ValuesContract(StoreClients):
         assert other.get("key") == b"3"
 
     def test_several_values_are_written_with_one_call(self, store: MetadataStore, other: MetadataStore) -> None:
-        """New keys and old ones; what is not named stays."""
+        """The call writes new keys and old ones; other keys keep their values."""
         store.put_all({"stays": b"1", "changes": b"2"})
         store.put_all({"changes": b"3", "new": b"4"})
         store.put_all({})
@@ -128,7 +128,7 @@ class ValuesContract(StoreClients):
         assert other.all() == {"stays": b"1", "changes": b"3", "new": b"4"}
 
     def test_a_deleted_key_is_gone_and_can_come_back(self, store: MetadataStore, other: MetadataStore) -> None:
-        """Its neighbours stay."""
+        """Other keys keep their values."""
         store.put_all({"key": b"1", "neighbour": b"2"})
         store.delete("key")
         store.flush()
@@ -139,7 +139,7 @@ class ValuesContract(StoreClients):
         assert store.get("key") == b"again"
 
     def test_deleting_a_missing_key_is_fine(self, store: MetadataStore) -> None:
-        """Twice as well, and in a store that was never written to."""
+        """It may be deleted twice, also in a store without any value."""
         store.delete("never was")
         store.delete("never was")
         assert store.all() == {}
@@ -147,18 +147,18 @@ class ValuesContract(StoreClients):
     # Reading
 
     def test_a_store_is_empty_at_first(self, store: MetadataStore) -> None:
-        """Reading does not need a write before."""
+        """Reading works before the first write."""
         assert store.all() == {}
         store.flush()
 
     def test_a_prefix_selects_keys(self, store: MetadataStore) -> None:
-        """By the key as it is, also for long and odd keys."""
+        """A prefix selects by the key's own text, also for long and odd keys."""
         store.put_all({"a/1": b"1", "a/2": b"2", "A/1": b"3", "ab": b"4", "a/" + "x" * 2_000: b"5"})
         assert store.all("a/") == {"a/1": b"1", "a/2": b"2", "a/" + "x" * 2_000: b"5"}
         assert store.all("none") == {}
 
     def test_the_mapping_returned_is_the_callers_own(self, store: MetadataStore) -> None:
-        """Changing it changes nothing in the store."""
+        """A change of the returned mapping does not change the store."""
         store.put("key", b"1")
         store.all().clear()
         assert store.all() == {"key": b"1"}
@@ -166,7 +166,7 @@ class ValuesContract(StoreClients):
     def test_a_write_is_seen_after_flush(
         self, store: MetadataStore, other: MetadataStore, store_factory: StoreFactory
     ) -> None:
-        """By a client that had read before, and by one that is opened afterwards."""
+        """A client that had read before sees the write, and so does a client that is opened later."""
         assert other.get("key") is None
         for round_number in range(5):
             value = str(round_number).encode()
@@ -177,7 +177,7 @@ class ValuesContract(StoreClients):
                 assert late.get("key") == value
 
     def test_values_outlive_the_client(self, store_factory: StoreFactory) -> None:
-        """Everything is there for the next one."""
+        """The next client reads all values."""
         with store_factory() as first:
             first.put_all({"kept": b"1", "deleted": b"2"})
             first.delete("deleted")
