@@ -10,7 +10,7 @@ from mooring.cli.commands import parse, parser_of
 from mooring.cli.exits import BadUsage
 from mooring.cli.main import COMMANDS
 from mooring.model import events
-from scripts import reference_pages
+from scripts import log_lines, reference_pages
 
 ROOT = Path(__file__).parents[3]
 LONGEST_LINE, LONGEST_ROW = 165, 420
@@ -20,9 +20,9 @@ PAGES = sorted([ROOT / "README.md", CONTRIBUTING, *DOCS.rglob("*.md")])
 ABOUT_THE_CODE = [CONTRIBUTING, *(page for page in PAGES if "internals" in page.relative_to(DOCS.parent).as_posix())]
 FOLDERS = (
     ROOT,
-    reference_pages.PYTHON,
-    reference_pages.SCALA,
-    reference_pages.SCALA / "io" / "mooring",
+    log_lines.PYTHON,
+    log_lines.SCALA,
+    log_lines.SCALA / "io" / "mooring",
     ROOT / "tests/unit",
 )
 _FILE = re.compile(r"[\w./-]+/|[\w./-]+\.(?:py|scala|md|toml|yml)")
@@ -106,7 +106,7 @@ def test_every_documented_log_line_is_one_that_the_code_can_say():
     """A line on the page is cut at `…`; each of its pieces is in a text of the code."""
     page = (DOCS / "reference" / "log-lines.md").read_text().partition("<!-- made:")[0]
     documented = re.findall(r"^\| (?:driver|executor|any) \| (.*?) \|", page, re.MULTILINE)
-    texts = reference_pages.all_texts()
+    texts = log_lines.all_texts()
     pieces = [
         piece.strip()
         for row in documented
@@ -132,7 +132,7 @@ def test_every_setting_on_a_page_exists():
 @pytest.mark.parametrize("page", ABOUT_THE_CODE, ids=name_of)
 def test_every_file_that_a_page_about_the_code_names_exists(page):
     """A path is written from the repository's root, or below one of `FOLDERS`; a Scala file may be its name alone."""
-    scala = {file.name for file in reference_pages.SCALA.parent.rglob("*.scala")}
+    scala = {file.name for file in log_lines.SCALA.parent.rglob("*.scala")}
     named = [name for name in re.findall(r"`([^`\n]+)`", prose_of(page)) if _FILE.fullmatch(name) and name != "/"]
     missing = [name for name in named if name not in scala and not any((folder / name).exists() for folder in FOLDERS)]
     assert not [name for name in missing if not name.startswith(("_mooring", "/"))]
