@@ -19,10 +19,10 @@ class HostAwareGrouper(TaskNameGrouper):
     plan is optimal: see `grouping.even`. With it, the plan is even by bytes, and few bytes move: see
     `grouping.weighted`. A task without a weight counts as the mean of the others.
 
-    `load` maps processor id to its load from other queries, in tasks or bytes. It decides only where remainders go, so
-    each query is grouped evenly on its own.
+    `load` maps processor id to its load from other queries, in tasks or bytes. Each query is grouped evenly on its own.
+    `load` decides only which processors get one task more, where tasks can not be divided evenly.
 
-    Its own output, taken as input again, is not changed. 100,000 tasks on 10,000 processors take seconds on one core.
+    Grouping this class's own output again changes nothing. 100,000 tasks on 10,000 processors take seconds on one core.
     """
 
     moves_fewest = True
