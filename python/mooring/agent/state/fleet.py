@@ -255,8 +255,8 @@ class Fleet:
     def is_lent(self, query: str, partition: int, executor: str) -> bool:
         """Whether a task that the plan has on this executor is to run elsewhere.
 
-        All tasks of the executor run elsewhere while Spark offers it no tasks. So does a task on loan, unless an operator
-        moves a processor to the executor.
+        All tasks of the executor run elsewhere while Spark offers it no tasks. A task on loan runs elsewhere as well,
+        except when an operator moves a processor to the executor.
         """
         is_destination = any(move.executor == executor for move in self.ongoing.moves.values())
         return executor in self.withheld or (not is_destination and self.lending.is_lent(query, partition, executor))
