@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, K
  *
  * Threads: the tending thread of this object starts and stops the replica queries, and tells the agent the state of the copies. It runs
  * from the first plan with copies on. Spark's listener threads and RPC threads only note events here. The threads of the replica queries
- * wait for rounds (`awaitRound`) and make orders (`orders`). Depends on `ReplicaSession`. Without it there is no hot standby. Event:
+ * wait for rounds (`awaitRound`) and make orders (`orders`). Depends on `ReplicaSession`, without which there is no hot standby. Event:
  * CopiesSeen.
  */
 final class Standbys(table: PlacementTable, bridge: Bridge) {
@@ -91,7 +91,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   }
 
   /**
-   * The orders of a round. They go to executors that hold copies, and to executors that are about to run a task of which they hold the copy.
+   * The orders of a round. Orders go to executors that hold copies, and to executors that hold the copy of a task that they will run next.
    * An executor that held copies before, and holds none now, gets an empty list of orders.
    */
   def orders(query: String): Seq[CopyOrders] = {
@@ -141,9 +141,9 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   private def tend(): Unit = watched.asScala.foreach { case (query, found) => FailOpen.forAWhile(s"standby of query $query", (), found.isOver) {
     val isOver = found.isOver // read once: when the run ends meanwhile, the next call stops the query that this call starts
     if (table.wantsStandbys(query)) unwantedSince.remove(query)
-    val since = Option.unless(table.wantsStandbys(query))(unwantedSince.getOrElseUpdate(query, System.nanoTime()))
-    if (isOver || since.exists(!found.mayHaveArrivals(_))) stopReplica(query)
-    else if (since.isEmpty && found.isDue) startReplica(query, found)
+    val unwanted = Option.unless(table.wantsStandbys(query))(unwantedSince.getOrElseUpdate(query, System.nanoTime())) // since when, if so
+    if (isOver || unwanted.exists(!found.mayHaveArrivals(_))) stopReplica(query)
+    else if (unwanted.isEmpty && found.isDue) startReplica(query, found)
     found.copiesSeen().foreach(bridge.tell(_))
     if (isOver) {
       watched.remove(query, found)
