@@ -137,7 +137,8 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
     val read = stream.readAllBytes()
     val checkpoint = file.getParent.getParent.toString
     val named =
-      if (isOffsets(file) && !CheckpointFilesShim.runsOnStock(checkpoint)) CheckpointFilesShim.replace(read, StreamShims.StockRocksDB, Names.Provider)
+      if (isOffsets(file) && !CheckpointFilesShim.runsOnStock(checkpoint))
+        CheckpointFilesShim.replace(read, StreamShims.StockRocksDB, Names.Provider)
       else read
     val watermark = StartRules.watermarkOverride(checkpoint, file.getName)
     new FSDataInputStream(new InMemoryFile(watermark.fold(named)(CheckpointFilesShim.withWatermark(named, _))))

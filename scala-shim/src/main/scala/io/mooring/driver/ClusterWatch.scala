@@ -28,7 +28,8 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
  */
 final class ClusterWatch(
     context: SparkContext, bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys],
-    hasStandbys: Boolean, executors: ExecutorRegistry, reports: ExecutorReportHandler, warmups: WarmupProfiles, withheld: Option[WithheldOffers])
+    hasStandbys: Boolean, executors: ExecutorRegistry, reports: ExecutorReportHandler, warmups: WarmupProfiles,
+    withheld: Option[WithheldOffers])
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0

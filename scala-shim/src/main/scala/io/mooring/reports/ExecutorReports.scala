@@ -54,7 +54,8 @@ object ExecutorReports {
   def storeOpened(storeDir: Path, version: Long, milliseconds: Long, aheadMs: Long, counts: ReadCounts): Unit = {
     Log.info(s"opened $storeDir at version $version in $milliseconds ms: ${counts.inWords}")
     send(Map("report" -> "store-opened", "store" -> storeDir.toUri.toString, "version" -> version,
-      "milliseconds" -> milliseconds, "ahead-milliseconds" -> aheadMs, "local-files" -> counts.localFiles, "local-bytes" -> counts.localBytes,
+      "milliseconds" -> milliseconds, "ahead-milliseconds" -> aheadMs,
+      "local-files" -> counts.localFiles, "local-bytes" -> counts.localBytes,
       "remote-files" -> counts.remoteFiles, "remote-bytes" -> counts.remoteBytes,
       "local-changelogs" -> counts.localChangelogs, "remote-changelogs" -> counts.remoteChangelogs))
   }

@@ -174,7 +174,11 @@ private[mooring] final class StoreCopy(
 
     /** Advances the open instance by changelogs only. The files that are then needed; those of before when it could not be advanced. */
     def afterAdvance(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
-      val files = for (own <- fetch(s"${version}_$id.changelog"); copied <- lineage(version, id, counts); all <- advanced(copied)) yield all ++ own
+      val files = for {
+        own <- fetch(s"${version}_$id.changelog")
+        copied <- lineage(version, id, counts)
+        all <- advanced(copied)
+      } yield all ++ own
       files.getOrElse(needed)
     }
 
@@ -263,7 +267,9 @@ private[mooring] final class StoreCopy(
     private def fetchAll(paths: Seq[String]): Seq[Option[Map[String, Long]]] = {
       val found = bringMissing(paths)
       val names = found.toMap
-      val checksums = if (access.hasChecksums) bringMissing(for ((path, name) <- found if path == name) yield s"$path.crc").toMap else Map.empty[String, String]
+      val checksums =
+        if (access.hasChecksums) bringMissing(for ((path, name) <- found if path == name) yield s"$path.crc").toMap
+        else Map.empty[String, String]
       paths.map { path =>
         names.get(path).map(name => Map(name -> length(name)) ++ checksums.get(s"$path.crc").map(file => file -> length(file)))
       }

@@ -192,7 +192,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
         catch {
           case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
           case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the task reads the version itself
-            Log.failed(s"arrival-$query-${e.getClass.getName}", e)(s"what was committed last is not at ${wanted.directory} before its task ($e)")
+            Log.failed(s"arrival-$query-${e.getClass.getName}", e)(
+              s"what was committed last is not at ${wanted.directory} before its task ($e)")
         }
 
     private def bring(order: CopyOrder, access: CheckpointAccess): Unit = {

@@ -144,7 +144,8 @@ object PendingTasks {
    * stay while the tasks run. None when `joining`, which is not ready yet, is the only executor: nothing runs before it is ready.
    */
   def codeOfReaders(context: SparkContext, joining: String): Option[Seq[Long]] = (context.taskScheduler, context.schedulerBackend) match {
-    case (scheduler: TaskSchedulerImpl, backend: CoarseGrainedSchedulerBackend) if Capability.WarmUpByTasks.isOn && backend.getExecutorIds().exists(_ != joining) =>
+    case (scheduler: TaskSchedulerImpl, backend: CoarseGrainedSchedulerBackend)
+        if Capability.WarmUpByTasks.isOn && backend.getExecutorIds().exists(_ != joining) =>
       val running = scheduler.synchronized(
         scheduler.rootPool.getSortedTaskSetQueue.filter(stage => !stage.isZombie && stage.runningTasks > 0).toSeq)
       val readers = running.filter { stage =>
