@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from mooring.errors import InvalidGroupingError
 from mooring.grouping.contract import TaskNameGrouper
 from mooring.grouping.even import spread_evenly
-from mooring.grouping.fewer import the_fittest
+from mooring.grouping.fewer import processors_to_use
 from mooring.grouping.problem import Problem, containers_of, pose
 from mooring.grouping.refusals import refuse_bad_count, refuse_impossible, refuse_too_few_tasks, refuse_unknown
 from mooring.grouping.weighted import spread_by_weight, weigh
@@ -55,7 +55,7 @@ class HostAwareGrouper(TaskNameGrouper):
     def _choose(self, problem: Problem, weights: list[int]) -> Collection[str]:
         """The processors to use. InvalidGroupingError where the tasks can not be spread over them."""
         most = self.most_processors
-        return problem.processors if most is None else the_fittest(problem, weights, most)
+        return problem.processors if most is None else processors_to_use(problem, weights, most)
 
 
 class GroupByContainerIds(HostAwareGrouper):
