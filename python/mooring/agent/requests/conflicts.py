@@ -46,6 +46,7 @@ class Conflicts:
             self._on_executor.setdefault(processor.last_executor, set()).add(id)
         self._sharing = _sharing(fleet)
         self._ahead, self._begun, self._waiting = _Concerned(), _Concerned(), _Concerned()
+        """What requests are about that are under way, that an earlier agent had begun, and that wait and were added."""
         self._busy: set[str] = set()
         for action in actions:
             if action.is_under_way:
@@ -60,9 +61,9 @@ class Conflicts:
         return fleet.model is self._fleet.model and fleet.processors is self._fleet.processors
 
     def add(self, action: Action) -> None:
-        """Requests that are looked up later wait for this one.
+        """Add a request for which requests that are looked up later may have to wait.
 
-        A request that an earlier agent had begun does not wait for one that no agent had begun.
+        A request that an earlier agent had begun does not wait for a request that no agent had begun.
         """
         has_begun = action.is_under_way or action.saved_progress is not None
         self._put(self._ahead if has_begun else self._waiting, action)
