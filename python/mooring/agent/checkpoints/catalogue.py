@@ -129,7 +129,7 @@ class CatalogueKeeper:
         self._checkpoints: dict[str, str] = {}  # query -> its checkpoint, while it runs and until its last rows are in
         self._runs: dict[str, str] = {}  # query -> its newest run
         self._ended: set[str] = set()
-        self._restarted: set[str] = set()  # queries with a run that has begun since the last round
+        self._with_new_run: set[str] = set()  # queries with a run that has begun since the last round
         self._fact_books: dict[str, FactBook] = {}  # path of the checkpoint, without a scheme -> its reports
         self._reached: dict[str, Reached] = {}  # running query -> how far its table reaches
         self._read_failures: dict[str, int] = {}  # table -> how often in a row it could not be read
@@ -158,7 +158,7 @@ class CatalogueKeeper:
                     self._checkpoints[event.query] = event.checkpoint
                     self._ended.discard(event.query)
                     if self._runs.get(event.query) != event.run:
-                        self._restarted.add(event.query)
+                        self._with_new_run.add(event.query)
                     self._runs[event.query] = event.run
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._run, name="mooring-catalog", daemon=True)
@@ -198,9 +198,9 @@ class CatalogueKeeper:
         """
         with self._lock:
             checkpoints, ended = dict(self._checkpoints), set(self._ended)
-            for query in self._restarted:
+            for query in self._with_new_run:
                 self._reached.pop(query, None)
-            self._restarted.clear()
+            self._with_new_run.clear()
         faults: dict[str, MooringError] = {}
         for query, checkpoint in checkpoints.items():
             try:
