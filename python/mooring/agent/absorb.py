@@ -99,8 +99,8 @@ def _with_registered(fleet: Fleet, event: events.ExecutorRegistered) -> Fleet:
 
 
 def _without_lost(fleet: Fleet, event: events.ExecutorLost, published: Rows) -> Fleet:
-    left = {id: executor for id, executor in fleet.executors.items() if id != event.executor}
-    known = replace(fleet, executors=left, lending=fleet.lending.without_executor(event.executor))
+    remaining = {id: executor for id, executor in fleet.executors.items() if id != event.executor}
+    known = replace(fleet, executors=remaining, lending=fleet.lending.without_executor(event.executor))
     unbound = unbind(known, event.executor, event.at_ms)
     after = promote_standbys(unbound, published, event.at_ms)
     return without_gone_copies(with_failovers_counted(fleet, after, event.executor))
@@ -143,8 +143,8 @@ def _without_ended_run(fleet: Fleet, event: events.QueryEnded) -> Fleet:
     query = fleet.queries.get(event.query)
     if query is None or query.run != event.run:  # a newer run of the query has started already
         return fleet
-    left = {id: running for id, running in fleet.queries.items() if id != event.query}
-    known = replace(fleet, queries=left, lending=fleet.lending.without_query(event.query))
+    remaining = {id: running for id, running in fleet.queries.items() if id != event.query}
+    known = replace(fleet, queries=remaining, lending=fleet.lending.without_query(event.query))
     return without_gone_copies(without_ended_queries(known))
 
 

@@ -50,7 +50,7 @@ def decide(state: AgentState, event: events.Event) -> tuple[AgentState, list[Ord
     state, published_again = with_plan_published(state, now_ms)
     state = replace(state, fleet=with_drained_hosts_emptied(fleet_before, state.fleet, now_ms))
     state, saved = with_overrides_saved(state)
-    # The last answer to a request follows the answer that it is in progress, and the saving of its outcome.
+    # The last answer to a request comes after the answer IN_PROGRESS, and after the request's outcome is saved.
     return state, [*by_stage([*planned, *requested, *published, *published_again, *saved]), *finished]
 
 

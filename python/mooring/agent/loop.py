@@ -60,7 +60,7 @@ class Bridge(Protocol):
         """Let executors take up a version."""
 
     def publish(self, plan: orders.PublishPlan) -> bool:
-        """Put a plan in force."""
+        """Put a plan in force. False when the JVM has a newer plan."""
 
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
         """End an executor at a moment when no task runs on it, within `wait_ms`. One request ends one executor."""

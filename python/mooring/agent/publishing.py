@@ -59,10 +59,10 @@ def barrier_timeout_ms(state: AgentState) -> int:
 
 
 def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, list[Order]]:
-    """Publish a changed plan: at once if its version is in force, else when the barrier of its version opens.
+    """Publish a changed plan: at once if its version is in force, else when the barrier of its version is DONE.
 
-    The first plan of an application passes the barrier too. When executors let the barrier time out, the next version
-    is offered to the others.
+    The first plan of an application has a barrier too. When executors do not take a version up in time, the next
+    version is offered to the others.
     """
     fleet, plan_barrier = state.fleet, state.plan_barrier
     version = fleet.model.version
@@ -90,6 +90,7 @@ def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, li
 
 
 def _has_no_plan_yet(state: AgentState) -> bool:
+    """Whether the JVM has no plan, and there is no task to place. Then no version needs a barrier."""
     return state.version_in_force < 0 and not plan_rows(state.fleet, state.published)
 
 
@@ -104,13 +105,14 @@ def _published(state: AgentState) -> tuple[AgentState, list[Order]]:
 
 
 def _overrides_of(state: AgentState) -> OperatorOverrides:
-    """What a later agent must know of what operators have asked.
+    """The requests of operators and their effects, as a later agent must know them.
 
-    Executors of processors are kept where one executor has several processors. Without host affinity they are kept of
-    all processors, as tasks have no location then.
+    `carriers` has the processors that share an executor, with that executor. Without host affinity it has all
+    processors, as tasks have no location then.
     """
     fleet, queue = state.fleet, state.queue
-    carriers = {id: one.last_executor for id, one in fleet.processors.items() if one.last_executor}
+    last_executors = {id: processor.last_executor for id, processor in fleet.processors.items()}
+    carriers = {id: executor for id, executor in last_executors.items() if executor}
     processors_of = Counter(carriers.values())
     not_yet_resumed = {uuid: begun for uuid, begun in queue.resumed.items() if uuid not in queue.answered_requests}
     under_way = {str(action.request.uuid): action.progress_to_save for action in queue.actions if action.is_under_way}

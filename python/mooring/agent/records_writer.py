@@ -90,7 +90,7 @@ class RecordsWriter:
         self.follows_another_driver = follows_another_driver
         self._warnings: set[str] = set()
         self._records = open_records(self._warn_once)
-        self._moves, self._moves_known = moves, 0
+        self._count_place_changes, self._place_changes_known = moves, 0
         self._change = threading.Condition()
         self._unsaved = self._latest = _Unsaved()
         self._pending_writes: deque[Callable[[], None]] = deque()
@@ -262,10 +262,10 @@ class RecordsWriter:
 
     def _work(self) -> None:
         if self._remembered is None:
-            moves = self._moves()
+            changes = self._count_place_changes()
             found = self._records.read()
             self._latest = _Unsaved(found.model, found.task_locality, overrides=found.overrides)
-            self._moves_known = moves
+            self._place_changes_known = changes
             with self._change:
                 self._remembered = found
                 self._change.notify_all()
@@ -299,14 +299,14 @@ class RecordsWriter:
         """
         self._latest = self._latest.with_newer(unsaved)
         while True:
-            moves = self._moves()
-            if moves == self._moves_known:
+            changes = self._count_place_changes()
+            if changes == self._place_changes_known:
                 self._write(unsaved)
             else:
                 self._records.forget()
                 self._write(self._latest)
-                self._moves_known = moves
-            if self._moves() == moves:
+                self._place_changes_known = changes
+            if self._count_place_changes() == changes:
                 return
 
     def _write(self, unsaved: _Unsaved) -> None:

@@ -30,7 +30,7 @@ def with_stage_settled(fleet: Fleet, now_ms: int) -> Fleet:
 
 
 def with_drained_hosts_emptied(before: Fleet, fleet: Fleet, now_ms: int) -> Fleet:
-    """Ask for a job model when tasks of drained hosts have a place since this event."""
+    """Ask for a job model when this event has opened a place for tasks of drained hosts."""
     is_asked = fleet.timers.regroup_at_ms is not None or fleet.timers.even_out_by_ms is not None
     if is_asked or not fleet.is_to_be_emptied or before.open_places == fleet.open_places:
         return fleet
@@ -48,9 +48,7 @@ def regroup_when_due(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[Order]]:
     is_time_over = timers.settled_by_ms is not None and timers.settled_by_ms <= now_ms
     if is_time_over and not is_stage_waiting_for_batches(fleet):
         fleet = with_stage_settled(fleet, now_ms)
-    released = [
-        replace(query, is_released=True) for query in unreleased(fleet) if _may_be_released(fleet, query, now_ms)
-    ]
+    released = [query for query in unreleased(fleet) if _may_be_released(fleet, query, now_ms)]
     due_times = (fleet.timers.regroup_at_ms, fleet.timers.even_out_by_ms)
     is_due = any(at_ms is not None and at_ms <= now_ms for at_ms in due_times)
     if not is_due and not released:

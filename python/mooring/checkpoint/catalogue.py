@@ -64,7 +64,10 @@ Copies = Mapping[int, Sequence[str]]
 """Partition to the locations that hold a copy of its state."""
 
 _MOST_WAITING: Final = 100_000
+"""How many reports of one kind wait for their row."""
+
 _BATCHES_KNOWN: Final = 200
+"""For how many batches a snapshot may be reported after its version got a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,11 @@ class Place:
 
 @dataclass
 class FactBook:
-    """The reports of executors on one query's versions that are not in a row yet, by unique id."""
+    """The reports of executors on one query's versions that are not in a row yet, by unique id.
+
+    `commits` are reports of committed versions, `snapshots` those of uploaded snapshots. `places` maps the ids of the
+    versions in the newest rows to their places: a snapshot is often reported after its version got a row.
+    """
 
     commits: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     snapshots: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -131,7 +138,7 @@ class FactBook:
         return [_row({**common_columns, **values}) for values in found]
 
     def know(self, rows: Iterable[Row]) -> None:
-        """Take in rows that the table has already, so that a snapshot reported later becomes one row, once."""
+        """Note the rows that the table has already. A snapshot that is reported later then gets exactly one row."""
         in_table = list(rows)
         for row in in_table:
             if row["kind"] == "commit":
@@ -149,6 +156,7 @@ class FactBook:
     def _committed(
         self, unique_id: str, fact: Mapping[str, Any], commit: Commit, begun: BegunBatch | None
     ) -> dict[str, Any]:
+        """The columns of the row for a committed version; `fact` is empty where no executor has reported it."""
         keys = int(fact.get("keys", -1))
         return {
             "kind": "commit",
@@ -164,6 +172,7 @@ class FactBook:
         }
 
     def _uploaded(self, unique_id: str, fact: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of the row for an uploaded snapshot."""
         return {
             "kind": "snapshot",
             **self.places[unique_id].columns(unique_id),
@@ -196,6 +205,7 @@ def _row(values: Mapping[str, Any]) -> Row:
 
 
 def _store_of(fact: Mapping[str, Any]) -> str:
+    """The name of the store that a report is about; empty for an empty report."""
     if not fact:
         return ""
     below = store_path(fact)[1]

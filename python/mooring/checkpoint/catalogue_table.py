@@ -53,9 +53,9 @@ def batches_listed(spark: SparkSession, table: str, query: str) -> list[Catalogu
     from pyspark.sql import functions as f
 
     try:
-        once = _commits(spark, table, query)
+        commits = _commits(spark, table, query)
         columns = (f.expr(column) for column in _COLUMNS_OF_A_BATCH)
-        found = once.groupBy("batch").agg(*columns).orderBy("batch").collect()
+        found = commits.groupBy("batch").agg(*columns).orderBy("batch").collect()
     except PySparkException as fault:
         raise CheckpointError(f"the catalogue {table} can not be read: {first_line(fault)}") from fault
     return [_catalogued_batch(row) for row in found]
@@ -79,6 +79,7 @@ def newest_bytes(spark: SparkSession, table: str, query: str) -> dict[int, int]:
 
 
 def _commits(spark: SparkSession, table: str, query: str) -> DataFrame:
+    """The rows of committed versions, each once."""
     from pyspark.sql import functions as f
 
     rows = spark.read.format("delta").load(table) if is_path(table) else spark.read.table(table)

@@ -68,14 +68,14 @@ def _listed(checkpoint: Path, table: str) -> list[CataloguedBatch]:
 
 def _with_catalogue(batches: list[dict[str, Any]], listed: list[CataloguedBatch]) -> list[dict[str, Any]]:
     """Add what only the catalogue knows: times of commits, keys, bytes, and batches that the checkpoint lacks."""
-    known = {one["batch"]: one for one in batches}
-    for one in listed:
-        offsets = None if one.offsets is None else {str(number): text for number, text in enumerate(one.offsets)}
-        gone = {
-            "batch": one.batch,
+    known = {batch["batch"]: batch for batch in batches}
+    for entry in listed:
+        offsets = None if entry.offsets is None else {str(number): text for number, text in enumerate(entry.offsets)}
+        lacking = {
+            "batch": entry.batch,
             "begun-at": None,
             "committed-at": None,
-            "watermark": one.watermark_ms,
+            "watermark": entry.watermark_ms,
             "offsets": offsets,
             "keys": None,
             "bytes": None,
@@ -83,11 +83,11 @@ def _with_catalogue(batches: list[dict[str, Any]], listed: list[CataloguedBatch]
             "whole": "no",
             "obstacles": ["the checkpoint no longer has it"],
         }
-        batch = known.setdefault(one.batch, gone)
-        batch["keys"] = one.keys if batch["keys"] is None else batch["keys"]
-        batch["bytes"] = one.bytes if batch["bytes"] is None else batch["bytes"]
-        batch["committed-at"] = one.committed_ms
-    return [known[batch] for batch in sorted(known)]
+        batch = known.setdefault(entry.batch, lacking)
+        batch["keys"] = entry.keys if batch["keys"] is None else batch["keys"]
+        batch["bytes"] = entry.bytes if batch["bytes"] is None else batch["bytes"]
+        batch["committed-at"] = entry.committed_ms
+    return [known[number] for number in sorted(known)]
 
 
 def _batch(survey: Survey, batch: int) -> dict[str, Any]:

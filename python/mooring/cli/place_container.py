@@ -42,5 +42,5 @@ def run(arguments: argparse.Namespace) -> None:
     ask(
         arguments,
         f"place processor {id} on {destination}",
-        lambda client, at: client.place_container(id, destination, at, expiry_ms),
+        lambda client, deployment: client.place_container(id, destination, deployment, expiry_ms),
     )

@@ -82,7 +82,10 @@ class Place:
 
 
 class Records:
-    """The records in one metadata store. MetadataStoreUnavailable when it cannot be reached."""
+    """The records in one metadata store, for a command. The agent has a class of its own: `mooring.records.records`.
+
+    MetadataStoreUnavailable when the store can not be reached.
+    """
 
     def __init__(self, place: Place | str) -> None:
         """Open the store; a text is a place without options. BadUsage for a store that a client does not reach."""

@@ -1,4 +1,4 @@
-"""What the commands share that send a request to a running application: send it, and wait for the answer."""
+"""Sends a request to a running application and waits for the answer, for all commands that do so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mooring.settings.notation import format_duration
 
 
 def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient, str], UUID]) -> None:
-    """Write a request, and with `--wait` show how far it is until its end. `what` is the request in words.
+    """Write a request, and with `--wait` show its progress until its end. `what` is the request in words.
 
     BadUsage when the request makes no sense, CommandFailed when it failed, CommandTimedOut when it takes longer.
     """
@@ -47,10 +47,10 @@ def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient
             progress.say(f"{response.status_code.value}: {response.response_message}")
 
     def show_how_far() -> None:
-        """Show the request's message of the status. CommandFailed when the application has ended meanwhile."""
-        now = records.status_if_any()
-        refuse_ended(now, arguments.deployment_id)
-        text = "" if arguments.json else how_far(now, uuid)
+        """Show what the status says of the request. CommandFailed when the application has ended meanwhile."""
+        newest = records.status_if_any()
+        refuse_ended(newest, arguments.deployment_id)
+        text = "" if arguments.json else how_far(newest, uuid)
         if text:
             progress.show_change(text)
 
@@ -62,9 +62,10 @@ def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient
 
 
 def how_far(status: Mapping[str, Any], uuid: UUID) -> str:
-    """The message about a request in a status, which the agent writes once a second. Empty without one."""
+    """The message about a request in a status; empty where the status has none. The agent writes it once a second."""
     shown = status.get("requests", [])
-    return next((f"{one['message']}" for one in shown if one.get("uuid") == str(uuid) and one.get("message")), "")
+    messages = (entry.get("message") for entry in shown if entry.get("uuid") == str(uuid))
+    return next((f"{message}" for message in messages if message), "")
 
 
 def _refuse_unless_done(

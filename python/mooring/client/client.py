@@ -201,7 +201,7 @@ class MooringClient:
         None when there is neither request nor response. Then there never was such a request, it was for another
         deployment, or its response was removed since. InvalidMessageError when the response can not be read.
         """
-        request = self._messages.read_request(uuid)  # first: the agent removes it with its last response
+        request = self._messages.read_request(uuid)  # before the response: the agent removes it after the last response
         response = self._messages.read_response(uuid)
         if response is None and request is not None:
             return request.answered(StatusCode.CREATED, "the agent has not seen it yet", request.timestamp)
@@ -210,20 +210,20 @@ class MooringClient:
     def wait(
         self, uuid: UUID, timeout_seconds: float, on_status: OnStatus, meanwhile: Callable[[], object] = lambda: None
     ) -> ContainerPlacementResponseMessage | None:
-        """Wait until a request is final or gone, or until the time is over; returns its last status.
+        """Wait until a request is final or gone, or until the time is over; returns the last response.
 
-        `on_status` is called with each new status, and `meanwhile` once a second. Errors of both end the wait.
+        `on_status` is called when the status changes, and `meanwhile` once a second. Errors of both end the wait.
         """
         deadline = time.monotonic() + timeout_seconds
-        next_at, last = 0.0, None
+        next_at, last_status = 0.0, None
         while True:
-            status = self.container_status(uuid)
-            if status is not None and status.status_code is not last:
-                on_status(status)
-                last = status.status_code
+            response = self.container_status(uuid)
+            if response is not None and response.status_code is not last_status:
+                on_status(response)
+                last_status = response.status_code
             left = deadline - time.monotonic()
-            if status is None or status.status_code.is_final or left <= 0:
-                return status
+            if response is None or response.status_code.is_final or left <= 0:
+                return response
             if time.monotonic() >= next_at:
                 meanwhile()
                 next_at = time.monotonic() + 1

@@ -92,12 +92,12 @@ def check_grouping(
         now_at = {name: processor_locality[processor] for name, processor in owner.items()}
         with _promise("fewest moves"):
             movers = _check_fewest_moves(owner, sizes, previous)
-        strangers = _strangers(movers, now_at, task_locality, previous, set(processor_locality.values()))
+        displaced = _displaced(movers, now_at, task_locality, previous, set(processor_locality.values()))
         with _promise("last location before any"):
-            _check_exchanges(strangers, owner, sizes, processor_locality)
+            _check_exchanges(displaced, owner, sizes, processor_locality)
         if load is not None:
             with _promise("remainders where the load is least"):
-                _check_remainders(strangers, owner, sizes, load)
+                _check_remainders(displaced, owner, sizes, load)
 
 
 @contextmanager
@@ -209,16 +209,16 @@ def _check_fewest_moves(owner: Mapping[str, str], sizes: Mapping[str, int], prev
                 f'processor "{processor}" kept {kept[processor]} of its tasks; it could have kept {could}'
             )
     least = len(owner) // len(sizes)
-    robbed = [processor for processor in held if held[processor] > least == sizes[processor]]
-    favoured = [processor for processor in sizes if sizes[processor] > least >= held[processor]]
-    if robbed and favoured:
+    shrunk = [processor for processor in held if held[processor] > least == sizes[processor]]
+    grown = [processor for processor in sizes if sizes[processor] > least >= held[processor]]
+    if shrunk and grown:
         raise InvalidGroupingError(
-            f'processor "{robbed[0]}" gave a task up so that "{favoured[0]}" could have one more than it needs'
+            f'processor "{shrunk[0]}" gave a task up so that "{grown[0]}" could have one more than it needs'
         )
     return sorted(movers, key=natural_order)
 
 
-def _strangers(
+def _displaced(
     movers: Collection[str],
     now_at: Mapping[str, str],
     task_locality: Mapping[str, str],
@@ -231,30 +231,30 @@ def _strangers(
         for container in (previous.containers.values() if previous else ())
         for name in container.tasks
     }
-    strangers: dict[str, str | None] = {}
+    displaced: dict[str, str | None] = {}
     for name in movers:
         last = task_locality.get(name, was_at.get(name))
         if last in ("", ANY_HOST) or last not in places:
-            strangers[name] = None
+            displaced[name] = None
         elif last != now_at[name]:
-            strangers[name] = last
-    return strangers
+            displaced[name] = last
+    return displaced
 
 
 def _check_exchanges(
-    strangers: Mapping[str, str | None],
+    displaced: Mapping[str, str | None],
     owner: Mapping[str, str],
     sizes: Mapping[str, int],
     processor_locality: Mapping[str, str],
 ) -> None:
     """Check that no exchange brings a moved task to its last location: neither a swap, nor a move of a remainder."""
     least = len(owner) // len(sizes)
-    stranger_at = {processor_locality[owner[name]]: name for name in strangers}
+    displaced_at = {processor_locality[owner[name]]: name for name in displaced}
     short_at = {processor_locality[processor]: processor for processor, size in sizes.items() if size == least}
-    for name, last in strangers.items():
-        if last in stranger_at:
+    for name, last in displaced.items():
+        if last in displaced_at:
             raise InvalidGroupingError(
-                f'task "{name}" was at "{last}" and could be there in the place of "{stranger_at[last]}"'
+                f'task "{name}" was at "{last}" and could be there in the place of "{displaced_at[last]}"'
             )
         if last in short_at and sizes[owner[name]] > least:
             raise InvalidGroupingError(
@@ -263,13 +263,13 @@ def _check_exchanges(
 
 
 def _check_remainders(
-    strangers: Collection[str], owner: Mapping[str, str], sizes: Mapping[str, int], load: Mapping[str, int]
+    displaced: Collection[str], owner: Mapping[str, str], sizes: Mapping[str, int], load: Mapping[str, int]
 ) -> None:
-    """Check that no remainder with a stranger belongs on a processor with less load, or the same and a smaller id."""
+    """Check that no displaced task takes a remainder that belongs on a processor with less load, or a smaller id."""
     least = len(owner) // len(sizes)
     short = [processor for processor, size in sizes.items() if size == least]
     best = min(short, key=lambda processor: (load.get(processor, 0), natural_order(processor)), default=None)
-    for name in strangers:
+    for name in displaced:
         taken = owner[name]
         if (
             best is not None

@@ -181,8 +181,8 @@ def _check_pinned(
         for replica, location in wanted.items():
             others = [place for place in there if place not in wanted.values()]
             is_free = location in able.values() and own not in (None, location) and location not in there
-            for left in others if is_free else ():
-                after = [*(place for place in there if place != left), location]
+            for given_up in others if is_free else ():
+                after = [*(place for place in there if place != given_up), location]
                 if len({zone[place] for place in (own, *after)}) >= len({zone[place] for place in (own, *there)}):
                     raise InvalidGroupingError(
                         f'replica {replica} of task "{name}" is wanted at "{location}"; its copies are at {there}'

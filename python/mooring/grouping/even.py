@@ -21,24 +21,24 @@ from mooring.grouping.problem import NOWHERE, Problem
 
 
 def spread_evenly(problem: Problem) -> list[int]:
-    """The processor of each task, by the goals of this module. Both are numbers as in `Problem`."""
-    fleet, remainders_left = _first_sizes(problem)
-    matching = Matching(*_leavers_and_places(fleet))
+    """The processor of each task, by the goals of this module. Tasks and processors are numbers, as in `Problem`."""
+    draft, remainders_left = _first_sizes(problem)
+    matching = Matching(*_leavers_and_places(draft))
     if remainders_left < 0:
-        _shrink_crowds(fleet, matching, -remainders_left)
+        _shrink_crowds(draft, matching, -remainders_left)
     else:
-        _hand_out_remainders(fleet, matching, remainders_left)
-    near, far = _choose_leavers(fleet, matching)
-    return _settle(fleet, near, far)
+        _hand_out_remainders(draft, matching, remainders_left)
+    near, far = _choose_leavers(draft, matching)
+    return _settle(draft, near, far)
 
 
 @dataclass(frozen=True, slots=True)
-class _Fleet:
+class _Draft:
     """The plan while it is made. `size[p]` is the number of tasks for processor p; it changes by at most one.
 
     A crowd is a processor that held more than `floor` tasks. Its `strays` are its tasks with another last location.
-    They leave first, because none of their state is on its disk. A crowd is `picky` when some of its strays can stay,
-    so that it can choose which ones leave.
+    Strays leave first, because none of their state is on the crowd's disk. `with_choice` has the crowds of which some
+    strays can stay: there is a choice which strays leave.
     """
 
     problem: Problem
@@ -46,7 +46,7 @@ class _Fleet:
     held: list[list[int]]
     size: list[int]
     strays: dict[int, list[int]]
-    picky: set[int]
+    with_choice: set[int]
 
     def leaving(self, p: int) -> int:
         return max(0, len(self.held[p]) - self.size[p])
@@ -55,71 +55,71 @@ class _Fleet:
         return max(0, self.size[p] - len(self.held[p]))
 
 
-def _first_sizes(problem: Problem) -> tuple[_Fleet, int]:
+def _first_sizes(problem: Problem) -> tuple[_Draft, int]:
     """Give floor to all and one more to each crowd. Also returns the number of remainders left, negative if too few."""
     floor, remainders = divmod(len(problem.tasks), len(problem.processors))
     held = problem.held()
     strays = {
         p: [t for t in tasks if not _is_native(problem, t, p)] for p, tasks in enumerate(held) if len(tasks) > floor
     }
-    picky = {p for p, tasks in strays.items() if len(held[p]) - (floor + 1) < len(tasks)}
+    with_choice = {p for p, tasks in strays.items() if len(held[p]) - (floor + 1) < len(tasks)}
     size = [floor + (p in strays) for p in range(len(held))]
-    return _Fleet(problem, floor, held, size, strays, picky), remainders - len(strays)
+    return _Draft(problem, floor, held, size, strays, with_choice), remainders - len(strays)
 
 
 def _is_native(problem: Problem, task: int, p: int) -> bool:
     return problem.wish[task] == problem.place[p] != NOWHERE
 
 
-def _leavers_and_places(fleet: _Fleet) -> tuple[dict[Node, int], dict[tuple[Node, Node], int]]:
+def _leavers_and_places(draft: _Draft) -> tuple[dict[Node, int], dict[tuple[Node, Node], int]]:
     """The units and widths of the matching.
 
-    A node `crowd` has the tasks that a picky crowd sends away, `wish` the tasks that must leave and want that location,
-    and `place` the free places at a location.
+    A node `crowd` has the tasks that leave a crowd with a choice. A node `wish` has the tasks that must leave and were
+    last at that location. A node `place` has the free places at a location.
     """
-    problem = fleet.problem
+    problem = draft.problem
     units: Counter[Node] = Counter()
     for p, place in enumerate(problem.place):
-        if p not in fleet.strays and place != NOWHERE:
-            units["place", place] += fleet.free(p)
+        if p not in draft.strays and place != NOWHERE:
+            units["place", place] += draft.free(p)
     width = {(("wish", place), ("place", place)): len(problem.tasks) for _, place in units}
-    for p in sorted(fleet.picky):
-        for wish, count in Counter(problem.wish[t] for t in fleet.strays[p]).items():
+    for p in sorted(draft.with_choice):
+        for wish, count in Counter(problem.wish[t] for t in draft.strays[p]).items():
             if ("place", wish) in units:
                 width[("crowd", p), ("place", wish)] = count
-    units.update({("crowd", p): fleet.leaving(p) for p in fleet.picky})
-    units.update(("wish", problem.wish[task]) for task in _must_leave(fleet))
+    units.update({("crowd", p): draft.leaving(p) for p in draft.with_choice})
+    units.update(("wish", problem.wish[task]) for task in _must_leave(draft))
     return units, width
 
 
-def _must_leave(fleet: _Fleet) -> Iterator[int]:
-    """Tasks without a processor, and tasks that a crowd must send away without a choice."""
-    yield from (task for task, home in enumerate(fleet.problem.home) if home == NOWHERE)
-    for p, strays in fleet.strays.items():
-        if p not in fleet.picky:
-            natives = [t for t in fleet.held[p] if _is_native(fleet.problem, t, p)]
+def _must_leave(draft: _Draft) -> Iterator[int]:
+    """Tasks without a processor, and tasks that leave a crowd without a choice."""
+    yield from (task for task, home in enumerate(draft.problem.home) if home == NOWHERE)
+    for p, strays in draft.strays.items():
+        if p not in draft.with_choice:
+            natives = [t for t in draft.held[p] if _is_native(draft.problem, t, p)]
             yield from strays
-            yield from natives[len(natives) + len(strays) - fleet.leaving(p) :]
+            yield from natives[len(natives) + len(strays) - draft.leaving(p) :]
 
 
-def _shrink_crowds(fleet: _Fleet, matching: Matching, count: int) -> None:
+def _shrink_crowds(draft: _Draft, matching: Matching, count: int) -> None:
     """Take the remainder from `count` crowds: first where this brings a task to its last location, then by load."""
-    by_load = sorted(fleet.strays, key=lambda p: (-fleet.problem.load[p], -p))
-    picky = [p for p in by_load if p in fleet.picky]
-    others = [p for p in by_load if p not in fleet.picky]
-    shrunk = _choose(picky, count, lambda p: matching.offer(("crowd", p)))
-    shrunk += _choose(others, count - len(shrunk), lambda p: matching.offer(("wish", fleet.problem.place[p])))
+    by_load = sorted(draft.strays, key=lambda p: (-draft.problem.load[p], -p))
+    with_choice = [p for p in by_load if p in draft.with_choice]
+    others = [p for p in by_load if p not in draft.with_choice]
+    shrunk = _choose(with_choice, count, lambda p: matching.offer(("crowd", p)))
+    shrunk += _choose(others, count - len(shrunk), lambda p: matching.offer(("wish", draft.problem.place[p])))
     for p in shrunk:
-        fleet.size[p] -= 1
+        draft.size[p] -= 1
 
 
-def _hand_out_remainders(fleet: _Fleet, matching: Matching, count: int) -> None:
+def _hand_out_remainders(draft: _Draft, matching: Matching, count: int) -> None:
     """Give out the `count` remainders: first where one brings a task to its last location, then to the least loaded."""
     by_load = sorted(
-        (p for p in range(len(fleet.size)) if p not in fleet.strays), key=lambda p: (fleet.problem.load[p], p)
+        (p for p in range(len(draft.size)) if p not in draft.strays), key=lambda p: (draft.problem.load[p], p)
     )
-    for p in _choose(by_load, count, lambda p: matching.offer(("place", fleet.problem.place[p]))):
-        fleet.size[p] += 1
+    for p in _choose(by_load, count, lambda p: matching.offer(("place", draft.problem.place[p]))):
+        draft.size[p] += 1
 
 
 def _choose(candidates: Sequence[int], count: int, is_useful: Callable[[int], bool]) -> list[int]:
@@ -134,15 +134,15 @@ def _choose(candidates: Sequence[int], count: int, is_useful: Callable[[int], bo
     return useful + [candidate for candidate in candidates if candidate not in taken][: count - len(useful)]
 
 
-def _choose_leavers(fleet: _Fleet, matching: Matching) -> tuple[dict[int, list[int]], list[int]]:
+def _choose_leavers(draft: _Draft, matching: Matching) -> tuple[dict[int, list[int]], list[int]]:
     """The tasks that move: those that go to their last location, by location (near), and all others (far)."""
     near: defaultdict[int, list[int]] = defaultdict(list)
     far: list[int] = []
-    for p in fleet.picky:
+    for p in draft.with_choice:
         going = {place: units for (_, place), units in matching.partners(("crowd", p)).items()}
-        undecided = fleet.leaving(p) - sum(going.values())
-        for task in fleet.strays[p]:
-            wish = fleet.problem.wish[task]
+        undecided = draft.leaving(p) - sum(going.values())
+        for task in draft.strays[p]:
+            wish = draft.problem.wish[task]
             if going.get(wish):
                 going[wish] -= 1
                 near[wish].append(task)
@@ -150,8 +150,8 @@ def _choose_leavers(fleet: _Fleet, matching: Matching) -> tuple[dict[int, list[i
                 undecided -= 1
                 far.append(task)
     waiting: defaultdict[int, list[int]] = defaultdict(list)
-    for task in _must_leave(fleet):
-        waiting[fleet.problem.wish[task]].append(task)
+    for task in _must_leave(draft):
+        waiting[draft.problem.wish[task]].append(task)
     for wish, tasks in waiting.items():
         matched = matching.partners(("wish", wish)).get(("place", wish), 0)
         near[wish] += tasks[:matched]
@@ -159,12 +159,12 @@ def _choose_leavers(fleet: _Fleet, matching: Matching) -> tuple[dict[int, list[i
     return near, far
 
 
-def _settle(fleet: _Fleet, near: dict[int, list[int]], far: list[int]) -> list[int]:
+def _settle(draft: _Draft, near: dict[int, list[int]], far: list[int]) -> list[int]:
     """Put the moving tasks on free places, in natural order; all other tasks stay."""
-    owner = list(fleet.problem.home)
-    free = [fleet.free(p) for p in range(len(fleet.size))]
+    owner = list(draft.problem.home)
+    free = [draft.free(p) for p in range(len(draft.size))]
     at_place: defaultdict[int, list[int]] = defaultdict(list)
-    for p, place in enumerate(fleet.problem.place):
+    for p, place in enumerate(draft.problem.place):
         at_place[place].append(p)
     for place, tasks in near.items():
         slots = (p for p in at_place[place] for _ in range(free[p]))

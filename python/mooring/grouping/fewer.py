@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 from mooring.grouping.problem import NOWHERE, Problem
 
 
-def the_fittest(problem: Problem, weights: Sequence[int], count: int) -> list[str]:
+def processors_to_use(problem: Problem, weights: Sequence[int], count: int) -> list[str]:
     """Up to `count` processors: first those that hold most, then those where most tasks were last, then smallest ids.
 
     Processors that hold most come first because this moves the fewest tasks: more tasks can stay there, for any size of
@@ -28,12 +28,12 @@ def _by_location(problem: Problem, chosen: Sequence[int], count: int) -> list[in
     waiting = Counter(wish for t, wish in enumerate(problem.wish) if wish != NOWHERE and problem.home[t] not in taken)
     for p in chosen:
         waiting[problem.place[p]] -= share
-    left = [p for p in range(len(problem.processors)) if p not in taken]
-    # The queue has one processor of each location. When it is chosen, the next one of that location follows it.
+    remaining = [p for p in range(len(problem.processors)) if p not in taken]
+    # The queue has one processor of each location. When a processor is chosen, the next of its location replaces it.
     at_place: dict[int, list[int]] = {}
-    for p in reversed(left):
+    for p in reversed(remaining):
         at_place.setdefault(problem.place[p], []).append(p)
-    queue = [(-max(waiting[place], 0), there.pop(), place) for place, there in at_place.items()]
+    queue = [(-max(waiting[place], 0), processors.pop(), place) for place, processors in at_place.items()]
     heapify(queue)
     found: list[int] = []
     while queue and len(found) < count:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from mooring.errors import InvalidGroupingError
 from mooring.grouping.contract import TaskNameGrouper
 from mooring.grouping.even import spread_evenly
-from mooring.grouping.fewer import the_fittest
+from mooring.grouping.fewer import processors_to_use
 from mooring.grouping.problem import Problem, containers_of, pose
 from mooring.grouping.refusals import refuse_bad_count, refuse_impossible, refuse_too_few_tasks, refuse_unknown
 from mooring.grouping.weighted import spread_by_weight, weigh
@@ -19,10 +19,10 @@ class HostAwareGrouper(TaskNameGrouper):
     plan is optimal: see `grouping.even`. With it, the plan is even by bytes, and few bytes move: see
     `grouping.weighted`. A task without a weight counts as the mean of the others.
 
-    `load` maps processor id to its load from other queries, in tasks or bytes. It decides only where remainders go, so
-    each query is grouped evenly on its own.
+    `load` maps processor id to its load from other queries, in tasks or bytes. Each query is grouped evenly on its own.
+    `load` decides only which processors get one task more, where tasks can not be divided evenly.
 
-    Its own output, taken as input again, is not changed. 100,000 tasks on 10,000 processors take seconds on one core.
+    Grouping this class's own output again changes nothing. 100,000 tasks on 10,000 processors take seconds on one core.
     """
 
     moves_fewest = True
@@ -55,7 +55,7 @@ class HostAwareGrouper(TaskNameGrouper):
     def _choose(self, problem: Problem, weights: list[int]) -> Collection[str]:
         """The processors to use. InvalidGroupingError where the tasks can not be spread over them."""
         most = self.most_processors
-        return problem.processors if most is None else the_fittest(problem, weights, most)
+        return problem.processors if most is None else processors_to_use(problem, weights, most)
 
 
 class GroupByContainerIds(HostAwareGrouper):

@@ -27,7 +27,10 @@ def plan_job(
     make_grouper: GrouperFactory = HostAwareGrouper,
     config: Mapping[str, str] | None = None,
 ) -> JobModel:
-    """Group each query on its own, with remainders where the total load is least, and merge the groups.
+    """Group each query on its own, and merge the groups.
+
+    Where a query's tasks can not be divided evenly, some processors get one task more: preferably those with the least
+    total load.
 
     `queries` maps query name to its tasks. Queries that already run are planned before new ones, both in natural order
     of names. While a query is not planned yet, its previous tasks count as its load. Every processor is in the job

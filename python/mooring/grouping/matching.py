@@ -20,10 +20,10 @@ class Matching:
     """
 
     def __init__(self, units: Mapping[Node, int], width: Mapping[tuple[Node, Node], int]) -> None:
-        self._spare = dict(units)
+        self._unmatched = dict(units)
         self._room: dict[Node, dict[Node, int]] = {}
         self._used: dict[Node, dict[Node, int]] = {}
-        self._hopeless: set[Node] = set()
+        self._without_partner: set[Node] = set()
         for (left, right), room in width.items():
             self._room.setdefault(left, {})[right] = room
             self._room.setdefault(right, {})[left] = room
@@ -31,15 +31,15 @@ class Matching:
         for left in lefts:
             self._match_directly(left)
         for left in lefts:
-            while self._spare.get(left, 0) and self._grow_from(left):
+            while self._unmatched.get(left, 0) and self._grow_from(left):
                 pass
 
     def offer(self, node: Node) -> bool:
         """Add one unit of `node` if that makes the matching larger by one. Returns whether it was added."""
-        self._spare[node] = self._spare.get(node, 0) + 1
+        self._unmatched[node] = self._unmatched.get(node, 0) + 1
         if self._grow_from(node):
             return True
-        self._spare[node] -= 1
+        self._unmatched[node] -= 1
         return False
 
     def partners(self, node: Node) -> Mapping[Node, int]:
@@ -48,18 +48,18 @@ class Matching:
 
     def _match_directly(self, left: Node) -> None:
         for right in list(self._room[left]):
-            units = min(self._spare.get(left, 0), self._spare.get(right, 0), self._room[left][right])
+            units = min(self._unmatched.get(left, 0), self._unmatched.get(right, 0), self._room[left][right])
             if units:
-                self._spare[left] -= units
-                self._spare[right] -= units
+                self._unmatched[left] -= units
+                self._unmatched[right] -= units
                 _shift(self._room, self._used, left, right, units)
 
     def _grow_from(self, start: Node) -> bool:
-        """Look for a partner for a spare unit of `start`, breadth first; other nodes may get new partners for that.
+        """Look for a partner for an unmatched unit of `start`, breadth first. Other nodes may get new partners for it.
 
-        When there is none, no node that was reached has one, now or later: offers on this side only use up places.
+        When there is none, no node that was reached has a partner, also later: offers on this side only use up places.
         """
-        if start in self._hopeless:
+        if start in self._without_partner:
             return False
         came_from: dict[Node, tuple[Node, Node]] = {}
         asked: set[Node] = set()
@@ -71,20 +71,20 @@ class Matching:
                 if partner in asked:
                     continue
                 asked.add(partner)
-                if self._spare.get(partner, 0):
+                if self._unmatched.get(partner, 0):
                     self._rematch(start, node, partner, came_from)
                     return True
                 for other in self._used.get(partner, {}):
-                    if other not in reached and other not in self._hopeless:
+                    if other not in reached and other not in self._without_partner:
                         reached.add(other)
                         came_from[other] = (node, partner)
                         queue.append(other)
-        self._hopeless |= reached
+        self._without_partner |= reached
         return False
 
     def _rematch(self, start: Node, node: Node, partner: Node, came_from: Mapping[Node, tuple[Node, Node]]) -> None:
-        self._spare[start] -= 1
-        self._spare[partner] -= 1
+        self._unmatched[start] -= 1
+        self._unmatched[partner] -= 1
         _shift(self._room, self._used, node, partner, 1)
         while node != start:
             winner, given_up = came_from[node]

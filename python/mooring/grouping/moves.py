@@ -8,7 +8,7 @@ from mooring.model import JobModel, LocationId, TaskName, named_place, natural_o
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A task that changes its processor, or whose processor changes its location.
+    """A move of a task: the task changes its processor, or its processor changes the location.
 
     The source is None for a new task. A location is None when it is not known. `state_bytes` is the size of the task's
     state, None when it is not known.

@@ -37,7 +37,7 @@ class Scales:
         self.load = [sum(weight for weight, _ in tasks) for tasks in self.held]
         self.lightest = Ranking(problem.place, self._by_lightness)
         self.heaviest = Ranking(problem.place, self._by_heaviness)
-        self.finest = Ranking(problem.place, self._by_lightest_task)
+        self.with_lightest_task = Ranking(problem.place, self._by_lightest_task)
 
     def put(self, task: int, p: int) -> None:
         """Give a task without a processor to p."""
@@ -52,7 +52,7 @@ class Scales:
         self._has_changed(p, -weight)
         return -task
 
-    def hunger(self, load: int) -> int:
+    def shortage(self, load: int) -> int:
         """The weight that a processor of this load lacks until it is no longer too light."""
         return max(0, self.line + 1 - load)
 
@@ -70,7 +70,7 @@ class Scales:
 
     def _has_changed(self, p: int, by: int) -> None:
         self.load[p] += by
-        for ranking in (self.lightest, self.heaviest, self.finest):
+        for ranking in (self.lightest, self.heaviest, self.with_lightest_task):
             ranking.update(p)
 
     def _by_lightness(self, p: int) -> Key:

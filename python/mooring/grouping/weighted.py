@@ -25,7 +25,7 @@ from mooring.grouping.scales import Scales
 
 
 def weigh(problem: Problem, weights: Mapping[str, int]) -> list[int]:
-    """The weight of each task; an unknown one is the mean of the known ones, rounded down, or 0 when none is known."""
+    """The weight of each task. An unknown weight is the mean of the known ones, rounded down; 0 when none is known."""
     known = [weights[task.task_name] for task in problem.tasks if task.task_name in weights]
     mean = sum(known) // len(known) if known else 0
     return [weights.get(task.task_name, mean) for task in problem.tasks]
@@ -38,7 +38,7 @@ def spread_by_weight(problem: Problem, weights: Sequence[int]) -> list[int]:
     scales = Scales(problem, weights)
     homeless = [t for t, home in enumerate(problem.home) if home == NOWHERE]
     _place(scales, homeless + _lighten(scales))
-    _feed(scales)
+    _fill_up(scales)
     return scales.owner
 
 
@@ -51,7 +51,7 @@ def _with_the_heaviest_kept(problem: Problem, weights: Sequence[int]) -> Problem
 def _lighten(scales: Scales) -> list[int]:
     """Take tasks from processors that are too heavy, and return them.
 
-    A processor gives the lightest task that is enough; while no single task is enough, it gives its heaviest one.
+    A processor gives the lightest task that is enough. While no single task is, the processor gives its heaviest.
     """
     taken = []
     for p in range(len(scales.held)):
@@ -63,17 +63,17 @@ def _lighten(scales: Scales) -> list[int]:
 def _place(scales: Scales, tasks: Sequence[int]) -> None:
     """Put these tasks on processors, heaviest first: at their last location up to the fair share, else elsewhere.
 
-    Enough of them is kept back for processors that are too light. Otherwise other tasks would have to move there.
+    Enough weight is kept back for processors that are too light. Otherwise other tasks would have to move there.
     """
     left = sum(scales.weight[t] for t in tasks)
-    hunger = sum(scales.hunger(load) for load in scales.load)
+    shortage = sum(scales.shortage(load) for load in scales.load)
     rest = []
     for task in sorted(tasks, key=lambda t: (-scales.weight[t], t)):
         weight, near = scales.weight[task], scales.lightest.first_at(scales.problem.wish[task])
         if near is not None and scales.load[near] + weight <= scales.fair:
-            filled = scales.hunger(scales.load[near]) - scales.hunger(scales.load[near] + weight)
-            if left - weight >= hunger - filled:
-                left, hunger = left - weight, hunger - filled
+            filled = scales.shortage(scales.load[near]) - scales.shortage(scales.load[near] + weight)
+            if left - weight >= shortage - filled:
+                left, shortage = left - weight, shortage - filled
                 scales.put(task, near)
                 continue
         rest.append(task)
@@ -82,29 +82,29 @@ def _place(scales: Scales, tasks: Sequence[int]) -> None:
 
 
 def _near_or_lightest(scales: Scales, task: int) -> int:
-    """The lightest processor at the task's last location; the lightest of all if that one is full or others need it."""
+    """The lightest processor at the task's last location; the lightest of all if that is full or one is too light."""
     lightest, near = scales.lightest.first(), scales.lightest.first_at(scales.problem.wish[task])
     assert lightest is not None
     if near is None or scales.load[near] >= scales.fair:
         return lightest
-    return near if scales.hunger(scales.load[near]) or not scales.hunger(scales.load[lightest]) else lightest
+    return near if scales.shortage(scales.load[near]) or not scales.shortage(scales.load[lightest]) else lightest
 
 
-def _feed(scales: Scales) -> None:
-    """Fill up processors that are too light, also those that become too light by giving to an empty one."""
-    hungry = deque(
-        sorted((p for p, load in enumerate(scales.load) if scales.hunger(load)), key=scales.load.__getitem__)
+def _fill_up(scales: Scales) -> None:
+    """Fill up processors that are too light, also those that become so by giving a task to an empty processor."""
+    too_light = deque(
+        sorted((p for p, load in enumerate(scales.load) if scales.shortage(load)), key=scales.load.__getitem__)
     )
-    while hungry:
-        p = hungry.popleft()
-        while (gift := _gift(scales, p)) is not None:
-            giver, position = gift
+    while too_light:
+        p = too_light.popleft()
+        while (found := _task_to_give(scales, p)) is not None:
+            giver, position = found
             scales.put(scales.take(giver, position), p)
-            if scales.hunger(scales.load[giver]):
-                hungry.append(giver)
+            if scales.shortage(scales.load[giver]):
+                too_light.append(giver)
 
 
-def _gift(scales: Scales, p: int) -> tuple[int, int] | None:
+def _task_to_give(scales: Scales, p: int) -> tuple[int, int] | None:
     """The processor that gives p a task, and the task's position there; None when there is none.
 
     The task must fit into p's fair share, and is at most the giver's excess if possible.
@@ -116,7 +116,7 @@ def _gift(scales: Scales, p: int) -> tuple[int, int] | None:
             position = scales.at_most(min(room, scales.load[giver] - scales.fair), giver)
             if scales.held[giver][position][0] <= room:
                 return giver, position
-    finest = scales.finest.first() if scales.hunger(scales.load[p]) else None
-    if finest is not None and scales.held[finest][position := scales.at_least(1, finest)][0] <= room:
-        return finest, position
+    giver = scales.with_lightest_task.first() if scales.shortage(scales.load[p]) else None
+    if giver is not None and scales.held[giver][position := scales.at_least(1, giver)][0] <= room:
+        return giver, position
     return (heaviest, 0) if heaviest is not None and not scales.held[p] else None

@@ -96,7 +96,7 @@ class OffersWithheld(Event):
 
 @dataclass(frozen=True, slots=True)
 class PlanPickedUp(Event):
-    """An executor knows an offered version of the job model."""
+    """An executor has taken up an offered version of the job model."""
 
     executor: str
     version: int
@@ -202,7 +202,7 @@ class QueryEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class QueryStarting(Event):
-    """A run of a query with state is about to create its sources. It waits until it is known whether it drains."""
+    """A run of a query with state is about to create its sources. The run waits to learn whether to drain."""
 
     query: str
     run: str

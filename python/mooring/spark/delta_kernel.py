@@ -1,7 +1,7 @@
 """Appends to Delta tables with Delta's Kernel: in the driver alone, without a Spark job.
 
 Spark's own writer takes 0.5 to 0.7 s of processor time for each append, and slots of executors that batches need. Both
-write the same: one transaction, with the same transaction identifier.
+writers write the same: one transaction, with the same transaction identifier.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class KernelAppends:
 
     def _write(self, transaction: Any, partition: Mapping[str, int], rows: Sequence[Row], actions: Any) -> None:
         """Write the files of one partition, and add the log's entries for them to `actions`."""
-        engine, steps = self._engine, self._kernel.Transaction
+        engine, transactions = self._engine, self._kernel.Transaction
         state = transaction.getTransactionState(engine)
         values = self._java.HashMap()
         for column, value in partition.items():
@@ -63,13 +63,13 @@ class KernelAppends:
         )
         all_rows = self._kernel.data.FilteredColumnarBatch(batch, self._java.Optional.empty())
         logical = self._utils.Utils.singletonCloseableIterator(all_rows)
-        context = steps.getWriteContext(engine, state, values)
+        context = transactions.getWriteContext(engine, state, values)
         files = engine.getParquetHandler().writeParquetFiles(
             context.getTargetDirectory(),
-            steps.transformLogicalData(engine, state, logical, values),
+            transactions.transformLogicalData(engine, state, logical, values),
             context.getStatisticsColumns(),
         )
-        appends = steps.generateAppendActions(engine, state, files, context)
+        appends = transactions.generateAppendActions(engine, state, files, context)
         while appends.hasNext():
             actions.add(appends.next())
 

@@ -38,9 +38,9 @@ def bring_home(plan: CopyPlan) -> None:
 class _Offers:
     """What each processor can give, and to which processor, during one search for a chain.
 
-    A processor that was offered something once is not named again. With `only_free`, only transfers that cost no
-    further move are offered: of copies that are not at home, to any processor, and of all copies, to a processor that
-    had a copy of the same task.
+    Each processor is at most once the destination of an offer. With `only_free`, only transfers that cost no further
+    move are offered: a copy that is not at home may go to any processor, and any copy may go to a processor that had a
+    copy of the same task.
     """
 
     def __init__(self, plan: CopyPlan, only_free: bool) -> None:
@@ -93,11 +93,11 @@ def _chain(plan: CopyPlan, high: int, least: int, most: int, only_free: bool) ->
 
 
 def _carry_out(plan: CopyPlan, chain: list[Transfer]) -> bool:
-    """Carry out the chain from its end to its start, so that a location is free before it is used. Whether it was done.
+    """Carry out the chain from its end to its start, so that a location is free before it is used.
 
-    It is not done when the chain is empty, or when one transfer is in the way of another; then nothing changes. The
-    latter happens with free chains only: two copies of a task would go to two processors at one location, and the
-    shorter chain without that is not free.
+    Returns whether the chain was carried out. Nothing changes when the chain is empty, or when one transfer is in the
+    way of another. Only in free chains can a transfer be in the way: two copies of a task would go to two processors at
+    one location, and the shorter chain, which avoids that, is not free.
     """
     done: list[Transfer] = []
     for task, p, q in chain:

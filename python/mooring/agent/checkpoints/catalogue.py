@@ -1,8 +1,8 @@
-"""Keeps the catalogue of committed state: a Delta table in each query's checkpoint, written now and then.
+"""Keeps the catalogue of committed state: a Delta table in each query's checkpoint.
 
-On a thread of its own, so that neither the loop nor a batch ever waits for it. Whatever fails is tried again at the
-next interval, from the batch after the last that the table has: a gap, as while there was no agent, is filled by the
-logs.
+One thread appends the rows of new batches at each interval, so neither the loop nor a batch waits for the table. After
+a failure the next round begins with the batch after the last one in the table. Batches that were committed while no
+agent ran are in the logs of the checkpoint, so they get rows too.
 """
 
 from __future__ import annotations
@@ -34,41 +34,50 @@ from mooring.model import events
 from mooring.settings import Settings
 
 _MOST_BATCHES: Final = 200
-"""In one append; what is more waits for the next."""
+"""How many batches one append has at most. Further batches wait for the next interval."""
 
 _MOST_FACTS: Final = 20_000
+"""How many reports of executors are taken from the JVM at a time."""
+
 _MOST_BYTES: Final = 16 << 20
-_MOST_TRIES: Final = 3
-"""Of reading a table, an interval apart."""
+"""How large an entry of a log may be."""
+
+_MOST_FAILURES: Final = 3
+"""After so many failed readings in a row, one at each interval, a damaged table is set aside."""
 
 _DAMAGE: Final = re.compile(r"(?i)json|malformed|corrupt|parquet|delta_(log|state|version|invalid|truncated)")
-"""What Delta says of a table whose own files are not what they should be."""
+"""Matches Delta's error for a table whose own files are damaged."""
 
 _NEWER: Final = re.compile(r"(?i)protocol|unsupported|feature")
-"""What it says of one that a newer Delta has written: then nothing is known to be wrong."""
+"""Matches Delta's error for a table that a newer Delta has written. Such a table does not count as damaged."""
 
 _MANY_BATCHES: Final = 1000
-"""Where more are kept, partitions that are full are made one file each."""
+"""Full partitions of the table are compacted where more batches than this are kept."""
 
 _PARTITIONS_AT_ONCE: Final = 5
-"""Are let go of, or made small: each time is a second and more of Spark's work."""
+"""How many partitions of the table are removed or compacted together. Each time takes Spark a second or more."""
 
-_SWEEP_SECONDS: Final = 12 * 3600.0
-"""Between two searches for files that a table does not name any more, for which Delta waits a day."""
+_VACUUM_EVERY_SECONDS: Final = 12 * 3600.0
+"""How long after a search for unused files the next one begins. Delta keeps such files for a day."""
 
 _REST_SECONDS: Final = 600.0
+"""How long after a failure the partitions of a query are not removed or compacted."""
 
-_TOP: Final = ("max(batch) AS batch", "max(line) AS line", f"min({PARTITION}) AS first")
-_OF_PLACE: Final = ("kind", "batch", "operator", "partition", "store", "id")
+_EXTENT: Final = ("max(batch) AS batch", "max(line) AS line", f"min({PARTITION}) AS first")
+_COLUMNS_OF_PLACE: Final = ("kind", "batch", "operator", "partition", "store", "id")
 
-_LAST_SECONDS: Final = 1.0
+_END_WAIT_SECONDS: Final = 1.0
+"""How long `end` waits for the thread."""
 
 
 class Tables(Protocol):
-    """Where rows go; `mooring.spark.delta.DeltaTables` is the real one. A table is a path, or a name in a catalog."""
+    """The tables of the catalogue; `mooring.spark.delta.DeltaTables` is the real class.
+
+    A table is named by its path, or by its name in Spark's catalog.
+    """
 
     def append(self, table: str, schema: str, partition: str, rows: list[Row], writer: str, number: int) -> None:
-        """Add rows, once for each writer and number."""
+        """Add rows. A second call with the same writer and number adds nothing."""
 
     def select(self, table: str, columns: Sequence[str], where: str) -> list[Row] | None:
         """Some columns of the rows for which `where` holds; None where there is no table yet."""
@@ -77,21 +86,24 @@ class Tables(Protocol):
         """Remove the rows for which `where` holds."""
 
     def compact(self, table: str, where: str) -> None:
-        """Make few files of many, in the partitions for which `where` holds."""
+        """Merge small files in the partitions for which `where` holds."""
 
     def vacuum(self, table: str) -> None:
-        """Delete files that the table does not name any more."""
+        """Delete files that the table has not used for a day."""
 
     def exists(self, table: str) -> bool:
         """Whether there is a table."""
 
     def rename(self, path: str, to: str) -> None:
-        """Take the table away from its path."""
+        """Rename the directory of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far the table of a query reaches: the last batch in it, and how often the query had gone back by then."""
+    """How far the table of a query reaches.
+
+    `batch` is the last batch in the table. `line` is how often the query had gone back to an earlier batch by then.
+    """
 
     batch: int = -1
     line: int = 0
@@ -99,7 +111,7 @@ class Reached:
 
 
 class CatalogueKeeper:
-    """The catalogues of one application. The thread starts with the first query, and ends with `end`."""
+    """Keeps the catalogues of one application. The thread starts with the first query, and ends with `end`."""
 
     def __init__(
         self,
@@ -108,7 +120,7 @@ class CatalogueKeeper:
         open_tree: Callable[[str], FileTree],
         say: Callable[[str], None],
     ) -> None:
-        """`take_facts` hands over what executors have told, at most so much; `say` hears of the first failure."""
+        """`take_facts` returns at most so many reports of executors. `say` is called for the first failure."""
         self._tables, self._take_facts, self._open_tree, self._say = tables, take_facts, open_tree, say
         self._application = ""
         self._every_seconds = 0.0
@@ -117,23 +129,23 @@ class CatalogueKeeper:
         self._checkpoints: dict[str, str] = {}  # query -> its checkpoint, while it runs and until its last rows are in
         self._runs: dict[str, str] = {}  # query -> its newest run
         self._ended: set[str] = set()
-        self._anew: set[str] = set()  # queries of which a run has begun since the last round
-        self._books: dict[str, FactBook] = {}  # by the plain path of the checkpoint
-        self._reached: dict[str, Reached] = {}  # query -> how far its table reaches, while it runs
-        self._unreadable: dict[str, int] = {}  # table -> how often it could not be read, in a row
-        self._first: dict[str, int] = {}  # query -> the first partition that its table has
-        self._compacted: dict[str, int] = {}  # query -> until which of its partitions are small
-        self._rests_until: dict[str, float] = {}  # query -> until when its table is not tended
-        self._sweeps: dict[str, float] = {}  # table -> when its files are to be swept next
-        self._copies: dict[str, dict[int, list[str]]] = {}  # query -> partition -> executors that hold copies
-        self._locations: dict[str, str] = {}  # executor -> where it is
+        self._with_new_run: set[str] = set()  # queries with a run that has begun since the last round
+        self._fact_books: dict[str, FactBook] = {}  # path of the checkpoint, without a scheme -> its reports
+        self._reached: dict[str, Reached] = {}  # running query -> how far its table reaches
+        self._read_failures: dict[str, int] = {}  # table -> how often in a row it could not be read
+        self._first_partition: dict[str, int] = {}  # query -> the first partition in its table
+        self._compacted_up_to: dict[str, int] = {}  # query -> the first partition that is not compacted yet
+        self._tidied_again_at: dict[str, float] = {}  # query -> before this time its table is not tidied again
+        self._vacuumed_again_at: dict[str, float] = {}  # table -> before this time it is not vacuumed again
+        self._copies: dict[str, dict[int, list[str]]] = {}  # query -> partition of the state -> executors with a copy
+        self._locations: dict[str, str] = {}  # executor -> its location
         self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._has_said = False
+        self._is_ending = threading.Event()
+        self._has_warned = False
         self._thread: threading.Thread | None = None
 
     def take(self, event: events.Event) -> None:
-        """Hear of the application and its queries. Returns at once."""
+        """Take an event about the application, a query, an executor or copies. Returns at once."""
         match event:
             case events.ApplicationStarted() if event.is_catalogued:
                 self._application = event.application
@@ -146,10 +158,10 @@ class CatalogueKeeper:
                     self._checkpoints[event.query] = event.checkpoint
                     self._ended.discard(event.query)
                     if self._runs.get(event.query) != event.run:
-                        self._anew.add(event.query)
+                        self._with_new_run.add(event.query)
                     self._runs[event.query] = event.run
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._work, name="mooring-catalog", daemon=True)
+                    self._thread = threading.Thread(target=self._run, name="mooring-catalog", daemon=True)
                     self._thread.start()
             case events.QueryEnded():
                 with self._lock:
@@ -167,25 +179,28 @@ class CatalogueKeeper:
                     self._copies[event.query] = held
 
     def end(self) -> None:
-        """Write no more. A job that is under way ends by itself, or with the application."""
-        self._over.set()
+        """Begin no further round. A round that is under way ends by itself, or with the application."""
+        self._is_ending.set()
         if self._thread is not None:
-            self._thread.join(_LAST_SECONDS)
+            self._thread.join(_END_WAIT_SECONDS)
 
-    def _work(self) -> None:
-        while not self._over.wait(self._every_seconds):
+    def _run(self) -> None:
+        while not self._is_ending.wait(self._every_seconds):
             for fault in self.write():
-                if not self._has_said:
-                    self._has_said = True
+                if not self._has_warned:
+                    self._has_warned = True
                     self._say(f"the catalogue of committed state can not be written now ({fault}); it is tried again")
 
     def write(self) -> list[MooringError]:
-        """One round over all queries; what went wrong, a fault a query: there the next round begins where this did."""
+        """Append the new rows of all queries. Returns at most one fault for each query.
+
+        After a fault, the next round begins with the same batch of that query.
+        """
         with self._lock:
             checkpoints, ended = dict(self._checkpoints), set(self._ended)
-            for query in self._anew:
+            for query in self._with_new_run:
                 self._reached.pop(query, None)
-            self._anew.clear()
+            self._with_new_run.clear()
         faults: dict[str, MooringError] = {}
         for query, checkpoint in checkpoints.items():
             try:
@@ -193,7 +208,7 @@ class CatalogueKeeper:
             except (AgentError, CheckpointError, MetadataStoreError) as fault:
                 faults[query] = fault
         with self._lock:
-            for query in (ended & self._ended) - faults.keys():  # its last batches are in
+            for query in (ended & self._ended) - faults.keys():  # the table has its last batches
                 self._checkpoints.pop(query, None)
                 self._runs.pop(query, None)
                 self._ended.discard(query)
@@ -201,23 +216,24 @@ class CatalogueKeeper:
                 self._copies.pop(query, None)
         return list(faults.values())
 
-    def _hear(self) -> None:
+    def _take_reports(self) -> None:
         for fact in facts_in(self._take_facts(_MOST_FACTS)):
-            self._books.setdefault(store_path(fact)[0], FactBook()).take(fact)
+            self._fact_books.setdefault(store_path(fact)[0], FactBook()).take(fact)
 
     def _catalogue(self, query: str, checkpoint: str) -> None:
+        """Append the rows of the query's new batches, and tidy its table."""
         table = self._shared_table or f"{checkpoint}/{DIRECTORY}/{TABLE}"
         if query not in self._reached:
-            self._reached[query] = self._found(query, table, checkpoint)
+            self._reached[query] = self._read_reached(query, table, checkpoint)
         elif self._reached[query].has_table and not self._tables.exists(table):  # somebody has removed it
             self._reached[query] = Reached()
-        reached = self._reached.pop(query)  # where what follows fails the table says what came of it
+        reached = self._reached.pop(query)  # after a failure below, the next round reads it from the table
         batches = self._batches_after(reached.batch, checkpoint)
         if batches:
-            self._hear()  # after the look into the log: what a batch has told was told before it was committed
-            book = self._books.setdefault(_plain(checkpoint), FactBook())
-            of_all = {"query": query, "deployment": self._application, "line": reached.line}
-            rows = book.rows(batches, of_all, self._holders(query))
+            self._take_reports()  # after the log was read: executors report a version before its batch is committed
+            book = self._fact_books.setdefault(_path_of(checkpoint), FactBook())
+            common_columns = {"query": query, "deployment": self._application, "line": reached.line}
+            rows = book.rows(batches, common_columns, self._locations_of_copies(query))
             newest = batches[-1][0].batch
             if rows:
                 self._tables.append(table, SCHEMA, PARTITION, rows, f"{query}:{self._runs[query]}", newest)
@@ -225,116 +241,126 @@ class CatalogueKeeper:
             reached = Reached(newest, reached.line, reached.has_table or bool(rows))
         self._reached[query] = reached
         if batches and reached.has_table:
-            self._tend(query, table, reached.batch)
+            self._tidy(query, table, reached.batch)
 
-    def _found(self, query: str, table: str, checkpoint: str) -> Reached:
-        """By the table, whose rows of batches that were undone since are removed: their ids are not in the log."""
+    def _read_reached(self, query: str, table: str, checkpoint: str) -> Reached:
+        """How far the table reaches. Rows of undone batches are removed from the table first.
+
+        A batch was undone when the commit log does not have the ids that its rows have.
+        """
         of_query = f"query = '{query}'"
-        top = self._top(table, of_query)
-        if not top or "batch" not in top[0]:
+        extent = self._read_extent(table, of_query)
+        if not extent or "batch" not in extent[0]:
             return Reached()
-        newest, line, self._first[query] = (int(top[0][name]) for name in ("batch", "line", "first"))
+        newest, line, self._first_partition[query] = (int(extent[0][name]) for name in ("batch", "line", "first"))
         logged = self._entries_after(-1, checkpoint)
         oldest = min(logged, default=newest + 1)
-        known = self._tables.select(table, _OF_PLACE, f"{of_query} AND batch >= {oldest}") or []
-        self._books.setdefault(_plain(checkpoint), FactBook()).know(known)
+        known = self._tables.select(table, _COLUMNS_OF_PLACE, f"{of_query} AND batch >= {oldest}") or []
+        self._fact_books.setdefault(_path_of(checkpoint), FactBook()).know(known)
         listed: dict[int, set[str]] = {}
         for row in known:
             if row["kind"] == "commit" and int(row["partition"]) == 0:
                 listed.setdefault(int(row["batch"]), set()).add(str(row["id"]))
-        in_both = sorted(set(listed) & set(logged), reverse=True)  # as a rule the first is the same
-        ids = ((one, self._ids(checkpoint, logged[one])) for one in in_both)
-        same = (one for one, known in ids if not known or listed[one] <= known)  # a commit without ids proves nothing
-        last = next(same, min(newest, oldest - 1))
+        in_both = sorted(set(listed) & set(logged), reverse=True)
+        ids = ((batch, self._ids(checkpoint, logged[batch])) for batch in in_both)
+        # A batch without ids in the log can not be compared, and counts as not undone.
+        not_undone = (batch for batch, in_log in ids if not in_log or listed[batch] <= in_log)
+        last = next(not_undone, min(newest, oldest - 1))
         if last == newest:
             return Reached(newest, line, has_table=True)
         since = f"{PARTITION} >= {(last + 1) // BATCHES_IN_PARTITION} AND batch > {last}"
         self._tables.remove(table, f"{of_query} AND line <= {line} AND {since}")
         return Reached(last, line + 1, has_table=True)
 
-    def _top(self, table: str, of_query: str) -> list[Row] | None:
-        """The last batch and line, and the first partition. A table of its own that can not be read is set aside."""
+    def _read_extent(self, table: str, of_query: str) -> list[Row] | None:
+        """The last batch, the last line and the first partition of the query's rows; None without a table.
+
+        A damaged table in the checkpoint is renamed, and counts as no table. A shared table is never renamed.
+        """
         try:
-            top = self._tables.select(table, _TOP, of_query)
+            extent = self._tables.select(table, _EXTENT, of_query)
         except AgentError as fault:
-            self._unreadable[table] = self._unreadable.get(table, 0) + 1
+            self._read_failures[table] = self._read_failures.get(table, 0) + 1
             said = str(fault).replace(table, "")
             is_damaged = (
                 _DAMAGE.search(said) is not None
                 and _NEWER.search(said) is None
-                and self._unreadable[table] >= _MOST_TRIES
+                and self._read_failures[table] >= _MOST_FAILURES
             )
             if not is_damaged or self._shared_table is not None or not self._tables.exists(table):
                 raise
             aside = f"{table}.damaged-{time.time_ns() // 1_000_000}"
             self._tables.rename(table, aside)
             self._say(f"the catalogue {table} is damaged and lies in {aside} now; a new one is begun ({fault})")
-            top = None
-        self._unreadable.pop(table, None)
-        return top
+            extent = None
+        self._read_failures.pop(table, None)
+        return extent
 
-    def _holders(self, query: str) -> Copies:
+    def _locations_of_copies(self, query: str) -> Copies:
         with self._lock:
             return {
-                partition: sorted({self._locations[one] for one in executors if one in self._locations})
+                partition: sorted({self._locations[id] for id in executors if id in self._locations})
                 for partition, executors in self._copies.get(query, {}).items()
             }
 
-    def _tend(self, query: str, table: str, newest: int) -> None:
-        """Let go of batches that are older than is wanted, some partitions at a time; make others small.
+    def _tidy(self, query: str, table: str, newest: int) -> None:
+        """Remove partitions of batches that are no longer to be kept, and compact full partitions.
 
-        What fails, as where the owner of a shared table does not permit it, is tried again after a rest.
+        A failure raises, and the next attempt comes after `_REST_SECONDS`. The owner of a shared table may forbid both.
         """
         now = time.monotonic()
-        if now < self._rests_until.get(query, 0.0):
+        if now < self._tidied_again_at.get(query, 0.0):
             return
-        self._rests_until[query] = now + _REST_SECONDS
+        self._tidied_again_at[query] = now + _REST_SECONDS
         partition = newest // BATCHES_IN_PARTITION
-        compacted = self._compacted.get(query, partition - _PARTITIONS_AT_ONCE)
+        compacted = self._compacted_up_to.get(query, partition - _PARTITIONS_AT_ONCE)
         if self._retained > _MANY_BATCHES and partition >= compacted + _PARTITIONS_AT_ONCE:
             self._tables.compact(table, f"{PARTITION} >= {compacted} AND {PARTITION} < {partition}")
-            self._compacted[query] = partition
+            self._compacted_up_to[query] = partition
         wanted = max(0, newest + 1 - self._retained) // BATCHES_IN_PARTITION
-        if wanted >= self._first.get(query, 0) + _PARTITIONS_AT_ONCE:
-            old = f"{PARTITION} < {wanted}"  # by partitions alone no file need be read
+        if wanted >= self._first_partition.get(query, 0) + _PARTITIONS_AT_ONCE:
+            old = f"{PARTITION} < {wanted}"  # whole partitions are removed without reading a file
             self._tables.remove(table, old if self._shared_table is None else f"query = '{query}' AND {old}")
-            self._first[query] = wanted
-            if self._shared_table is None and now >= self._sweeps.get(table, now):
-                self._sweeps[table] = now + _SWEEP_SECONDS
+            self._first_partition[query] = wanted
+            if self._shared_table is None and now >= self._vacuumed_again_at.get(table, now):
+                self._vacuumed_again_at[table] = now + _VACUUM_EVERY_SECONDS
                 self._tables.vacuum(table)
-        self._rests_until[query] = 0.0
+        self._tidied_again_at[query] = 0.0
 
     def _entries_after(self, last: int, checkpoint: str) -> dict[int, FileEntry]:
-        """Batch to its entry in the commit log, in order."""
+        """Batch to its entry in the commit log, for the batches after `last`, in order."""
         entries = self._open_tree(f"{checkpoint}/{COMMITS}").list()
-        return dict(sorted((int(one.name), one) for one in entries if one.name.isdigit() and int(one.name) > last))
+        by_batch = ((int(entry.name), entry) for entry in entries if entry.name.isdigit())
+        return dict(sorted((batch, entry) for batch, entry in by_batch if batch > last))
 
     def _commit(self, checkpoint: str, entry: FileEntry) -> Commit | None:
-        """None where it was cleared away meanwhile: a batch of a hundred ago."""
+        """The commit in this entry. None when Spark has removed the entry meanwhile, as it does with old entries."""
         read = self._open_tree(f"{checkpoint}/{COMMITS}").read(entry.name, _MOST_BYTES)
         where, at_ms = f"{checkpoint}/{COMMITS}/{entry.name}", int(entry.modified_seconds * 1000)
         return parse_commit(where, int(entry.name), read, at_ms) if isinstance(read, bytes) else None
 
     def _ids(self, checkpoint: str, entry: FileEntry) -> set[str]:
-        """Of the first partition's versions."""
+        """The unique ids of the versions of partition 0 in this commit; empty in checkpoints of format v1."""
         commit = self._commit(checkpoint, entry)
         ids = {} if commit is None else commit.state_ids
-        return {one for (_, partition), of_task in ids.items() if partition == 0 for one in of_task}
+        return {unique_id for (_, partition), of_task in ids.items() if partition == 0 for unique_id in of_task}
 
     def _batches_after(self, last: int, checkpoint: str) -> list[tuple[Commit, BegunBatch | None]]:
+        """The commits after a batch, at most `_MOST_BATCHES`.
+
+        Each comes with the batch's entry in the offset log; None where there is no such entry.
+        """
         offsets = self._open_tree(f"{checkpoint}/{OFFSETS}")
         found: list[tuple[Commit, BegunBatch | None]] = []
         for batch, entry in list(self._entries_after(last, checkpoint).items())[:_MOST_BATCHES]:
             commit, begun = self._commit(checkpoint, entry), offsets.read(entry.name, _MOST_BYTES)
             if commit is not None:
-                known = (
-                    parse_begun(f"{checkpoint}/{OFFSETS}/{batch}", batch, begun) if isinstance(begun, bytes) else None
-                )
-                found.append((commit, known))
+                where = f"{checkpoint}/{OFFSETS}/{batch}"
+                found.append((commit, parse_begun(where, batch, begun) if isinstance(begun, bytes) else None))
         return found
 
 
-def _plain(checkpoint: str) -> str:
-    """The path of a URI, as executors tell it."""
+def _path_of(checkpoint: str) -> str:
+    """The path of a URI without its scheme, as in the reports of executors."""
     parts = urlsplit(checkpoint)
     return unquote(parts.path) if parts.scheme else checkpoint

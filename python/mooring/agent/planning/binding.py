@@ -37,7 +37,7 @@ def bind(fleet: Fleet, executor: Executor, now_ms: int) -> Fleet:
 
 
 def keep_executor(fleet: Fleet, request: str, executor_id: str, now_ms: int) -> Fleet:
-    """The fleet in which an executor keeps running that was to restart for a request.
+    """The fleet after the JVM has given up the restart of an executor for a request.
 
     The executor keeps its processors. When another executor has already got them, it gets a new processor.
     """
@@ -71,9 +71,9 @@ def drop_expired(fleet: Fleet, now_ms: int, kept: frozenset[str] = frozenset()) 
     }
     if not expired:
         return fleet
-    left = {id: processor for id, processor in fleet.processors.items() if id not in expired}
+    remaining = {id: processor for id, processor in fleet.processors.items() if id not in expired}
     timers = replace(fleet.timers, regroup_at_ms=now_ms)
-    return replace(fleet, processors=left, timers=timers).without_overrides_of_lost_processors()
+    return replace(fleet, processors=remaining, timers=timers).without_overrides_of_lost_processors()
 
 
 def rebind_deadline_ms(fleet: Fleet, processor: Processor) -> float:
@@ -160,7 +160,7 @@ def _bind_as_in_the_jvm(fleet: Fleet, carriers: Mapping[str, str]) -> Fleet:
     """The fleet with processors bound to the executors on which the JVM runs their tasks.
 
     `carriers` maps processor id to executor, and comes first. Only `carriers` can give an executor several processors.
-    Without host affinity it names every processor, because the tasks in the JVM tell nothing about processors then.
+    Without host affinity `carriers` names every processor, as the JVM's plan has no tasks that show the processors.
     """
     for id, carrier in carriers.items():
         if id in fleet.processors and carrier in fleet.executors:

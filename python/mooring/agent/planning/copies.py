@@ -81,7 +81,7 @@ def are_caught_up(fleet: Fleet, model: JobModel, processors: Collection[str]) ->
 
 
 def all_caught_up(fleet: Fleet) -> bool:
-    """Whether every copy that can be made is at most `MOST_LAG_VERSIONS` behind."""
+    """Whether every copy that can be made is warm by its lag: at most `MOST_LAG_VERSIONS` versions behind."""
     partition_of = fleet.partition_of_task()
     return all(
         copy is not None and copy.lag_versions <= MOST_LAG_VERSIONS

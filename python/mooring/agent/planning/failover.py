@@ -2,8 +2,8 @@
 
 The functions are pure. The JVM acts first: it runs each task of a lost executor on the next living executor of the
 task's row. The job model then follows. The task becomes active on the processor that runs it, and the standby of the
-task on that processor is removed. So an executor that returns to the lost processor does not get the task back before
-its files are warm. A task without a copy stays with the lost processor until the rebind timeout. A processor that an
+task on that processor is removed. A new executor of the lost processor gets the task back only after the task's files
+are warm there. A task without a copy stays with the lost processor until the rebind timeout. A processor that an
 operator has just moved is an exception: all its tasks return to the executor that it came from.
 
 A processor that got tasks this way may now have more tasks than others, and a batch takes as long as its fullest
@@ -57,7 +57,8 @@ def with_failovers_counted(before: Fleet, after: Fleet, executor: str) -> Fleet:
 def _new_owners(fleet: Fleet, published: Rows) -> dict[str, str]:
     """Lost task to the processor whose standby of it becomes active.
 
-    Where the JVM runs the task at a standby, it is that processor; otherwise the one that `plan_failover` chooses.
+    Where the JVM runs the task at a standby, the new owner is the processor of that standby. Otherwise `plan_failover`
+    chooses the new owner.
     """
     returning = {id for id, move in fleet.ongoing.moves.items() if move.is_switched and move.source in fleet.executors}
     lost = fleet.model.containers.keys() - fleet.executor_of.keys() - returning

@@ -1,6 +1,7 @@
-"""Puts a plan in force: adds the standbys to it, checks it, and makes it the job model of the fleet.
+"""Puts a plan in force in the agent: adds the standbys, checks the plan, and makes it the job model of the fleet.
 
-The functions are pure.
+The functions are pure. Executors and the JVM get the plan later, when its version passes the barrier
+(`mooring.agent.publishing`).
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def without_ended_queries(fleet: Fleet) -> Fleet:
     The last locations of the removed tasks stay remembered in `task_locality`.
     """
     running = {task.task_name for query in fleet.queries.values() for task in query.tasks}
-    left = [
+    remaining = [
         ContainerModel.of(
             container.processor_id,
             (task for name, task in container.tasks.items() if (task.standby_of or name) in running),
@@ -94,7 +95,7 @@ def without_ended_queries(fleet: Fleet) -> Fleet:
         )
         for container in fleet.model.containers.values()
     ]
-    return with_job_model(fleet, left) if left else fleet
+    return with_job_model(fleet, remaining) if remaining else fleet
 
 
 def without_regrouping(fleet: Fleet) -> Fleet:

@@ -3,7 +3,7 @@
 The functions are pure. A row lets the JVM act alone when an executor is lost: it runs the task on the next living
 executor of the row. The first executor is that of the task's processor. After it come the executors with a copy of the
 task, in the order of `failover_order`. Then comes a fallback at the same location, or else the least loaded executor.
-Spare executors at the end serve further losses.
+The last executors of the row serve further losses.
 
 Example: task t runs on executor 1, executor 3 has its copy, and executor 2 is on the same host as executor 1. The row
 of t begins with 1, 3, 2.
@@ -37,7 +37,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     """
     loads = loads_of(fleet)
     with_copies = _executors_with_copies(fleet)
-    spares = _spare_executors(fleet, loads)
+    last_resorts = _last_resorts(fleet, loads)
     usable = _usable(fleet, loads)
     fallbacks = {task: id for task, id in fallbacks_in_use(fleet, published).items() if id in usable}
     at_start = {task: id for task, id in _first_executors_at_start(fleet).items() if id in usable}
@@ -50,11 +50,11 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
             unbound |= {task: with_copies[task] for task in tasks if task in with_copies and task not in fallbacks}
             for named in unbound.values():
                 loads[named[0]] += 1
-            wanted |= {task: _row(fleet, spares, *named) for task, named in unbound.items()}
+            wanted |= {task: _row(fleet, last_resorts, *named) for task, named in unbound.items()}
             tasks = [task for task in tasks if task not in unbound]
         lent = _lent(fleet, processor, tasks)
         not_lent = [task for task in tasks if task not in lent]
-        wanted |= _rows_of_own(processor, not_lent, fleet, loads, spares, with_copies)
+        wanted |= _rows_of_own(processor, not_lent, fleet, loads, last_resorts, with_copies)
         wanted |= _rows_of_lent(processor, lent, fleet, loads, with_copies, {**at_start, **fallbacks})
     return {
         query.id: rows
@@ -92,8 +92,8 @@ def _rows_of_query(query: Query, wanted: Mapping[str, tuple[str, ...]]) -> dict[
     return {partition: wanted[name] for partition, name in names.items() if wanted.get(name)}
 
 
-def _spare_executors(fleet: Fleet, loads: Mapping[str, int]) -> list[str]:
-    """The executors for the ends of all rows: those that get tasks, then those on open hosts, then by least load."""
+def _last_resorts(fleet: Fleet, loads: Mapping[str, int]) -> list[str]:
+    """The executors for the ends of all rows: those that get tasks come first, then open hosts, then the least load."""
     return heapq.nsmallest(
         FALLBACKS + fleet.settings.replication_factor,
         loads,
@@ -138,7 +138,7 @@ def _rows_of_own(
     tasks: list[str],
     fleet: Fleet,
     loads: dict[str, int],
-    spares: list[str],
+    last_resorts: list[str],
     with_copies: Mapping[str, tuple[str, ...]],
 ) -> dict[str, tuple[str, ...]]:
     """The rows of a processor's tasks that are not lent, and that are not yet at a fallback.
@@ -160,7 +160,7 @@ def _rows_of_own(
             load, order, fallback = queue[0]
             heapq.heapreplace(queue, (load + 1, order, fallback))
             counted[fallback] = load + 1
-            rows[task] = _row(fleet, spares, *first, *with_copies.get(task, ()), *destination, fallback)
+            rows[task] = _row(fleet, last_resorts, *first, *with_copies.get(task, ()), *destination, fallback)
         else:
             rows[task] = first
     return rows
@@ -240,9 +240,9 @@ def _ends_of_its_move(processor: Processor, fleet: Fleet) -> tuple[tuple[str, ..
     return (end, ()) if move.is_switched else ((), end)
 
 
-def _row(fleet: Fleet, spares: list[str], *named: str) -> tuple[str, ...]:
-    """The named executors, each once, then spare executors up to the length of a row."""
-    return tuple(dict.fromkeys((*named, *spares)))[: FALLBACKS + fleet.settings.replication_factor]
+def _row(fleet: Fleet, last_resorts: list[str], *named: str) -> tuple[str, ...]:
+    """The named executors, each once, then last resorts up to the length of a row."""
+    return tuple(dict.fromkeys((*named, *last_resorts)))[: FALLBACKS + fleet.settings.replication_factor]
 
 
 def _tasks_of(fleet: Fleet, processor: Processor) -> list[str]:

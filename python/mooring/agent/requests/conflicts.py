@@ -25,17 +25,17 @@ class _Concerned:
     def __init__(self) -> None:
         self.processors: set[str] = set()
         self.copies: set[str] = set()
-        """Processors that share tasks with those, as active and copy; of requests that are not about standbys."""
+        """The processors that share tasks with `processors`, as active and copy. Not for requests about standbys."""
         self.copies_of_standbys: set[str] = set()
-        """The same of requests that start or stop standbys, each of which is about copies of its own."""
+        """The same for requests that start or stop standbys. Such a request changes only its own processor's copies."""
         self.hosts: dict[str, set[Phase]] = {}
 
 
 class Conflicts:
-    """The requests that come before one that waits.
+    """The requests for which a waiting request may have to wait.
 
     These are the requests that are under way, the ones that an earlier agent had begun, and the ones that `add` adds.
-    An object holds for one fleet, as long as `holds_for` says so.
+    An object is valid for one fleet, as long as `holds_for` returns true.
     """
 
     def __init__(self, fleet: Fleet, actions: Iterable[Action]) -> None:
@@ -46,6 +46,7 @@ class Conflicts:
             self._on_executor.setdefault(processor.last_executor, set()).add(id)
         self._sharing = _sharing(fleet)
         self._ahead, self._begun, self._waiting = _Concerned(), _Concerned(), _Concerned()
+        """What requests are about that are under way, that an earlier agent had begun, and that wait and were added."""
         self._busy: set[str] = set()
         for action in actions:
             if action.is_under_way:
@@ -60,9 +61,9 @@ class Conflicts:
         return fleet.model is self._fleet.model and fleet.processors is self._fleet.processors
 
     def add(self, action: Action) -> None:
-        """Requests that are looked up later wait for this one.
+        """Add a request for which requests that are looked up later may have to wait.
 
-        A request that an earlier agent had begun does not wait for one that no agent had begun.
+        A request that an earlier agent had begun does not wait for a request that no agent had begun.
         """
         has_begun = action.is_under_way or action.saved_progress is not None
         self._put(self._ahead if has_begun else self._waiting, action)
@@ -72,7 +73,7 @@ class Conflicts:
     def must_wait(self, action: Action) -> bool:
         """Whether a request that must not run at the same time comes first; `action` waits, and was not added."""
         others = (self._ahead,) if action.saved_progress is not None else (self._ahead, self._begun, self._waiting)
-        return any(self._waits_for(these, action) for these in others)
+        return any(self._waits_for(concerned, action) for concerned in others)
 
     def with_scope(self, action: Action) -> Action:
         """The action with the processors that it is about now: the fleet may be another while it is under way."""
@@ -86,28 +87,28 @@ class Conflicts:
         """Whether a move goes to that executor, or would come back to it; also a move that an earlier agent began."""
         return executor in self._busy
 
-    def _put(self, there: _Concerned, action: Action) -> None:
+    def _put(self, concerned: _Concerned, action: Action) -> None:
         if action.request.host_action is not None:
-            there.hosts.setdefault(action.request.destination_host, set()).add(action.phase)
+            concerned.hosts.setdefault(action.request.destination_host, set()).add(action.phase)
             return
         processors = self._processors(action)
-        there.processors |= processors | action.beside
-        copies = there.copies if action.request.standby is None else there.copies_of_standbys
+        concerned.processors |= processors | action.beside
+        copies = concerned.copies if action.request.standby is None else concerned.copies_of_standbys
         copies |= action.sharing | self._sharing_with(processors)
 
     def _sharing_with(self, processors: Iterable[str]) -> frozenset[str]:
-        """The processors that have copies of these processors' tasks, and those of whose tasks these have copies."""
+        """Those that hold copies of these processors' tasks, and those whose tasks have copies on these processors."""
         return frozenset[str]().union(*(self._sharing.get(id, ()) for id in processors))
 
-    def _waits_for(self, there: _Concerned, action: Action) -> bool:
+    def _waits_for(self, concerned: _Concerned, action: Action) -> bool:
         if action.request.host_action is not None:
-            phases = there.hosts.get(action.request.destination_host, set())
+            phases = concerned.hosts.get(action.request.destination_host, set())
             opens = action.request.host_action is HostAction.OPEN
             return bool(phases - {Phase.EMPTYING} if opens else phases)
         processors = self._processors(action)
-        if processors & (there.processors | there.copies):
+        if processors & (concerned.processors | concerned.copies):
             return True
-        return action.request.standby is None and bool(processors & there.copies_of_standbys)
+        return action.request.standby is None and bool(processors & concerned.copies_of_standbys)
 
     def _processors(self, action: Action) -> set[str]:
         """The processor of the request, and for a restart every other one on the executor that ends."""

@@ -1,4 +1,4 @@
-"""Accepting the requests that clients have written into the store, each once, and answering the others. Pure.
+"""Accepts or refuses each request that clients have written into the store, once. Pure.
 
 `mooring.agent.requests.run` carries the accepted requests out. Each change of a request's status is an order to write
 the response.

@@ -1,11 +1,11 @@
 """Moving a processor to another executor.
 
 Pure. A move has three phases. RESERVING looks for an executor at the destination. WARMING_UP brings the state of the
-processor's tasks there, while they run on at the source. SWITCHING has them run there from the next batch on; it is
-over when a batch of each query has run there. A move that fails in SWITCHING goes back to the source.
+processor's tasks there, while the tasks run on at the source. SWITCHING has the tasks run there from the next batch on.
+The phase is over when a batch of each query has run there. A move that fails in SWITCHING goes back to the source.
 
-An executor that is left without a processor gets a spare one. A spare processor holds copies. It gets actives only
-when a request asks for it or no other processor can have them, so that the next plan does not undo the move.
+An executor that is left without a processor gets a spare processor, which may hold copies. A spare processor gets
+actives only when a request asks for that or no other processor can have them. So the next plan does not undo the move.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from mooring.placement import ANY_HOST, STANDBY
 from mooring.placement.lifecycle import Happening, Phase
 
 TROUBLE_MS: Final = 60_000
-"""How long a copy is tried every few seconds where the executor says each time that it can not make it."""
+"""How long a copy is tried every few seconds while the executor reports each time that the copy can not be made."""
 
 CATCH_UP_MS: Final = 10_000
-"""How long all copies have to be caught up at the same time; after that each may lag, and a version is fetched."""
+"""For this time the switch waits until all copies are caught up at once. After it, each copy may lag by a version."""
 
 
 def keep_source(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
@@ -76,7 +76,7 @@ def _executor_of_earlier_agent(fleet: Fleet, action: Action) -> Executor | None:
 def begin_warming_up(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """WARMING_UP begins: plans bring copies of the tasks to the executor."""
     action = replace(action, executor=outcome.executor)
-    return Change(_on_its_way(fleet, action), action)
+    return Change(_with_move(fleet, action), action)
 
 
 def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
@@ -148,7 +148,7 @@ def _switch(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     if outcome.happening is Happening.WAS_SWITCHED and action.saved_progress is not None:
         action = replace(action, source=action.saved_progress.source, executor=action.saved_progress.executor)
         action = replace(action, version=fleet.model.version)
-        return Change(_on_its_way(fleet, action, is_switched=True), action)
+        return Change(_with_move(fleet, action, is_switched=True), action)
     now = fleet.processors[action.request.processor_id].executor
     action = action if now in (None, action.executor) else replace(action, source=str(now))
     fleet, warnings = _switched_now(fleet, action)
@@ -173,9 +173,9 @@ def _switched(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> 
     if not waits:
         where = f"processor {id} is on executor {processor.executor} at {processor.location}"
         return Outcome(Happening.RAN_THERE, f"{where}{_how_it_opened(fleet, action)}")
-    disobeys = [query for query in waits if _began_under_the_plan(fleet, action, query)]
-    if is_late and disobeys:
-        label = fleet.queries[disobeys[0]].label
+    ran_elsewhere = [query for query in waits if _began_under_the_plan(fleet, action, query)]
+    if is_late and ran_elsewhere:
+        label = fleet.queries[ran_elsewhere[0]].label
         return Outcome(Happening.EXPIRED, f"a batch of {label} ran elsewhere still, {switch_ms} ms after the switch")
     return None
 
@@ -212,7 +212,7 @@ def _executors_at(fleet: Fleet, destination: Executor) -> list[str]:
     return [executor.id for executor in fleet.executors.values() if executor.location == destination.location]
 
 
-def _on_its_way(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet:
+def _with_move(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet:
     """The fleet in which the tasks warm up at the destination, or run there where the move `is_switched`."""
     move = Move(action.source, action.executor, is_switched)
     moves = {**fleet.ongoing.moves, action.request.processor_id: move}
@@ -225,18 +225,18 @@ def _switched_now(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
     InvalidGroupingError when the plan breaks a promise.
     """
     id = action.request.processor_id
-    has_lent = fleet.settings.replication_factor > 1 and fleet.processors[id].executor is None
-    is_to_work = next(tasks_of(fleet, id), None) is None
-    fleet = _on_its_way(fleet, action, is_switched=True)
+    runs_at_copies = fleet.settings.replication_factor > 1 and fleet.processors[id].executor is None
+    has_no_tasks = next(tasks_of(fleet, id), None) is None
+    fleet = _with_move(fleet, action, is_switched=True)
     switched, warnings = _carried_by(fleet, id, fleet.executors[action.executor])
-    return (ask_for_regrouping(switched, action.since_ms) if has_lent or is_to_work else switched), warnings
+    return (ask_for_regrouping(switched, action.since_ms) if runs_at_copies or has_no_tasks else switched), warnings
 
 
 def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[str]]:
     """The fleet with the processor on this executor, and the warnings of the new plan.
 
-    A spare processor that was on this executor changes places with it. Where there was none, the executor that is left
-    empty gets a new spare processor.
+    A spare processor that was on this executor goes to the executor that the processor leaves. Where there was no spare
+    processor, a new one is made for the executor that is left empty.
     """
     before = fleet.processors[id]
     spares = [
@@ -245,10 +245,10 @@ def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[
     gone = {id, *(spare.id for spare in spares)}
     kept = {other: processor for other, processor in fleet.processors.items() if other not in gone}
     fleet = replace(fleet, processors={**kept, id: Processor(id, executor.location, executor.id)})
-    left = fleet.executors.get(before.executor or "")
-    if left is not None and left.id not in fleet.executor_of.values():
+    vacated = fleet.executors.get(before.executor or "")
+    if vacated is not None and vacated.id not in fleet.executor_of.values():
         spare = spares[0].id if spares else unused_id(fleet)
-        fleet = fleet.with_processor(Processor(spare, left.location, left.id, is_spare=True))
+        fleet = fleet.with_processor(Processor(spare, vacated.location, vacated.id, is_spare=True))
     return replanned_after_rebind(fleet.without_overrides_of_lost_processors())
 
 
@@ -259,15 +259,15 @@ def _executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor
     if destination == STANDBY:
         copies = {place: tasks for place, tasks in copies.items() if place not in fleet.overrides.drained}
         most = max((len(tasks) for tasks in copies.values()), default=0)
-        open = {place for place, tasks in copies.items() if len(tasks) == most}
+        allowed = {place for place, tasks in copies.items() if len(tasks) == most}
     elif destination == ANY_HOST:
-        open = {executor.location for executor in fleet.executors.values()} - copies.keys()
+        allowed = {executor.location for executor in fleet.executors.values()} - copies.keys()
     else:
-        open = {destination}
+        allowed = {destination}
     ending = {*queue.being_restarted, *fleet.ongoing.restarts.values()}
-    closed = ending | {fleet.processors[id].executor} | fleet.withheld.keys()
-    open -= fleet.overrides.drained
-    able = [e for e in fleet.executors.values() if e.location in open and e.id not in closed]
+    excluded = ending | {fleet.processors[id].executor} | fleet.withheld.keys()
+    allowed -= fleet.overrides.drained
+    able = [e for e in fleet.executors.values() if e.location in allowed and e.id not in excluded]
     loads = _loads(queue, fleet)
     here = fleet.processors[id].location
     return min(
@@ -313,7 +313,7 @@ def _how_it_opened(fleet: Fleet, action: Action) -> str:
 def _has_run_there(fleet: Fleet, action: Action, now_ms: int) -> dict[str, bool]:
     """Query id to whether its last batch ran all tasks of the processor there, or the query is idle.
 
-    It has the queries that have tasks of the processor.
+    Only queries with tasks of the processor are in the result.
     """
     there: dict[str, bool] = {}
     for _, id, partition in tasks_of(fleet, action.request.processor_id):

@@ -70,7 +70,10 @@ class Change:
 
 
 def released(fleet: Fleet, action: Action) -> Fleet:
-    """The fleet in which the processor or standby is neither on its way nor let go of, wherever it is."""
+    """The fleet without the marks of the request: the processor or standby is neither moving nor let go of.
+
+    Queries are *released* in another sense: see `Query.is_released`.
+    """
     id, ongoing = action.request.processor_id, fleet.ongoing
     moves = {other: move for other, move in ongoing.moves.items() if other != id}
     openings = ongoing.openings if moves else {}

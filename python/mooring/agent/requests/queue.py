@@ -80,7 +80,7 @@ class RequestQueue:
         return replace(self, history=(*self.history, response)[-SHOWN_ACTIONS:])
 
     def finished(self, action: Action, message: str, now_ms: int) -> tuple[RequestQueue, list[Order]]:
-        """The queue without an action that is over, and the orders that write its final answer and remove the request.
+        """The queue without an action that is over, and the orders that answer and remove its request.
 
         The answer is written into the log too.
         """
@@ -90,11 +90,11 @@ class RequestQueue:
             f"request {request.uuid} ({action.in_words}) {status.value}: {message}",
             is_warning=status is not StatusCode.SUCCEEDED,
         )
-        left = tuple(a for a in self.actions if a.request.uuid != request.uuid)
+        remaining = tuple(a for a in self.actions if a.request.uuid != request.uuid)
         final_answer = FinalAnswer(status.value, response.response_message)
         queue = replace(
             self.with_answer(response),
-            actions=left,
+            actions=remaining,
             failed=self.failed + (status is StatusCode.FAILED),
             answered_requests={**self.answered_requests, str(request.uuid): final_answer},
         )

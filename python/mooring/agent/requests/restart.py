@@ -25,6 +25,7 @@ from mooring.placement.lifecycle import Happening, Phase
 from mooring.records.operator_overrides import SavedProgress
 
 LABELS: Final = (Phase.AWAITING_COPIES.label, Phase.RESTARTING.label)
+"""The labels of the phases of a restart, as they are recorded for a later agent."""
 
 MOST_WAIT_FOR_IDLE_MS: Final = 60_000
 """How long the JVM waits for a moment at which no task runs on an executor that is to end."""
@@ -34,7 +35,10 @@ RESTART_MARGIN_MS: Final = 3_000
 
 
 def is_to_restart(fleet: Fleet, action: Action) -> bool:
-    """Whether it is done by a restart: the destination is the processor's place, or it has no tasks that could move."""
+    """Whether the request is done by a restart.
+
+    It is when the destination is the processor's place. Without host affinity it always is: no tasks could move.
+    """
     here = fleet.processors[action.request.processor_id].location
     return not fleet.settings.has_host_affinity or action.request.destination_host in (LAST_SEEN, here)
 
@@ -57,7 +61,10 @@ def executor_ended_before(fleet: Fleet, action: Action) -> str | None:
 
 
 def turn(queue: RequestQueue, fleet: Fleet, processor: Processor, source: str, has_begun: bool) -> Outcome:
-    """Whether the source may end now, or its tasks wait for copies first; they do not where it `has_begun` to end."""
+    """Whether the source may end now, or waits until its tasks have warm copies.
+
+    A source for which `has_begun` is true does not wait: an earlier agent has begun to end it.
+    """
     if source not in fleet.executors:
         return Outcome(Happening.TURN_TO_RESTART, _gone(processor), source=source)
     cold = uncovered_tasks(queue, fleet, source)
@@ -72,7 +79,10 @@ def _await_copies(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
 
 
 def _copies_awaited(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
-    """What ends the wait for copies. It lasts no longer than copying all of them to one executor would."""
+    """What ends the wait for copies.
+
+    The wait lasts at most the rebind timeout, and the time that copying all of them to one executor would take.
+    """
     id, source = action.request.processor_id, action.source
     if fleet.processors[id].executor != source:
         return Outcome(Happening.SOURCE_LOST, _gone(fleet.processors[id]), source=source)
@@ -101,8 +111,8 @@ def _gone(processor: Processor) -> str:
 def uncovered_tasks(queue: RequestQueue, fleet: Fleet, source: str) -> list[str]:
     """The tasks that would have to run without a warm copy if that executor ended too, in natural order.
 
-    They are of two kinds. Tasks on the executor, except for those that get no copy or whose copies can not be made.
-    And tasks on executors that end already, where this executor has their last warm copy.
+    They are of two kinds: tasks on the executor, except for those that get no copy or whose copies can not be made; and
+    tasks on executors that are ending already, where this executor has the tasks' last warm copy.
     """
     if fleet.settings.replication_factor == 1:
         return []
@@ -197,8 +207,8 @@ RESTARTING: Final = PhaseHandler(_restarted, enter=_begin_restart)
 def without_ended_restarts(fleet: Fleet, queue: RequestQueue, over: Action) -> Fleet:
     """The fleet without the restarts of requests that are over; `over` is the one that has just ended.
 
-    An executor that did not end works on. Where its successor came first the executor still has to end: its restart
-    stays until Spark has ended it or the JVM has given up.
+    An executor that did not end works on. Where the executor's successor came first, the executor still has to end:
+    its restart stays until Spark has ended the executor or the JVM has given up.
     """
     under_way = {str(action.request.uuid) for action in queue.actions}
     failed = str(over.request.uuid) if over.phase is Phase.FAILED else None
@@ -206,12 +216,13 @@ def without_ended_restarts(fleet: Fleet, queue: RequestQueue, over: Action) -> F
     def is_to_end(request: str, executor: str) -> bool:
         return request in under_way or (executor in fleet.executors and request != failed)
 
-    restarts = {request: one for request, one in fleet.ongoing.restarts.items() if is_to_end(request, one)}
+    ongoing = fleet.ongoing.restarts.items()
+    restarts = {request: executor for request, executor in ongoing if is_to_end(request, executor)}
     return replace(fleet, ongoing=replace(fleet.ongoing, restarts=restarts))
 
 
 def waited_for(queue: RequestQueue) -> frozenset[str]:
-    """The processors of executors that end, or have ended, for a request that is not over: they keep their place."""
+    """The processors whose executors end, or have ended, for a request that is not over. Such processors stay."""
     acting = [action.beside for action in queue.actions if action.phase is Phase.RESTARTING]
     begun = [  # requests that this agent has not taken up yet
         begun.beside

@@ -19,7 +19,7 @@ _NO_COPIES = "spark.mooring.standby.replication.factor is 1"
 
 
 def refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
-    """Why it can not be done now; None when it can."""
+    """Why the request can not be done now; None when it can."""
     id = request.processor_id
     is_known = request.host_action is not None or fleet.base_of(id) in fleet.processors
     if not is_known or (request.standby is not None and _is_standby(fleet, id)):
@@ -35,7 +35,7 @@ def refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | No
 
 
 def lasting_refusal(fleet: Fleet, request: ContainerPlacementRequestMessage) -> str | None:
-    """Why it can not be done whatever becomes of the requests before it; None when it can, or may come to it."""
+    """Why the request can never be done, whatever the requests before it change; None when it can, now or later."""
     id, destination = request.processor_id, request.destination_host
     if not fleet.settings.has_host_affinity and (request.standby or request.host_action or destination != ANY_HOST):
         return f"{_NO_PLACES}: expected a processor and {ANY_HOST}, as no task has a place of its own"
@@ -78,7 +78,10 @@ def places_of_copies(fleet: Fleet, processor_id: str) -> dict[str, list[str]]:
 
 
 def places_of_replicas(fleet: Fleet, standby: str, others: bool = False) -> dict[str, list[str]]:
-    """Location to the tasks whose copies of a standby of a processor (as 4-0) are there; or of the `others` of it."""
+    """Location to the tasks whose copies are there, for the copies of one standby of a processor, such as 4-0.
+
+    With `others`, for the copies of all other standbys of that processor.
+    """
     known = fleet.standby_ids()
     mine = known[standby]
     ids = [standby] if not others else [name for name, of in known.items() if of[0] == mine[0] and of != mine]
@@ -110,7 +113,7 @@ def _refused_standby(fleet: Fleet, standby: str, destination: str) -> str | None
 
 
 def _refused_zone(fleet: Fleet, id: str, taken: list[str], destination: str) -> str | None:
-    """Why no copy of the tasks of this processor goes to this zone, when there is one that has none."""
+    """Why no copy of the processor's tasks may go to the destination's zone, while another zone has no copy."""
     zones = {executor.location: executor.zone for executor in fleet.executors.values()}
     of_others = {zones.get(place, "") for place in taken}
     free = {zones.get(fleet.places[holder], "") for holder in fleet.may_hold_copies} - of_others
@@ -168,7 +171,7 @@ def _is_standby(fleet: Fleet, id: str) -> bool:
 
 
 def _no_host(fleet: Fleet, destination: str, words: Sequence[str]) -> str:
-    """Why this is none; `words` may stand in place of one."""
+    """Why the destination is no host; `words` are the words that a request may have in place of a host."""
     known = sorted(set(fleet.places.values()), key=natural_order)
     meant = [word for word in words if word == destination.upper()]
     near = meant or get_close_matches(destination, known, n=1, cutoff=0) or [ANY_HOST]

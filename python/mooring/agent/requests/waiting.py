@@ -13,7 +13,7 @@ from mooring.placement.lifecycle import Happening, Phase
 
 
 def outcome(queue: RequestQueue, fleet: Fleet, action: Action, conflicts: Conflicts) -> Outcome | None:
-    """What the turn of a request means; None while the request has to wait."""
+    """With what a request begins when its turn has come; None while the request has to wait."""
     if _has_to_wait(queue, fleet, action, conflicts):
         return None
     if _was_switched_for_another(fleet, action):
@@ -38,7 +38,7 @@ def _has_to_wait(queue: RequestQueue, fleet: Fleet, action: Action, conflicts: C
 
 
 def _was_switched_for_another(fleet: Fleet, action: Action) -> bool:
-    """Whether an earlier agent had switched a processor of this id that was another one: ids are used again."""
+    """Whether an earlier agent had switched another processor with the same id: ids are used again."""
     begun = action.saved_progress
     if begun is None or begun.phase != Phase.SWITCHING.label or action.request.processor_id not in fleet.processors:
         return False
@@ -55,10 +55,10 @@ def _turn_of_a_processor(queue: RequestQueue, fleet: Fleet, action: Action, conf
         if source in fleet.executors and conflicts.is_busy(source):
             return None
         return restart.turn(queue, fleet, processor, source, has_begun=ended is not None)
-    now = processor.executor or ""
-    if begun is not None and begun.phase == Phase.SWITCHING.label and now != begun.source:
+    executor = processor.executor or ""
+    if begun is not None and begun.phase == Phase.SWITCHING.label and executor != begun.source:
         return Outcome(Happening.WAS_SWITCHED, "an agent before this one had switched it")
-    # A move that an earlier agent had switched may begin anew: where the processor is at its source, that plan is gone.
-    source = begun.source if begun else now
+    # An earlier agent may have switched the move, and the processor is at the source again. Then the move begins anew.
+    source = begun.source if begun else executor
     message = f"looking for an executor for {action.request.destination_host}"
     return Outcome(Happening.TURN_TO_MOVE, message, source=source)

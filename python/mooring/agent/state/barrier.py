@@ -1,8 +1,8 @@
 """The barrier of a new version of the job model.
 
-A version is in force only when all living executors know it, except executors that are given up. Pure.
+A version comes into force in the JVM when all living executors have taken it up, except those that are given up. Pure.
 
-The agent offers a version to the JVM. Executors ask for the newest version, and report that they know it. The agent
+The agent offers a version to the JVM. Executors ask for the newest version, take it up, and report that. The agent
 gives up an executor that does not report in time, until the executor reports again. A version that timed out is
 replaced by the next one, which waits for the other executors only.
 """
@@ -19,7 +19,7 @@ from mooring.coordination.barrier import BarrierState, next_barrier_state
 class Barrier:
     """The barrier of one version.
 
-    `awaited_since_ms` has the executors that lived when the barrier opened and were not given up. It maps each to the
+    `awaited_since_ms` has the executors that lived when the barrier was made and were not given up. It maps each to the
     time since which it is awaited, in milliseconds since the epoch; an earlier barrier may have begun to await it.
     """
 
@@ -28,13 +28,13 @@ class Barrier:
     state: BarrierState = BarrierState.NEW
 
     def awaits(self, known: Mapping[str, int], living: Collection[str]) -> frozenset[str]:
-        """The executors that live and do not know this version; `known` maps an executor to its newest version."""
+        """The living executors that have not taken up this version; `known` maps an executor to its newest version."""
         return frozenset(id for id in self.awaited_since_ms if id in living and known.get(id, -1) < self.version)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanBarrier:
-    """The newest barrier. `known` maps an executor to the newest version that it knows."""
+    """The newest barrier. `known` maps an executor to the newest version that it has taken up."""
 
     barrier: Barrier | None = None
     known: Mapping[str, int] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class PlanBarrier:
         return self.barrier is not None and self.barrier.state is BarrierState.NEW
 
     def opened(self, version: int, living: Collection[str], now_ms: int) -> PlanBarrier:
-        """With a barrier for a new version instead of the one before.
+        """With a new barrier, for a new version, in place of the barrier before.
 
         An executor that both barriers await gains no time.
         """
@@ -60,7 +60,7 @@ class PlanBarrier:
         return replace(self, barrier=Barrier(version, since))
 
     def picked_up(self, executor: str, version: int) -> PlanBarrier:
-        """With an executor that knows a version, and is no longer given up."""
+        """With an executor that has taken up a version, and is no longer given up."""
         return replace(self, known={**self.known, executor: version}, given_up=self.given_up - {executor})
 
     def without(self, executor: str) -> PlanBarrier:

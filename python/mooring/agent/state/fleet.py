@@ -148,12 +148,12 @@ class Fleet:
     tasks. `task_locality` maps a task to the location where it ran last. `wanted_by_jvm` maps query id and partition to
     the first executor in the plan that the JVM held when this agent started.
 
-    `copies` maps query id, partition and executor to the last report about that copy. With a replication factor of 1,
-    `arrivals` maps a task to the processor that gets the task once its state is warm there.
+    `copies` maps query id, partition and executor to the last report about that copy. `arrivals` maps a task to the
+    processor that gets the task once the task's state is warm there.
 
-    `withheld` maps living executors to which Spark offers no tasks now to the reason. Their tasks run elsewhere, and
-    return when Spark offers tasks again. `lending` knows the executors that serve their tasks badly, and the tasks that
-    are lent for that reason.
+    `withheld` has the living executors to which Spark offers no tasks now, each with the reason. Their tasks run
+    elsewhere, and return when Spark offers tasks to them again. `lending` has the executors that serve their tasks
+    badly, and the tasks that are lent for that reason.
     """
 
     timing: Timing = field(default_factory=Timing)
@@ -255,8 +255,8 @@ class Fleet:
     def is_lent(self, query: str, partition: int, executor: str) -> bool:
         """Whether a task that the plan has on this executor is to run elsewhere.
 
-        It is while Spark offers the executor no tasks. A task on loan is, except when an operator moves a processor to
-        the executor.
+        All tasks of the executor run elsewhere while Spark offers it no tasks. A task on loan runs elsewhere as well,
+        except when an operator moves a processor to the executor.
         """
         is_destination = any(move.executor == executor for move in self.ongoing.moves.values())
         return executor in self.withheld or (not is_destination and self.lending.is_lent(query, partition, executor))

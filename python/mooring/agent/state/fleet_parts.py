@@ -56,8 +56,8 @@ class Timers:
     """When the agent acts next, in milliseconds since the epoch; None for a timer that is not set.
 
     At `regroup_at_ms` the agent makes a new job model. `even_out_by_ms` is set while tasks wait for warm copies before
-    the load is evened out; at that time the tasks move without them. `settled_by_ms` ends the time that the processors
-    of the last stage have for their new tasks.
+    the load is evened out; at that time the tasks move without them. After `settled_by_ms` the next stage of
+    moves waits only for batches that began before that time.
     """
 
     regroup_at_ms: int | None = None

@@ -28,7 +28,10 @@ trait Operations {
   /** Writes into the queries' checkpoints that they are to be drained, each after the queries that it is mapped to. */
   def noteDrains(after: Map[String, Seq[String]]): Unit
 
-  /** A new agent begins. Sends it again what the bridge does not keep: states of copies, and facts that may not be written. */
+  /**
+   * A new agent begins. Sends the new agent again what the bridge does not keep: states of copies, and reports of committed state that the
+   * earlier agent may not have written.
+   */
   def tellNewAgent(): Unit
 
   /** Opens a directory on any of Hadoop's file systems, with the credentials of the application. */
@@ -38,10 +41,10 @@ trait Operations {
 /**
  * Everything that passes between the JVM and the agent, as JSON strings (docs/internals.md).
  *
- * The agent calls it through Py4J: `hello` once, then `pollEvents` in a loop, and other methods to have something done. Each
- * of these two calls is also its heartbeat. Any thread of the driver may call `tell`, which queues an event and never waits
- * for the agent. Where too many events wait, or an agent starts, all queued events are dropped, and the agent begins with
- * `hello` again: it gets every event that is still true.
+ * The agent calls it through Py4J: `hello` once, then `pollEvents` in a loop, and other methods to have something done. Each call
+ * of `hello` or `pollEvents` is also the agent's heartbeat. Any thread of the driver may call `tell`, which queues an event and
+ * never waits for the agent. An agent that starts gets from `hello` every event that is still true; queued events are dropped.
+ * Where too many events wait, later ones are dropped: the next `pollEvents` fails, the agent ends, and another one is started.
  *
  * Events: PlanInForce, PlanPickedUp, ExecutorRestarting, RestartGivenUp.
  */

@@ -26,6 +26,7 @@ import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, Strea
  *    name of Mooring's provider there.
  *  - Uniquely named files of a state store (snapshot archives, changelogs, their checksums) are kept on the host when they are written,
  *    and taken from the host when they are read.
+ *  - Where a catalogue is kept, length and checksum of each such archive and changelog are noted for it (`StoreWrites`).
  *  - Spark's own tools get the format of the checkpoint's state when they open its log of commits (`CommitsOfTools`).
  *  - A stream whose checkpoint is drained or being restored is refused, or reads another watermark (`StartRules`).
  *  - A driver that has lost its leadership writes no entry of a log (`LeaderOnlyWrites`).
@@ -48,7 +49,8 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
     val out =
       try stock.createAtomic(file, overwriteIfPossible)
       catch {
-        case _: FileNotFoundException if hasFiles && file.getParent == path => // the directory was removed meanwhile, which `exists` has hidden
+        case _: FileNotFoundException if hasFiles && file.getParent == path =>
+          // The directory was removed meanwhile, which `exists` has hidden.
           hasFiles = false
           stock.mkdirs(path)
           stock.createAtomic(file, overwriteIfPossible)
@@ -89,7 +91,10 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
   override def createCheckpointDirectory(): Path = stock.createCheckpointDirectory()
   override def close(): Unit = stock.close()
 
-  /** Whether the file is an entry of a log: of offsets, commits, a source or a file sink. Such entries make a batch count, and are written once. */
+  /**
+   * Whether the file is an entry of a log: of offsets, commits, a source or a file sink. Such entries make a batch count, and are written
+   * once.
+   */
   private def isLogEntry(file: Path) = file.getName.stripSuffix(".compact").forall(_.isDigit)
 
   private def isLog(file: Path) = isOffsets(file) || file.getParent != null && file.getParent.getName == "commits"
@@ -132,7 +137,8 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
     val read = stream.readAllBytes()
     val checkpoint = file.getParent.getParent.toString
     val named =
-      if (isOffsets(file) && !CheckpointFilesShim.runsOnStock(checkpoint)) CheckpointFilesShim.replace(read, StreamShims.StockRocksDB, Names.Provider)
+      if (isOffsets(file) && !CheckpointFilesShim.runsOnStock(checkpoint))
+        CheckpointFilesShim.replace(read, StreamShims.StockRocksDB, Names.Provider)
       else read
     val watermark = StartRules.watermarkOverride(checkpoint, file.getName)
     new FSDataInputStream(new InMemoryFile(watermark.fold(named)(CheckpointFilesShim.withWatermark(named, _))))

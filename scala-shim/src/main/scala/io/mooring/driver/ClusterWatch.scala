@@ -15,8 +15,8 @@ import org.apache.spark.scheduler.shims.{LossWatch, PendingTasks}
 import org.apache.spark.sql.streaming.StreamingQueryListener._
 
 /**
- * Follows executors that come and go, and counts where the tasks of placed stages ran. When an executor is lost, its waiting
- * tasks are redirected: they are sent to executors that hold copies of their state.
+ * Follows executors that come and go, and counts where the tasks of placed stages ran. A stage is placed when the plan wants its
+ * state on certain executors. When an executor is lost, its waiting tasks are redirected: to executors with copies of their state.
  *
  * Threads: Spark's listener thread calls the `on…` methods, one after the other. Spark's scheduler threads call `lost` and
  * `decommissioned`, with the scheduler's lock. Any thread may call the other methods. Depends on `PendingTasks` and `LossWatch`.
@@ -28,7 +28,8 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
  */
 final class ClusterWatch(
     context: SparkContext, bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys],
-    hasStandbys: Boolean, executors: ExecutorRegistry, reports: ExecutorReportHandler, warmups: WarmupProfiles, withheld: Option[WithheldOffers])
+    hasStandbys: Boolean, executors: ExecutorRegistry, reports: ExecutorReportHandler, warmups: WarmupProfiles,
+    withheld: Option[WithheldOffers])
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0
@@ -98,8 +99,8 @@ final class ClusterWatch(
    */
   def redirectLateTasks(): Unit = {
     def isGone(executor: String) = table.isLeaving(executor) || removed.contains(executor)
-    def isWantedOnGone(wanted: PlacedStages.Wanted) = wanted.executors.values.stream.anyMatch(isGone(_))
-    if (hasStandbys && stages.values.flatMap(stage => PlacedStages.wantedOf(stage.rdds)).exists(isWantedOnGone))
+    def hasGoneExecutor(wanted: PlacedStages.Wanted) = wanted.executors.values.stream.anyMatch(isGone(_))
+    if (hasStandbys && stages.values.flatMap(stage => PlacedStages.wantedOf(stage.rdds)).exists(hasGoneExecutor))
       redirect(PendingTasks.Immediate, isGone)
   }
 

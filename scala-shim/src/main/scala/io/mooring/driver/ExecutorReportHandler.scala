@@ -30,7 +30,7 @@ final class ExecutorReportHandler(
   private val localBytes, remoteBytes = new AtomicLong
   private val versions = new ConcurrentHashMap[String, Long]() // executor -> the version of the job model that it has reported last
 
-  /** Handles a report. Returns the answer if the report is a question, else null. */
+  /** Handles a report. Returns the answer if the report is a question, else null. In the JSON a warm-up profile is a `rehearsal`. */
   def receive(json: String): String = {
     val report = Json.read(json)
     report.get("report").asText() match {
@@ -59,14 +59,15 @@ final class ExecutorReportHandler(
   }
 
   /**
-   * One millisecond for each living executor, so that all executors together poll a thousand times a second. But half a second at
-   * least (`AskFirstMs` before an executor's first version), and a second at most. Five seconds while there is no version and no
-   * agent is expected.
+   * The time until the executor's next poll: one millisecond for each living executor, so that all executors together poll a thousand
+   * times a second. It is at least half a second (`AskFirstMs` before an executor's first version), and at most a second. It is five
+   * seconds while there is no version and no agent is expected.
    */
   private def askAgainInMs(known: Long): Int =
     if (bridge.newest < 0 && !agentIsExpected()) ExecutorReportHandler.AskSeldomMs
     else {
-      val least = if (known < 0) ExecutorReportHandler.AskFirstMs else ExecutorReportHandler.AskEveryMs // the first batch of a query waits for its plan
+      // Before the first version the first batch of a query waits for its plan.
+      val least = if (known < 0) ExecutorReportHandler.AskFirstMs else ExecutorReportHandler.AskEveryMs
       math.min(math.max(least, table.aliveCount), ExecutorReportHandler.AskAtLeastEveryMs)
     }
 

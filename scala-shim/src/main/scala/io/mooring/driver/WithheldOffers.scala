@@ -7,8 +7,8 @@ import org.apache.spark.SparkContext
 import org.apache.spark.scheduler.shims.Offers
 
 /**
- * Finds the executors that are alive and get no tasks from Spark, so that the plan does not use them. Spark has excluded them
- * after failures, alone or with their host, or is about to remove them.
+ * Finds the executors that are alive and get no tasks from Spark, so that the plan does not use them. Spark has excluded such
+ * an executor after failures, alone or with its host, or is about to remove the executor.
  *
  * Any thread may call it that does not hold the scheduler's lock. Depends on `Offers`. When Spark can not be asked, no executor
  * counts as excluded. Event: OffersWithheld.

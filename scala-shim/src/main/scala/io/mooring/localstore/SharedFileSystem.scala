@@ -8,8 +8,8 @@ import org.apache.hadoop.fs.{FileSystem, FilterFileSystem, FSDataInputStream, Pa
  * The checkpoint's file system for the SST and log files of one state store, with the host's store in front: an uploaded file is kept on
  * the host too, and a file that the host keeps is not downloaded. Called by the thread that uses the store, and by Spark's maintenance.
  *
- * @param doubts how often in a row a load of the store, or the task after it, has failed: from 1 on a kept file is read and proved before
- *               it is used, from 2 on it is removed, as it may have been damaged when it was kept
+ * @param doubts how often in a row a load of the store, or the task after it, has failed: from 1 on a kept file is read and its content
+ *               is checked before it is used; from 2 on it is removed, as it may have been damaged when it was kept
  */
 final class SharedFileSystem(stock: FileSystem, hostFiles: HostStoreFiles, reads: StoreReads, doubts: () => Int)
   extends FilterFileSystem(stock) {

@@ -27,14 +27,15 @@ final case class PollResponse(
  * Reports of an executor to the driver, as JSON strings: classes of the plugin may have different class loaders on both sides.
  * The driver knows the executor's host; the executor's RPC environment has no address.
  *
- * Any thread of the executor may call it. A report that can not be sent is lost, with one line in the log. A question without
- * an answer is None.
+ * Any thread of the executor may call it. A report that can not be sent is lost, with one line in the log. A method that asks returns
+ * None when the driver gives no answer. In the JSON a warm-up profile is called `rehearsal`.
  */
 object ExecutorReports {
   @volatile private var context: Option[PluginContext] = None
   @volatile private var areCopiesOpen = false
   @volatile private var copied = Set.empty[String] // queries
 
+  /** Sets the way to the driver; None ends it. `withOpenCopies`: whether copies are kept open, so that numbers of keys are of use. */
   private[mooring] def through(pluginContext: Option[PluginContext], withOpenCopies: Boolean = false): Unit = {
     context = pluginContext
     areCopiesOpen = withOpenCopies
@@ -53,7 +54,8 @@ object ExecutorReports {
   def storeOpened(storeDir: Path, version: Long, milliseconds: Long, aheadMs: Long, counts: ReadCounts): Unit = {
     Log.info(s"opened $storeDir at version $version in $milliseconds ms: ${counts.inWords}")
     send(Map("report" -> "store-opened", "store" -> storeDir.toUri.toString, "version" -> version,
-      "milliseconds" -> milliseconds, "ahead-milliseconds" -> aheadMs, "local-files" -> counts.localFiles, "local-bytes" -> counts.localBytes,
+      "milliseconds" -> milliseconds, "ahead-milliseconds" -> aheadMs,
+      "local-files" -> counts.localFiles, "local-bytes" -> counts.localBytes,
       "remote-files" -> counts.remoteFiles, "remote-bytes" -> counts.remoteBytes,
       "local-changelogs" -> counts.localChangelogs, "remote-changelogs" -> counts.remoteChangelogs))
   }
@@ -105,7 +107,10 @@ object ExecutorReports {
   def warmupProfile(): WarmupProfile = ask(Map("report" -> "joins"))
     .fold(WarmupProfile.Nothing)(answer => WarmupProfile(texts(answer, "classes"), texts(answer, "sources")))
 
-  /** Asks for the code of running tasks that read shuffles, as ids of broadcasts. None when no task will run before this executor takes some. */
+  /**
+   * Asks for the code of running tasks that read shuffles, as ids of broadcasts. None when no task will run before this executor takes
+   * some.
+   */
   def codeOfReaders(): Option[Seq[Long]] = ask(Map("report" -> "readers"))
     .filter(_.has("code")).map(_.get("code").elements().asScala.map(_.asLong()).toSeq)
 
@@ -113,8 +118,8 @@ object ExecutorReports {
   private val unanswered = new Unanswered(SilentForMs)
 
   /**
-   * The driver's answer. None where it has none, or can not be reached. One failure is no fault, as an executor whose driver
-   * has ended ends a moment later; a driver that stays out of reach is.
+   * The driver's answer. None where the driver has no answer, or can not be reached. A single failure is not logged: the driver may have
+   * ended, and this executor ends a moment later. A driver that stays out of reach is logged.
    */
   private def ask(question: Map[String, Any]): Option[JsonNode] = context.flatMap { ctx =>
     try {

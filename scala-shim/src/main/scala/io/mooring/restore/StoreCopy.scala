@@ -23,20 +23,21 @@ final case class StoreVersion(directory: String, version: Long, id: Option[Strin
 
 /**
  * This host's copy of one state store. It consists of the files that a provider needs to open the store's newest version, in the host's
- * store; and of an open instance, if `open` has one.
+ * store; and of an open RocksDB instance, if `instance` has one.
  *
  * A version is complete when all its files are here. Spark's maintenance on the store's executor may remove a file from the checkpoint
- * meanwhile. Then this round fails, and the next round is for a newer version. Files that the newest two versions do not need are removed.
+ * meanwhile. Then this attempt fails, and the next attempt is for a newer version. Files that the newest two versions do not need are
+ * removed.
  *
  * Called by one thread at a time: a thread of `Copies`, a thread of `Prefetch`, or a task that opens the store. Depends on `StateFiles`:
  * the formats of archives and changelogs. Without it, a task that comes to this host fetches its state from the checkpoint.
  *
- * @param open     the store's open instance
+ * @param instance the store's open instance, if there is one
  * @param isAhead  whether a task of this executor is about to open the store itself
  * @param throttle slows the fetching down until the copy has its first complete version
  */
 private[mooring] final class StoreCopy(
-    directory: Path, hostFiles: HostStoreFiles, access: CheckpointAccess, pace: Pace, open: OpenCopy, streams: Streams = OneStream,
+    directory: Path, hostFiles: HostStoreFiles, access: CheckpointAccess, pace: Pace, instance: OpenCopy, streams: Streams = OneStream,
     isAhead: Boolean = false, throttle: Option[CpuThrottle] = None) {
   private val files: FileSystem = directory.getFileSystem(access.hadoopConf)
   private lazy val checkpoint = new CheckpointFilesShim(directory, access.hadoopConf)
@@ -57,54 +58,54 @@ private[mooring] final class StoreCopy(
    */
   def bringTo(wanted: StoreVersion, isHeld: => Boolean): Long =
     try fetchAndOpen(wanted, isHeld)
-    finally open.endTurn()
+    finally instance.endTurn()
 
   /**
    * Advances the open instance by changelogs, if no provider has taken the instance over. Fetches changelogs only, as the task may come at
    * any moment.
    */
   def advanceOpenCopy(wanted: StoreVersion): Unit =
-    try for (id <- wanted.id if open.isWaiting) needed = new Round(isHurried = true).afterAdvance(wanted.version, id, wanted.counts)
-    finally open.endTurn()
+    try for (id <- wanted.id if instance.isWaiting) needed = new Attempt(isHurried = true).afterAdvance(wanted.version, id, wanted.counts)
+    finally instance.endTurn()
 
   private def fetchAndOpen(wanted: StoreVersion, isHeld: => Boolean): Long = {
-    val (round, began) = (new Round, System.nanoTime())
-    try fetchAndOpen(round, wanted, isHeld)
-    finally if (isAhead) hostFiles.fetchedAhead(round.names, (System.nanoTime() - began) / 1000000)
+    val (attempt, began) = (new Attempt, System.nanoTime())
+    try fetchAndOpen(attempt, wanted, isHeld)
+    finally if (isAhead) hostFiles.fetchedAhead(attempt.names, (System.nanoTime() - began) / 1000000)
   }
 
-  private def fetchAndOpen(round: Round, wanted: StoreVersion, isHeld: => Boolean): Long = {
+  private def fetchAndOpen(attempt: Attempt, wanted: StoreVersion, isHeld: => Boolean): Long = {
     val filesOfVersion = wanted.id match {
       case _ if wanted.version == 0 => Map.empty[String, Long]
-      case Some(id) => round.filesOfVersion2(wanted.version, id, wanted.counts)
-      case None => round.filesOfVersion1(wanted.version)
+      case Some(id) => attempt.filesOfVersion2(wanted.version, id, wanted.counts)
+      case None => attempt.filesOfVersion1(wanted.version)
     }
-    // Only files that were here when the round began are removed: a file that came meanwhile may belong to a task that runs here.
-    if (isHeld) hostFiles.forget(round.present.keySet -- filesOfVersion.keySet -- needed.keySet)
+    // Only files that were here when the attempt began are removed: a file that came meanwhile may belong to a task that runs here.
+    if (isHeld) hostFiles.forget(attempt.present.keySet -- filesOfVersion.keySet -- needed.keySet)
     hostFiles.touch()
     needed = filesOfVersion
     // When the instance could not be opened, `sound` removes damaged files. They are fetched again with the next version.
-    if (!round.opensAs.forall(openOrAdvance(_, isHeld))) filesOfVersion.keys.foreach(hostFiles.sound(_, readIt = true))
-    round.fetched
+    if (!attempt.opensAs.forall(openOrAdvance(_, isHeld))) filesOfVersion.keys.foreach(hostFiles.sound(_, readIt = true))
+    attempt.fetched
   }
 
   /** False when the instance could not be opened. The task may come here during the wait; then the copy is not held any more. */
   private def openOrAdvance(copied: CopiedVersion, isHeld: => Boolean): Boolean = {
-    if (!open.isOpen) open.awaitIdle(isHeld)
-    !isHeld || open.bringTo(copied)
+    if (!instance.isOpen) instance.awaitIdle(isHeld)
+    !isHeld || instance.bringTo(copied)
   }
 
   /** Closes the open instance. The files stay until the host's store needs room. */
-  def close(): Unit = open.close()
+  def close(): Unit = instance.close()
 
   /**
    * One attempt to get a version. Maps of files have names and lengths.
    *
    * @param isHurried whether the thread does not wait for the limit of bytes per second
    */
-  private final class Round(isHurried: Boolean = false) {
-    val present: Map[String, Long] = hostFiles.kept // the files that were here when the round began
-    private var brought = Map.empty[String, Long] // the files that this round has fetched
+  private final class Attempt(isHurried: Boolean = false) {
+    val present: Map[String, Long] = hostFiles.kept // the files that were here when the attempt began
+    private var brought = Map.empty[String, Long] // the files that this attempt has fetched
     var fetched = 0L // bytes
 
     def names: Set[String] = brought.keySet
@@ -114,12 +115,12 @@ private[mooring] final class StoreCopy(
 
     /** The files that a version of checkpoint format v2 needs: its snapshot, or its changelog and the versions that this builds on. */
     def filesOfVersion2(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
-      val base = s"${version}_$id"
-      if (present.contains(s"$base.zip")) snapshot(base)
+      val stem = s"${version}_$id"
+      if (present.contains(s"$stem.zip")) snapshot(stem)
       else Seq(isChangelogLikely, !isChangelogLikely).iterator.flatMap { isChangelog =>
-        if (isChangelog) fetch(s"$base.changelog").map { own => isChangelogLikely = true; own ++ filesOfLineage(version, id, counts) }
-        else fetch(s"$base.zip").map { _ => isChangelogLikely = false; snapshot(base) }
-      }.nextOption().getOrElse(throw new FileNotFoundException(s"$directory has no version $base any more"))
+        if (isChangelog) fetch(s"$stem.changelog").map { own => isChangelogLikely = true; own ++ filesOfLineage(version, id, counts) }
+        else fetch(s"$stem.zip").map { _ => isChangelogLikely = false; snapshot(stem) }
+      }.nextOption().getOrElse(throw new FileNotFoundException(s"$directory has no version $stem any more"))
     }
 
     /**
@@ -147,12 +148,12 @@ private[mooring] final class StoreCopy(
 
     /** Advances the open instance. The files that the version then needs; None when the instance could not be advanced. */
     private def advanced(read: CopiedVersion): Option[Map[String, Long]] = {
-      val copied = if (open.isOpen) withVersionsBefore(read) else read
+      val copied = if (instance.isOpen) withVersionsBefore(read) else read
       val versions = earlier(copied)
       val missed = versions.reverse.takeWhile(name => !needed.contains(s"$name.changelog")).reverse
-      val hasReachedOne = open.isOpen && missed.size < versions.size
+      val hasReachedOne = instance.isOpen && missed.size < versions.size
       val changelogs = if (hasReachedOne) fetchAll(missed.map(name => s"$name.changelog")) else Nil
-      Option.when(hasReachedOne && changelogs.forall(_.isDefined) && open.advance(copied))(needed ++ changelogs.flatten.flatten)
+      Option.when(hasReachedOne && changelogs.forall(_.isDefined) && instance.advance(copied))(needed ++ changelogs.flatten.flatten)
     }
 
     /**
@@ -173,7 +174,11 @@ private[mooring] final class StoreCopy(
 
     /** Advances the open instance by changelogs only. The files that are then needed; those of before when it could not be advanced. */
     def afterAdvance(version: Long, id: String, counts: Option[KeyCounts]): Map[String, Long] = {
-      val files = for (own <- fetch(s"${version}_$id.changelog"); copied <- lineage(version, id, counts); all <- advanced(copied)) yield all ++ own
+      val files = for {
+        own <- fetch(s"${version}_$id.changelog")
+        copied <- lineage(version, id, counts)
+        all <- advanced(copied)
+      } yield all ++ own
       files.getOrElse(needed)
     }
 
@@ -224,7 +229,10 @@ private[mooring] final class StoreCopy(
       archive ++ immutable(listed.fold(Seq.empty[(String, Long)])(_._2))
     }
 
-    /** The files of a version of format v1: those of its newest snapshot. Archives and changelogs are not kept, as a repeated batch overwrites them. */
+    /**
+     * The files of a version of format v1: those of its newest snapshot. Archives and changelogs are not kept, as a repeated batch
+     * overwrites them.
+     */
     def filesOfVersion1(version: Long): Map[String, Long] = {
       val archive = new Path(directory, s"$version.zip")
       val newest = if (files.exists(archive)) Some(archive) else newestBefore(version)
@@ -252,11 +260,16 @@ private[mooring] final class StoreCopy(
     /** The file's name and length, once the host has the file; None when the checkpoint does not have it. */
     private def fetch(path: String): Option[Map[String, Long]] = fetchAll(Seq(path)).head
 
-    /** For each path: name and length of the file and of its checksum file, if it has one. None when the checkpoint does not have the file. */
+    /**
+     * For each path: name and length of the file and of its checksum file, if it has one. None when the checkpoint does not have the
+     * file.
+     */
     private def fetchAll(paths: Seq[String]): Seq[Option[Map[String, Long]]] = {
       val found = bringMissing(paths)
       val names = found.toMap
-      val checksums = if (access.hasChecksums) bringMissing(for ((path, name) <- found if path == name) yield s"$path.crc").toMap else Map.empty[String, String]
+      val checksums =
+        if (access.hasChecksums) bringMissing(for ((path, name) <- found if path == name) yield s"$path.crc").toMap
+        else Map.empty[String, String]
       paths.map { path =>
         names.get(path).map(name => Map(name -> length(name)) ++ checksums.get(s"$path.crc").map(file => file -> length(file)))
       }
@@ -291,7 +304,10 @@ private[mooring] final class StoreCopy(
     } catch { case _: FileNotFoundException => None }
 }
 
-/** How several files are fetched: one after the other, or several at once. `atOnce` throws when a fetch fails, at the latest when all have ended. */
+/**
+ * How several files are fetched: one after the other, or several at once. `atOnce` throws when a fetch fails, at the latest when all have
+ * ended.
+ */
 private[mooring] trait Streams {
   def atOnce[T](work: Seq[() => T]): Seq[T]
 }

@@ -30,7 +30,7 @@ final case class CopyState(partition: Int, version: Long, bytes: Long)
  *
  * Threads: tasks of the replica query leave orders (`order`) and return at once, so they hold a slot only for a moment. Four threads
  * of this object carry the orders out. Tasks that open stores call `taskCame`, and the thread of `VersionWatch` calls `keepOnly`.
- * Without it there is no hot standby: a task that moves fetches its state from the checkpoint.
+ * Without these copies there is no hot standby: a task that moves fetches its state from the checkpoint.
  *
  * @param mostOpen       how many copies are kept open; the others are plain files
  * @param throttledForMs how long one new copy is made slowly, while other new copies wait for their turn. Each of these has the same time
@@ -48,7 +48,10 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     Daemon.factory("mooring-standby-copy"))
   threads.allowCoreThreadTimeOut(true)
 
-  /** Takes all orders of a query for this executor. Copies of other tasks of the query are not held any more. Returns the states of the ordered copies. */
+  /**
+   * Takes all orders of a query for this executor. Copies of other tasks of the query are not held any more. Returns the states of the
+   * ordered copies.
+   */
   def order(query: String, orders: Seq[CopyOrder], access: CheckpointAccess): Seq[CopyState] = {
     val (arrivals, standing) = orders.partition(_.isOfArrival)
     val wanted = standing.map(_.partition).toSet
@@ -67,7 +70,10 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     }
   }
 
-  /** A task on this executor opens this version of the store. For ten seconds, no order for this version or an earlier one is carried out. */
+  /**
+   * A task on this executor opens this version of the store. For ten seconds, no order for this version or an earlier one is carried
+   * out.
+   */
   def taskCame(directory: String, version: Long): Unit = held.values.forEach(_.taskCame(directory, version))
 
   /**
@@ -186,7 +192,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
         catch {
           case _: InterruptedException | _: java.nio.channels.ClosedByInterruptException => threads.shutdown()
           case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => // the task reads the version itself
-            Log.failed(s"arrival-$query-${e.getClass.getName}", e)(s"what was committed last is not at ${wanted.directory} before its task ($e)")
+            Log.failed(s"arrival-$query-${e.getClass.getName}", e)(
+              s"what was committed last is not at ${wanted.directory} before its task ($e)")
         }
 
     private def bring(order: CopyOrder, access: CheckpointAccess): Unit = {

@@ -22,7 +22,10 @@ private[mooring] final class Commits {
     committedAt = System.nanoTime()
   }
 
-  /** Whether the query has committed in the last half second. Then no task of the next batch runs here yet, unless that batch follows at once. */
+  /**
+   * Whether the query has committed in the last half second. Then no task of the next batch runs here yet, unless that batch follows at
+   * once.
+   */
   def hasJustCommitted: Boolean = System.nanoTime() - committedAt < Commits.JustNowNanos
 }
 
@@ -126,13 +129,14 @@ private final class InstanceOfCopy(
   }
 
   private def openAgain(copied: CopiedVersion): Unit = {
-    if (open.exists(_.isTaken)) notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos // the order was sent before a provider took the copy over
+    // When a provider has taken the copy over, this order was sent before.
+    if (open.exists(_.isTaken)) notBefore = System.nanoTime() + InstanceOfCopy.PauseNanos
     if (isPaused) drop() else openNow(copied)
   }
 
   private def isPaused: Boolean = notBefore - System.nanoTime() > 0
 
-  /** Opens a new instance in the place of the open one. If that fails, the open one stays for another minute at least. */
+  /** Opens a new instance in the place of the open one. If that fails, the open instance stays for another minute at least. */
   private def replaceOpenOne(copied: CopiedVersion): Unit =
     try openNow(copied)
     catch {

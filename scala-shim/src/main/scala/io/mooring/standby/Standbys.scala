@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, K
  *
  * Threads: the tending thread of this object starts and stops the replica queries, and tells the agent the state of the copies. It runs
  * from the first plan with copies on. Spark's listener threads and RPC threads only note events here. The threads of the replica queries
- * wait for rounds (`awaitRound`) and make orders (`orders`). Depends on `ReplicaSession`. Without it there is no hot standby. Event:
+ * wait for rounds (`awaitRound`) and make orders (`orders`). Depends on `ReplicaSession`, without which there is no hot standby. Event:
  * CopiesSeen.
  */
 final class Standbys(table: PlacementTable, bridge: Bridge) {
@@ -81,31 +81,31 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   /** Blocks until there is a newer round than `last`, for a second at most. The newest round. */
   def awaitRound(query: String, last: Round): Round = {
-    val found = find(query)
+    val run = find(query)
     val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Standbys.LongestWaitMs)
-    def newest = found.round(table.standbys(query)).getOrElse(last)
-    found.synchronized {
-      while (newest == last && deadline > System.nanoTime()) found.wait(Standbys.LookMs)
+    def newest = run.round(table.standbys(query)).getOrElse(last)
+    run.synchronized {
+      while (newest == last && deadline > System.nanoTime()) run.wait(Standbys.LookMs)
       newest
     }
   }
 
   /**
-   * The orders of a round. They go to executors that hold copies, and to executors that are about to run a task of which they hold the copy.
+   * The orders of a round. Orders go to executors that hold copies, and to executors that hold the copy of a task that they will run next.
    * An executor that held copies before, and holds none now, gets an empty list of orders.
    */
   def orders(query: String): Seq[CopyOrders] = {
-    val (found, holders) = (find(query), table.standbys(query))
+    val (run, holders) = (find(query), table.standbys(query))
     val placed = for {
       (partition, executors) <- holders.toSeq.sortBy(_._1)
-      order <- found.order(partition).toSeq
+      order <- run.order(partition).toSeq
       executor <- executors
     } yield executor -> order
     val arrivals = for {
-      (partition, executor) <- found.arrivals(holders, table.preferred(query, _))
-      order <- found.order(partition).toSeq
+      (partition, executor) <- run.arrivals(holders, table.preferred(query, _))
+      order <- run.order(partition).toSeq
     } yield executor -> order.copy(isOfArrival = true)
-    val withoutCopies = found.assign(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
+    val withoutCopies = run.assign(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
     val now = (placed ++ arrivals).groupMap(_._1)(_._2)
     (now.toSeq ++ (withoutCopies -- now.keySet).map(_ -> Nil)).map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
   }
@@ -138,30 +138,30 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     Option(watched.get(query)).getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
 
   /** Called twice a second by the tending thread. */
-  private def tend(): Unit = watched.asScala.foreach { case (query, found) => FailOpen.forAWhile(s"standby of query $query", (), found.isOver) {
-    val isOver = found.isOver // read once: when the run ends meanwhile, the next call stops the query that this call starts
+  private def tend(): Unit = watched.asScala.foreach { case (query, run) => FailOpen.forAWhile(s"standby of query $query", (), run.isOver) {
+    val isOver = run.isOver // read once: when the run ends meanwhile, the next call stops the query that this call starts
     if (table.wantsStandbys(query)) unwantedSince.remove(query)
-    val since = Option.unless(table.wantsStandbys(query))(unwantedSince.getOrElseUpdate(query, System.nanoTime()))
-    if (isOver || since.exists(!found.mayHaveArrivals(_))) stopReplica(query)
-    else if (since.isEmpty && found.isDue) startReplica(query, found)
-    found.copiesSeen().foreach(bridge.tell(_))
+    val unwanted = Option.unless(table.wantsStandbys(query))(unwantedSince.getOrElseUpdate(query, System.nanoTime())) // since when, if so
+    if (isOver || unwanted.exists(!run.mayHaveArrivals(_))) stopReplica(query)
+    else if (unwanted.isEmpty && run.isDue) startReplica(query, run)
+    run.copiesSeen().foreach(bridge.tell(_))
     if (isOver) {
-      watched.remove(query, found)
+      watched.remove(query, run)
       startAfter.remove(query)
       unwantedSince.remove(query)
     }
   }}
 
-  private def startReplica(query: String, found: Watched): Unit = {
+  private def startReplica(query: String, run: Watched): Unit = {
     for (ended <- replicas.get(query) if !ended.isActive) {
-      for (why <- ended.failure) Log.failed(s"replica-$query-${why.getClass.getName}", why, found.isOver)(
+      for (why <- ended.failure) Log.failed(s"replica-$query-${why.getClass.getName}", why, run.isOver)(
         s"the copies of query $query are not brought up to date now ($why): tried again in 10 s")
       stopReplica(query)
     }
     val now = System.nanoTime()
     if (!replicas.contains(query) && startAfter.get(query).forall(_ - now <= 0)) {
       startAfter(query) = now + Standbys.RestartNanos
-      replicas(query) = session.replicate(found.query, found.name, Names.StandbySource, Names.StandbyQuery)
+      replicas(query) = session.replicate(run.query, run.name, Names.StandbySource, Names.StandbyQuery)
     }
   }
 

@@ -41,9 +41,10 @@ private final class Watched(val query: String, val run: String, private val oper
   @volatile private var stores = Option.empty[CommittedStores]
   @volatile private var opened = Option.empty[CheckpointAccess]
   private var holders = Set.empty[Executor]
-  // Written by that thread alone: first `arriving`, then `lastHeld`.
+  // Written by that thread alone: first `arriving`, then `lastHeld`. So `mayHaveArrivals`, which another thread calls, misses no copy.
   @volatile private var lastHeld = Set.empty[Place] // the copies of the last round that got orders
-  @volatile private var arriving = Map.empty[Place, Long] // copies whose tasks are to run where the copies are -> the version when that was noticed
+  // copies whose tasks are to run where the copies are -> the version when that was noticed
+  @volatile private var arriving = Map.empty[Place, Long]
 
   /** The run's first batch is about to begin. That may be long after the run's start. */
   def begins(): Unit = firstBatchAt = System.nanoTime()
@@ -76,7 +77,7 @@ private final class Watched(val query: String, val run: String, private val oper
   private def countsOf(id: String): Option[KeyCounts] = synchronized { keyCounts.get(id).map(_._2) }
 
   /**
-   * The newest round, or a new one with these holders of copies. None before the first round. A new round is made
+   * The newest round, or a new one for the holders that the plan has (`planned`). None before the first round. A new round is made
    *
    *  - after a commit, unless another commit is about to follow at once (`canBeSpared`);
    *  - five seconds after a round in which not all copies have come up to date;
@@ -85,20 +86,20 @@ private final class Watched(val query: String, val run: String, private val oper
    * Rounds are half a second apart at least, except when the next batch may open a copy. After a change of the holders the round waits, as
    * an executor may be lost or leaving: a round would take slots from the batch that has to continue without that executor.
    */
-  def round(now: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
+  def round(planned: Map[Int, Seq[Executor]]): Option[Round] = synchronized {
     val clock = System.nanoTime()
     val age = clock - newestRoundAt
-    changedAt = if (now == placed) None else changedAt.orElse(Some(clock))
+    changedAt = if (planned == placed) None else changedAt.orElse(Some(clock))
     if (seenVersion != version) { // decided once for each version, so that a change of the holders within a batch causes no round
       seenVersion = version
-      sparedAt = Option.when(canBeSpared(now))(clock)
+      sparedAt = Option.when(canBeSpared(planned))(clock)
     }
     val isCommit = !newestRound.exists(_.version == version) && !sparedAt.exists(clock - _ < Watched.ChangeNanos)
     val isOverdue = age > Watched.AgainNanos && copies.values.exists(_.version < version)
     val isLate = changedAt.exists(clock - _ > Watched.ChangeNanos)
-    val isDueNow = age > Watched.PauseNanos && (isCommit || isOverdue || isLate)
-    if (isDue && (newestRound.isEmpty || isDueNow || isCommit && mayBeOpened(now))) {
-      placed = now
+    val isDueNow = age > Watched.BetweenRoundsNanos && (isCommit || isOverdue || isLate)
+    if (isDue && (newestRound.isEmpty || isDueNow || isCommit && mayBeOpened(planned))) {
+      placed = planned
       changedAt = None
       newestRound = Some(Round(version, Watched.rounds.incrementAndGet()))
       newestRoundAt = clock
@@ -110,12 +111,12 @@ private final class Watched(val query: String, val run: String, private val oper
    * Whether this commit needs no round of its own, as another commit is about to follow at once. An open copy is advanced by two changelogs
    * nearly as fast as by one, and rounds take processor time from the batches.
    */
-  private def canBeSpared(now: Map[Int, Seq[Executor]]): Boolean = backToBack.isOn && opened.exists(OpenStores.arePossible) &&
-    newestRound.exists(_.version == version - 1) && now == placed && !mayBeOpened(now)
+  private def canBeSpared(planned: Map[Int, Seq[Executor]]): Boolean = backToBack.isOn && opened.exists(OpenStores.arePossible) &&
+    newestRound.exists(_.version == version - 1) && planned == placed && !mayBeOpened(planned)
 
   /** Whether tasks may be about to run where their copies are. */
-  private def mayBeOpened(now: Map[Int, Seq[Executor]]): Boolean =
-    (lastHeld -- placesIn(now)).nonEmpty || arriving.exists { case (_, since) => version <= since + 1 }
+  private def mayBeOpened(planned: Map[Int, Seq[Executor]]): Boolean =
+    (lastHeld -- placesIn(planned)).nonEmpty || arriving.exists { case (_, since) => version <= since + 1 }
 
   private def placesIn(holders: Map[Int, Seq[Executor]]): Set[Place] =
     holders.toSeq.flatMap { case (partition, executors) => executors.map(partition -> _) }.toSet
@@ -134,10 +135,11 @@ private final class Watched(val query: String, val run: String, private val oper
   }
 
   /** Sets which partitions each executor holds copies of. Returns the executors that held copies before and hold none now. */
-  def assign(now: Map[Executor, Seq[Int]]): Set[Executor] = {
-    val withoutCopies = holders -- now.keySet
-    holders = now.keySet
-    val keys = now.toSeq.flatMap { case ((executor, _), partitions) => partitions.map(_ -> executor) }.toSet // a set of pairs, as several executors may hold copies of one partition
+  def assign(planned: Map[Executor, Seq[Int]]): Set[Executor] = {
+    val withoutCopies = holders -- planned.keySet
+    holders = planned.keySet
+    // A set of pairs, as several executors may hold copies of one partition.
+    val keys = planned.toSeq.flatMap { case ((executor, _), partitions) => partitions.map(_ -> executor) }.toSet
     synchronized {
       copies = keys.map(key => key -> copies.getOrElse(key, CopyState(key._1, -1, 0))).toMap
       troubles = troubles.filter { case (key, _) => keys(key) }
@@ -147,14 +149,14 @@ private final class Watched(val query: String, val run: String, private val oper
   }
 
   /**
-   * The copies whose tasks are to run where the copies are. The plan does not count them as standbys any more, and no task has taken them over
-   * yet. Meanwhile a batch may be under way elsewhere, so these copies are advanced to the version of that batch, too. `preferred` is the
-   * executor on which the plan wants a task.
+   * The copies whose tasks are to run where the copies are. The plan does not count these copies as standbys any more, and no task has
+   * taken them over yet. Meanwhile a batch may be under way elsewhere, so these copies are advanced to the version of that batch, too.
+   * `preferred` is the executor on which the plan wants a task.
    */
-  def arrivals(now: Map[Int, Seq[Executor]], preferred: Int => Option[Executor]): Seq[Place] = {
-    val (holding, newest) = (placesIn(now), version)
-    val left = (lastHeld -- holding).map(_ -> newest)
-    arriving = (arriving ++ left).filter { case (place @ (partition, executor), since) =>
+  def arrivals(planned: Map[Int, Seq[Executor]], preferred: Int => Option[Executor]): Seq[Place] = {
+    val (holding, newest) = (placesIn(planned), version)
+    val noLongerHeld = (lastHeld -- holding).map(_ -> newest)
+    arriving = (arriving ++ noLongerHeld).filter { case (place @ (partition, executor), since) =>
       !holding(place) && newest <= since + 1 && preferred(partition).contains(executor)
     }
     lastHeld = holding
@@ -162,8 +164,8 @@ private final class Watched(val query: String, val run: String, private val oper
   }
 
   /**
-   * Whether a copy may still have to be advanced by one commit, although the plan has had no copies since `since` (System.nanoTime). True for
-   * ten seconds at most, as no commit may follow.
+   * Whether a copy may still have to be advanced by one commit, although the plan has had no copies since `since` (System.nanoTime). True
+   * for ten seconds at most, as no commit may follow.
    */
   def mayHaveArrivals(since: Long): Boolean = (lastHeld.nonEmpty || arriving.nonEmpty) && System.nanoTime() - since < Watched.ArrivalNanos
 
@@ -231,7 +233,7 @@ private object Watched {
   private val MostCommits = 1000
   private val VersionsInWork = 3L // copies may still be on their way to any of the last three versions
   // A round costs the driver about as much as a small batch. A round that comes late leaves a batch's changelog to the take-over.
-  private val PauseNanos = TimeUnit.MILLISECONDS.toNanos(500)
+  private val BetweenRoundsNanos = TimeUnit.MILLISECONDS.toNanos(500)
   private val ChangeNanos = TimeUnit.SECONDS.toNanos(3)
   val PauseMs = 100L // a longer time between two batches is a pause
   val LongMs = 2000L // a batch that takes longer is no short batch: a round is little work beside it

@@ -17,7 +17,7 @@ import org.apache.spark.scheduler.{ExecutorLossReason, Pool, Schedulable, Schedu
  * queue, where Spark calls it once more.
  *
  * Called by Spark's scheduler threads, with the scheduler's lock. Depends on `Pool.schedulableQueue` and on the order of calls in
- * `Pool.executorLost`. Without it, tasks of a lost executor may be started where no copy of their state is.
+ * `Pool.executorLost`. Without the watch, tasks of a lost executor may be started where no copy of their state is.
  */
 private final class LossWatch(pool: Pool, lost: String => Unit, decommissioned: () => Unit) extends Schedulable {
   override var parent: Pool = pool
@@ -36,7 +36,7 @@ private final class LossWatch(pool: Pool, lost: String => Unit, decommissioned: 
     last eq this
   }
 
-  override def schedulableQueue: ConcurrentLinkedQueue[Schedulable] = null // as in stages
+  override def schedulableQueue: ConcurrentLinkedQueue[Schedulable] = null // as Spark's stages have it
   override def schedulingMode: SchedulingMode.SchedulingMode = SchedulingMode.NONE
   override def weight: Int = 1
   override def minShare: Int = 0

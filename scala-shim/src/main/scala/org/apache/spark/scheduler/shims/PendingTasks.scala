@@ -14,7 +14,8 @@ import org.apache.spark.shims.{Capability, SparkInternals}
 /**
  * The tasks of running stages that Spark has not started yet, or will start again. Called by threads of the driver plugin and, where
  * said, with the scheduler's lock. Depends on `TaskSetManager.pendingTasks`, `Task.preferredLocs`, `MapOutputTrackerMaster` and
- * `DAGScheduler.stageIdToStage` in Spark 4.2. Without it, tasks of a lost executor wait twice for `spark.locality.wait`.
+ * `DAGScheduler.stageIdToStage` in Spark 4.2. Without these, tasks of a lost executor wait twice for `spark.locality.wait`: first
+ * `.process`, then `.node`.
  */
 object PendingTasks {
   /** When a redirection happens, which decides how it is done. */
@@ -30,7 +31,7 @@ object PendingTasks {
    */
   case object AtLoss extends Moment
 
-  private val FewStages = 4 // each executor that joins asks several times
+  private val MostStagesOfReaders = 4 // in one answer of `codeOfReaders`: each executor that joins asks several times
 
   /**
    * Has waiting tasks prefer another executor when their executor is unavailable, or may not run them. Otherwise these tasks wait twice for
@@ -64,7 +65,8 @@ object PendingTasks {
       stage.tasks(task).preferredLocations.collectFirst { case at: ExecutorCacheTaskLocation if at.executorId == executor => at.host }
     val toRedirect = for {
       (wanted, waiting) <- pending.forExecutor.toSeq
-      task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task) // Spark removes all other tasks from the list later
+      // Spark removes all other tasks from the list later.
+      task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task)
       if isUnavailable(wanted) || !Offers.mayHave(stage, task, wanted, hostOf(task, wanted).getOrElse(""))
     } yield (wanted, task, candidates(partition(task)).find { case (id, host) => Offers.mayHave(stage, task, id, host) })
     val keepsPreference = moment == AtLoss && stage.myLocalityLevels.contains(TaskLocality.PROCESS_LOCAL)
@@ -142,14 +144,15 @@ object PendingTasks {
    * stay while the tasks run. None when `joining`, which is not ready yet, is the only executor: nothing runs before it is ready.
    */
   def codeOfReaders(context: SparkContext, joining: String): Option[Seq[Long]] = (context.taskScheduler, context.schedulerBackend) match {
-    case (scheduler: TaskSchedulerImpl, backend: CoarseGrainedSchedulerBackend) if Capability.WarmUpByTasks.isOn && backend.getExecutorIds().exists(_ != joining) =>
+    case (scheduler: TaskSchedulerImpl, backend: CoarseGrainedSchedulerBackend)
+        if Capability.WarmUpByTasks.isOn && backend.getExecutorIds().exists(_ != joining) =>
       val running = scheduler.synchronized(
         scheduler.rootPool.getSortedTaskSetQueue.filter(stage => !stage.isZombie && stage.runningTasks > 0).toSeq)
       val readers = running.filter { stage =>
         val writers = writersFor(context, stage.taskSet.stageId)
         writers.nonEmpty && writers.forall(_.isAvailable)
       }
-      Some(readers.take(FewStages).flatMap(_.tasks.headOption).flatMap(codeOf))
+      Some(readers.take(MostStagesOfReaders).flatMap(_.tasks.headOption).flatMap(codeOf))
     case _ => None // the application has another scheduler, or local mode
   }
 

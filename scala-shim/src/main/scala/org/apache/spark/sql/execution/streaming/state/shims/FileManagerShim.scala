@@ -53,7 +53,7 @@ private object LoadDoubts {
  *
  * Called by the thread that uses the store, and by Spark's maintenance (`saveCheckpointToDfs`, `deleteOldVersions`). Depends on
  * the overridden methods of `RocksDBFileManager` in Spark 4.2, and on `RocksDBFileMapping.remove` and `clear`.
- * Without it every file is fetched from the checkpoint.
+ * Without this class every file is fetched from the checkpoint.
  */
 private class FileManagerShim(
     watcher: SnapshotLoadWatcher,

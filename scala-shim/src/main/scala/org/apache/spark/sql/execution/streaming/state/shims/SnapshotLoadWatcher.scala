@@ -3,8 +3,8 @@ package org.apache.spark.sql.execution.streaming.state.shims
 import org.apache.hadoop.fs.FileSystem
 
 /**
- * Observes one store, and answers which of its files the host keeps. `RocksDBShim` and `FileManagerShim` call it: on the thread that uses
- * the store, unless a method says otherwise.
+ * Observes the loads, commits and uploads of one store, and answers which of its files the host keeps. `RocksDBShim` and
+ * `FileManagerShim` call it: on the thread that uses the store, unless a method says otherwise.
  */
 trait SnapshotLoadWatcher {
 
@@ -19,7 +19,7 @@ trait SnapshotLoadWatcher {
 
   /**
    * A snapshot is about to be loaded into the working directory. `doubts` is how often in a row a load of the store, or the task
-   * after it, has failed. From 1 on, the host's files are read and proved before they are used; from 2 on, none of them is used.
+   * after it, has failed. From 1 on, the content of the host's files is checked before they are used; from 2 on, none of them is used.
    */
   def loading(version: Long, doubts: Int): Unit
 
