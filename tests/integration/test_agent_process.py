@@ -13,11 +13,15 @@ from tests.integration.support.application_in_one_jvm import application
 pytestmark = pytest.mark.one_jvm
 
 
-def test_the_agent_finds_the_users_python_files_also_in_a_folder_with_a_space(tmp_path: Path) -> None:
+@pytest.mark.parametrize("space", ["%20", " "])
+def test_the_agent_finds_the_users_python_files_also_in_a_folder_with_a_space(space: str, tmp_path: Path) -> None:
     folder = tmp_path / "my folder"
     folder.mkdir()
     (folder / "grouper.py").write_text("")
-    with application("python files", tmp_path, {"spark.submit.pyFiles": f"file:{folder}/grouper.py"}):
+    uri = f"file:{folder}/grouper.py".replace(" ", space)
+    with application("starts the JVM", tmp_path):
+        pass
+    with application("python files", tmp_path, {"spark.submit.pyFiles": uri}):
         wait_until(lambda: any(str(folder) in path for path in agents_python_paths()), "an agent with the folder", 30)
 
 

@@ -1,6 +1,7 @@
 package io.mooring.agent
 
 import java.io.{BufferedReader, File, IOException, InputStreamReader}
+import java.net.{URI, URISyntaxException}
 import java.nio.file.Path
 import java.util.concurrent.{ConcurrentLinkedDeque, TimeUnit}
 
@@ -8,7 +9,6 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import io.mooring.common.{Daemon, Log}
-import org.apache.hadoop.fs.{Path => HadoopPath}
 import org.apache.spark.SparkConf
 import org.apache.spark.shims.GatewayShim
 
@@ -124,9 +124,14 @@ final class AgentProcess(conf: SparkConf, bridge: Bridge, python: Option[String]
 
   /** The user's `--py-files` that lie on this host: a grouper of the user's may be in them. */
   private def usersFiles: Seq[String] = conf.get("spark.submit.pyFiles", "").split(',').toSeq.map(_.trim).collect {
-    case path if path.startsWith("file:") => new HadoopPath(path).toUri.getPath // takes a path with spaces
+    case path if path.startsWith("file:") => localPath(path)
     case path if path.startsWith("/") => path
   }.map(path => if (path.endsWith(".py")) new File(path).getParent else path).distinct
+
+  /** The path of a `file:` URI. In Spark's own form a space is `%20`; a user may have written it as it is. */
+  private def localPath(uri: String): String =
+    try new URI(uri).getPath
+    catch { case _: URISyntaxException => uri.stripPrefix("file:") }
 
   /** The agent's Python: the setting, else the driver's Python as Spark chooses it. */
   private def interpreter: String = {
