@@ -24,8 +24,8 @@ help:  ## list these targets
 
 dev: $(VENV)/.ready-dev jar  ## the environment for work on Mooring, and the jar; nothing is run
 
-unit: $(VENV)/.ready-unit  ## unit tests, without a JVM and without PySpark [ARGS="-k name"]
-	PYTHONPATH=$(abspath python) HYPOTHESIS_PROFILE=few $(PYTEST) tests/unit -m "not needs_spark" --numprocesses 2 $(ARGS)
+unit: $(VENV)/.ready-unit  ## unit tests but the slow ones, without a JVM and without PySpark [ARGS="-k name": slow ones too]
+	PYTHONPATH=$(abspath python) HYPOTHESIS_PROFILE=few $(PYTEST) tests/unit -m "not needs_spark$(if $(ARGS),, and not slow)" --numprocesses 2 $(ARGS)
 
 demo: $(VENV)/.ready jar  ## three hosts on this machine, a real stream, a kill, a restart: what Mooring does, shown [ARGS="--json FILE --with zookeeper"]
 	$(BIN)/mooring demo $(ARGS)

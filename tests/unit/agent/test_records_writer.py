@@ -25,6 +25,8 @@ from mooring.records.operator_overrides import OperatorOverrides
 from mooring.records.records import BARRIERS, JOB_MODELS, STATUS, TASK_LOCALITY, Records
 from mooring.testing.probes import wait_until
 
+pytestmark = pytest.mark.slow
+
 
 class Unsteady(MemoryMetadataStore):
     """A store that can be away."""

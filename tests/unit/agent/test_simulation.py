@@ -15,6 +15,8 @@ from mooring.grouping import plan_moves
 from mooring.model import events
 from tests.unit.agent.builders import TIMING, running
 
+pytestmark = pytest.mark.slow
+
 SEED = int(os.environ.get("MOORING_SEED") or random.SystemRandom().randrange(1_000_000))
 
 ONE_EACH = ("1@a", "2@b", "3@c", "4@d", "5@e")

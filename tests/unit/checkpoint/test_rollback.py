@@ -10,6 +10,8 @@ from mooring.checkpoint.drain_marks import FLUSHED_FROM_MS
 from mooring.errors import CheckpointError
 from tests.unit.checkpoint.made import Made, no_lineage
 
+pytestmark = pytest.mark.slow
+
 
 def test_what_came_after_the_batch_goes_and_nothing_else(tmp_path: Path) -> None:
     made, short = Made(tmp_path / "it"), Made(tmp_path / "short", batches=3)

@@ -20,6 +20,8 @@ from mooring.metadata import FileMetadataStore
 from mooring.records.records import STATUS
 from mooring.testing.probes import wait_until
 
+pytestmark = pytest.mark.slow
+
 QUERIES = [{"id": "id-1", "name": "counts"}, {"id": "id-2", "name": "totals"}]
 
 

@@ -33,6 +33,8 @@ from tests.unit.cli.places import (
     unreachable,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def room() -> Iterator[Path]:

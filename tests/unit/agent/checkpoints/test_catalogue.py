@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mooring.agent.checkpoints.catalogue import CatalogueKeeper
 from mooring.checkpoint.catalogue import COLUMNS, Row
 from mooring.errors import AgentError
@@ -13,6 +15,8 @@ from mooring.metadata.local_tree import LocalFileTree
 from mooring.metadata.tree import FileEntry
 from mooring.model import events
 from tests.unit.checkpoint.made import Made
+
+pytestmark = pytest.mark.slow
 
 
 class InMemory:

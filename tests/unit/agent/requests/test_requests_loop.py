@@ -28,6 +28,8 @@ from mooring.testing.probes import wait_until
 from tests.unit.agent.test_loop import Bridge, executors, planned
 from tests.unit.agent.test_records_writer import Unsteady
 
+pytestmark = pytest.mark.slow
+
 
 class LivingBridge(Bridge):
     """A JVM that tells its news and then stays, until it is told to go."""
