@@ -105,7 +105,7 @@ class RecordsWriter:
         self._remembered: Remembered | None = None
         self._is_recalled = False
         self._is_replaced = False
-        self._thread = threading.Thread(target=self._run, name="mooring-memory", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="mooring-records-writer", daemon=True)
         self._thread.start()
 
     def recall(self, timeout: float) -> Remembered | None:
