@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,19 @@ def test_the_agent_finds_the_users_python_files_also_in_a_folder_with_a_space(sp
         pass
     with application("python files", tmp_path, {"spark.submit.pyFiles": uri}):
         wait_until(lambda: any(str(folder) in path for path in agents_python_paths()), "an agent with the folder", 30)
+
+
+def test_an_agent_that_waits_for_an_answer_of_the_driver_is_not_silent(tmp_path: Path) -> None:
+    with application("slow driver", tmp_path, agent_python="/bin/false") as spark:
+        bridge = spark._jvm.io.mooring.agent.Bridge.instance()
+        bridge.hello()
+        call = threading.Thread(target=bridge.pollEvents, args=(4000,))
+        while json.loads(bridge.pollEvents(0)):  # until no event is queued
+            pass
+        call.start()
+        time.sleep(2.5)
+        assert bridge.secondsSinceLastCall() == 0
+        call.join()
 
 
 def agents_python_paths() -> list[str]:

@@ -1,7 +1,7 @@
 package io.mooring.agent
 
 import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue, TimeUnit}
-import java.util.concurrent.atomic.AtomicLong
+import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
 import scala.jdk.CollectionConverters._
 
@@ -62,6 +62,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   private val restarts = ConcurrentHashMap.newKeySet[String]() // ids of requests to restart an executor
   private val givenUp = ConcurrentHashMap.newKeySet[String]() // ids of restart requests whose executor could not be ended
   private val lastCall = new AtomicLong(System.nanoTime())
+  private val callsUnderWay = new AtomicInteger // calls of this agent that may wait: for an event, a lock or storage
   @volatile private var lastPlan = ""
   @volatile private var offered = -1L // the newest version of the job model
   @volatile private var greeted = false // whether this agent has called `hello`, and no event was dropped after that
@@ -97,12 +98,12 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** The queued events as a JSON array; waits up to `timeoutMs` for the first. IllegalStateException where events were dropped. */
   def pollEvents(timeoutMs: Long): String = {
     if (!greeted) throw new IllegalStateException("events were dropped: call hello again")
-    called()
-    val events = Option(queued.poll(timeoutMs, TimeUnit.MILLISECONDS)).toBuffer
-    val rest = new java.util.ArrayList[Event]()
-    queued.drainTo(rest)
-    called()
-    Json.write(events ++ rest.asScala)
+    serving {
+      val events = Option(queued.poll(timeoutMs, TimeUnit.MILLISECONDS)).toBuffer
+      val rest = new java.util.ArrayList[Event]()
+      queued.drainTo(rest)
+      Json.write(events ++ rest.asScala)
+    }
   }
 
   /** A new version of the job model: executors take it up when they ask for the newest one. */
@@ -143,15 +144,15 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     tell(Map("event" -> "RestartGivenUp", "request" -> request, "executor" -> executor))
 
   /** Ends a query; may be called again. `how` is one of Ending's names. DrainProgressed events report the progress. */
-  def end(query: String, how: String, zeroInput: Boolean): Unit = operations.end(query, Ending.named(how), zeroInput)
+  def end(query: String, how: String, zeroInput: Boolean): Unit = serving(operations.end(query, Ending.named(how), zeroInput))
 
   /** Sets the queries of which a drain is requested: a JSON array of names or ids, in which null stands for all queries. */
-  def requestDrains(json: String): Unit = operations.requestDrains(
-    Json.read(json).asScala.toSeq.map(query => Option.when(!query.isNull)(query.asText)))
+  def requestDrains(json: String): Unit = serving(operations.requestDrains(
+    Json.read(json).asScala.toSeq.map(query => Option.when(!query.isNull)(query.asText))))
 
   /** Writes into checkpoints that queries are to be drained: `json` maps the id of each to the ids that come before it. */
-  def noteDrains(json: String): Unit = operations.noteDrains(
-    Json.read(json).properties().asScala.map(e => e.getKey -> e.getValue.asScala.map(_.asText).toSeq).toMap)
+  def noteDrains(json: String): Unit = serving(operations.noteDrains(
+    Json.read(json).properties().asScala.map(e => e.getKey -> e.getValue.asScala.map(_.asText).toSeq).toMap))
 
   /** The running queries of the user, without those that bring copies up to date. */
   private[mooring] def running: Seq[StreamShim] = StreamShims.running.filterNot(_.reads(Names.StandbySource))
@@ -207,9 +208,20 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     called()
   }
 
-  /** Seconds since the agent's last heartbeat, or since its launch. */
-  def secondsSinceLastCall: Long = TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - lastCall.get)
+  /** For how many seconds the agent has made no call. 0 while a call waits: then the driver is slow, or its storage, not the agent. */
+  def secondsSinceLastCall: Long =
+    if (callsUnderWay.get > 0) 0 else TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - lastCall.get)
+
   private def called(): Unit = lastCall.set(System.nanoTime())
+
+  private def serving[T](body: => T): T = {
+    callsUnderWay.incrementAndGet()
+    try body
+    finally {
+      called()
+      callsUnderWay.decrementAndGet()
+    }
+  }
 }
 
 object Bridge {
