@@ -26,14 +26,15 @@ private[mooring] final class MooringDriverPlugin extends DriverPlugin {
       SparkSelfCheck.line.foreach(Log.once("spark-internals", _))
       val driver = new Driver(conf, settings, context)
       Driver.set(Some(driver))
-      ConfOverrides.amend(conf)
-      ConfOverrides.retain(conf, settings.count("spark.mooring.checkpoint.retain.batches"))
-      if (settings.copies > 0) ConfOverrides.retryFetchesSooner(conf)
-      sayWhatRuns(settings, context)
-      Metrics.register(pluginContext.metricRegistry())
-      try driver.awaitTurn()
-      catch {
-        case e: InterruptedException => // the caller gives up the context, and Spark will not call shutdown
+      try {
+        ConfOverrides.amend(conf)
+        ConfOverrides.retain(conf, settings.count("spark.mooring.checkpoint.retain.batches"))
+        if (settings.copies > 0) ConfOverrides.retryFetchesSooner(conf)
+        sayWhatRuns(settings, context)
+        Metrics.register(pluginContext.metricRegistry())
+        driver.awaitTurn()
+      } catch {
+        case e: Throwable => // no half of Mooring goes on; after an interrupt Spark gives up the context, and does not call shutdown
           shutdown()
           throw e
       }
