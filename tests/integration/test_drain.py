@@ -184,7 +184,7 @@ def test_queries_that_feed_each_other_by_delta_tables_are_drained_in_order(
 ) -> None:
     started = DrainableJob(THREE, spark_hosts, tmp_path, until="counts", **DELTA)
     started.events.offer(FILES - 4)
-    assert started.command("drain", "--wait", "--timeout", "300s") == 0, capsys.readouterr().out
+    assert started.command("drain", "--wait", "--timeout", "600s") == 0, capsys.readouterr().out
     started.submission.finish(120)
     started.assert_drained()
 
