@@ -334,7 +334,7 @@ class CopyOfState:
 
 @dataclass(frozen=True, slots=True)
 class CopiesSeen(Event):
-    """A round of the replica query has ended. The copies were to reach the committed `version` of the query."""
+    """The state of a query's copies has changed. `version` is the state version that the query committed last."""
 
     query: str
     version: int
