@@ -16,7 +16,7 @@ from mooring.grouping.check_standbys import check_standbys
 from mooring.model import JobModel
 from tests.integration.support.file_fed_job import PARTITIONS
 from tests.integration.support.gated_job import GatedJob
-from tests.integration.support.job_with_warm_copies import CHANGELOG, warm
+from tests.integration.support.job_with_warm_copies import CHANGELOG, EVERY_FILE, EVERY_STORE, warm
 from tests.integration.support.seeded_random import seeded
 
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
@@ -40,13 +40,13 @@ TWO_ARE_ENOUGH = {
 @pytest.mark.parametrize("changelog", [pytest.param("false", marks=pytest.mark.heavy), "true"])
 def test_a_killed_executors_tasks_go_to_their_copies(tmp_path: Path, changelog: str) -> None:
     with warm(tmp_path, {CHANGELOG: changelog, **OFTEN_A_SNAPSHOT}) as here:
-        lost, fetched = here.tasks_of(HOSTS[1]), here.load.counter("restore-bytes-remote")
-        openings = len(here.openings())
+        lost, partitions = here.tasks_of(HOSTS[1]), here.partitions_of(HOSTS[1])
+        fetched, openings = here.fetched_for(partitions, but=HOSTS[1]), len(here.openings())
         here.cluster.kill_executor(HOSTS[1])
         here.load.feed(here.job)
         here.wait_for_failovers(lost)
-        assert here.load.counter("restore-bytes-remote") == fetched, "who takes over has every file"
         here.wait_until_caught_up()
+        assert here.fetched_for(partitions, but=HOSTS[1]) == fetched, EVERY_FILE
         taken_over = here.openings()[openings:]
         assert len(taken_over) >= lost
         gauges = here.job.mooring_metrics()
@@ -55,7 +55,7 @@ def test_a_killed_executors_tasks_go_to_their_copies(tmp_path: Path, changelog: 
         assert of_tasks.keys() >= {"standby-lag-versions", "standby-lag-ms", "restore-ms"}
         assert of_tasks["standby-lag-versions"] == PARTITIONS
         if changelog == "true":
-            assert not any(sum(opening.values()) for opening in taken_over), "who takes over has every store open"
+            assert not any(sum(opening.values()) for opening in taken_over), EVERY_STORE
 
 
 @pytest.mark.heavy
@@ -248,14 +248,14 @@ def test_a_silent_host_counts_as_lost_and_does_no_harm_when_it_wakes(tmp_path: P
 def test_an_executor_that_is_decommissioned_hands_over_before_it_goes(tmp_path: Path) -> None:
     conf = {"spark.decommission.enabled": "true", "spark.storage.decommission.enabled": "true"}
     with warm(tmp_path, conf) as here:
-        lost = here.tasks_of(HOSTS[1])
-        fetched = here.load.counter("restore-bytes-remote")
+        lost, partitions = here.tasks_of(HOSTS[1]), here.partitions_of(HOSTS[1])
+        fetched = here.fetched_for(partitions, but=HOSTS[1])
         (leaving,) = (one for one in here.cluster.executors() if one.host == HOSTS[1])
         leaving.decommission()
         here.wait_for_failovers(lost)
         here.load.feed(here.job)
         here.wait_until_caught_up()
-        assert here.load.counter("restore-bytes-remote") == fetched, "who takes over has every file"
+        assert here.fetched_for(partitions, but=HOSTS[1]) == fetched, EVERY_FILE
 
 
 @pytest.mark.heavy
@@ -264,8 +264,9 @@ def test_the_tasks_of_an_executor_that_dynamic_allocation_removes_go_to_their_co
     tmp_path: Path, decommission: str
 ) -> None:
     with warm(tmp_path, {**TWO_ARE_ENOUGH, "spark.decommission.enabled": decommission}) as here:
-        fetched, before = here.load.counter("restore-bytes-remote"), here.job.executors()
-        tasks = {executor: here.tasks_of(host) for executor, host in before.items()}
+        before = here.job.executors()
+        tasks = {executor: here.partitions_of(host) for executor, host in before.items()}
+        fetched = {executor: here.fetched_for(tasks[executor], but=host) for executor, host in before.items()}
         assert here.failovers() == (0, 0)
 
         def gone() -> set[str]:
@@ -274,8 +275,8 @@ def test_the_tasks_of_an_executor_that_dynamic_allocation_removes_go_to_their_co
         here.job.wait_until(lambda: bool(gone()), "an executor to be removed as it is idle", 120)
         (removed,) = gone()
         here.load.feed(here.job)
-        here.wait_for_failovers(tasks[removed])
-        assert here.load.counter("restore-bytes-remote") == fetched, "who takes over has every file"
+        here.wait_for_failovers(len(tasks[removed]))
+        assert here.fetched_for(tasks[removed], but=before[removed]) == fetched[removed], EVERY_FILE
 
 
 @pytest.mark.heavy

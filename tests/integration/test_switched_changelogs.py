@@ -8,7 +8,7 @@ import pytest
 
 from mooring.testing.cluster import SparkCluster
 from tests.integration.support.file_fed_job import Load
-from tests.integration.support.job_with_warm_copies import CHANGELOG, submitted
+from tests.integration.support.job_with_warm_copies import CHANGELOG, EVERY_FILE, EVERY_STORE, submitted
 
 
 @pytest.mark.heavy
@@ -22,15 +22,16 @@ def test_copies_of_a_checkpoint_that_was_written_otherwise_take_over(tmp_path: P
         load.feed(here.job)
         here.wait_until_caught_up()
         killed = next(executor for executor in cluster.executors() if here.tasks_of(executor.host) == 3)
-        fetched, openings = load.counter("restore-bytes-remote"), len(here.openings())
+        lost, openings = here.partitions_of(killed.host), len(here.openings())
+        fetched = here.fetched_for(lost, but=killed.host)
         cluster.kill_executor(killed.host)
         load.feed(here.job)
         here.wait_for_failovers(3)
-        assert load.counter("restore-bytes-remote") == fetched, "who takes over has every file"
         here.wait_until_caught_up()
+        assert here.fetched_for(lost, but=killed.host) == fetched, EVERY_FILE
         taken_over = here.openings()[openings:]
         assert len(taken_over) >= 3
         if after == "true":
-            assert not any(sum(opening.values()) for opening in taken_over), "who takes over has every store open"
+            assert not any(sum(opening.values()) for opening in taken_over), EVERY_STORE
         load.offer_the_rest_and_finish(here.job)
     load.assert_right()

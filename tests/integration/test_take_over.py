@@ -11,7 +11,7 @@ import pytest
 from mooring.testing.cluster import SparkCluster
 from tests.integration.support.job_runs import FILES, JOB_CONF, Job
 from tests.integration.support.job_to_drain import WITHOUT_AN_END, DrainableJob
-from tests.integration.support.job_with_warm_copies import CHANGELOG, STANDBY, JobWithCopies
+from tests.integration.support.job_with_warm_copies import CHANGELOG, EVERY_FILE, STANDBY, JobWithCopies
 from tests.integration.support.restarted_job import FORMAT_KEY
 from tests.integration.support.seeded_random import seeded
 
@@ -42,13 +42,14 @@ def test_a_job_goes_on_where_its_copies_are(
     first, second = chance.sample(HOSTS, 2)
     tasks = wait_until_even(here)
 
-    expected, fetched = here.tasks_of(first), started.counter("restore-bytes-remote")
+    expected, lost = here.tasks_of(first), here.partitions_of(first)
+    fetched = here.fetched_for(lost, but=first)
     spark_hosts.kill_executor(first, started.submission.application)
     started.events.offer(1)
     here.wait_for_failovers(expected)
     assert wait_until_even(here) == tasks
     if format == "2":  # of format 1 archives and changelogs are not kept
-        assert started.counter("restore-bytes-remote") == fetched, "who takes over has every file"
+        assert here.fetched_for(lost, but=first) == fetched, EVERY_FILE
 
     expected += here.tasks_of(second)
     started.events.offer(2)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from tests.integration.support.file_fed_job import PARTITIONS, Load
 from tests.integration.support.job_to_drain import DrainableJob
 from tests.integration.support.restarted_job import opened
 
+EVERY_FILE = "the executors that get the lost tasks have every file"
+EVERY_STORE = "the executors that get the lost tasks have every store open"
+PARTITION_IN_LOG = re.compile(r"/state/\d+/(\d+)(?:/\S+)? at version ")
 STANDBY = {"spark.mooring.standby.replication.factor": "2"}
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
@@ -68,6 +72,24 @@ class JobWithCopies:
         logs = (log.read_text(errors="replace") for log in self.cluster.work_dir.rglob("stderr"))
         lines = [line for log in logs for line in log.splitlines() if "Mooring: opened " in line]
         return opened("\n".join(sorted(lines, key=lambda line: line[: len("26/01/31 12:00:00")])))
+
+    def partitions_of(self, host: str) -> set[int]:
+        """The numbers of the partitions whose tasks the plan has at a host."""
+        tasks = [found["tasks"] for found in self.load.status()["processors"] if found["location"] == host]
+        return {int(name.rpartition("/Partition ")[2]) for names in tasks for name in names}
+
+    def fetched_for(self, partitions: Collection[int], but: str) -> int:
+        """The bytes that hosts but one have read so far from the checkpoint to open the stores of these partitions.
+
+        For the partitions of a lost host. The counter of the status has two kinds of moves too. The plan after a loss
+        moves tasks that run, to share the load, and tasks go back to the lost host. Their copies may be one version
+        behind, as a batch may have ended since, and that version is read from the checkpoint.
+        """
+        others = [log for log in self.cluster.work_dir.rglob("stderr") if but not in log.parts]
+        lines = [line for log in others for line in log.read_text(errors="replace").splitlines()]
+        stores = [(PARTITION_IN_LOG.search(line), line) for line in lines if "Mooring: opened " in line]
+        of_them = [line for store, line in stores if store and int(store[1]) in partitions]
+        return sum(opening["remote-bytes"] for opening in opened("\n".join(of_them)))
 
     def failovers(self) -> tuple[int, int]:
         return self.load.counter("failovers-to-standby"), self.load.counter("failovers-to-any-host")
