@@ -22,7 +22,6 @@ machine's speed drifts over minutes. Every run is one batch of a few rows.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections import defaultdict
@@ -182,7 +181,6 @@ def _rows(subjects: Sequence[Subject], plan: Plan) -> list[Row]:
 
 
 def _restart(cluster: SparkCluster, subject: Subject, checkpoint: Path, plan: Plan) -> Run:
-    os.sync()  # otherwise this run meets the disk writes of the run before
     args = [subject.where.uri(checkpoint), str(ROWS_AFTER_RESTART), "warm" if plan.is_warm else "cold"]
     return StartedRun(cluster, subject.side, subject.where, "restart_job.py", args, _conf(plan)).finish()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -150,6 +151,7 @@ class StartedRun:
         logs = {"spark.executor.extraJavaOptions": java, "spark.driver.extraJavaOptions": java}
         settings = {**side.conf, **dict(storage.conf), **logs, **(conf or {})}
         jars = [*side.jars, *storage.jars]
+        os.sync()  # otherwise this run meets the disk writes of the run before
         self._submitted = time.time()
         self.submission = cluster.submit(JOBS / job, [*args, str(self._answer)], conf=settings, jars=jars)
 

@@ -5,7 +5,6 @@ Each side works on a copy of the same checkpoint. By default there are three hos
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -107,7 +106,6 @@ def compared(
     for number, side in enumerate(sides):
         checkpoint = built.parent / f"{number}-{side.name}" / "ck"
         copy_for(storage(varied["storage"]), built, checkpoint)
-        os.sync()  # otherwise this run meets the disk writes of the run before
         for what, seen in observe(side, checkpoint):
             say(f"{case} {side.name} {what}: {', '.join(f'{figure} {value:.3g}' for figure, value in seen.items())}")
             for figure, value in seen.items():

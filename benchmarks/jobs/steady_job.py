@@ -22,7 +22,7 @@ def main(checkpoint: str, rows: str, keys: str, batches: str, result: str) -> No
     query = writer.option("checkpointLocation", checkpoint).trigger(processingTime="0 seconds").start()
     while query.isActive and (query.lastProgress is None or query.lastProgress["batchId"] < int(batches)):
         time.sleep(0.2)
-    tell_and_stop(spark, query, result)
+    tell_and_stop(spark, result, query)
 
 
 if __name__ == "__main__":

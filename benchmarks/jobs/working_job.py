@@ -22,7 +22,7 @@ def main(checkpoint: str, rows: str, outputs: str, seconds: str, wait_ms: str, s
     query = writer.option("checkpointLocation", checkpoint).trigger(processingTime=f"{seconds} seconds").start()
     while query.isActive and not Path(stop).exists():
         time.sleep(0.5)
-    tell_and_stop(spark, query, result)
+    tell_and_stop(spark, result, query)
 
 
 if __name__ == "__main__":
