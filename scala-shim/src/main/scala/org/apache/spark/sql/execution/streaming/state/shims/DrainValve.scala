@@ -11,10 +11,10 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
 import org.apache.spark.sql.connector.read.streaming.{CompositeReadLimit, MicroBatchStream, Offset, ReadLimit, ReadMinRows, SparkDataStream}
 import org.apache.spark.sql.connector.read.streaming.{SupportsAdmissionControl, SupportsTriggerAvailableNow}
-import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger, RealTimeTrigger}
+import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
 import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
-import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryException, Trigger}
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryException}
 import org.apache.spark.util.{Clock, SystemClock, Utils}
 
 /**
@@ -309,7 +309,7 @@ object DrainValve {
 
   /** Begins to end a query that runs; returns at once. Left says why the query can not end in this way. */
   def begin(query: StreamShim, ending: Ending, log: DrainLog): Either[String, DrainValve] =
-    for (execution <- endable(query, ending)) yield {
+    for (execution <- EndableQueries.executionOf(query, ending)) yield {
       val valve = new DrainValve(execution, Intake.All, log, ending)
       if (ending == Ending.Now) valve.stopNow() else holdAndInstall(valve)
       valve
@@ -322,7 +322,7 @@ object DrainValve {
    * @param intake which input is read, besides the input of a batch that an earlier run has begun
    */
   def beginAtStart(query: StreamShim, ending: Ending, intake: Intake, log: DrainLog): Either[String, DrainValve] =
-    for (execution <- endable(query, ending)) yield {
+    for (execution <- EndableQueries.executionOf(query, ending)) yield {
       val valve = new DrainValve(execution, intake, log, ending)
       holdAndInstall(valve).acquireUninterruptibly()
       valve
@@ -354,20 +354,6 @@ object DrainValve {
         Log.warn(s"query ${execution.name}: it is not known whether its sources are made ($e): it is not drained")
         false
     }
-
-  private def endable(query: StreamShim, ending: Ending): Either[String, MicroBatchExecution] = query.execution match {
-    case micro: MicroBatchExecution => whyNot(micro.trigger, ending).toLeft(micro)
-    case _ => Left("it runs in continuous mode: only queries that run in batches can be ended so; it can be stopped (now)")
-  }
-
-  private def whyNot(trigger: Trigger, ending: Ending): Option[String] = (trigger, ending) match {
-    case (_, Ending.Now) => None
-    case _ if !Capability.Drain.isOn => Some(s"${Capability.Drain.whyOff}; it can be stopped (now)")
-    case (_: RealTimeTrigger, _) => Some("it runs in real-time mode: only queries that run in batches can be ended so; it can be stopped (now)")
-    case (OneTimeTrigger, _) => Some("its trigger is once: it ends after its batch by itself; use availableNow to drain it")
-    case (AvailableNowTrigger, Ending.AfterAvailable) => Some("its trigger is availableNow: it ends after what is available by itself")
-    case _ => None
-  }
 
   /** Whether a flush has changed anything. An aggregation without a key updates its row in every batch, which does not count. */
   private def hasChanged(operator: StateOperatorProgress): Boolean = operator.numRowsRemoved > 0 || setsTimers(operator) ||
