@@ -1,4 +1,4 @@
-"""Drains that meet a fault before the query is in their hands: in one JVM."""
+"""Drains that meet a fault before the query is in their hands, and what is kept of runs that are over: in one JVM."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mooring.testing.probes import wait_until
 from tests.integration.support.application_in_one_jvm import application, events_in_files
 from tests.integration.support.drained_query import Run
 from tests.integration.support.file_fed_job import status_in
-from tests.integration.support.plugin_objects import plugins_object
+from tests.integration.support.plugin_objects import call_private, plugins_object, private_field
 from tests.integration.support.queries_with_pending_output import window_counts
-from tests.integration.support.store_with_open_copy import CORE_SHIMS
+from tests.integration.support.store_with_open_copy import CORE_SHIMS, STATE_SHIMS
 
 pytestmark = pytest.mark.one_jvm
 
@@ -76,3 +76,16 @@ def test_a_drain_that_a_fault_keeps_from_beginning_is_refused_with_the_reason(
 
 def reports(place: str, run: Run) -> list[dict[str, Any]]:
     return [row for row in status_in(place).get("drains", []) if row["query"] == run.name]
+
+
+def test_a_run_that_is_over_is_not_kept_among_the_drains(spark: SparkSession, run: Run) -> None:
+    driver = plugins_object(spark, "io.mooring.driver.Driver").current().get()
+    drains = driver.drains()
+    runs = private_field(drains, "runs")
+    query = plugins_object(spark, f"{STATE_SHIMS}.StreamShims").query(run.query.id).get()
+    call_private(spark, drains, "runOf", query)
+    assert runs.containsKey(run.query.runId)
+    run.query.stop()
+    wait_until(lambda: not runs.containsKey(run.query.runId), "the end of the run to be noted", 20)
+    call_private(spark, drains, "runOf", query)  # as for a report that the stream's thread sends at its end
+    assert not runs.containsKey(run.query.runId)

@@ -265,7 +265,9 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
     case _ => 0
   }
 
-  private def runOf(query: StreamShim): DrainedRun = runs.computeIfAbsent(query.runId, _ => new DrainedRun(query))
+  /** The run's entry. A run that is over gets none: `ended` would never remove it. */
+  private def runOf(query: StreamShim): DrainedRun =
+    Option(runs.computeIfAbsent(query.runId, _ => if (query.isRegistered) new DrainedRun(query) else null)).getOrElse(new DrainedRun(query))
 
   private def isEndRequested(query: StreamShim) = Option(runs.get(query.runId)).exists(_.end != RequestedEnd.NotRequested)
 
