@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import io.mooring.agent.{Bridge, StartWaitBudget}
-import io.mooring.common.{Daemon, FailOpen, Log}
+import io.mooring.common.{Daemon, FailOpen, LastUsed, Log}
 
 import org.apache.spark.sql.execution.streaming.state.shims.{DrainLog, DrainValve, Ending, Intake, StreamShim, StreamShims}
 
@@ -34,7 +34,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
   private val acceptsDrained = resumeDrained == "true"
 
   private val runs = new ConcurrentHashMap[String, DrainedRun]() // by run id, until the run is over
-  private val checkpoints = new ConcurrentHashMap[String, String]() // query id -> checkpoint, of all queries that have started
+  private val checkpoints = new LastUsed[String, String](LastUsed.Queries) // query id -> checkpoint, of queries that have started
   private val lastBeforeRestore = new ConcurrentHashMap[String, Long]() // checkpoint -> the last batch that was begun before a restore
   private val drainSet = ConcurrentHashMap.newKeySet[String]() // the checkpoints that this application drains together
   private val failedQueries = ConcurrentHashMap.newKeySet[String]() // ids of queries that ended before their drain was over
@@ -95,7 +95,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
     queries.filter(query => after(query.id).nonEmpty).foreach(query => runOf(query).isFedByOthers = true)
     queries.foreach(query => drainSet.add(query.checkpoint))
     for (query <- queries if runOf(query).isBeforeDrain) FailOpen.otherwise("note what is to be drained", ()) {
-      journalOf(query).requested(after(query.id).flatMap(id => Option(checkpoints.get(id)).map(id -> _)).toMap)
+      journalOf(query).requested(after(query.id).flatMap(id => checkpoints.get(id).map(id -> _)).toMap)
     }
   }
 
