@@ -175,8 +175,8 @@ final class ClusterWatch(
 
   /** `PlacedStages` keeps a stage that failed: its next attempt may be placed already. */
   override def onStageCompleted(completed: SparkListenerStageCompleted): Unit =
-    for (stage <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty) PlacedStages.stageEnded(
-      completed.stageInfo.stageId, completed.stageInfo.attemptNumber(), stage.rdds)
+    for (_ <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty)
+      PlacedStages.stageEnded(completed.stageInfo.stageId, completed.stageInfo.attemptNumber())
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case e: QueryProgressEvent if e.progress.durationMs.containsKey("addBatch") =>
