@@ -11,6 +11,15 @@ from py4j.protocol import Py4JJavaError
 pytestmark = pytest.mark.one_jvm
 
 
+def test_an_executor_that_is_lost_before_its_coming_is_noted_is_not_alive(jvm: Any) -> None:
+    """Spark's scheduler tells of the loss at once. Its listeners may learn much later that the executor has come."""
+    table = jvm.io.mooring.placement.PlacementTable()
+    table.executorLost("1")
+    for executor in ("1", "2"):
+        table.executorAdded(executor, "a host")
+    assert [table.isAlive(executor) for executor in ("1", "2")] == [False, True]
+
+
 class Reports:
     """The driver's half that handles reports of executors, and the events that it queues for the agent."""
 
