@@ -155,6 +155,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   }
 
   def stop(): Unit = {
+    leadership.foreach(_.end()) // before the agent stands down
     drainOnTerm.foreach(_.stop())
     liveness.foreach(_.stop())
     stuckTasks.foreach(_.stop())
