@@ -60,3 +60,12 @@ def test_a_report_that_is_handled_while_its_executor_is_removed_makes_no_event(j
     reports.registry.removed("1", "on purpose")
     reports.report_version(3)
     assert reports.events() == ["ExecutorLost"]
+
+
+def test_a_redirection_covers_the_failures_before_its_begin(jvm: Any) -> None:
+    failed = jvm.io.mooring.driver.FailedTasks()
+    assert failed.needRedirection(100, 200)
+    assert not any(failed.needRedirection(at, 201 + at) for at in (100, 150, 199)), "they are covered since 200"
+    assert failed.needRedirection(200, 500), "it may have come just after the begin"
+    assert not failed.needRedirection(499, 600) and failed.needRedirection(500, 600)
+    assert failed.needRedirection(50, 60), "the clock was set back"
