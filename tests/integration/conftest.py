@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf
-from pyspark.java_gateway import launch_gateway
+from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 
 from mooring.jar import jar_path
 from mooring.testing.zookeeper import ZooKeeperEnsemble
@@ -19,6 +19,15 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnse
     """One ZooKeeper node for all tests of a module; a module that needs more has a fixture of this name."""
     with ZooKeeperEnsemble(work_dir=tmp_path_factory.mktemp("zookeeper")) as ensemble:
         yield ensemble
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[JavaGateway]:
+    """The gateway of a JVM as `jvm`, whose Java code can call Python."""
+    gateway: JavaGateway = launch_gateway(SparkConf(False).set("spark.driver.extraClassPath", str(jar_path())))
+    ensure_callback_server_started(gateway)
+    yield gateway
+    gateway.shutdown()
 
 
 @pytest.fixture(scope="module")

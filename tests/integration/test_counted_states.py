@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -14,6 +16,7 @@ from pyspark.sql import functions as f
 from mooring.testing.probes import wait_until
 from tests.integration.support.application_in_one_jvm import application, events_in_files
 from tests.integration.support.file_fed_job import batches_in, is_at_rest, status_in
+from tests.integration.support.plugin_objects import plugins_object
 from tests.integration.support.queries_with_pending_output import window_counts
 
 pytestmark = pytest.mark.one_jvm
@@ -43,10 +46,19 @@ def of_equal_partitionings(events: DataFrame) -> DataFrame:
 
 
 class Query:
-    def __init__(self, spark: SparkSession, directory: Path, events: Path, shape: Any) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        directory: Path,
+        events: Path,
+        shape: Callable[[DataFrame], DataFrame],
+        write: Callable[[DataFrame, int], None] | None = None,
+    ) -> None:
+        """With `write` the rows of each batch go to it."""
         self._place, self._checkpoint = spark.conf.get("spark.mooring.metadata"), directory / shape.__name__
         frame = spark.readStream.schema("key LONG, time TIMESTAMP").option("maxFilesPerTrigger", 1).json(str(events))
-        writer = shape(frame.withWatermark("time", "10 seconds")).writeStream.format("noop").outputMode("append")
+        writer = shape(frame.withWatermark("time", "10 seconds")).writeStream.outputMode("append")
+        writer = writer.foreachBatch(write) if write else writer.format("noop")
         self.query = writer.option("checkpointLocation", str(self._checkpoint)).start()
 
     def status(self) -> dict[str, Any]:
@@ -88,11 +100,55 @@ def test_each_partition_of_the_state_is_counted_once_a_batch(shape: Any, spark: 
     query.query.stop()
 
 
-def plugins_object(spark: SparkSession, name: str) -> Any:
-    """An object of the plugin's, which has come with the application's jars."""
-    jvm: Any = spark._jvm
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    return jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)
+def test_tasks_of_an_action_count_as_placed_when_another_action_of_the_batch_has_ended(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Both actions of `foreachBatch` compute the same RDD, one partition each; then a third one computes all."""
+    spark.conf.set("spark.sql.shuffle.partitions", PARTITIONS)
+    events, held = tmp_path / "events", tmp_path / "held.json"
+    events_in_files(spark, events, 2)
+    (events / "1.json").rename(held)
+    context, place = spark.sparkContext, plugins_object(spark, "io.mooring.placement.PlacedStages")
+    gate, is_at_gate = tmp_path / "gate", tmp_path / "is at gate"
+
+    def wait_at_gate(rows: Iterator[Any]) -> list[Any]:
+        is_at_gate.touch()
+        while gate.exists():
+            time.sleep(0.05)
+        return list(rows)
+
+    def act_twice(rows: DataFrame) -> None:
+        gate.touch()
+        slow = InheritableThread(target=lambda: context.runJob(rows.rdd, wait_at_gate, [0]))
+        slow.start()
+        try:
+            wait_until(is_at_gate.exists, "the first action to run", 60)
+            tracker, group = context.statusTracker(), context.getLocalProperty("spark.jobGroup.id")
+            known = set(tracker.getJobIdsForGroup(group))
+            context.runJob(rows.rdd, list, [1])
+            (job,) = set(tracker.getJobIdsForGroup(group)) - known
+            stage = max(tracker.getJobInfo(job).stageIds)
+            wait_until(lambda: place.statesOf(stage, 1).isEmpty(), "the end of the second action to be noted", 20)
+        finally:
+            gate.unlink()
+            slow.join()
+
+    def write(rows: DataFrame, batch: int) -> None:
+        if held.exists() or is_at_gate.exists():
+            rows.collect()
+        else:
+            act_twice(rows)
+            rows.collect()
+
+    query = Query(spark, tmp_path, events, window_counts, write)
+    wait_until(lambda: query.batches >= 1 and query.is_seen(), "the first file", 120)
+    before, batches = query.status()["counters"], query.batches
+    held.rename(events / "1.json")
+    wait_until(lambda: is_at_gate.exists() and query.is_seen(), "one file more", 120)
+    counters = query.status()["counters"]
+    asked = counters["preferred-host-requests"] - before["preferred-host-requests"]
+    assert asked == PARTITIONS * (query.batches - batches) + 2
+    query.query.stop()
 
 
 def test_nothing_is_kept_of_earlier_batches_in_which_jobs_failed(spark: SparkSession, tmp_path: Path) -> None:

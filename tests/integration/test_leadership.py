@@ -5,29 +5,18 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkConf
-from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 
-from mooring.jar import jar_path
 from mooring.model.standing import LEADING, NONE, REFUSED, UNKNOWN, WAITING, Standing
 from mooring.testing.probes import wait_until
+from tests.integration.support.store_with_open_copy import scala_object
 
 FIRST, RENEWED, CONTESTED = 0.6, 0.3, 1.2
 """Seconds: patience of a driver that starts, of one under way, and of one under way with a standby."""
-
-
-@pytest.fixture(scope="module")
-def gateway() -> Iterator[JavaGateway]:
-    gateway: JavaGateway = launch_gateway(SparkConf(False).set("spark.driver.extraClassPath", str(jar_path())))
-    ensure_callback_server_started(gateway)
-    yield gateway
-    gateway.shutdown()
 
 
 class Truth:
@@ -54,18 +43,18 @@ class Driver:
     def __init__(self, jvm: Any) -> None:
         self.agent = Truth(True)
         self._jvm = jvm
-        self._leadership = jvm.io.mooring.election.Leadership(*(int(s * 1000) for s in (FIRST, RENEWED, CONTESTED)))
+        self.leadership = jvm.io.mooring.election.Leadership(*(int(s * 1000) for s in (FIRST, RENEWED, CONTESTED)))
         self._start = threading.Thread(target=self._run, daemon=True)
         self.refusal: str | None = None
 
     def _run(self) -> None:
-        self.refusal = self._leadership.awaitTurn(self.agent)
+        self.refusal = self.leadership.awaitTurn(self.agent)
 
     def hears(self, *standings: Standing, ago: float = 0.0) -> bool:
         """Whether it still takes part after the last of them."""
         for standing in standings:
             form = json.dumps(standing.as_json(time.time() - ago))
-            takes_part = self._leadership.update(self._jvm.io.mooring.election.Standing.parse(form))
+            takes_part = self.leadership.update(self._jvm.io.mooring.election.Standing.parse(form))
         return bool(takes_part)
 
     def starts(self) -> None:
@@ -86,7 +75,7 @@ class Driver:
     def writes(self) -> float:
         """How long an entry of a log had to wait, in seconds."""
         began = time.monotonic()
-        self._leadership.check("commits/7", self.agent)
+        self.leadership.check("commits/7", self.agent)
         return time.monotonic() - began
 
     def is_refused(self) -> bool:
@@ -183,6 +172,31 @@ def test_nobody_waits_where_there_is_no_election(driver: Driver) -> None:
 def test_who_was_overtaken_has_lost_for_good(leader: Driver, words: tuple[Standing, ...], has_lost: bool) -> None:
     assert leader.hears(*words) is not has_lost
     assert leader.is_refused() is has_lost
+
+
+def test_a_leader_whose_application_ends_writes_nothing_more_in_a_batch_under_way(
+    gateway: JavaGateway, leader: Driver
+) -> None:
+    """Its agent stands down, so another driver may lead at once. The JVM's next application is in no election."""
+    writes = scala_object(gateway.jvm, "io.mooring.election.LeaderOnlyWrites")
+    option = gateway.jvm.scala.Option.apply
+    writes.use(option(leader.leadership), leader.agent)
+    writes.check("commits/7")
+    leader.leadership.end()
+    leader.agent.value = False
+    writes.use(option(None), Truth(False))
+    with pytest.raises(Py4JJavaError, match="commits/7 is not written: the application ends"):
+        writes.check("commits/7")
+    writes.use(option(None), Truth(False))
+    writes.check("commits/7")
+
+
+def test_the_end_of_a_driver_that_never_led_refuses_nothing(driver: Driver) -> None:
+    driver.hears(Standing(NONE, seconds=0))
+    driver.starts()
+    driver.goes_on_within(5)
+    driver.leadership.end()
+    assert not driver.is_refused()
 
 
 def test_a_driver_that_starts_waits_for_a_first_word_and_no_longer(driver: Driver) -> None:

@@ -14,6 +14,7 @@ from mooring.cli.records import Records
 from mooring.testing.probes import wait_until
 from tests.integration.support.application_in_one_jvm import application
 from tests.integration.support.job_outputs import last_commit
+from tests.integration.support.plugin_objects import plugins_object, private_field
 from tests.integration.support.queries_with_pending_output import EVENTS, KINDS
 from tests.integration.support.query_in_one_jvm import HalfJob, Job, same
 
@@ -130,6 +131,24 @@ def test_what_the_host_has_is_not_fetched(spark: SparkSession, here: Path, tmp_p
     assert _opened(job)["mooring.restore-bytes-remote"] == 0 and _fetched(here, job) == []
     job.drain()
     same(job, job.rows(), kind)
+
+
+def test_the_driver_refers_to_what_executors_read_for_as_long_as_the_run_lasts(
+    spark: SparkSession, here: Path, tmp_path: Path
+) -> None:
+    """Spark removes a broadcast to which the driver does not refer. Executors may fetch for longer than the job."""
+    job = HalfJob(spark, tmp_path, KINDS["sessions into windows"])
+    for owner in (here / "store").glob("*/OWNER"):
+        shutil.rmtree(owner.parent)
+    job.bring_the_rest()
+    job.start()
+    wait_until(lambda: _are_all_fetched(here, job), "the agent to say what was fetched", 60)
+    driver = plugins_object(spark, "io.mooring.driver.Driver").current().get()
+    accesses = private_field(private_field(driver, "prefetches").get(), "accesses")
+    assert accesses.containsKey(job.running.runId)
+    job.read_all(len(EVENTS) // 2)
+    job.stop()
+    wait_until(lambda: not accesses.containsKey(job.running.runId), "the end of the run to be noted", 20)
 
 
 def _told_batch(here: Path, job: Job) -> int:

@@ -23,7 +23,10 @@ final class DrainOnTerm(bridge: Bridge, isAgentExpected: () => Boolean, running:
 
   private val hasHadTerm = new AtomicBoolean
 
-  Signals.onTerm(() => !hasHadTerm.getAndSet(true) && running() > 0 && begin())
+  private val handler = Signals.onTerm(() => !hasHadTerm.getAndSet(true) && running() > 0 && begin())
+
+  /** The application ends: a SIGTERM ends the JVM as if there had been no handler. */
+  def stop(): Unit = handler.close()
 
   /** Requests the drain. False when no agent can carry it out. */
   private def begin(): Boolean = isAgentExpected() && {

@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import io.mooring.agent.{Bridge, StartWaitBudget}
-import io.mooring.common.{FailOpen, Log}
+import io.mooring.common.{Daemon, FailOpen, LastUsed, Log}
 
 import org.apache.spark.sql.execution.streaming.state.shims.{DrainLog, DrainValve, Ending, Intake, StreamShim, StreamShims}
 
@@ -34,7 +34,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
   private val acceptsDrained = resumeDrained == "true"
 
   private val runs = new ConcurrentHashMap[String, DrainedRun]() // by run id, until the run is over
-  private val checkpoints = new ConcurrentHashMap[String, String]() // query id -> checkpoint, of all queries that have started
+  private val checkpoints = new LastUsed[String, String](LastUsed.Queries) // query id -> checkpoint, of queries that have started
   private val lastBeforeRestore = new ConcurrentHashMap[String, Long]() // checkpoint -> the last batch that was begun before a restore
   private val drainSet = ConcurrentHashMap.newKeySet[String]() // the checkpoints that this application drains together
   private val failedQueries = ConcurrentHashMap.newKeySet[String]() // ids of queries that ended before their drain was over
@@ -56,8 +56,13 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
       case RequestedEnd.Begun(valve) => valve.end(how, readsNothing)
       case _ => false
     }
-    if (!isUnderWay && register(running, DrainValve.begin(running, how, journalOf(running))).isDefined) forgetRequest(running)
+    if (!isUnderWay && register(running, beginNow(running, how)).isDefined) forgetRequest(running)
   }
+
+  /** A fault, such as a log that can not be read, counts as a refusal: otherwise the agent would wait for the end of the query. */
+  private def beginNow(running: StreamShim, how: Ending): Either[String, DrainValve] =
+    try DrainValve.begin(running, how, journalOf(running))(notBegun(running, mayContinue = true))
+    catch { case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => Left(s"its end could not be begun ($e)") }
 
   /**
    * Sets the queries of which a drain is requested: names or ids; None stands for all queries. Such a query is held if it starts
@@ -90,7 +95,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
     queries.filter(query => after(query.id).nonEmpty).foreach(query => runOf(query).isFedByOthers = true)
     queries.foreach(query => drainSet.add(query.checkpoint))
     for (query <- queries if runOf(query).isBeforeDrain) FailOpen.otherwise("note what is to be drained", ()) {
-      journalOf(query).requested(after(query.id).flatMap(id => Option(checkpoints.get(id)).map(id -> _)).toMap)
+      journalOf(query).requested(after(query.id).flatMap(id => checkpoints.get(id).map(id -> _)).toMap)
     }
   }
 
@@ -163,7 +168,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
       override def flushed(batch: Long, removed: Long, left: Long): Unit = ()
       override def drained(last: Long): Unit = ()
       override def stopped(next: Long, how: Ending): Unit = sendProgress(query, DrainProgress.Drained, Seq("batch" -> lastBatch))
-    })).isEmpty
+    })(notBegun(query, mayContinue = false))).isEmpty
   }
 
   /**
@@ -183,7 +188,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
     Log.info(s"query ${query.label} was to be drained when it ended" + (if (missing.isEmpty) "" else ": it waits for those that feed it"))
     sendOwed(query, missing)
     if (missing.isEmpty)
-      for (reason <- beginDrainAtStart(query, Intake.All)) {
+      for (reason <- beginDrainAtStart(query, Intake.All, mayContinue = true)) {
         forgetRequest(query)
         Log.warn(s"query ${query.label} goes on without the drain that was asked for: $reason")
       }
@@ -197,7 +202,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
     val intake = if (isFlushing || draining.readsNothing) Intake.Nothing else Intake.All
     synchronized {
       if (!isEndRequested(query))
-        for (reason <- beginDrainAtStart(query, intake))
+        for (reason <- beginDrainAtStart(query, intake, mayContinue = false))
           StartRules.refuse(query.checkpoint, s"a drain of it is not over, and can not go on: $reason")
     }
   }
@@ -224,7 +229,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
 
   private def hold(query: StreamShim, isForDrainOnly: Boolean): Unit = {
     val intake = Intake.Later(() => startWait.isAgentExpected, isForDrainOnly)
-    val valve = DrainValve.beginAtStart(query, Ending.Drained, intake, journalOf(query))
+    val valve = DrainValve.beginAtStart(query, Ending.Drained, intake, journalOf(query))(notBegun(query, mayContinue = !isForDrainOnly))
     if (!isForDrainOnly) valve.foreach(begun => runOf(query).heldAtStart = Some(begun))
     for (reason <- register(query, valve))
       if (isForDrainOnly) StartRules.refuse(query.checkpoint, s"it is to be drained at its start, and can not be: $reason")
@@ -260,14 +265,16 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
     case _ => 0
   }
 
-  private def runOf(query: StreamShim): DrainedRun = runs.computeIfAbsent(query.runId, _ => new DrainedRun(query))
+  /** The run's entry. A run that is over gets none: `ended` would never remove it. */
+  private def runOf(query: StreamShim): DrainedRun =
+    Option(runs.computeIfAbsent(query.runId, _ => if (query.isRegistered) new DrainedRun(query) else null)).getOrElse(new DrainedRun(query))
 
   private def isEndRequested(query: StreamShim) = Option(runs.get(query.runId)).exists(_.end != RequestedEnd.NotRequested)
 
   private def isRequested(query: StreamShim) = requested.exists(_.exists(_.forall(Set(query.id, query.name))))
 
-  private def beginDrainAtStart(query: StreamShim, intake: Intake): Option[String] =
-    register(query, DrainValve.beginAtStart(query, Ending.Drained, intake, journalOf(query)))
+  private def beginDrainAtStart(query: StreamShim, intake: Intake, mayContinue: Boolean): Option[String] =
+    register(query, DrainValve.beginAtStart(query, Ending.Drained, intake, journalOf(query))(notBegun(query, mayContinue)))
 
   /** Notes the outcome of a request to end a run. Returns the reason of a refusal. */
   private def register(query: StreamShim, valve: Either[String, DrainValve]): Option[String] = {
@@ -278,6 +285,23 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
       Log.warn(s"query ${query.label} can not be ended so: $reason")
       sendProgress(query, DrainProgress.Refused, Seq("reason" -> reason))
       reason
+    }
+  }
+
+  /**
+   * A registered valve could not be put into the query: the request counts as refused. With `mayContinue` the query runs on as if no
+   * drain had been requested. Otherwise it is stopped. Called by a thread of the valve.
+   */
+  private def notBegun(query: StreamShim, mayContinue: Boolean)(reason: String): Unit = synchronized {
+    val run = runOf(query)
+    run.isToFinish = false
+    run.heldAtStart = None
+    register(query, Left(reason))
+    if (mayContinue) FailOpen.otherwise("note that a drain is not begun", ())(forgetRequest(query))
+    else {
+      StartRules.refuse(query.checkpoint, s"it is to be drained, and can not be: $reason") // for a stream that has not read its logs yet
+      Daemon.start("mooring-drain-stop")(FailOpen.otherwise("stop of a query", ())(query.stop()))
+      ()
     }
   }
 

@@ -41,6 +41,7 @@ final class ClusterWatch(
   private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch; the listener thread's
   private val removed = ConcurrentHashMap.newKeySet[String]() // executors whose removal is handled; ids are not used again
   private val preferred, anywhere, matched = new AtomicLong
+  private val failedTasks = new FailedTasks
 
   override def onExecutorAdded(added: SparkListenerExecutorAdded): Unit = {
     table.executorAdded(added.executorId, added.executorInfo.executorHost)
@@ -140,7 +141,8 @@ final class ClusterWatch(
 
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
     // A task that was running when an executor was lost was not redirected. Its next attempt may prefer that executor.
-    if (!end.taskInfo.successful && stages.contains(end.stageId)) redirect()
+    if (!end.taskInfo.successful && stages.contains(end.stageId) &&
+      failedTasks.needRedirection(end.taskInfo.finishTime, System.currentTimeMillis())) redirect()
     val states = PlacedStages.statesOf(end.stageId, end.taskInfo.partitionId).filter(PlacedStages.isPlaced).distinctBy(_.partition)
     if (end.reason.isInstanceOf[ExceptionFailure]) for (state <- states) {
       val failedOn = batches.getOrElseUpdate(state.query, new Batch).failedOn
@@ -175,8 +177,8 @@ final class ClusterWatch(
 
   /** `PlacedStages` keeps a stage that failed: its next attempt may be placed already. */
   override def onStageCompleted(completed: SparkListenerStageCompleted): Unit =
-    for (stage <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty) PlacedStages.stageEnded(
-      completed.stageInfo.stageId, completed.stageInfo.attemptNumber(), stage.rdds)
+    for (_ <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty)
+      PlacedStages.stageEnded(completed.stageInfo.stageId, completed.stageInfo.attemptNumber())
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case e: QueryProgressEvent if e.progress.durationMs.containsKey("addBatch") =>

@@ -57,7 +57,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   private val agent = new AgentProcess(conf, bridge,
     settings.text("spark.mooring.agent.python"), settings.milliseconds("spark.mooring.agent.liveness.timeout") / 1000)
 
-  if (settings.isOn("spark.mooring.drain.on.sigterm")) new DrainOnTerm(bridge, () => isAgentExpected, () => bridge.running.size, () => drains.requestsFinished)
+  private val drainOnTerm = Option.when(settings.isOn("spark.mooring.drain.on.sigterm"))(
+    new DrainOnTerm(bridge, () => isAgentExpected, () => bridge.running.size, () => drains.requestsFinished))
 
   /**
    * Waits until this driver leads, if it takes part in an election. No executor is requested before. Returns what is wrong with
@@ -154,6 +155,8 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   }
 
   def stop(): Unit = {
+    leadership.foreach(_.end()) // before the agent stands down
+    drainOnTerm.foreach(_.stop())
     liveness.foreach(_.stop())
     stuckTasks.foreach(_.stop())
     standbys.foreach(_.stop())

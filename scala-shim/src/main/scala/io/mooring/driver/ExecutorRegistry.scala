@@ -7,11 +7,12 @@ import io.mooring.common.Location
  * Reports an executor to the agent once two things have happened, in either order: Spark has added the executor, and the executor
  * has reported its location. An executor that still warms up has not reported, so the plan does not use it yet.
  *
- * Spark's listener thread and RPC threads call it. Events: ExecutorRegistered, ExecutorLost.
+ * Spark's listener thread and RPC threads call it. Events: ExecutorRegistered, ExecutorLost; PlanPickedUp by the bridge.
  */
 final class ExecutorRegistry(bridge: Bridge) {
   private val added = scala.collection.mutable.Map[String, (String, Int)]() // executor -> host, cores
   private val located = scala.collection.mutable.Map[String, (String, String)]() // executor -> location, zone
+  private val versions = scala.collection.mutable.Map[String, Long]() // executor -> the version of the job model that it has reported last
 
   def added(executor: String, host: String, cores: Int): Unit = synchronized {
     added(executor) = (host, cores)
@@ -23,9 +24,15 @@ final class ExecutorRegistry(bridge: Bridge) {
     tell(executor)
   }
 
+  /** The executor has taken up this version. A report that comes after the executor's removal is dropped: no event would end it. */
+  def pickedUp(executor: String, version: Long): Unit = synchronized {
+    if (added.contains(executor) && !versions.put(executor, version).contains(version)) bridge.pickedUp(executor, version)
+  }
+
   def removed(executor: String, reason: String): Unit = synchronized {
     added.remove(executor)
     located.remove(executor)
+    versions.remove(executor)
     bridge.over(s"executor $executor")
     bridge.over(s"version of $executor")
     bridge.tell(Map("event" -> "ExecutorLost", "executor" -> executor, "reason" -> reason))

@@ -1,6 +1,5 @@
 package io.mooring.driver
 
-import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
 import scala.jdk.CollectionConverters._
@@ -28,7 +27,6 @@ final class ExecutorReportHandler(
     context: SparkContext, bridge: Bridge, table: PlacementTable, standbys: Option[Standbys], liveness: Option[Liveness],
     executors: ExecutorRegistry, warmups: WarmupProfiles, agentIsExpected: () => Boolean) {
   private val localBytes, remoteBytes = new AtomicLong
-  private val versions = new ConcurrentHashMap[String, Long]() // executor -> the version of the job model that it has reported last
 
   /** Handles a report. Returns the answer if the report is a question, else null. In the JSON a warm-up profile is a `rehearsal`. */
   def receive(json: String): String = {
@@ -50,7 +48,7 @@ final class ExecutorReportHandler(
    * version, the queries of which copies are kept, and the time until the next poll.
    */
   private def newestVersion(executor: String, known: Long): String = {
-    if (known >= 0 && table.isAlive(executor) && versions.put(executor, known) != known) bridge.pickedUp(executor, known)
+    if (known >= 0 && table.isAlive(executor)) executors.pickedUp(executor, known)
     val again = askAgainInMs(known)
     liveness.foreach(_.hasAsked(executor, again))
     Json.write(Map("version" -> bridge.newest, "again-in-ms" -> again, "copied" -> standbys.toSeq.flatMap(_.copiedBy(executor)),
@@ -71,10 +69,7 @@ final class ExecutorReportHandler(
       math.min(math.max(least, table.aliveCount), ExecutorReportHandler.AskAtLeastEveryMs)
     }
 
-  def removed(executor: String): Unit = {
-    versions.remove(executor)
-    liveness.foreach(_.removed(executor))
-  }
+  def removed(executor: String): Unit = liveness.foreach(_.removed(executor))
 
   private def handle(kind: String, report: JsonNode): Unit = {
     kind match {

@@ -11,16 +11,19 @@ object LeaderOnlyWrites {
   private final case class Current(leadership: Leadership, agentIsExpected: () => Boolean)
 
   @volatile private var current: Option[Current] = None
-  // The election that the last application of this JVM has lost. A last batch may be under way while that application ends.
-  @volatile private var lost: Option[Current] = None
+  // The election that the last application of this JVM has lost, or led until its end. A last batch may be under way while it ends.
+  @volatile private var over: Option[Current] = None
 
   /** Sets the election that the driver plugin takes part in; None when the plugin ends, or takes part in none. */
   private[mooring] def use(leadership: Option[Leadership], agentIsExpected: () => Boolean): Unit = {
-    lost = current.filter(_.leadership.isLost)
+    over = current.filter(_.leadership.isOver)
     current = leadership.map(Current(_, agentIsExpected))
   }
 
-  /** Throws LeadershipLostException when another driver leads. May wait for a report of the agent. `what` names the write, for the message. */
+  /**
+   * Throws LeadershipLostException when another driver leads or may lead. May wait for a report of the agent. `what` names the write, for
+   * the message.
+   */
   def check(what: String): Unit =
-    current.orElse(lost).foreach(_.leadership.check(what)(current.exists(_.agentIsExpected())))
+    current.orElse(over).foreach(_.leadership.check(what)(current.exists(_.agentIsExpected())))
 }

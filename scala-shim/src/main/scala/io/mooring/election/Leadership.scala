@@ -30,6 +30,7 @@ final class Leadership(firstStandingMs: Long, renewedStandingMs: Long, contested
   private var reportedAt = System.nanoTime()
   private var isUnderWay = false // this driver has begun its work
   private var hasLost = false
+  private var hasEnded = false // this driver has led, and its application ends
   private var epoch: Option[String] = None
   private var hasWaitedInVain = false // whether `check` has waited for a report and none came; until the next report
 
@@ -50,6 +51,21 @@ final class Leadership(firstStandingMs: Long, renewedStandingMs: Long, contested
   }
 
   def isLost: Boolean = locked(hasLost)
+
+  /** Whether no write of this driver is allowed any more. */
+  def isOver: Boolean = locked(hasLost || hasEnded)
+
+  /**
+   * The application ends, and the agent stands down: another driver may lead at once. If this driver has led, `check` refuses from now
+   * on.
+   */
+  private[mooring] def end(): Unit = {
+    lock.lock() // not interruptibly: the rest of the end depends on it
+    try {
+      hasEnded = epoch.isDefined
+      changed.signalAll()
+    } finally lock.unlock()
+  }
 
   /**
    * Blocks until this driver leads, or takes part in no election, or no report can be awaited any more. While no report has named
@@ -82,15 +98,15 @@ final class Leadership(firstStandingMs: Long, renewedStandingMs: Long, contested
   }
 
   /**
-   * Throws LeadershipLostException when another driver leads. When the last report is not valid any more, waits for a new report
-   * first, as this process may have been stopped for a while. After a wait without a report, no call waits until the agent reports
-   * again. `what` names the write, for messages.
+   * Throws LeadershipLostException when another driver leads, or may lead after `end`. When the last report is not valid any more,
+   * waits for a new report first, as this process may have been stopped for a while. After a wait without a report, no call waits
+   * until the agent reports again. `what` names the write, for messages.
    */
   def check(what: String)(isAgentExpected: => Boolean): Unit = locked {
-    if (!mayWrite && !hasWaitedInVain) {
+    if (!mayWrite && !hasWaitedInVain && !hasEnded) {
       val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(if (standing.contested) contestedMs else renewedStandingMs)
-      while (!mayWrite && !hasLost && isAgentExpected && System.nanoTime() < deadline) changed.await(500, TimeUnit.MILLISECONDS)
-      if (!mayWrite && !hasLost) {
+      while (!mayWrite && !hasLost && !hasEnded && isAgentExpected && System.nanoTime() < deadline) changed.await(500, TimeUnit.MILLISECONDS)
+      if (!mayWrite && !hasLost && !hasEnded) {
         hasWaitedInVain = true
         Log.troubleOnce("leadership-unheard", s"nothing was heard of the election before $what was written: this driver goes on; " +
           "only Spark's own log of commits keeps two from writing the same batch")
@@ -98,6 +114,7 @@ final class Leadership(firstStandingMs: Long, renewedStandingMs: Long, contested
     }
     if (hasLost)
       throw new LeadershipLostException(s"$what is not written: another driver of this job, ${standing.leader}, has taken over")
+    if (hasEnded) throw new LeadershipLostException(s"$what is not written: the application ends, and another driver of this job may lead")
   }
 
   /**

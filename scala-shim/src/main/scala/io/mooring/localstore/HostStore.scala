@@ -6,13 +6,13 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file._
 import java.nio.file.attribute.{FileTime, PosixFilePermissions}
 import java.security.MessageDigest
-import java.util.concurrent.{ConcurrentHashMap, LinkedBlockingQueue, RejectedExecutionException, ThreadPoolExecutor, TimeUnit}
+import java.util.concurrent.{LinkedBlockingQueue, RejectedExecutionException, ThreadPoolExecutor, TimeUnit}
 import java.util.zip.CRC32C
 
 import scala.util.{Failure, Success, Using}
 import scala.util.control.NonFatal
 
-import io.mooring.common.{Daemon, Log}
+import io.mooring.common.{Daemon, LastUsed, Log}
 import org.apache.hadoop.fs.{Path => RemotePath}
 import org.rocksdb.{Options, RocksDB, RocksDBException, SstFileReader, Status}
 
@@ -49,7 +49,7 @@ final class HostStore(val root: Path) {
     if (kept != used) sayCopied(s"$kept and $used")
   }
 
-  private val filesByDirectory = new ConcurrentHashMap[Path, HostStoreFiles]()
+  private val filesByDirectory = new LastUsed[Path, HostStoreFiles](LastUsed.Stores)
 
   // Removing large files takes time, and no commit should wait for that.
   private val tidying = new ThreadPoolExecutor(1, 1, 10, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
@@ -72,7 +72,7 @@ final class HostStore(val root: Path) {
     case StoreDir(checkpoint, operator, partition, store) =>
       val owner = root.resolve(keyOf(checkpoint))
       val dir = owner.resolve(s"$operator/$partition/${Option(store).getOrElse("default")}")
-      Some(filesByDirectory.computeIfAbsent(dir, _ => new HostStoreFiles(this, checkpoint, owner, dir)))
+      Some(filesByDirectory.getOrMake(dir)(new HostStoreFiles(this, checkpoint, owner, dir)))
     case _ => None
   }
 }

@@ -1,8 +1,8 @@
 package io.mooring.localstore
 
-import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
+import io.mooring.common.LastUsed
 import org.apache.hadoop.fs.{FSDataInputStream, Path}
 
 /**
@@ -50,10 +50,10 @@ object ReadCounts {
 }
 
 object StoreReads {
-  private val byStore = new ConcurrentHashMap[String, StoreReads]()
+  private val byStore = new LastUsed[String, StoreReads](LastUsed.Stores)
 
   /** The counts for the store whose files the checkpoint keeps in `storeDir`; one object for each store of this JVM. */
-  def of(storeDir: Path): StoreReads = byStore.computeIfAbsent(storeDir.toUri.getPath, _ => new StoreReads)
+  def of(storeDir: Path): StoreReads = byStore.getOrMake(storeDir.toUri.getPath)(new StoreReads)
 }
 
 private final class CountingStream(stream: FSDataInputStream, bytes: AtomicLong)

@@ -4,6 +4,7 @@ import java.io.OutputStream
 import java.util.concurrent.ConcurrentHashMap
 import java.util.zip.CRC32C
 
+import io.mooring.common.LastUsed
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
 
@@ -30,14 +31,14 @@ final class StoreWrites {
 
 object StoreWrites {
   private val MostFiles = 10000
-  private val byStore = new ConcurrentHashMap[String, StoreWrites]()
+  private val byStore = new LastUsed[String, StoreWrites](LastUsed.Stores)
 
   /** Whether files are noted: only where a catalogue is kept. */
   @volatile private[mooring] var areNoted = false
 
   /** The written files of the store in `storeDir`; None where no catalogue is kept. */
   def of(storeDir: Path): Option[StoreWrites] =
-    Option.when(areNoted)(byStore.computeIfAbsent(storeDir.toUri.getPath, _ => new StoreWrites))
+    Option.when(areNoted)(byStore.getOrMake(storeDir.toUri.getPath)(new StoreWrites))
 }
 
 /** A file that is written to the checkpoint. Notes it when it is complete. */

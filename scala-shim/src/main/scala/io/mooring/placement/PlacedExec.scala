@@ -100,7 +100,10 @@ final class PlacedRDD[T: ClassTag](
   /** The executor, as (id, host), on which the plan wants this partition of the state now. Noted as the wanted executor. */
   private[placement] def wanted(partition: Int): Option[(String, String)] = {
     val preferred = PlacementService.current.flatMap(_.table.preferred(query, partition))
-    for ((executor, _) <- preferred) PlacedStages.setWanted(state(partition), executor)
+    preferred match {
+      case Some((executor, _)) => PlacedStages.setWanted(state(partition), executor)
+      case None => PlacedStages.clearWanted(state(partition)) // an earlier stage of the batch may have been placed
+    }
     preferred
   }
 }

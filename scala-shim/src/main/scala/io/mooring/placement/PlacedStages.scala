@@ -43,7 +43,7 @@ object PlacedStages {
     ()
   }
 
-  private def clearWanted(state: PlacedState): Unit =
+  private[placement] def clearWanted(state: PlacedState): Unit =
     Option(wantedByRdd.get(state.rdd)).foreach(_.executors.remove(state.partition))
 
   /** The executor on which the state is wanted; None when its task may run anywhere. */
@@ -117,9 +117,11 @@ object PlacedStages {
   /** The most frequent element; of several, the first one. */
   private[placement] def mostFrequent[T](all: Seq[T]): Option[T] = all.distinct.maxByOption(element => all.count(_ == element))
 
-  /** This attempt at the stage has ended well. */
-  def stageEnded(stage: Int, attempt: Int, rdds: Seq[Int]): Unit = {
-    rdds.foreach(wantedByRdd.remove(_))
+  /**
+   * This attempt at the stage has ended well. The wanted executors of its RDDs stay until the batch is over: another action of
+   * `foreachBatch` may compute these RDDs, at the same time or next.
+   */
+  def stageEnded(stage: Int, attempt: Int): Unit = {
     stages.computeIfPresent(stage, (_, known) => if (known.attempt > attempt) known else null)
     ()
   }

@@ -46,6 +46,7 @@ final class PlacementTable {
   @volatile private var plan = Plan.Empty
   private val living = new ConcurrentHashMap[String, String]() // executor id -> host
   private val leaving = ConcurrentHashMap.newKeySet[String]() // executors that get no new tasks, and finish the tasks they have
+  private val lost = ConcurrentHashMap.newKeySet[String]() // executors that were lost; ids are not used again
   @volatile private var withheld = Map.empty[String, String] // living executors that get no tasks from Spark -> why
   private val lock = new ReentrantLock
   private val changed = lock.newCondition()
@@ -58,7 +59,12 @@ final class PlacementTable {
     accepted
   }
 
-  def executorAdded(id: String, host: String): Unit = { living.put(id, host); () }
+  /** An executor has come. Spark's scheduler may have noted the loss of an executor before Spark's listeners learn that it has come. */
+  def executorAdded(id: String, host: String): Unit = {
+    living.put(id, host)
+    if (lost.contains(id)) living.remove(id)
+    ()
+  }
 
   /** The executor is to be removed. It gets no new tasks, and finishes the tasks it has. */
   def executorLeaves(id: String): Unit = {
@@ -68,6 +74,7 @@ final class PlacementTable {
   }
 
   def executorLost(id: String): Unit = {
+    lost.add(id)
     living.remove(id)
     leaving.remove(id)
     ()

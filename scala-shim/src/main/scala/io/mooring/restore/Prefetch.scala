@@ -41,6 +41,7 @@ final class Prefetch(store: HostStore, mostStreams: Int, bytesPerSecond: Long) {
       val copy = new StoreCopy(new Path(wanted.directory), hostFiles, access, pace, NeverOpen, new InTurn(place), isAhead = true)
       hostFiles.expect(new FetchAhead(progress.count(wanted.directory)(copy.bringTo(wanted, isHeld = false)), _))
     }
+    ordered.values.removeIf(_._2.forall(_.isDone)) // also those of queries that have ended
     val before = ordered.put(order.query, order.run -> fetches)
     for ((run, earlier) <- Option(before) if run != order.run) earlier.foreach(_.cancel(false))
     fetches.foreach(stores.execute)

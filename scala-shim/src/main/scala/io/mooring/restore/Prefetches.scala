@@ -5,7 +5,7 @@ import java.util.concurrent.ConcurrentHashMap
 import io.mooring.common.{FailOpen, Daemon, Location, Names}
 import io.mooring.placement.PlacementTable
 import org.apache.spark.{SparkContext, SparkEnv}
-import org.apache.spark.sql.execution.streaming.state.shims.{OperatorFacts, StreamShim, StreamShims}
+import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, OperatorFacts, StreamShim, StreamShims}
 
 /**
  * When a query starts from existing state, sends each executor the list of the stores that its tasks will open. So the files come before
@@ -18,6 +18,8 @@ final class Prefetches(context: SparkContext, table: PlacementTable) {
   private type Places = Seq[(Int, (String, String))] // partitions, each with its executor (id, host)
 
   private val sent = new ConcurrentHashMap[String, Places]() // run id -> the places for which orders were sent last
+  // By run id. Executors read its broadcast for as long as they fetch, and Spark removes a broadcast that the driver does not refer to.
+  private val accesses = new ConcurrentHashMap[String, CheckpointAccess]()
 
   /**
    * Sends the orders of a run, and returns at once. The plan names the executor of each partition; local mode has one executor, and needs
@@ -32,7 +34,11 @@ final class Prefetches(context: SparkContext, table: PlacementTable) {
     }
   }
 
-  def ended(run: String): Unit = { sent.remove(run); () }
+  def ended(run: String): Unit = {
+    sent.remove(run)
+    accesses.remove(run)
+    ()
+  }
 
   private def executorOf(query: String, partition: Int): Option[(String, String)] =
     if (context.isLocal) Some(SparkEnv.get.executorId -> "") else table.preferred(query, partition)
@@ -45,6 +51,7 @@ final class Prefetches(context: SparkContext, table: PlacementTable) {
     }
     if (orders.nonEmpty) {
       val access = query.checkpointAccess
+      accesses.computeIfAbsent(query.runId, _ => if (query.isRegistered) access else null) // a run that is over would stay
       context.setJobDescription(s"mooring: state of ${query.label} is fetched")
       context.runJob(context.makeRDD(orders), (ofTask: Iterator[PrefetchOrder]) => for {
         order <- ofTask if order.executor == SparkEnv.get.executorId // Spark may run the task elsewhere when the executor is busy

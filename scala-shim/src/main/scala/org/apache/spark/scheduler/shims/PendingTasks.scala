@@ -160,5 +160,5 @@ object PendingTasks {
     SparkInternals.taskBinary(task).map(_.get(task)).collect { case code: Broadcast[_] => code.id }
 
   private def writersFor(context: SparkContext, stage: Int): Seq[ShuffleMapStage] =
-    context.dagScheduler.stageIdToStage.get(stage).toSeq.flatMap(_.parents).collect { case writer: ShuffleMapStage => writer }
+    UnlockedMap.entry(context.dagScheduler.stageIdToStage.get(stage)).toSeq.flatMap(_.parents).collect { case writer: ShuffleMapStage => writer }
 }

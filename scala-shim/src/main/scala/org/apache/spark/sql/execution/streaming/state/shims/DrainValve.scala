@@ -5,16 +5,15 @@ import java.util.concurrent.{CountDownLatch, Semaphore, TimeUnit}
 import scala.collection.immutable.ListMap
 import scala.util.control.NonFatal
 
-import io.mooring.common.Log
 import org.apache.spark.shims.{Capability, SparkInternals}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
 import org.apache.spark.sql.connector.read.streaming.{CompositeReadLimit, MicroBatchStream, Offset, ReadLimit, ReadMinRows, SparkDataStream}
 import org.apache.spark.sql.connector.read.streaming.{SupportsAdmissionControl, SupportsTriggerAvailableNow}
-import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger, RealTimeTrigger}
+import org.apache.spark.sql.execution.streaming.AvailableNowTrigger
 import org.apache.spark.sql.execution.streaming.runtime._
 import org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter
-import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryException, Trigger}
+import org.apache.spark.sql.streaming.{StateOperatorProgress, StreamingQueryException}
 import org.apache.spark.util.{Clock, SystemClock, Utils}
 
 /**
@@ -74,7 +73,10 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
   def isHeld: Boolean = released.getCount > 0
 
   private def stopNow(): Unit = {
-    log.stopped(execution.commitLog.getLatestBatchId().getOrElse(-1L), Ending.Now)
+    val last =
+      try execution.commitLog.getLatestBatchId().getOrElse(-1L)
+      catch { case NonFatal(_) => -1L } // a log that can not be read does not keep the query from being stopped
+    log.stopped(last, Ending.Now)
     stopInBackground()
   }
 
@@ -307,24 +309,27 @@ object DrainValve {
     case _ => // the query has a test's clock, or does not run in batches
   }
 
-  /** Begins to end a query that runs; returns at once. Left says why the query can not end in this way. */
-  def begin(query: StreamShim, ending: Ending, log: DrainLog): Either[String, DrainValve] =
-    for (execution <- endable(query, ending)) yield {
+  /**
+   * Begins to end a query that runs; returns at once. Left says why the query can not end in this way. If that shows only later, `failed` is
+   * called with the reason, by another thread that has the progress lock. The query then runs on without the valve.
+   */
+  def begin(query: StreamShim, ending: Ending, log: DrainLog)(failed: String => Unit): Either[String, DrainValve] =
+    for (execution <- EndableQueries.executionOf(query, ending)) yield {
       val valve = new DrainValve(execution, Intake.All, log, ending)
-      if (ending == Ending.Now) valve.stopNow() else holdAndInstall(valve)
+      if (ending == Ending.Now) valve.stopNow() else holdAndInstall(valve, failed)
       valve
     }
 
   /**
    * Begins to end a query that is starting. Called on the stream's thread, before the query's sources are made: the query runs no
-   * batch before the valve is in it. Left says why the query can not end in this way.
+   * batch before the valve is in it. Left says why the query can not end in this way; `failed` is as in `begin`.
    *
    * @param intake which input is read, besides the input of a batch that an earlier run has begun
    */
-  def beginAtStart(query: StreamShim, ending: Ending, intake: Intake, log: DrainLog): Either[String, DrainValve] =
-    for (execution <- endable(query, ending)) yield {
+  def beginAtStart(query: StreamShim, ending: Ending, intake: Intake, log: DrainLog)(failed: String => Unit): Either[String, DrainValve] =
+    for (execution <- EndableQueries.executionOf(query, ending)) yield {
       val valve = new DrainValve(execution, intake, log, ending)
-      holdAndInstall(valve).acquireUninterruptibly()
+      holdAndInstall(valve, failed).acquireUninterruptibly()
       valve
     }
 
@@ -332,42 +337,24 @@ object DrainValve {
    * Installs the valve once the query's sources are made. Until then another thread has the progress lock, so that the query
    * begins no batch; the semaphore has a permit as soon as that thread has the lock.
    */
-  private def holdAndInstall(valve: DrainValve): Semaphore = {
+  private def holdAndInstall(valve: DrainValve, failed: String => Unit): Semaphore = {
     val held = new Semaphore(0)
     val holder = new Thread(() => valve.execution.withProgressLocked {
       held.release()
-      if (hasSources(valve.execution)) valve.install()
+      try if (hasSources(valve.execution)) valve.install()
+      catch { case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => failed(s"the drain could not be put into it ($e)") }
     }, "mooring-drain-start")
     holder.setDaemon(true)
     holder.start()
     held
   }
 
-  /** Waits until the query's sources are made; false when the query ends before, or can not be waited for. */
+  /** Waits until the query's sources are made; false when the query ends before. */
   private def hasSources(execution: MicroBatchExecution): Boolean =
     try {
       execution.awaitInitialization(Long.MaxValue)
       execution.isActive
-    } catch {
-      case _: StreamingQueryException => false
-      case NonFatal(e) =>
-        Log.warn(s"query ${execution.name}: it is not known whether its sources are made ($e): it is not drained")
-        false
-    }
-
-  private def endable(query: StreamShim, ending: Ending): Either[String, MicroBatchExecution] = query.execution match {
-    case micro: MicroBatchExecution => whyNot(micro.trigger, ending).toLeft(micro)
-    case _ => Left("it runs in continuous mode: only queries that run in batches can be ended so; it can be stopped (now)")
-  }
-
-  private def whyNot(trigger: Trigger, ending: Ending): Option[String] = (trigger, ending) match {
-    case (_, Ending.Now) => None
-    case _ if !Capability.Drain.isOn => Some(s"${Capability.Drain.whyOff}; it can be stopped (now)")
-    case (_: RealTimeTrigger, _) => Some("it runs in real-time mode: only queries that run in batches can be ended so; it can be stopped (now)")
-    case (OneTimeTrigger, _) => Some("its trigger is once: it ends after its batch by itself; use availableNow to drain it")
-    case (AvailableNowTrigger, Ending.AfterAvailable) => Some("its trigger is availableNow: it ends after what is available by itself")
-    case _ => None
-  }
+    } catch { case _: StreamingQueryException => false }
 
   /** Whether a flush has changed anything. An aggregation without a key updates its row in every batch, which does not count. */
   private def hasChanged(operator: StateOperatorProgress): Boolean = operator.numRowsRemoved > 0 || setsTimers(operator) ||

@@ -62,9 +62,7 @@ private class RocksDBShim(
   private var isClosed = false
   @volatile private var isJustTakenOver = false // a provider has taken this copy over and has loaded no version yet
   private lazy val inside = new InsideRocksDB(this)
-  @volatile private var loadedPosition = Option.empty[Position]
-  @volatile private var keptPosition = Option.empty[Position] // where `rollback` has left the instance open
-  @volatile private var undo = Option.empty[Undo] // takes back what was written since the version was loaded
+  private val rollbackPoint = new RollbackPoint(() => position, changes => new Undo(inside, changes))
 
   /** Runs `body` while no other thread loads, advances or closes this instance. */
   def exclusively[T](body: => T): T = {
@@ -79,11 +77,7 @@ private class RocksDBShim(
       readOnly: Boolean,
       loadEmpty: Boolean): RocksDB = exclusively {
     val start = System.nanoTime()
-    loadedPosition = None
-    undo = None
-    // Python of a killed task may have written after the roll-back: then the instance differs from what was kept, and is opened again.
-    if (keptPosition.exists(!position.contains(_))) loadedVersion = -1
-    keptPosition = None
+    if (!rollbackPoint.isLeftAsItWas()) loadedVersion = -1
     watcher.opening(version)
     val doubtsBefore = doubts.now
     val result =
@@ -103,8 +97,7 @@ private class RocksDBShim(
       } finally watcher.closing()
     doubts.loadSucceeded()
     if (!readOnly) bringSnapshotForward()
-    loadedPosition = position
-    undo = loadedPosition.filter(loaded => Undo.isWanted && !readOnly && loaded.id.nonEmpty).map(loaded => new Undo(inside, loaded.changes))
+    rollbackPoint.loaded(isUndoWanted = Undo.isWanted && !readOnly)
     watcher.loaded(version, (System.nanoTime() - start) / 1000000)
     result
   }
@@ -117,8 +110,7 @@ private class RocksDBShim(
       endVersionStateStoreCkptId: Option[String]): RocksDB = exclusively {
     if (isJustTakenOver) discardLocalFiles()
     isJustTakenOver = false
-    loadedPosition = None
-    undo = None
+    rollbackPoint.forget()
     super.loadFromSnapshot(snapshotVersion, endVersion, snapshotVersionStateStoreCkptId, endVersionStateStoreCkptId)
   }
 
@@ -279,7 +271,7 @@ private class RocksDBShim(
   }
 
   override def commit(forceSnapshot: Boolean): (Long, StateStoreCheckpointInfo) = {
-    undo = None
+    rollbackPoint.committing()
     val committed =
       try super.commit(forceSnapshot)
       finally watcher.written()
@@ -334,12 +326,12 @@ private class RocksDBShim(
   /** The keys that this deletes are not looked up: nothing can be taken back after it. */
   override def deleteRange(
       beginKey: Array[Byte], endKey: Array[Byte], cfName: String, includesPrefix: Boolean, includesChecksum: Boolean): Unit = {
-    undo.foreach(_.giveUp())
+    rollbackPoint.undo.foreach(_.giveUp())
     super.deleteRange(beginKey, endKey, cfName, includesPrefix, includesChecksum)
   }
 
   private def undoable(key: Array[Byte], family: String, includesPrefix: Boolean)(write: => Unit): Unit = {
-    for (changes <- undo) changes.beforeWrite(key, Option.when(useColumnFamilies && !includesPrefix)(family))
+    for (changes <- rollbackPoint.undo) changes.beforeWrite(key, Option.when(useColumnFamilies && !includesPrefix)(family))
     write
   }
 
@@ -353,9 +345,9 @@ private class RocksDBShim(
     if (!isInnocent && task.exists(_.isFailed())) doubts.taskFailed() // a damaged local file may be the reason, and would fail the retry too
     val lineage = lineageManager.getLineageForCurrVersion()
     val kept =
-      try loadedPosition.filter(loaded => isInnocent && loaded.id.nonEmpty).flatMap(returnTo)
+      try if (isInnocent) returnToLoaded() else None
       finally {
-        loadedPosition = None
+        rollbackPoint.forget()
         super.rollback()
       }
     for (position <- kept) {
@@ -363,20 +355,13 @@ private class RocksDBShim(
       loadedVersion = position.version
       loadedStateStoreCkptId = position.id
     }
-    keptPosition = kept
+    rollbackPoint.leftAt(kept)
   }
 
-  /** Takes back the writes since `loaded`. The position then, if it has the content of `loaded`. */
-  private def returnTo(loaded: Position): Option[Position] = {
+  private def returnToLoaded(): Option[Position] = {
     lock.lock() // not interruptibly: the task may be killed
-    try position.filter(_.copy(changes = loaded.changes) == loaded).flatMap { now =>
-      if (now == loaded) Some(now) else undo.flatMap(_.takeBack()).map(changes => now.copy(changes = changes))
-    } catch {
-      case NonFatal(_) => None // if the writes are taken back in part only, the version is opened again, as in stock Spark
-    } finally {
-      undo = None
-      lock.unlock()
-    }
+    try rollbackPoint.takeBack()
+    finally lock.unlock()
   }
 
   /** Spark calls this for all stores of an executor at once, mostly in the middle of a batch. It waits for the batch to end, for 5 s at most. */
@@ -398,12 +383,6 @@ private class RocksDBShim(
     } finally lock.unlock()
   }
 }
-
-/**
- * What an instance contains. `changes` is RocksDB's number of its last change: two positions of one instance with the same
- * number have the same content.
- */
-private final case class Position(version: Long, id: Option[String], changes: Long, families: Map[Short, String])
 
 private object RocksDBShim {
   /** Waits of the maintenance of all stores. An upload takes a good part of a second of processor time from a batch. */
