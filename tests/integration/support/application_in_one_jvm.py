@@ -53,8 +53,10 @@ def application(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
-    yield session
-    session.stop()
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def _end_jvm() -> None:
