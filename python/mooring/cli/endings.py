@@ -11,7 +11,7 @@ from uuid import UUID
 from mooring.agent.drains.drainage import FAILED, NOT_TOLD, OVER, REFUSED
 from mooring.cli.exits import CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 from mooring.cli.requests import application_of, is_given_up, refuse_ended
 from mooring.client import MooringClient
 from mooring.client.liveness import liveness_of
@@ -35,7 +35,7 @@ def end_queries(
     one last. CommandFailed when a query ends otherwise, or none has that name; CommandTimedOut when it takes longer.
     """
     timeout_ms: int = arguments.timeout
-    records = Records.named_by(arguments)
+    records = CommandRecords.named_by(arguments)
     status = records.status() if arguments.deployment_id is None else records.status_if_any()
     deployment = arguments.deployment_id or application_of(records, status)
     if status.get("application") == deployment and _has_so_ended(wanted, arguments.query, status):
@@ -78,7 +78,7 @@ def end_queries(
             refuse_ended(status, arguments.deployment_id)
 
 
-def _with_query(records: Records, query: str, status: dict[str, Any]) -> dict[str, Any]:
+def _with_query(records: CommandRecords, query: str, status: dict[str, Any]) -> dict[str, Any]:
     """The status, once it has the query, by name or id. CommandFailed where it has only others for three seconds."""
     deadline = time.monotonic() + _STATUS_IS_LATE_BY_SECONDS
     while (running := status.get("queries", [])) and not _knows(status, query):

@@ -14,7 +14,7 @@ import pytest
 
 from mooring.cli import endings
 from mooring.cli.main import main
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 from mooring.drain import StopMode, read_drain_notifications, remove_notifications
 from mooring.metadata import FileMetadataStore
 from mooring.records.records import STATUS
@@ -143,9 +143,9 @@ def test_who_waits_sees_what_changes_while_it_changes(
     monkeypatch.setattr("mooring.cli.endings._LOOK_EVERY_SECONDS", 0.01)
     write_status(tmp_path)
     looks = 0
-    status_if_any = Records.status_if_any
+    status_if_any = CommandRecords.status_if_any
 
-    def looked_at(self: Records) -> dict[str, Any]:
+    def looked_at(self: CommandRecords) -> dict[str, Any]:
         nonlocal looks
         looks += 1
         if looks == 3:
@@ -156,7 +156,7 @@ def test_who_waits_sees_what_changes_while_it_changes(
             write_status(tmp_path, flushed=40, counts="drained", totals="drained")
         return status_if_any(self)
 
-    monkeypatch.setattr(Records, "status_if_any", looked_at)
+    monkeypatch.setattr(CommandRecords, "status_if_any", looked_at)
     assert main(["drain", "--metadata", str(tmp_path), "--wait", "--timeout", "30s"]) == 0
     lines = [line.strip().partition(", after")[0] for line in capsys.readouterr().out.splitlines()[1:]]
     assert lines == [
