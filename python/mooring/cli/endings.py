@@ -53,12 +53,13 @@ def end_queries(
     shown: dict[str, tuple[str, str]] = {}  # by the query's id: its phase, and the line about it
     with progress:
         while arguments.wait and client.is_drain_open(uuid) and not _is_over(arguments.query, status):
-            if time.monotonic() > deadline:
-                left = _under_way(arguments.query, status)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                unfinished = _under_way(arguments.query, status)
                 raise CommandTimedOut(
-                    f"{what} {uuid} is not over after {format_duration(timeout_ms)}{left}; it goes on"
+                    f"{what} {uuid} is not over after {format_duration(timeout_ms)}{unfinished}; it goes on"
                 )
-            time.sleep(_LOOK_EVERY_SECONDS)
+            time.sleep(min(_LOOK_EVERY_SECONDS, left))
             status = records.status_if_any() or status
             if is_given_up(status) and arguments.deployment_id in (None, status.get("application")):
                 break
