@@ -140,6 +140,7 @@ def test_status_shows_who_is_waited_for_and_what_changed() -> None:
     assert f"version {version(story)} is NEW, waiting for 2 executors: 1, 3; 2 tasks changed, 6 unchanged" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("salt", range(40))
 def test_whatever_happens_no_plan_is_published_before_its_barrier_is_done(salt: int) -> None:
     chance = seeded(salt)
