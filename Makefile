@@ -14,6 +14,8 @@ LIGHT := not heavy and not chaos
 # Spark's own helpers otherwise start the system's python3 on the executors.
 export PYSPARK_PYTHON := $(abspath $(PY))
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+# Images for containers often set this; then each process compiles each module, and pytest rewrites each test, anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

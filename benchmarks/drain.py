@@ -31,7 +31,7 @@ from benchmarks.say import say
 from benchmarks.sides import Side, StartedRun, mooring, stock
 from benchmarks.storage.kinds import storage
 from benchmarks.working import hosts_for
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
 
@@ -98,7 +98,7 @@ def _ended(cluster: SparkCluster, directory: Path, side: Side, kind: str, count:
     if side.name == "stock":
         (directory / "stop").touch()
     else:
-        Records(str(directory / "_mooring" / "drain")).client().drain(submission.application)
+        CommandRecords(str(directory / "_mooring" / "drain")).client().drain(submission.application)
     answer = started.finish().answer
     seen = {"end-seconds": answer["ended"] - requested_at, "rows-out": answer["rows-out"]}
     if side.name == "stock":

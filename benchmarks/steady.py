@@ -54,7 +54,7 @@ from benchmarks.sides import (
     stock,
 )
 from benchmarks.storage.kinds import storage
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 from mooring.errors import ClusterError
 from mooring.testing.cluster import SparkCluster
 
@@ -227,7 +227,7 @@ class _Working:
         """The cost of the standbys' reads, for a run with standbys and changelog off; else empty."""
         if not self._keeps_standbys:
             return {}
-        counters = Records(str(self._checkpoint.parent / "_mooring" / "steady")).status()["counters"]
+        counters = CommandRecords(str(self._checkpoint.parent / "_mooring" / "steady")).status()["counters"]
         committed = sum(
             batch.operator["customMetrics"]["rocksdbBytesCopied"] for batch in batches_in(finished.answer["progress"])
         )

@@ -22,7 +22,7 @@ from benchmarks.say import say
 from benchmarks.sides import PARTITIONS, Side, StartedRun
 from benchmarks.storage.kinds import Storage, storage
 from benchmarks.takeover import Logs, holders, victim
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 from mooring.client import MooringClient
 from mooring.testing.cluster import SparkCluster
 from mooring.testing.hosts import ExecutorProcess
@@ -202,8 +202,8 @@ class Working:
         """A client for requests to Mooring's agent."""
         return self._records().client()
 
-    def _records(self) -> Records:
-        return Records(str(self._checkpoint.parent / "_mooring" / "working"))
+    def _records(self) -> CommandRecords:
+        return CommandRecords(str(self._checkpoint.parent / "_mooring" / "working"))
 
     def finish(self) -> list[Batch]:
         """End the application, and return its batches."""

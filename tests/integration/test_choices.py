@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 from mooring.errors import MooringError
 from mooring.testing.probes import wait_until
 from mooring.testing.servers import ChildProcess
@@ -41,7 +41,7 @@ def run(directory: Path, until: Any, **settings: str) -> str:
     def wait_for_the_status(driver: ChildProcess) -> None:
         def as_wanted() -> bool:
             try:
-                return bool(until(Records(str(metadata)).status()))
+                return bool(until(CommandRecords(str(metadata)).status()))
             except MooringError:  # nothing is written yet
                 return False
 
@@ -57,7 +57,7 @@ def run(directory: Path, until: Any, **settings: str) -> str:
         during=wait_for_the_status,
     )
     stages.assert_right()
-    status = Records(str(metadata)).status()
+    status = CommandRecords(str(metadata)).status()
     assert status["ended"] == status["at"] >= status["since"] and not status["queries"], status
     assert [one["state"] for one in status["ended-queries"]] == ["ended"], status
     return log

@@ -34,7 +34,7 @@ from tests.integration.support.job_runs import (
     compile_scala,
 )
 from tests.integration.support.job_to_drain import KILLED_AT, WITHOUT_AN_END, DrainableJob, OpenInput
-from tests.integration.support.seeded_random import seeded
+from tests.seeds import seeded
 
 CHAINED = Job("chained_until_drained", answers.chained_until_drained)
 
@@ -193,7 +193,7 @@ def test_queries_that_feed_each_other_by_delta_tables_are_drained_in_order(
 @pytest.mark.parametrize("number", range(12))
 def test_a_drain_goes_on_after_its_driver_was_killed(number: int, spark_hosts: SparkCluster, tmp_path: Path) -> None:
     """Twelve drawn moments, three after each stage: what comes out is the same, each row once."""
-    chance = seeded()
+    chance = seeded(number)
     phase, pause = KILLED_AT[number % len(KILLED_AT)], chance.uniform(0, 1.5)
     started = DrainableJob(CHAINED, spark_hosts, tmp_path)
     started.events.offer(FILES - 4)

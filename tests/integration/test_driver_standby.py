@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 from mooring.client import MooringClient
 from mooring.placement import StatusCode
 from mooring.testing.cluster import SparkCluster
@@ -101,7 +101,7 @@ def test_what_was_asked_of_a_driver_that_died_is_not_done_by_the_next_one_which_
     with SparkCluster(**ROOM_FOR_TWO, work_dir=tmp_path / "cluster") as cluster:
         first, second = start_both(job, cluster)
         there, here = sorted(cluster.hosts)
-        with Records(load.metadata).client() as client:
+        with CommandRecords(load.metadata).client() as client:
             uuid = client.place_container("0", "10.9.8.7", first.application, 600_000)
             first.wait_until(lambda: status_of(client, uuid) is StatusCode.IN_PROGRESS, "the request to begin", 60)
             waits = client.place_container("0", here, first.application)
@@ -110,7 +110,7 @@ def test_what_was_asked_of_a_driver_that_died_is_not_done_by_the_next_one_which_
         load.offer(1)
         second.wait_until(lambda: load.committed() > committed, "the standby's first commit", 240)
         second.wait_until(lambda: load.sizes() == [4, 4], "an even plan", 60)
-        with Records(load.metadata).client() as client:
+        with CommandRecords(load.metadata).client() as client:
             second.wait_until(lambda: status_of(client, uuid) is status_of(client, waits) is None, "them to go", 60)
             load.feed(second)
             assert load.sizes() == [4, 4]

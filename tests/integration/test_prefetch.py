@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 from mooring.testing.probes import wait_until
 from tests.integration.support.application_in_one_jvm import application
 from tests.integration.support.job_outputs import last_commit
@@ -153,12 +153,12 @@ def test_the_driver_refers_to_what_executors_read_for_as_long_as_the_run_lasts(
 
 def _told_batch(here: Path, job: Job) -> int:
     """The last batch of the query that the status knows of; -1 for none."""
-    queries = Records(str(here / "metadata")).status_if_any().get("queries", [])
+    queries = CommandRecords(str(here / "metadata")).status_if_any().get("queries", [])
     return max((query["batch"] for query in queries if query["id"] == job.running.id), default=-1)
 
 
 def _fetched(here: Path, job: Job) -> list[dict[str, Any]]:
-    status = Records(str(here / "metadata")).status_if_any()
+    status = CommandRecords(str(here / "metadata")).status_if_any()
     labels = [query["name"] for query in status.get("queries", []) if query["id"] == job.running.id]
     return [row for row in status.get("restores", []) if row["query"] in labels]
 

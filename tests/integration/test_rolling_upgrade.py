@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,15 +13,14 @@ from mooring.model import JobModel, job_model_from_json
 from mooring.records.open import open_records
 from mooring.testing.cluster import SparkCluster
 from tests.integration.support.file_fed_job import Load
+from tests.seeds import seeded
 
-SEED = int(os.environ.get("MOORING_SEED") or random.SystemRandom().randrange(1_000_000))
 PATIENT = {"spark.mooring.processor.rebind.timeout": "120s"}
 
 
 @pytest.fixture
 def chance() -> random.Random:
-    print(f"MOORING_SEED={SEED} repeats this")
-    return random.Random(SEED)
+    return seeded()
 
 
 @pytest.fixture

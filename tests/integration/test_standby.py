@@ -17,7 +17,7 @@ from mooring.model import JobModel
 from tests.integration.support.file_fed_job import PARTITIONS
 from tests.integration.support.gated_job import GatedJob
 from tests.integration.support.job_with_warm_copies import CHANGELOG, EVERY_FILE, EVERY_STORE, warm
-from tests.integration.support.seeded_random import seeded
+from tests.seeds import seeded
 
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
 LIVENESS_SECONDS = 5

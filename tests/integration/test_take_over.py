@@ -13,7 +13,7 @@ from tests.integration.support.job_runs import FILES, JOB_CONF, Job
 from tests.integration.support.job_to_drain import WITHOUT_AN_END, DrainableJob
 from tests.integration.support.job_with_warm_copies import CHANGELOG, EVERY_FILE, STANDBY, JobWithCopies
 from tests.integration.support.restarted_job import FORMAT_KEY
-from tests.integration.support.seeded_random import seeded
+from tests.seeds import seeded
 
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
 IN_BOTH_FORMATS = ("left_outer_join", "windowed_aggregation")
@@ -35,7 +35,7 @@ def spark_hosts_options() -> dict[str, Any]:
 def test_a_job_goes_on_where_its_copies_are(
     job: Job, format: str, changelog: str, spark_hosts: SparkCluster, tmp_path: Path
 ) -> None:
-    chance = seeded()
+    chance = seeded(f"{job.name} {format} {changelog}")
     conf = {**STANDBY, CHANGELOG: changelog, FORMAT_KEY: format, "spark.mooring.processor.rebind.timeout": "60s"}
     started = DrainableJob(job, spark_hosts, tmp_path, **conf)
     here = JobWithCopies(spark_hosts, started, started.submission, may_be_empty=format == "1")

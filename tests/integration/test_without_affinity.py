@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 from mooring.placement import ANY_HOST, LAST_SEEN, STANDBY, StandbyAction, StatusCode
 from mooring.testing.probes import wait_until
 from tests.integration.support.application_in_one_jvm import application
@@ -39,7 +39,7 @@ def test_a_query_goes_on_after_a_restart_and_is_drained(spark: SparkSession, her
     job.read_all(len(EVENTS) // 2)
 
     def running() -> bool:
-        status = Records(str(here / "metadata")).status()
+        status = CommandRecords(str(here / "metadata")).status()
         assert [processor["tasks"] for processor in status["processors"]] == [[]] and not status["tasks"]
         return [query["state"] for query in status["queries"]] == ["running"]
 

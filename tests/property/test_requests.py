@@ -3,7 +3,6 @@
 Another seed: `MOORING_SEED=7 pytest tests/property/test_requests.py`.
 """
 
-import os
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -51,10 +50,10 @@ from tests.property.request_store import (
     shared,
     turn,
 )
+from tests.seeds import seeds
 from tests.unit.agent.builders import TIMING, Story, running
 from tests.unit.agent.queues import Queues
 
-SEEDS = [int(os.environ["MOORING_SEED"])] if "MOORING_SEED" in os.environ else [1, 2, 3]
 CHANGES = 500
 CRASHES = 0.03
 
@@ -295,7 +294,7 @@ class Run(World):
 
 
 @pytest.mark.parametrize("factor", [1, 2, 3])
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(1, 2, 3))
 def test_every_request_comes_to_one_end_in_its_turn_whatever_dies_meanwhile(seed: int, factor: int) -> None:
     print(f"seed {seed}, factor {factor}")
     run = Run(seed, factor)

@@ -3,7 +3,6 @@
 Another seed: `MOORING_SEED=7 pytest tests/property/test_standby_agent.py`.
 """
 
-import os
 import random
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -32,9 +31,9 @@ from mooring.placement import (
     StoredMessages,
 )
 from mooring.placement.lifecycle import Phase
+from tests.seeds import seeds
 from tests.unit.agent.builders import TIMING, Story, running
 
-SEEDS = [int(os.environ["MOORING_SEED"])] if "MOORING_SEED" in os.environ else [1, 2, 3]
 CHANGES = 300
 HOSTS = "abcdef"
 ZONE = {"a": "x", "b": "x", "c": "y", "d": "y", "e": "z", "f": ""}
@@ -301,7 +300,7 @@ class Run:
 
 
 @pytest.mark.parametrize("factor", [1, 2, 3])
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(1, 2, 3))
 def test_what_is_published_keeps_the_rules_at_every_version(seed, factor):
     print(f"seed {seed}, factor {factor}")
     run = Run(seed, factor)

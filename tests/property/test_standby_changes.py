@@ -3,7 +3,6 @@
 Another seed: `MOORING_SEED=7 pytest tests/property/test_standby_changes.py`.
 """
 
-import os
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,8 +13,8 @@ from mooring.grouping import StandbyTaskNameGrouper, check_job_model
 from mooring.model import JobModel, TaskModel, TaskName
 from mooring.standby import Standbys, failover_order, plan_failover
 from tests.property.standby_fleets import actives, holders
+from tests.seeds import seeds
 
-SEEDS = [int(os.environ["MOORING_SEED"])] if "MOORING_SEED" in os.environ else [1, 2, 3]
 CHANGES = 200
 
 
@@ -110,7 +109,7 @@ def check_failover(before: JobModel, fleet: Fleet) -> None:
     assert all(set(row) == set(copies[task]) for task, row in failover_order(before).items())
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(1, 2, 3))
 def test_the_rules_hold_at_every_version_of_a_changing_fleet(seed):
     print(f"seed {seed}")
     fleet = Fleet(random.Random(seed))

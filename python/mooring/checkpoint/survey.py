@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 from mooring.checkpoint.drain_marks import FLUSHED_FROM_MS
 from mooring.checkpoint.logs import COMMITS, OFFSETS, BegunBatch, Commit, batches_in, read_begun, read_commit
@@ -15,6 +16,7 @@ from mooring.checkpoint.state_files import Operator, StateStore, VersionFile, ha
 from mooring.errors import CheckpointError, CheckpointNotUnderstood
 
 _ROCKSDB = ("RocksDBStateStoreProvider", "HostAffinityStateStoreProvider")
+_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +72,7 @@ class Survey:
 
     @cached_property
     def _commits_read(self) -> tuple[dict[int, Commit], tuple[LogFault, ...]]:
-        found, faults = {}, []
-        for batch in sorted(self._entries(COMMITS)):
-            try:
-                found[batch] = read_commit(self.checkpoint, batch)
-            except CheckpointNotUnderstood as fault:
-                faults.append(LogFault(batch, fault.what, is_damage=False))
-            except CheckpointError as fault:
-                faults.append(LogFault(batch, str(fault)))
-        return found, tuple(faults)
+        return self._read_log(COMMITS, read_commit)
 
     @property
     def commits(self) -> Mapping[int, Commit]:
@@ -98,10 +92,16 @@ class Survey:
 
     @cached_property
     def _begun_read(self) -> tuple[dict[int, BegunBatch], tuple[LogFault, ...]]:
+        return self._read_log(OFFSETS, read_begun)
+
+    def _read_log(
+        self, log: str, read: Callable[[Path, int], _Entry]
+    ) -> tuple[dict[int, _Entry], tuple[LogFault, ...]]:
+        """The entries that can be read, in order of batches, and the faults of the others."""
         found, faults = {}, []
-        for batch in sorted(self._entries(OFFSETS)):
+        for batch in sorted(self._entries(log)):
             try:
-                found[batch] = read_begun(self.checkpoint, batch)
+                found[batch] = read(self.checkpoint, batch)
             except CheckpointNotUnderstood as fault:
                 faults.append(LogFault(batch, fault.what, is_damage=False))
             except CheckpointError as fault:

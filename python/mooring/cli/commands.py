@@ -32,7 +32,7 @@ class Command(Protocol):
     def run(self) -> Callable[[argparse.Namespace], None]:
         """Do it, and print the answer. MooringError when it fails; its class decides the exit code.
 
-        The namespace has the values of its arguments, and under `parser` the `Parser` of `mooring`.
+        The namespace has the values of its arguments, and under `all_commands` the commands of `mooring`.
         """
 
 
@@ -56,11 +56,13 @@ class Parser(argparse.ArgumentParser):
 
 def parse(arguments: Sequence[str], commands: Sequence[Command]) -> argparse.Namespace:
     """The arguments of one command, with its `run`. BadUsage for what is wrong; ends the process after `--help`."""
-    parser = parser_of(commands)
     typed = [argument for argument in arguments if not argument.startswith("-")]
     if typed:
-        refuse_unknown(typed[0], parser.commands)
+        refuse_unknown(typed[0], [command.NAME for command in commands])
+    # Those of all commands take longer to declare than many a command runs.
+    parser = parser_of([command for command in commands if not typed or typed[0] == command.NAME])
     parsed, unknown = parser.parse_known_args(list(arguments))
+    parsed.all_commands = commands
     if unknown:
         if unknown[0] in {"--json", "--metadata"}:
             raise BadUsage(
@@ -73,7 +75,7 @@ def parse(arguments: Sequence[str], commands: Sequence[Command]) -> argparse.Nam
 
 
 def parser_of(commands: Sequence[Command]) -> Parser:
-    """The parser of `mooring`, with a parser for each command."""
+    """The parser of `mooring`, with a parser for each of these commands."""
     parser = Parser(prog="mooring", description=mooring.__doc__, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"mooring {mooring.__version__}")
     parsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
@@ -82,7 +84,6 @@ def parser_of(commands: Sequence[Command]) -> Parser:
         command.add_arguments(its_own)
         its_own.set_defaults(run=command.run)
     parser.commands = parsers.choices
-    parser.set_defaults(parser=parser)
     return parser
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from mooring.cli import options
-from mooring.cli.commands import Parser
+from mooring.cli.commands import Parser, parser_of
 from mooring.cli.output import print_json
 
 NAME: Final = "completion"
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the script."""
-    text = _SCRIPTS[arguments.shell](arguments.parser)
+    text = _SCRIPTS[arguments.shell](parser_of(arguments.all_commands))
     if arguments.json:
         print_json({"shell": arguments.shell, "text": text})
     else:

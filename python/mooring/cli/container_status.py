@@ -9,7 +9,7 @@ from uuid import UUID
 from mooring.cli import options
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.output import print_json
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 from mooring.cli.requests import application_of, how_far, is_given_up, liveness_now
 
 NAME: Final = "container-status"
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Show how far a request is. CommandFailed when it is not there, or about another processor."""
     uuid = _uuid(arguments.uuid)
-    records = Records.named_by(arguments)
+    records = CommandRecords.named_by(arguments)
     status = records.status()
     answer = records.client().container_status(uuid)
     if answer is None:

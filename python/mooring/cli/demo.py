@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from mooring.cli.exits import BadUsage, CommandFailed
 from mooring.cli.output import ProgressLine
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 
 NAME: Final = "demo"
 HELP: Final = "show Mooring on three hosts of this machine: a real stream, a kill, a restart, a drain"
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the demo and show it. CommandFailed when the rows that came out are not the right ones."""
     file = None if arguments.json is None else _writable(Path(arguments.json))
     if arguments.metadata is not None:  # what is wrong with it is said before the demo runs for minutes
-        Records(arguments.metadata)
+        CommandRecords(arguments.metadata)
     _need_java()
     from mooring.demo import acts  # loads PySpark
 

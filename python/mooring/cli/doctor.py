@@ -15,7 +15,7 @@ from mooring.cli.exits import CommandFailed
 from mooring.cli.gc import default_directory
 from mooring.cli.options import LOCAL_STORE_VARIABLE
 from mooring.cli.output import print_json
-from mooring.cli.records import METADATA_VARIABLE, Records
+from mooring.cli.records import METADATA_VARIABLE, CommandRecords
 from mooring.client.liveness import liveness_of
 from mooring.doctor import (
     Finding,
@@ -76,7 +76,7 @@ def of_the_records(arguments: argparse.Namespace) -> Finding:
     if not named and not os.environ.get(METADATA_VARIABLE):
         return Finding("records", Verdict.WARNING, "not looked at", "name them with --metadata or --checkpoint")
     try:
-        records = Records.named_by(arguments)
+        records = CommandRecords.named_by(arguments)
         status = records.status()
     except (CommandFailed, MetadataStoreMissing) as fault:
         return Finding("records", Verdict.WRONG, str(fault), "run a stateful query with Mooring, or name another place")

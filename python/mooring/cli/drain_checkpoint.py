@@ -41,9 +41,10 @@ def run(arguments: argparse.Namespace) -> None:
             _hint_at_one_that_runs(checkpoint, progress)
     deadline = time.monotonic() + timeout_ms / 1000
     while arguments.wait and drained is None:
-        if time.monotonic() > deadline:
+        left = deadline - time.monotonic()
+        if left <= 0:
             raise CommandTimedOut(f"{checkpoint} is not drained after {format_duration(timeout_ms)}; the note stays")
-        time.sleep(_LOOK_EVERY_SECONDS)
+        time.sleep(min(_LOOK_EVERY_SECONDS, left))
         drained = _drained(checkpoint)
     if arguments.json:
         print_json({"checkpoint": str(checkpoint), "drained": drained})

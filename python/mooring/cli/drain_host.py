@@ -14,10 +14,7 @@ HELP: Final = "move everything away from one host, and keep it empty"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    options.add_metadata(parser)
-    options.add_host(parser)
-    options.add_waiting(parser, "10m")
-    options.add_json(parser)
+    options.add_host_request(parser, "10m")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 from mooring.agent.drains.drainage import FAILED, NOT_TOLD, OVER, REFUSED
 from mooring.cli.exits import CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 from mooring.cli.requests import application_of, is_given_up, refuse_ended
 from mooring.client import MooringClient
 from mooring.client.liveness import liveness_of
@@ -35,7 +35,7 @@ def end_queries(
     one last. CommandFailed when a query ends otherwise, or none has that name; CommandTimedOut when it takes longer.
     """
     timeout_ms: int = arguments.timeout
-    records = Records.named_by(arguments)
+    records = CommandRecords.named_by(arguments)
     status = records.status() if arguments.deployment_id is None else records.status_if_any()
     deployment = arguments.deployment_id or application_of(records, status)
     if status.get("application") == deployment and _has_so_ended(wanted, arguments.query, status):
@@ -53,12 +53,13 @@ def end_queries(
     shown: dict[str, tuple[str, str]] = {}  # by the query's id: its phase, and the line about it
     with progress:
         while arguments.wait and client.is_drain_open(uuid) and not _is_over(arguments.query, status):
-            if time.monotonic() > deadline:
-                left = _under_way(arguments.query, status)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                unfinished = _under_way(arguments.query, status)
                 raise CommandTimedOut(
-                    f"{what} {uuid} is not over after {format_duration(timeout_ms)}{left}; it goes on"
+                    f"{what} {uuid} is not over after {format_duration(timeout_ms)}{unfinished}; it goes on"
                 )
-            time.sleep(_LOOK_EVERY_SECONDS)
+            time.sleep(min(_LOOK_EVERY_SECONDS, left))
             status = records.status_if_any() or status
             if is_given_up(status) and arguments.deployment_id in (None, status.get("application")):
                 break
@@ -78,7 +79,7 @@ def end_queries(
             refuse_ended(status, arguments.deployment_id)
 
 
-def _with_query(records: Records, query: str, status: dict[str, Any]) -> dict[str, Any]:
+def _with_query(records: CommandRecords, query: str, status: dict[str, Any]) -> dict[str, Any]:
     """The status, once it has the query, by name or id. CommandFailed where it has only others for three seconds."""
     deadline = time.monotonic() + _STATUS_IS_LATE_BY_SECONDS
     while (running := status.get("queries", [])) and not _knows(status, query):

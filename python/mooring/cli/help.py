@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from mooring.cli import options
-from mooring.cli.commands import refuse_unknown
+from mooring.cli.commands import parser_of, refuse_unknown
 from mooring.cli.output import print_json
 
 NAME: Final = "help"
@@ -22,11 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Print the help of a command. BadUsage, with the nearest command, for one that does not exist."""
-    about, parser = arguments.about, arguments.parser
+    about, parser = arguments.about, parser_of(arguments.all_commands)
     if about is not None:
         refuse_unknown(about, parser.commands)
-        parser = parser.commands[about]
-    text = parser.format_help()
+    text = (parser if about is None else parser.commands[about]).format_help()
     if arguments.json:
         print_json({"command": about, "text": text})
     else:

@@ -14,10 +14,7 @@ HELP: Final = "let tasks and copies come to a drained host again"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this command."""
-    options.add_metadata(parser)
-    options.add_host(parser)
-    options.add_waiting(parser, "60s")
-    options.add_json(parser)
+    options.add_host_request(parser, "60s")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -79,9 +79,12 @@ def add_processor(parser: argparse.ArgumentParser, is_required: bool = True) -> 
     parser.add_argument("--processor-id", metavar="ID", required=is_required, help=meaning)
 
 
-def add_host(parser: argparse.ArgumentParser) -> None:
-    """One host."""
+def add_host_request(parser: argparse.ArgumentParser, timeout: str) -> None:
+    """All arguments of a request for one host, with the longest time that the command waits for its end."""
+    add_metadata(parser)
     parser.add_argument("host", metavar="HOST", help="a location, as mooring status shows it")
+    add_waiting(parser, timeout)
+    add_json(parser)
 
 
 def add_query(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from mooring.cli import options
 from mooring.cli.checkpoint_place import INSTEAD, catalogue_in, checkpoint_directory, local_path
 from mooring.cli.exits import BadUsage
 from mooring.cli.output import counted, print_json, size, table
-from mooring.cli.records import METADATA_VARIABLE, Place, Records
+from mooring.cli.records import METADATA_VARIABLE, CommandRecords, Place
 from mooring.client.forecast import Forecast, as_json, forecast, hosts_of, queries_of
 from mooring.model import JobModel, natural_order
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Make the forecast, and print it. InvalidPlanError for hosts or processors that make no sense."""
     is_named = arguments.metadata or arguments.metadata_conf or os.environ.get(METADATA_VARIABLE)
     by_checkpoint = None if is_named or not arguments.checkpoint else _directory_in(arguments.checkpoint[0])
-    records = Records(Place.of("--metadata", arguments.metadata, arguments.metadata_conf, by_checkpoint))
+    records = CommandRecords(Place.of("--metadata", arguments.metadata, arguments.metadata_conf, by_checkpoint))
     before, locality, status = records.job_model(), records.task_locality(), records.status_if_any()
     if arguments.catalog_table and not arguments.checkpoint:
         raise BadUsage("--catalog-table: expected --checkpoint too, of the queries whose tasks are meant")

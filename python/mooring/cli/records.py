@@ -81,7 +81,7 @@ class Place:
             raise MetadataStoreUnavailable(f"{self.named} {self.text}: {why_closed(self.directory)}")
 
 
-class Records:
+class CommandRecords:
     """The records in one metadata store, for a command. The agent has a class of its own: `mooring.records.records`.
 
     MetadataStoreUnavailable when the store can not be reached.
@@ -100,7 +100,7 @@ class Records:
         place.refuse_unreadable()
 
     @classmethod
-    def named_by(cls, arguments: argparse.Namespace) -> Records:
+    def named_by(cls, arguments: argparse.Namespace) -> CommandRecords:
         """The records that the options of a command name."""
         checkpoint = getattr(arguments, "of_checkpoint", None)
         return cls(Place.of("--metadata", arguments.metadata, arguments.metadata_conf, checkpoint))

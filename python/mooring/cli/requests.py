@@ -10,7 +10,7 @@ from uuid import UUID
 
 from mooring.cli.exits import BadUsage, CommandFailed, CommandTimedOut
 from mooring.cli.output import ProgressLine, print_json
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 from mooring.client import MooringClient
 from mooring.client.liveness import Life, Liveness, liveness_of
 from mooring.errors import InvalidMessageError
@@ -24,7 +24,7 @@ def ask(arguments: argparse.Namespace, what: str, write: Callable[[MooringClient
     BadUsage when the request makes no sense, CommandFailed when it failed, CommandTimedOut when it takes longer.
     """
     timeout_ms: int = arguments.timeout
-    records = Records.named_by(arguments)
+    records = CommandRecords.named_by(arguments)
     status = records.status()
     deployment = arguments.deployment_id or application_of(records, status)
     refuse_ended(status, arguments.deployment_id)
@@ -79,7 +79,7 @@ def _refuse_unless_done(
         raise CommandFailed(f"request {uuid} is {answer.status_code.value}: {answer.response_message}")
 
 
-def application_of(records: Records, status: dict[str, Any]) -> str:
+def application_of(records: CommandRecords, status: dict[str, Any]) -> str:
     """The id of the application that wrote a status. CommandFailed when the status names none."""
     application = status.get("application")
     if not isinstance(application, str) or not application:

@@ -10,7 +10,7 @@ from mooring.cli import options
 from mooring.cli.durations import duration
 from mooring.cli.exits import CommandFailed
 from mooring.cli.output import counted, print_json, size, table
-from mooring.cli.records import Records
+from mooring.cli.records import CommandRecords
 from mooring.cli.watch import watch
 from mooring.client.liveness import Life, Liveness, liveness_of
 
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Show the status record, once or again and again. CommandFailed when there is none or it is damaged."""
-    records = Records.named_by(arguments)
+    records = CommandRecords.named_by(arguments)
     if arguments.json:
         status = records.status()
         print_json({**status, "life": liveness_of(status, time.time_ns() // 1_000_000).life.value})
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(_text_of(records))
 
 
-def _text_of(records: Records) -> str:
+def _text_of(records: CommandRecords) -> str:
     status = records.status()
     try:
         return as_text(status, time.time())

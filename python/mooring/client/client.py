@@ -29,6 +29,7 @@ from mooring.records.open import open_records
 from mooring.records.records import ReadRecords, Records
 
 _LOOK_EVERY_SECONDS = 0.2
+_MEANWHILE_EVERY_SECONDS = 1.0
 _NOTHING_YET = "has an application that has this for its spark.mooring.metadata run a stateful query?"
 
 OnStatus = Callable[[ContainerPlacementResponseMessage], object]
@@ -226,5 +227,5 @@ class MooringClient:
                 return response
             if time.monotonic() >= next_at:
                 meanwhile()
-                next_at = time.monotonic() + 1
+                next_at = time.monotonic() + _MEANWHILE_EVERY_SECONDS
             time.sleep(min(_LOOK_EVERY_SECONDS, left))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -32,6 +31,8 @@ class Unsteady(MemoryMetadataStore):
     """A store that can be away."""
 
     is_away = False
+    times_away = 0
+    """How often it was asked while it was away."""
     refuses_to_delete: Exception | None = None
 
     def delete(self, key: str) -> None:
@@ -53,6 +54,7 @@ class Unsteady(MemoryMetadataStore):
 
     def _answer(self) -> None:
         if self.is_away:
+            self.times_away += 1
             raise MetadataStoreUnavailable("nobody is there")
 
 
@@ -142,9 +144,9 @@ def test_a_trouble_is_said_once_each_time_it_comes(
     memory = remember()
     memory.recall(5)
     for _ in range(2):
-        store.is_away = True
+        store.times_away, store.is_away = 0, True
         memory.save_status({"tasks": []})
-        time.sleep(1.2)
+        wait_until(lambda: store.times_away > 1, "a second try", 20, interval=0.005)
         store.is_away = False
         assert memory.flush(20)
         wait_until(lambda: said[-1:] == ["the metadata store answers again"], "the memory", 10, interval=0.005)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
 from collections import Counter
 from itertools import pairwise
 
@@ -13,11 +11,10 @@ from mooring.agent.counters import Counters
 from mooring.agent.status import status_of
 from mooring.grouping import plan_moves
 from mooring.model import events
+from tests.seeds import seeded
 from tests.unit.agent.builders import TIMING, running
 
 pytestmark = pytest.mark.slow
-
-SEED = int(os.environ.get("MOORING_SEED") or random.SystemRandom().randrange(1_000_000))
 
 ONE_EACH = ("1@a", "2@b", "3@c", "4@d", "5@e")
 TWO_ON_A_HOST = ("1@a", "2@a", "3@b", "4@b", "5@c")
@@ -27,8 +24,7 @@ class Simulation:
     """A story in which batches run where the rows say, and every move is counted."""
 
     def __init__(self, executors: tuple[str, ...], partitions: int, salt: str) -> None:
-        print(f"MOORING_SEED={SEED} repeats this ({salt})")
-        self.chance = random.Random(f"{SEED} {salt}")
+        self.chance = seeded(salt)
         self.story = running(partitions=partitions, executors=executors)
         self.batch = -1
         self.next_executor = 100

@@ -84,6 +84,7 @@ def test_python_imports_the_agent_from_its_zip(checkout, compilations, tmp_path)
     assert zipimport.zipimporter(str(archive)).find_spec("mooring") is not None
 
 
+@pytest.mark.slow  # compiles every module that the agent imports
 def test_the_agents_zip_has_each_module_that_it_starts_with(tmp_path):
     archive = tmp_path / "agent.zip"
     archive.write_bytes(build_jar.agent_zip(CHECKOUT / "python"))

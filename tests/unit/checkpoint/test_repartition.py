@@ -11,6 +11,8 @@ from mooring.checkpoint import Verification, branch, plan_branch, plan_rollback,
 from mooring.checkpoint.survey import Survey
 from tests.unit.checkpoint.made import Made, no_lineage
 
+pytestmark = pytest.mark.slow
+
 FORMS = pytest.mark.parametrize("with_ids", [True, False], ids=["with ids", "without ids"])
 SIZES = pytest.mark.parametrize("partitions", [1, 5], ids=["fewer", "more"])
 

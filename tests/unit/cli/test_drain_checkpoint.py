@@ -70,9 +70,14 @@ def test_who_drains_one_that_runs_hears_how_to_drain_it_now(
     assert "it runs now, in app-7: mooring drain --metadata PLACE" in capsys.readouterr().out and noted(checkpoint)
 
 
-def test_who_waits_too_long_is_told_and_the_note_stays(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["drain", "--checkpoint", str(checkpoint), "--wait", "--timeout", "1ms"]) == 4
+def test_who_waits_too_long_is_told_and_the_note_stays(
+    checkpoint: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    assert main(["drain", "--checkpoint", str(checkpoint), "--wait", "--timeout", "100ms"]) == 4
     assert "the note stays" in capsys.readouterr().err and noted(checkpoint)
+    assert 0 < max(slept) <= 0.1, "no longer than --timeout"
 
 
 @pytest.mark.parametrize(

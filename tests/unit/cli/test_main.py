@@ -89,6 +89,7 @@ def test_help_of_a_command_is_what_its_option_prints(capsys):
     assert records.as_json(capsys.readouterr().out)["command"] == "plan"
 
 
+@pytest.mark.slow
 def test_python_runs_the_package_as_the_command(tmp_path):
     for module in ("mooring", "mooring.cli.main"):
         ran = [

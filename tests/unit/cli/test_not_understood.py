@@ -17,6 +17,8 @@ from mooring.cli.main import main
 from mooring.errors import CheckpointNotUnderstood
 from tests.unit.checkpoint.made import SST, Made
 
+pytestmark = pytest.mark.slow
+
 Harm = Callable[[Made], None]
 
 

@@ -26,6 +26,12 @@ def messages(place):
     return ContainerPlacementMetadataStore(FileMetadataStore(place))
 
 
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch):
+    monkeypatch.setattr("mooring.client.client._LOOK_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("mooring.client.client._MEANWHILE_EVERY_SECONDS", 0.02)
+
+
 def ask(place, *more):
     return main(["control-standby", "--metadata", place, "--processor-id", "1", *more])
 

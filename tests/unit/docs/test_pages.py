@@ -1,5 +1,6 @@
 """The pages of the site: what they say of commands, log lines and metrics is what the code has."""
 
+import functools
 import re
 import shlex
 from pathlib import Path
@@ -17,6 +18,7 @@ LONGEST_LINE, LONGEST_ROW = 165, 420
 DOCS = ROOT / "docs"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 PAGES = sorted([ROOT / "README.md", CONTRIBUTING, *DOCS.rglob("*.md")])
+REFERENCE_PAGES = sorted((DOCS / "reference").glob("*.md"))
 ABOUT_THE_CODE = [CONTRIBUTING, *(page for page in PAGES if "internals" in page.relative_to(DOCS.parent).as_posix())]
 FOLDERS = (
     ROOT,
@@ -27,6 +29,11 @@ FOLDERS = (
 )
 _FILE = re.compile(r"[\w./-]+/|[\w./-]+\.(?:py|scala|md|toml|yml)")
 _BLOCK = re.compile(r"^```\w*\n(.*?)^```$|^((?: {4}.*\n)+)", re.DOTALL | re.MULTILINE)
+
+
+made_pages = functools.cache(reference_pages.all_pages)
+made_as_a_whole = functools.cache(reference_pages.whole_pages)
+parser_of_all = functools.cache(functools.partial(parser_of, COMMANDS))
 
 
 def prose_of(page):
@@ -46,14 +53,14 @@ def commands_in(page):
     return [line for line in lines if re.match(r"mooring [a-z-]", line) and "…" not in line]
 
 
-@pytest.mark.parametrize(
-    ("page", "made"),
-    reference_pages.all_pages().items(),
-    ids=lambda value: name_of(value)[-20:] if isinstance(value, Path) else "",
-)
-def test_a_reference_page_is_as_the_code_is(page, made):
+@pytest.mark.parametrize("page", REFERENCE_PAGES, ids=name_of)
+def test_a_reference_page_is_as_the_code_is(page):
     """`make reference` writes them anew."""
-    assert (ROOT / page).read_text() == made
+    assert page.read_text() == made_pages()[page]
+
+
+def test_every_reference_page_is_in_the_folder():
+    assert sorted(made_pages()) == REFERENCE_PAGES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -68,7 +75,7 @@ def test_every_command_on_a_page_exists(page):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_command_and_option_in_a_sentence_exists(page):
     """As in `mooring plan --add-host`: a sentence leaves out what the command needs besides."""
-    commands = parser_of(COMMANDS).commands
+    commands = parser_of_all().commands
     for name, options in re.findall(r"`mooring ([a-z][\w-]*)([^`\n]*)`", prose_of(page)):
         assert name in commands
         known = commands[name]._option_string_actions
@@ -89,7 +96,7 @@ def test_commands_are_found_on_pages():
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_lines_are_short(page):
     """A row of a table is one line whatever is in it; what is made from the code is as long as it is there."""
-    made = page.name in reference_pages.whole_pages()
+    made = page.name in made_as_a_whole()
     lines = re.sub(r"<!-- (made|table): .*?<!-- end -->", "", page.read_text(), flags=re.DOTALL).splitlines()
     too_long = [line for line in lines if len(line) > (LONGEST_ROW if line.startswith("|") else LONGEST_LINE)]
     assert made or not too_long

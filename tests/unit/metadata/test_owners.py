@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,18 +14,7 @@ import pytest
 from mooring.metadata import FileMetadataStore, LocalFileTree
 from mooring.metadata.owners import SILENT_AFTER_SECONDS, Claim, Owner, OwnerNotes, choose
 from mooring.testing.probes import wait_until
-from tests.unit.metadata.applications import LONG_AGO, App, applications_in, let_it_be_old, status_in
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return tmp_path / "_mooring" / "clicks"
-
-
-@pytest.fixture
-def start(place: Path) -> Iterator[Callable[..., App]]:
-    with applications_in(place) as start:
-        yield start
+from tests.unit.metadata.applications import LONG_AGO, App, let_it_be_old, status_in
 
 
 def claim(*checkpoints: str, age: float = 1.0, ended: bool = False) -> Claim:

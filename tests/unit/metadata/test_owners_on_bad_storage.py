@@ -15,18 +15,7 @@ from mooring.metadata import FileMetadataStore, LocalFileTree
 from mooring.metadata.owned_tree import OwnedTree
 from mooring.metadata.owners import Claim, Owner
 from mooring.metadata.tree import FileEntry
-from tests.unit.metadata.applications import App, applications_in, let_it_be_old, status_in
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
-    return tmp_path / "_mooring" / "clicks"
-
-
-@pytest.fixture
-def start(place: Path) -> Iterator[Callable[..., App]]:
-    with applications_in(place) as start:
-        yield start
+from tests.unit.metadata.applications import App, let_it_be_old, status_in
 
 
 def test_storage_that_does_not_answer_is_asked_again(place: Path) -> None:

@@ -25,7 +25,7 @@ from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, RequestT
 from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.requests.validation import places_of_copies, refusal
 from mooring.agent.state.fleet import Executor, Fleet, Processor
-from mooring.agent.state.fleet_parts import Move
+from mooring.agent.state.fleet_parts import ProcessorMove
 from mooring.model import natural_order
 from mooring.placement import ANY_HOST, STANDBY
 from mooring.placement.lifecycle import Happening, Phase
@@ -214,7 +214,7 @@ def _executors_at(fleet: Fleet, destination: Executor) -> list[str]:
 
 def _with_move(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet:
     """The fleet in which the tasks warm up at the destination, or run there where the move `is_switched`."""
-    move = Move(action.source, action.executor, is_switched)
+    move = ProcessorMove(action.source, action.executor, is_switched)
     moves = {**fleet.ongoing.moves, action.request.processor_id: move}
     return replace(fleet, ongoing=replace(fleet.ongoing, moves=moves))
 

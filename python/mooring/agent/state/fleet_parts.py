@@ -80,7 +80,7 @@ class Overrides:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ProcessorMove:
     """A move of a processor from one executor to another; until `is_switched`, the new executor warms the tasks up."""
 
     source: str
@@ -97,7 +97,7 @@ class OngoingRequests:
     executor has them for a while. `restarts` maps a request to the executor that the JVM ends for it.
     """
 
-    moves: Mapping[str, Move] = field(default_factory=dict)
+    moves: Mapping[str, ProcessorMove] = field(default_factory=dict)
     openings: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
     let_go: frozenset[str] = frozenset()
     restarts: Mapping[str, str] = field(default_factory=dict)

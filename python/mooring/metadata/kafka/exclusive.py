@@ -37,7 +37,7 @@ from mooring.errors import MetadataStoreError, OutcomeUnknown, WriterReplaced
 from mooring.metadata.kafka.client import KafkaClient
 from mooring.metadata.kafka.reader import Reader
 from mooring.metadata.kafka.records import Author, author_headers, claim_key
-from mooring.metadata.kafka.writer import Records, close_producer, outcome, remaining, send, wait_for
+from mooring.metadata.kafka.writer import TopicRecords, close_producer, outcome, remaining, send, wait_for
 
 _AGAIN_SECONDS = 0.05
 _ABORT_SECONDS = 2.0
@@ -110,7 +110,7 @@ class ExclusiveWriter:
                 self.close()
                 raise
 
-    def write(self, records: Records, deadline: float) -> int:
+    def write(self, records: TopicRecords, deadline: float) -> int:
         """Write all records in one transaction; returns the offset after the last one."""
         while True:
             self.take_over(deadline)
@@ -155,7 +155,7 @@ class ExclusiveWriter:
             raise self._client.unavailable(str(unknown)) from unknown
         self._generation = generation
 
-    def _transaction(self, records: Records, headers: list[tuple[str, bytes]], deadline: float) -> int:
+    def _transaction(self, records: TopicRecords, headers: list[tuple[str, bytes]], deadline: float) -> int:
         """Write all records or none. _Fenced, and nothing written, where another producer has the transactional id."""
         producer = self._producer
         try:

@@ -16,7 +16,7 @@ from mooring.metadata.kafka.options import ClientOptions
 from mooring.metadata.kafka.reader import Reader
 from mooring.metadata.kafka.records import value_key
 from mooring.metadata.kafka.topic import open_topic
-from mooring.metadata.kafka.writer import PlainWriter, Records, Writer
+from mooring.metadata.kafka.writer import PlainWriter, TopicRecords, Writer
 from mooring.metadata.store import Cancel, MetadataStore, Report, Watcher, check_key, check_values, report_to_log
 
 _OVERHEAD_BYTES = 1024
@@ -35,7 +35,7 @@ class _Opened:
 class Role:
     """A role of which this client is the only writer. Its writes are apart from those of its store, one at a time."""
 
-    def __init__(self, writer: ExclusiveWriter, reader: Reader, check: Callable[[Records], None]) -> None:
+    def __init__(self, writer: ExclusiveWriter, reader: Reader, check: Callable[[TopicRecords], None]) -> None:
         self._writer, self._reader, self._check = writer, reader, check
         self._writing = threading.Lock()
         self._closed = False
@@ -174,7 +174,7 @@ class KafkaMetadataStore(MetadataStore):
         opened.reader.catch_up(self._client.end_offset(deadline), deadline, with_own)
         return opened.reader
 
-    def _write(self, records: Records) -> None:
+    def _write(self, records: TopicRecords) -> None:
         deadline = time.monotonic() + self._timeout
         opened = self._open(deadline)
         self._check_sizes(records, opened.limit)
@@ -219,7 +219,7 @@ class KafkaMetadataStore(MetadataStore):
         writer.take_over(deadline)
         return writer
 
-    def _check_sizes(self, records: Records, limit: int) -> None:
+    def _check_sizes(self, records: TopicRecords, limit: int) -> None:
         for key, value in records.items():
             size = len(key) + len(value or b"") + _OVERHEAD_BYTES
             if size > limit:

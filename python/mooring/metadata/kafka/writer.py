@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from mooring.errors import MetadataStoreError, OutcomeUnknown
 from mooring.metadata.kafka.client import PARTITION, KafkaClient
 
-Records = Mapping[bytes, bytes | None]
+TopicRecords = Mapping[bytes, bytes | None]
 """Record keys with their values, in the order in which they are written; None deletes."""
 
 _POLL_SECONDS = 0.1
@@ -33,7 +33,7 @@ _REFUSALS = frozenset(
 class Writer(Protocol):
     """Writes records. Not safe for threads: the store calls it from one thread at a time."""
 
-    def write(self, records: Records, deadline: float) -> int:
+    def write(self, records: TopicRecords, deadline: float) -> int:
         """Return when all records are acknowledged, with the offset after the last one. Errors as in MetadataStore."""
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class PlainWriter:
         self._timeout = timeout_seconds
         self._producer: Any = None
 
-    def write(self, records: Records, deadline: float) -> int:
+    def write(self, records: TopicRecords, deadline: float) -> int:
         """Send all records, and wait for the acknowledgement of each."""
         self._client.end_offset(deadline)
         producer = self._open(deadline)
@@ -137,7 +137,7 @@ def remaining(deadline: float) -> float:
 
 
 def send(
-    client: KafkaClient, producer: Any, records: Records, headers: list[tuple[str, bytes]], deadline: float
+    client: KafkaClient, producer: Any, records: TopicRecords, headers: list[tuple[str, bytes]], deadline: float
 ) -> Deliveries:
     """Hand the records to a producer, in their order. Those after one that it does not accept are not sent."""
     deliveries = Deliveries(len(records))

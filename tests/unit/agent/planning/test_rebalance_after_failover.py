@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mooring.agent.planning.rebalance_after_failover import rebalanced
-from mooring.agent.state.fleet_parts import Move, OngoingRequests, Overrides, PlacementSettings
+from mooring.agent.state.fleet_parts import OngoingRequests, Overrides, PlacementSettings, ProcessorMove
 from mooring.grouping import choose_grouper
 from mooring.model import ContainerModel, events
 from tests.unit.agent.builders import TIMING, Story, running
@@ -87,7 +87,10 @@ def test_where_it_is_not_the_number_on_all_that_is_to_be_even_nothing_moves(grou
 def test_where_an_operator_has_said_something_nothing_moves(processor: str) -> None:
     assert after_an_uneven_loss(overrides=Overrides(stopped_standbys=frozenset({processor}))).sizes("q") == [5, 3]
     assert after_an_uneven_loss(overrides=Overrides(pinned_standbys={f"{processor}-0": "b"})).sizes("q") == [5, 3]
-    assert after_an_uneven_loss(ongoing=OngoingRequests(moves={processor: Move("1", "3")})).sizes("q") == [5, 3]
+    assert after_an_uneven_loss(ongoing=OngoingRequests(moves={processor: ProcessorMove("1", "3")})).sizes("q") == [
+        5,
+        3,
+    ]
 
 
 @pytest.mark.parametrize(("executor", "host"), [("1", "a"), ("3", "c")])

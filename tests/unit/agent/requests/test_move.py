@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from mooring.agent.planning.staged_moves import IDLE_MS
 from mooring.agent.requests.move import CATCH_UP_MS
 from mooring.agent.requests.phase import RequestTimeouts
@@ -24,11 +22,6 @@ from tests.unit.agent.moving import (
 from tests.unit.agent.queues import Queues
 
 REQUEST_TIMEOUTS = RequestTimeouts()
-
-
-@pytest.fixture(params=[1, 2], ids=["one copy", "two copies"])
-def queues(request: pytest.FixtureRequest) -> Queues:
-    return warm_on_four(request.param)
 
 
 def test_a_move_warms_up_then_switches_then_is_done_when_a_batch_has_run_there(queues: Queues) -> None:

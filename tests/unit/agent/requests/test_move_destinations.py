@@ -16,17 +16,11 @@ from tests.unit.agent.moving import (
     executor_at,
     free_host,
     tasks_of,
-    warm_on_four,
     where,
 )
 from tests.unit.agent.queues import Queues
 
 REQUEST_TIMEOUTS = RequestTimeouts()
-
-
-@pytest.fixture(params=[1, 2], ids=["one copy", "two copies"])
-def queues(request: pytest.FixtureRequest) -> Queues:
-    return warm_on_four(request.param)
 
 
 def test_an_executor_that_gets_no_tasks_is_no_destination(queues: Queues) -> None:

@@ -14,15 +14,9 @@ from tests.unit.agent.moving import (
     FOUR,
     restarts,
     two_on_one_executor,
-    warm_on_four,
     where,
 )
 from tests.unit.agent.queues import Queues
-
-
-@pytest.fixture(params=[1, 2], ids=["one copy", "two copies"])
-def queues(request: pytest.FixtureRequest) -> Queues:
-    return warm_on_four(request.param)
 
 
 @pytest.mark.parametrize("destination", [LAST_SEEN, "a"])

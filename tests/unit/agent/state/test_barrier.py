@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
-
 import pytest
 
 from mooring.agent.core import next_deadline_ms
@@ -13,9 +10,9 @@ from mooring.agent.status import status_of
 from mooring.cli.status import as_text
 from mooring.model import events
 from mooring.model.orders import LogLine, OfferPlan, PublishPlan
+from tests.seeds import seeded
 from tests.unit.agent.builders import TIMING, Story, running
 
-SEED = int(os.environ.get("MOORING_SEED") or random.SystemRandom().randrange(1_000_000))
 TIMEOUT = TIMING.barrier_timeout_ms
 
 
@@ -143,10 +140,10 @@ def test_status_shows_who_is_waited_for_and_what_changed() -> None:
     assert f"version {version(story)} is NEW, waiting for 2 executors: 1, 3; 2 tasks changed, 6 unchanged" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("salt", range(40))
 def test_whatever_happens_no_plan_is_published_before_its_barrier_is_done(salt: int) -> None:
-    print(f"MOORING_SEED={SEED} repeats this ({salt})")
-    chance = random.Random(f"{SEED} {salt}")
+    chance = seeded(salt)
     story = running(partitions=chance.randrange(1, 20))
     for number in range(60):
         living = sorted(story.state.fleet.executors)
