@@ -33,7 +33,7 @@ def main() -> None:
     ]
     while any(query.isActive for query in queries) and not (HERE / "STOP").exists():
         time.sleep(0.2)
-    for query in queries:
+    for query in reversed(queries):  # `mooring plan` knows the query that ended last, and the pages ask for clicks
         query.stop()
 
 

@@ -103,7 +103,7 @@ class Application:
             [query["batch"] >= 4 for query in status["queries"]] == [True, True]
             and len([processor for processor in status["processors"] if processor["tasks"]]) == 3
             and (not self.has_copies or [lag in (0, 1) for lag in lags] == [True] * 2 * _PARTITIONS)
-            and (not self.has_delta or (self.checkpoints / "clicks/_mooring/state_versions/_delta_log").exists())
+            and (not self.has_delta or any(self.checkpoints.glob("clicks/_mooring/state_versions/_delta_log/*.json")))
         )
 
     def end(self) -> int:
