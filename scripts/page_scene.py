@@ -28,9 +28,10 @@ from scripts.pages import ROOT
 PATIENCE_SECONDS: Final = 240.0
 DELTA: Final = {"spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0"}
 COPIES: Final = {"spark.mooring.standby.replication.factor": "2"}
+PLACE: Final = "--conf spark.mooring.metadata=/shared/_mooring"
 SUBMIT: Final = (
     "spark-submit --jars $(mooring jar) --conf spark.plugins=io.mooring.MooringPlugin"
-    " --conf spark.mooring.local.store.dir=/data/mooring --conf spark.mooring.metadata=/shared/_mooring job.py"
+    f" --conf spark.mooring.local.store.dir=/data/mooring {PLACE} job.py"
 )
 """How an application is started for a page that starts none: as the quick start says."""
 
@@ -84,11 +85,16 @@ class Application:
         """Whether it writes the catalogue."""
         return DELTA.items() <= self.conf.items()
 
+    @property
+    def place(self) -> str:
+        """The place of its records; empty where they lie beside the checkpoint."""
+        found = re.search(r"spark\.mooring\.metadata=(\S+)", self.command)
+        return found[1] if found else ""
+
     def status(self) -> Any:
         """Its status, as the command shows it. `CalledProcessError` while there is none."""
-        place = re.search(r"spark\.mooring\.metadata=(\S+)", self.command)
-        where = ["--metadata", place[1]] if place else ["--checkpoint", str(self.checkpoints / "clicks")]
-        return answer_of("status", *where)
+        beside = ["--checkpoint", str(self.checkpoints / "clicks")]
+        return answer_of("status", *(["--metadata", self.place] if self.place else beside))
 
     def is_settled(self) -> bool:
         """Whether all tasks have run and, where it has them, copies are warm and the catalogue is begun."""
@@ -193,11 +199,13 @@ class Scene:
         wait_until(application.is_settled, "a settled job", PATIENCE_SECONDS, 1.0, application.process.story)
         return application
 
-    def have_running(self, copies: bool | None) -> None:
-        """See to it that the application runs, with copies or without, or as it is."""
-        application = self._application
-        if not application or not application.process.is_running or copies not in (None, application.has_copies):
-            self.start(further=COPIES if copies else {})
+    def have_running(self, copies: bool | None, place: bool | None) -> None:
+        """See to it that the application runs: with copies or without, with a place of its own for its records or
+        with records beside the checkpoint. None: as it is."""
+        now = self._application
+        fits = now and copies in (None, now.has_copies) and place in (None, bool(now.place))
+        if not now or not fits or not now.process.is_running:
+            self.start(SUBMIT if place is not False else SUBMIT.replace(PLACE, ""), COPIES if copies else {})
 
     def have_ended(self, with_delta: bool) -> None:
         """See to it that there is an application that has ended."""

@@ -37,6 +37,7 @@ PLACE_HOLDERS: Final[Mapping[str, Callable[[Scene], str]]] = {
     r"(?:/data)?/checkpoints(?=/)": lambda scene: str(scene.application.checkpoints),
     r"<checkpoint>": lambda scene: str(scene.application.checkpoints / "clicks"),
     r"/data/ops(?=/state_versions)": lambda scene: str(scene.application.checkpoints / "clicks" / "_mooring"),
+    r"(?<=--local-store )/data/mooring": lambda scene: str(scene.cluster.hosts[scene.hosts[0]].local_store),
     r"/data(?=/(?:audit|out|mooring))|/shared(?=/_mooring)|/tmp(?=/kafka-try)": lambda scene: str(scene.folder),
     r"(?<==)tmp_path": lambda scene: f'"{scene.folder}"',
     r"host1:2181,host2:2181,host3:2181": lambda scene: scene.zookeeper.hosts,
@@ -70,6 +71,8 @@ ALONE: Final = r"^mooring |^java |^(from|import|class) "
 ENDS_ALL: Final = r"^mooring (drain|stop) (?!.*(--query|--checkpoint))|client\.drain\("
 WITH_COPIES: Final = r"control-standby|control_standby|--processor-id 4-0"
 WITHOUT_COPIES: Final = r"--destination-host 10\.|place_container\("
+WITH_PLACE: Final = r"/shared/_mooring"
+WITHOUT_PLACE: Final = r"^mooring (status|doctor) --checkpoint"
 WITH_DELTA: Final = r"--catalog|mooring export"
 
 
@@ -129,8 +132,9 @@ class Run:
         if re.search(ENDED, text):
             scene.have_ended(with_delta=bool(re.search(WITH_DELTA, block)))
         elif re.search(RUNNING, text):
-            with_copies = re.search(WITH_COPIES, block)
-            scene.have_running(bool(with_copies) if with_copies or re.search(WITHOUT_COPIES, block) else None)
+            scene.have_running(
+                copies=one_of(WITH_COPIES, WITHOUT_COPIES, block), place=one_of(WITH_PLACE, WITHOUT_PLACE, text)
+            )
         self._call(typed, text)
         if re.search(ENDS_ALL, text):
             scene.application.process.wait(PATIENCE_SECONDS)
@@ -195,6 +199,11 @@ def filled(scene: Scene, text: str) -> tuple[str, str]:
             put.append(f"{found[0]} = {value(scene)}")
             text = re.sub(word, value(scene).replace("\\", r"\\"), text)
     return text, f"with {', '.join(put)}" if put else "as is"
+
+
+def one_of(yes: str, no: str, text: str) -> bool | None:
+    """True when the first pattern is in the text, False when the second one is, None when neither is."""
+    return True if re.search(yes, text) else False if re.search(no, text) else None
 
 
 def first_line(text: str) -> str:
