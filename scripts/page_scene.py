@@ -200,8 +200,10 @@ class Scene:
         return application
 
     def have_running(self, copies: bool | None, place: bool | None) -> None:
-        """See to it that the application runs: with copies or without, with a place of its own for its records or
-        with records beside the checkpoint. None: as it is."""
+        """See to it that the application runs, with copies and with a place for its records, or without. None: as is.
+
+        Without a place the records lie beside the checkpoint.
+        """
         now = self._application
         fits = now and copies in (None, now.has_copies) and place in (None, bool(now.place))
         if not now or not fits or not now.process.is_running:

@@ -7,7 +7,7 @@
 
 It starts three hosts, and ZooKeeper or Kafka where a page names them. A `spark-submit` of a page submits a job with two
 queries, and the page's next commands are for that application. Other pages get an application that is started as the
-quick start says.
+quick start says. Commands in sentences are not run; `tests/unit/docs` looks whether they exist.
 
 One line for each command: where it stands, exit code, seconds, the command as it was run. Exit code 1: a command
 failed, or is neither run nor skipped for one of the reasons in `SKIPPED`.
