@@ -95,7 +95,8 @@ def _directory_in(text: str) -> str:
 def _query_and_directory(text: str, queries: Collection[str], status: Mapping[str, Any]) -> tuple[str, Path]:
     """The query of `[QUERY=]CHECKPOINT`, and its directory.
 
-    The query is named, or found by the status, or the only one. Else BadUsage.
+    The query is named, or found by the status, or the only one. Else BadUsage, also for a query that is not in the plan
+    because it ended before those that are.
     """
     name, equals, rest = text.partition("=")
     if equals and name in queries:
@@ -108,7 +109,13 @@ def _query_and_directory(text: str, queries: Collection[str], status: Mapping[st
         return query, directory
     if not shown and len(queries) == 1:
         return next(iter(queries)), directory
-    expected = ", ".join(f"{one}={directory}" for one in sorted(queries, key=natural_order))
+    planned = sorted(queries, key=natural_order)
+    if id in shown:
+        raise BadUsage(
+            f"--checkpoint {text}: query {query} is not in the newest plan, as it has ended: expected the checkpoint of"
+            f" {' or '.join(planned)}"
+        )
+    expected = ", ".join(f"{one}={directory}" for one in planned)
     raise BadUsage(
         f"--checkpoint {text}: the job's records do not say which query it belongs to; expected one of {expected}"
     )

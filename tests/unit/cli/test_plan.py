@@ -242,3 +242,16 @@ def test_nothing_goes_to_a_drained_host(tmp_path, capsys):
     assert {move["to"]["location"] for move in outlook["moves"]} == {"10.0.0.2"}
     assert main(["plan", "--metadata", place, "--move", "0=10.0.0.4"]) == 2
     assert "host 10.0.0.4 is drained: expected an open one; nearest: 10.0.0" in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_a_query_that_ended_before_the_others_is_refused_with_the_reason(tmp_path, capsys):
+    """The newest plan has the tasks of `counts` alone, and the status still names `clicks`."""
+    checkpoint = tmp_path / "clicks"
+    for log in ("offsets", "commits"):
+        (checkpoint / log).mkdir(parents=True)
+    (checkpoint / "metadata").write_text('{"id": "3f0c0de0-0000-0000-0000-000000000000"}')
+    model = records.job_model("counts")
+    place = records.write(tmp_path / "records", model, records.status(model))
+    assert main(["plan", "--metadata", place, "--checkpoint", str(checkpoint)]) == 2
+    said = capsys.readouterr().err
+    assert "query clicks is not in the newest plan, as it has ended: expected the checkpoint of counts" in said

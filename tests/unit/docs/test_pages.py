@@ -2,7 +2,6 @@
 
 import functools
 import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,12 @@ from mooring.cli.commands import parse, parser_of
 from mooring.cli.exits import BadUsage
 from mooring.cli.main import COMMANDS
 from mooring.model import events
-from scripts import log_lines, reference_pages
+from scripts import log_lines, reference_pages, run_pages
+from scripts.pages import PAGES, ROOT, name_of, typed_in
 
-ROOT = Path(__file__).parents[3]
 LONGEST_LINE, LONGEST_ROW = 165, 420
 DOCS = ROOT / "docs"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-PAGES = sorted([ROOT / "README.md", CONTRIBUTING, *DOCS.rglob("*.md")])
 REFERENCE_PAGES = sorted((DOCS / "reference").glob("*.md"))
 ABOUT_THE_CODE = [CONTRIBUTING, *(page for page in PAGES if "internals" in page.relative_to(DOCS.parent).as_posix())]
 FOLDERS = (
@@ -28,7 +26,6 @@ FOLDERS = (
     ROOT / "tests/unit",
 )
 _FILE = re.compile(r"[\w./-]+/|[\w./-]+\.(?:py|scala|md|toml|yml)")
-_BLOCK = re.compile(r"^```\w*\n(.*?)^```$|^((?: {4}.*\n)+)", re.DOTALL | re.MULTILINE)
 
 
 made_pages = functools.cache(reference_pages.all_pages)
@@ -41,16 +38,10 @@ def prose_of(page):
     return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
-def name_of(page):
-    return page.relative_to(ROOT).as_posix()
-
-
 def commands_in(page):
-    """The command lines of a page's code blocks that call `mooring`, without what is a comment."""
-    blocks = [found[1] or found[2] for found in _BLOCK.finditer(page.read_text())]
-    lines = [line.strip() for block in blocks for line in block.replace("\\\n", " ").splitlines()]
-    lines = [re.sub(r"^\$ ", "", line) for line in lines]
-    return [line for line in lines if re.match(r"mooring [a-z-]", line) and "…" not in line]
+    """The words of each command in a page's code blocks that calls `mooring`."""
+    words = [typed.words for typed in typed_in(page) if typed.kind == "command"]
+    return [command for command in words if command[0] == "mooring"]
 
 
 @pytest.mark.parametrize("page", REFERENCE_PAGES, ids=name_of)
@@ -65,11 +56,17 @@ def test_every_reference_page_is_in_the_folder():
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_command_on_a_page_exists(page):
-    for line in commands_in(page):
+    for words in commands_in(page):
         try:
-            parse(shlex.split(line, comments=True)[1:], COMMANDS)
+            parse(words[1:], COMMANDS)
         except BadUsage as error:
-            pytest.fail(f"{line}: {error}")
+            pytest.fail(f"{' '.join(words)}: {error}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_command_stands_in_a_fenced_block(page):
+    """Commands elsewhere are not found, and so neither checked nor run."""
+    assert not re.findall(r"^(?: {4}|\t)(?:\$ )?(?:mooring|make|pip|spark-submit) .*", page.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -90,7 +87,13 @@ def test_every_target_of_make_exists(page):
 
 
 def test_commands_are_found_on_pages():
-    assert len([line for page in PAGES for line in commands_in(page)]) > 40
+    assert len([words for page in PAGES for words in commands_in(page)]) > 40
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_line_to_type_is_run_or_skipped_for_a_reason(page):
+    """`python -m scripts.run_pages` runs them."""
+    assert not [typed.text for typed in typed_in(page) if not run_pages.is_known(typed)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
