@@ -75,7 +75,7 @@ class AgentResources:
             self._may_write,
             every_seconds,
             follows_another_driver,
-            moves=lambda: 0 if self._owned is None else self._owned.moves,
+            count_place_changes=lambda: 0 if self._owned is None else self._owned.moves,
         )
         return self._records
 
