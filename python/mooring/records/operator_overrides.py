@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from mooring.model import natural_order
-from mooring.model.orders import Order, OrderStage
+from mooring.model.orders import Order, OrderRank
 from mooring.placement import StatusCode
 
 
@@ -163,7 +163,7 @@ NO_OVERRIDES: Final = OperatorOverrides()
 class SaveOverrides(Order):
     """Save the overrides in the metadata store."""
 
-    stage: ClassVar[OrderStage] = OrderStage.SAVE_OVERRIDES
+    rank: ClassVar[OrderRank] = OrderRank.SAVE_OVERRIDES
     overrides: OperatorOverrides
 
 

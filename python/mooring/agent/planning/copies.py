@@ -107,7 +107,7 @@ def transfer_allowance_ms(fleet: Fleet, coming: Iterable[tuple[str, str | None]]
 
 
 def all_copies(fleet: Fleet) -> list[tuple[str, str | None]]:
-    """The copies in the job model in force: pairs of task and executor."""
+    """The copies in the newest job model: pairs of task and executor."""
     executor_of = fleet.executor_of
     return [
         (task.standby_of, executor_of.get(id))

@@ -11,7 +11,7 @@ from typing import Final
 
 from mooring.agent.planning.binding import ask_for_regrouping
 from mooring.agent.planning.copies import all_caught_up, all_copies, transfer_allowance_ms
-from mooring.agent.planning.rows import fallbacks_in_use
+from mooring.agent.planning.rows import executors_in_use
 from mooring.agent.planning.staged_moves import is_waiting_for_batches
 from mooring.agent.requests.action import Action
 from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View
@@ -62,7 +62,7 @@ def _is_in_use(fleet: Fleet, host: str, view: View) -> bool:
     """Whether the JVM has tasks or copies there, or a processor that has just left would come back."""
     here = {executor.id for executor in fleet.executors.values() if executor.location == host}
     copies = {id for by_partition in view.copies.values() for holders in by_partition.values() for id in holders}
-    tasks = set(fallbacks_in_use(fleet, view.rows).values())
+    tasks = set(executors_in_use(fleet, view.rows).values())
     sources = {move.source for move in fleet.ongoing.moves.values() if move.is_switched}
     return bool(here & (copies | tasks | sources))
 

@@ -1,4 +1,4 @@
-"""What the agent knows: executors, processors, queries, and the job model in force. Values only."""
+"""What the agent knows: executors, processors, queries, and the newest job model. Values only."""
 
 from __future__ import annotations
 

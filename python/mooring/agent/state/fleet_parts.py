@@ -13,8 +13,8 @@ from mooring.standby import SharedZone, Unplaced
 class Timing:
     """The durations that the agent decides with, in milliseconds, and the speed at which copies are fetched.
 
-    `barrier_timeout_ms` is how long a new version waits until executors know it. A living executor needs a second, and
-    the timeout is several seconds. An executor fetches at most `copy_bytes_a_second` for its copies.
+    `barrier_timeout_ms` is how long a new version waits until executors have taken it up. A living executor needs a
+    second, and the timeout is several seconds. An executor fetches at most `copy_bytes_a_second` for its copies.
     """
 
     debounce_ms: int = 3_000
