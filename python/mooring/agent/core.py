@@ -41,7 +41,7 @@ def decide(state: AgentState, event: events.Event) -> tuple[AgentState, list[Ord
         return replace(state, drainage=drainage), orders
     fleet_before, now_ms = state.fleet, event.at_ms
     state = absorb(state, event)
-    if _only_informs_the_next_plan(state.fleet, event):
+    if _only_informs_the_next_job_model(state.fleet, event):
         return state, []
     state, planned = _plan_when_due(state, fleet_before, now_ms)
     state, requested = _advance_requests(state, event)
@@ -68,8 +68,11 @@ def next_deadline_ms(state: AgentState) -> float:
     return min([*first_plans, *rebinds, *regrouping_deadlines_ms(fleet), barrier, request])
 
 
-def _only_informs_the_next_plan(fleet: Fleet, event: events.Event) -> bool:
-    """Whether the event only changes the next plan: a size, or copies for which no plan waits."""
+def _only_informs_the_next_job_model(fleet: Fleet, event: events.Event) -> bool:
+    """Whether the event only changes the next job model: a size, or copies for which no job model waits.
+
+    Requests see such a change at the next ClockTicked.
+    """
     match event:
         case events.StateMeasured():
             return True

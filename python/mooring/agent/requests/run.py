@@ -156,7 +156,7 @@ def _advance(
 def _change(fleet: Fleet, before: Action, action: Action, outcome: Outcome) -> Change:
     """What changes when the action's phase begins, or when the request ends.
 
-    InvalidGroupingError where a plan breaks a promise.
+    InvalidGroupingError where a job model breaks a promise.
     """
     if action.phase not in _OVER:
         return _handler(fleet, action, action.phase).enter(fleet, action, outcome)

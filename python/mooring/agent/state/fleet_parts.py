@@ -93,7 +93,7 @@ class OngoingRequests:
     """What the requests that are under way change for a while.
 
     `moves` maps a processor to its move. While there are moves, `openings` maps checkpoint, partition and executor to
-    the bytes of state that stores at a destination have fetched. The standbys in `let_go` are in the plan, and no
+    the bytes of state that stores at a destination have fetched. The standbys in `let_go` are in the job model, and no
     executor has them for a while. `restarts` maps a request to the executor that the JVM ends for it.
     """
 
@@ -142,7 +142,7 @@ class StandbyCounts:
 
 @dataclass(frozen=True, slots=True)
 class StandbyReport:
-    """What the newest plan could not do for standbys, and the counts since this agent started."""
+    """What the newest job model could not do for standbys, and the counts since this agent started."""
 
     unplaced: tuple[Unplaced, ...] = ()
     sharing_zone: tuple[SharedZone, ...] = ()
