@@ -14,7 +14,7 @@ from mooring.agent.state.fleet import Fleet
 from mooring.agent.state.fleet_parts import PlacementSettings
 from mooring.model import JobModel, events, job_model_from_json, job_model_to_json
 from mooring.model.orders import (
-    OfferPlan,
+    OfferVersion,
     Order,
     PublishPlan,
     RestartExecutor,
@@ -108,7 +108,7 @@ class Jvm:
 
     def carry_out(self, order: Order, now_ms: int) -> events.Event | None:
         match order:
-            case OfferPlan(version):
+            case OfferVersion(version):
                 self.offered = version
             case PublishPlan():
                 self.plan = order

@@ -25,7 +25,7 @@ class StandbyFleet:
     factor: int
     zones: Mapping[str, str] | None = None
     weights: Mapping[str, int] | None = None
-    bound: frozenset[str] | None = None
+    may_hold: frozenset[str] | None = None
     stopped: frozenset[str] = frozenset()
     pinned: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
@@ -45,7 +45,7 @@ class StandbyFleet:
 
     def _assign(self, model: JobModel, previous: JobModel) -> Standbys:
         return assign_standbys(
-            model, self.factor, previous, self.zones, self.weights, self.bound, self.stopped, self.pinned
+            model, self.factor, previous, self.zones, self.weights, self.may_hold, self.stopped, self.pinned
         )
 
     def kept_homes(self) -> dict[str, set[str]]:
@@ -131,7 +131,7 @@ def standby_fleets(
         factor=draw(st.integers(2 if pins else 1, 4)),
         zones=draw(st.none() | st.dictionaries(st.sampled_from(PLACES[:4]), st.sampled_from(ZONES), max_size=4)),
         weights={name: draw(st.integers(0, 20)) for name in names} if weighted else None,
-        bound=draw(st.none() | st.frozensets(st.sampled_from(ids))),
+        may_hold=draw(st.none() | st.frozensets(st.sampled_from(ids))),
         stopped=draw(st.frozensets(st.sampled_from(ids))) if stops else frozenset(),
         pinned={name: draw(wanted) for name in names} if pins else {},
     )

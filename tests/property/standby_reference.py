@@ -17,7 +17,7 @@ def zone(fleet: StandbyFleet, processor: str) -> str:
 
 def able(fleet: StandbyFleet) -> list[str]:
     """The processors that may hold copies."""
-    return [p for p in fleet.places if location(fleet, p) and (fleet.bound is None or p in fleet.bound)]
+    return [p for p in fleet.places if location(fleet, p) and (fleet.may_hold is None or p in fleet.may_hold)]
 
 
 def choices(fleet: StandbyFleet, task: str) -> list[tuple[str, ...]]:

@@ -267,7 +267,7 @@ class Run(World):
         check_standbys(fleet.model, tasks)
         if is_settled:
             assert len(tasks) == sum(query.task_count for query in fleet.queries.values()) == len(found)
-            factor, bound, stopped = (
+            factor, may_hold, stopped = (
                 fleet.settings.replication_factor,
                 fleet.may_hold_copies,
                 fleet.overrides.stopped_standbys,
@@ -275,7 +275,7 @@ class Run(World):
             pinned: dict[str, dict[int, str]] = {}
             for standby, name, replica in tasks_of_standbys(fleet, fleet.model, fleet.overrides.pinned_standbys):
                 pinned.setdefault(name, {})[replica] = fleet.overrides.pinned_standbys[standby]
-            check_standbys(fleet.model, tasks, None, factor, None, bound, stopped, pinned)
+            check_standbys(fleet.model, tasks, None, factor, None, may_hold, stopped, pinned)
 
     def check_end(self) -> None:
         statuses = {uuid: self.store.status(uuid) for uuid in self.ours}

@@ -248,11 +248,11 @@ class Run:
         check_standbys(fleet.model, tasks)
         if (was_regrouped or was_begun) and fleet.processors:
             zones = {e.location: e.zone for e in fleet.executors.values() if e.zone} or None
-            factor, bound = fleet.settings.replication_factor, fleet.may_hold_copies
+            factor, may_hold = fleet.settings.replication_factor, fleet.may_hold_copies
             pinned = {}
             for standby, name, replica in tasks_of_standbys(fleet, fleet.model, fleet.overrides.pinned_standbys):
                 pinned.setdefault(name, {})[replica] = fleet.overrides.pinned_standbys[standby]
-            check_standbys(fleet.model, tasks, zones, factor, None, bound, self.stopped, pinned)
+            check_standbys(fleet.model, tasks, zones, factor, None, may_hold, self.stopped, pinned)
             if was_regrouped and not fleet.is_incomplete and fleet.timers.even_out_by_ms is None:
                 places = fleet.open_places
                 open = [held for id, held in fleet.model.without_standbys().containers.items() if id in places]

@@ -133,7 +133,7 @@ def test_run_on_its_own_output_it_changes_nothing(fleet):
 def test_the_independent_checker_agrees(fleet):
     given = {task for container in fleet.model.containers.values() for task in container.tasks.values()}
     found = fleet.assign().model
-    check_standbys(found, given, fleet.zones, fleet.factor, fleet.weights, fleet.bound, fleet.stopped, fleet.pinned)
+    check_standbys(found, given, fleet.zones, fleet.factor, fleet.weights, fleet.may_hold, fleet.stopped, fleet.pinned)
 
 
 @on_many

@@ -10,11 +10,11 @@ from dataclasses import replace
 from mooring.agent.agent_state import AgentState
 from mooring.agent.drains.advance import advanced as drains_advanced
 from mooring.agent.drains.advance import is_about_drains
+from mooring.agent.planning.accepted_job_model import without_ended_queries
 from mooring.agent.planning.binding import ask_for_regrouping, bind, keep_executor, unbind
 from mooring.agent.planning.copies import with_seen_copies, without_gone_copies
 from mooring.agent.planning.failover import promote_standbys, with_failovers_counted
 from mooring.agent.planning.lending import lending_after
-from mooring.agent.planning.plan_in_force import without_ended_queries
 from mooring.agent.planning.staged_moves import is_settled
 from mooring.agent.regrouping import with_stage_settled
 from mooring.agent.state.barrier import PlanBarrier

@@ -18,9 +18,9 @@ class AgentState:
     """The fleet, requests, drains, and what the JVM and the metadata store got last.
 
     `published` and `published_copies` are the plan that the JVM holds, and `version_in_force` is its version. A newer
-    version of the job model waits at the `plan_barrier` until executors know it. `saved_version`, `saved_locality` and
-    `saved_overrides` are in the store, so that only differences are written. `queue` has the requests of operators, and
-    `drainage` the drains.
+    version of the job model waits at the `plan_barrier` until executors have taken it up. `saved_version`,
+    `saved_locality` and `saved_overrides` are in the store, so that only differences are written. `queue` has the
+    requests of operators, and `drainage` the drains.
     """
 
     fleet: Fleet = field(default_factory=Fleet)

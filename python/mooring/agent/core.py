@@ -21,7 +21,7 @@ from mooring.agent.regrouping import (
     regroup_when_due,
     regrouping_deadlines_ms,
     unreleased,
-    with_drained_hosts_emptied,
+    with_regrouping_for_drained_hosts,
 )
 from mooring.agent.requests.inbox import handle
 from mooring.agent.requests.phase import View
@@ -29,7 +29,7 @@ from mooring.agent.requests.restart import waited_for
 from mooring.agent.requests.run import advanced, may_advance
 from mooring.agent.state.fleet import Fleet
 from mooring.model import events
-from mooring.model.orders import LogLine, Order, by_stage
+from mooring.model.orders import LogLine, Order, by_rank
 
 __all__ = ["absorb", "decide", "next_deadline_ms"]
 
@@ -41,17 +41,17 @@ def decide(state: AgentState, event: events.Event) -> tuple[AgentState, list[Ord
         return replace(state, drainage=drainage), orders
     fleet_before, now_ms = state.fleet, event.at_ms
     state = absorb(state, event)
-    if _only_informs_the_next_plan(state.fleet, event):
+    if _only_informs_the_next_job_model(state.fleet, event):
         return state, []
     state, planned = _plan_when_due(state, fleet_before, now_ms)
     state, requested = _advance_requests(state, event)
     state, published = with_plan_published(state, now_ms)
     state, finished = _finish_requests(state, now_ms)
     state, published_again = with_plan_published(state, now_ms)
-    state = replace(state, fleet=with_drained_hosts_emptied(fleet_before, state.fleet, now_ms))
+    state = replace(state, fleet=with_regrouping_for_drained_hosts(fleet_before, state.fleet, now_ms))
     state, saved = with_overrides_saved(state)
     # The last answer to a request comes after the answer IN_PROGRESS, and after the request's outcome is saved.
-    return state, [*by_stage([*planned, *requested, *published, *published_again, *saved]), *finished]
+    return state, [*by_rank([*planned, *requested, *published, *published_again, *saved]), *finished]
 
 
 def next_deadline_ms(state: AgentState) -> float:
@@ -68,8 +68,11 @@ def next_deadline_ms(state: AgentState) -> float:
     return min([*first_plans, *rebinds, *regrouping_deadlines_ms(fleet), barrier, request])
 
 
-def _only_informs_the_next_plan(fleet: Fleet, event: events.Event) -> bool:
-    """Whether the event only changes the next plan: a size, or copies for which no plan waits."""
+def _only_informs_the_next_job_model(fleet: Fleet, event: events.Event) -> bool:
+    """Whether the event only changes the next job model: a size, or copies for which no job model waits.
+
+    Requests see such a change at the next ClockTicked.
+    """
     match event:
         case events.StateMeasured():
             return True

@@ -274,7 +274,7 @@ class Agent:
 
     def _carry_out(self, order: orders.Order) -> None:
         match order:
-            case orders.OfferPlan():
+            case orders.OfferVersion():
                 self._bridge.offer(order.version)
             case orders.PublishPlan():
                 if self._bridge.publish(order):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Final
 
 from mooring.agent.agent_state import AgentState
 from mooring.agent.planning.copies import wanted_copies
@@ -12,7 +13,7 @@ from mooring.coordination.barrier import BarrierState
 from mooring.model import natural_order
 from mooring.model.orders import (
     LogLine,
-    OfferPlan,
+    OfferVersion,
     Order,
     PublishPlan,
     SaveBarrier,
@@ -20,6 +21,10 @@ from mooring.model.orders import (
     SaveTaskLocality,
 )
 from mooring.records.operator_overrides import OperatorOverrides, SaveOverrides
+
+_FIRST_PLAN_BARRIER_SHARE: Final = 0.15
+"""The part of `first_plan_wait_ms` that a barrier may take while a query waits for its first plan. It is small, as a
+barrier that times out is followed by another one, and the plan is made late already (`FIRST_PLAN_SHARE`)."""
 
 
 def with_plan_published(state: AgentState, now_ms: int) -> tuple[AgentState, list[Order]]:
@@ -55,11 +60,11 @@ def barrier_timeout_ms(state: AgentState) -> int:
     timing = state.fleet.timing
     if all(query in state.published for query in state.fleet.queries):
         return timing.barrier_timeout_ms
-    return min(timing.barrier_timeout_ms, int(0.15 * timing.first_plan_wait_ms))
+    return min(timing.barrier_timeout_ms, int(_FIRST_PLAN_BARRIER_SHARE * timing.first_plan_wait_ms))
 
 
 def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, list[Order]]:
-    """Publish a changed plan: at once if its version is in force, else when the barrier of its version is DONE.
+    """Publish a changed plan: at once if the job model's version is in force, else when that version's barrier is DONE.
 
     The first plan of an application has a barrier too. When executors do not take a version up in time, the next
     version is offered to the others.
@@ -73,7 +78,7 @@ def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, li
         if plan_barrier.barrier and plan_barrier.is_new:  # a version that was never in force is replaced
             orders.append(SaveBarrier(plan_barrier.barrier.version, BarrierState.TIMED_OUT.value))
         plan_barrier = plan_barrier.opened(version, fleet.executors, now_ms)
-        orders += [OfferPlan(version), SaveBarrier(version, BarrierState.NEW.value)]
+        orders += [OfferVersion(version), SaveBarrier(version, BarrierState.NEW.value)]
     plan_barrier = plan_barrier.checked(fleet.executors, now_ms, barrier_timeout_ms(state))
     state = replace(state, plan_barrier=plan_barrier)
     if plan_barrier.is_new or plan_barrier.barrier is None:
@@ -82,8 +87,8 @@ def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, li
     if plan_barrier.barrier.state is BarrierState.DONE:
         state, published = _published(replace(state, version_in_force=version))
         return state, [*orders, *published]
-    silent = ", ".join(sorted(plan_barrier.given_up & fleet.executors.keys(), key=natural_order))
-    message = f"executors {silent} did not take up placement version {version}: {version + 1} goes on without them"
+    late = ", ".join(sorted(plan_barrier.given_up & fleet.executors.keys(), key=natural_order))
+    message = f"executors {late} did not take up placement version {version}: {version + 1} goes on without them"
     state = replace(state, fleet=replace(fleet, model=replace(fleet.model, version=version + 1)))
     state, later = _through_the_barrier(state, now_ms)
     return state, [*orders, LogLine(message), *later]

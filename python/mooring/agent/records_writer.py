@@ -75,22 +75,22 @@ class RecordsWriter:
         poll_seconds: float = math.inf,
         follows_another_driver: bool = False,
         return_again_seconds: float = RETURN_AGAIN_SECONDS,
-        moves: Callable[[], int] = lambda: 0,
+        count_place_changes: Callable[[], int] = lambda: 0,
     ) -> None:
         """`open_records` gets the function that warns of records that are ignored. `close` closes the records.
 
         Nothing is written while `may_write` is false: another driver leads, and writes its own records. The messages of
         clients are read every `poll_seconds`; infinity turns that off. Unchanged messages are returned again after
         `return_again_seconds`. With `follows_another_driver` this driver was a standby of the driver that wrote the
-        records. `moves` counts how often the records got another place. A new place has none of the written values, but
-        perhaps records of others.
+        records. `count_place_changes` counts how often the records got another place. A new place has none of the
+        written values, but perhaps records of others.
         """
         self._say = say
         self._may_write = may_write
         self.follows_another_driver = follows_another_driver
         self._warnings: set[str] = set()
         self._records = open_records(self._warn_once)
-        self._count_place_changes, self._place_changes_known = moves, 0
+        self._count_place_changes, self._place_changes_known = count_place_changes, 0
         self._change = threading.Condition()
         self._unsaved = self._latest = _Unsaved()
         self._pending_writes: deque[Callable[[], None]] = deque()
@@ -157,7 +157,8 @@ class RecordsWriter:
     def remove_messages(self, uuid: UUID, response_too: bool) -> None:
         """Remove a client's request, with its response if `response_too`, after the answers before it.
 
-        If that fails, the messages stay until the messages change again, so that later answers do not wait.
+        If that fails, the messages stay until they are returned again: the agent then orders the removal again. So
+        later answers do not wait.
         """
 
         def remove() -> None:
@@ -277,7 +278,8 @@ class RecordsWriter:
             if not self._is_recalled:
                 return
             unsaved, self._unsaved, self._is_writing = self._unsaved, _Unsaved(), True
-            count = len(self._pending_writes)  # a later write must follow values that are saved later
+            # Only the present ones: a later write may depend on values that are saved later, in the next round.
+            count = len(self._pending_writes)
         try:
             self._write_to_current_place(unsaved)
             unsaved = _Unsaved()

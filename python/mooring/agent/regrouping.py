@@ -6,14 +6,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
+from mooring.agent.planning.accepted_job_model import without_regrouping
 from mooring.agent.planning.binding import ask_for_regrouping
 from mooring.agent.planning.next_job_model import regrouped
-from mooring.agent.planning.plan_in_force import without_regrouping
 from mooring.agent.planning.staged_moves import is_waiting_for_batches
 from mooring.agent.state.fleet import Fleet, Query
 from mooring.errors import InvalidGroupingError
 from mooring.model.orders import LogLine, Order
+
+FIRST_PLAN_SHARE: Final = 0.8
+"""The part of the time for which the JVM waits for a query's first plan, after which the plan is made in any case. The
+rest is for the barrier and for the way to the JVM."""
 
 
 def is_stage_waiting_for_batches(fleet: Fleet) -> bool:
@@ -29,8 +34,8 @@ def with_stage_settled(fleet: Fleet, now_ms: int) -> Fleet:
     return replace(fleet, timers=timers)
 
 
-def with_drained_hosts_emptied(before: Fleet, fleet: Fleet, now_ms: int) -> Fleet:
-    """Ask for a job model when this event has opened a place for tasks of drained hosts."""
+def with_regrouping_for_drained_hosts(before: Fleet, fleet: Fleet, now_ms: int) -> Fleet:
+    """With a regrouping due, when this event has opened a place for tasks of drained hosts. No task moves yet."""
     is_asked = fleet.timers.regroup_at_ms is not None or fleet.timers.even_out_by_ms is not None
     if is_asked or not fleet.is_to_be_emptied or before.open_places == fleet.open_places:
         return fleet
@@ -83,7 +88,7 @@ def _may_be_released(fleet: Fleet, query: Query, now_ms: int) -> bool:
 
 def first_plan_deadline_ms(fleet: Fleet, query: Query) -> float:
     """The time by which a query has its first plan, in milliseconds since the epoch. The JVM waits a little longer."""
-    return query.planned_at_ms + 0.8 * fleet.timing.first_plan_wait_ms
+    return query.planned_at_ms + FIRST_PLAN_SHARE * fleet.timing.first_plan_wait_ms
 
 
 def regrouping_deadlines_ms(fleet: Fleet) -> list[int]:

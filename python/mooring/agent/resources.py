@@ -46,7 +46,7 @@ class AgentResources:
         open_hadoop = partial(HadoopFileTree, bridge.jvm)
         self._leases = Leases(open_hadoop, self._say_trouble, lambda: time.time_ns() // 1_000_000)
         self._catalogue = CatalogueKeeper(
-            DeltaTables(bridge.jvm, self._say_trouble), bridge.take_facts, open_hadoop, self._say_trouble
+            DeltaTables(bridge.jvm, self._say_trouble), bridge.take_reports, open_hadoop, self._say_trouble
         )
         self._application = ""
         self._records: RecordsWriter | None = None
@@ -75,7 +75,7 @@ class AgentResources:
             self._may_write,
             every_seconds,
             follows_another_driver,
-            moves=lambda: 0 if self._owned is None else self._owned.moves,
+            count_place_changes=lambda: 0 if self._owned is None else self._owned.moves,
         )
         return self._records
 

@@ -71,8 +71,8 @@ _BATCHES_KNOWN: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The batch and the store that a unique id belongs to; `store` is None where its name is not known."""
+class StoreVersion:
+    """The version of a store that a unique id names, and its batch; `store` is None where its name is not known."""
 
     batch: int
     operator: int
@@ -93,24 +93,24 @@ class Place:
 
 
 @dataclass
-class FactBook:
+class ReportBook:
     """The reports of executors on one query's versions that are not in a row yet, by unique id.
 
-    `commits` are reports of committed versions, `snapshots` those of uploaded snapshots. `places` maps the ids of the
-    versions in the newest rows to their places: a snapshot is often reported after its version got a row.
+    `commits` are reports of committed versions, `snapshots` those of uploaded snapshots. `versions` maps
+    the ids in the newest rows to their versions: a snapshot is often reported after its version got a row.
     """
 
     commits: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     snapshots: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)
+    versions: dict[str, StoreVersion] = field(default_factory=dict)
 
-    def take(self, fact: Mapping[str, Any]) -> None:
+    def take(self, report: Mapping[str, Any]) -> None:
         """Add one report.
 
         Reports of abandoned tasks never become rows. They go when there are more than `_MOST_WAITING`, oldest first.
         """
-        known = self.commits if fact["report"] == "version-committed" else self.snapshots
-        known[fact["id"]] = fact
+        known = self.commits if report["report"] == "version-committed" else self.snapshots
+        known[report["id"]] = report
         while len(known) > _MOST_WAITING:
             known.pop(next(iter(known)))
 
@@ -127,14 +127,16 @@ class FactBook:
             newest = commit.batch
             for task, ids in sorted(commit.state_ids.items()):
                 for unique_id in ids:
-                    fact = self.commits.get(unique_id, {})
-                    store = _store_of(fact) or ("default" if len(ids) == 1 else None)
-                    self.places[unique_id] = Place(commit.batch, *task, store)
+                    report = self.commits.get(unique_id, {})
+                    store = _store_of(report) or ("default" if len(ids) == 1 else None)
+                    self.versions[unique_id] = StoreVersion(commit.batch, *task, store)
                     held = {"standby_hosts": list(copies[task[1]])} if copies.get(task[1]) else {}
-                    found.append({**self._committed(unique_id, fact, commit, begun), **held})
-        for unique_id in [snapshot for snapshot in self.snapshots if snapshot in self.places]:
+                    found.append({**self._committed(unique_id, report, commit, begun), **held})
+        for unique_id in [snapshot for snapshot in self.snapshots if snapshot in self.versions]:
             found.append(self._uploaded(unique_id, self.snapshots[unique_id]))
-        self.places = {known: at for known, at in self.places.items() if at.batch > newest - _BATCHES_KNOWN}
+        self.versions = {
+            known: version for known, version in self.versions.items() if version.batch > newest - _BATCHES_KNOWN
+        }
         return [_row({**common_columns, **values}) for values in found]
 
     def know(self, rows: Iterable[Row]) -> None:
@@ -142,11 +144,11 @@ class FactBook:
         in_table = list(rows)
         for row in in_table:
             if row["kind"] == "commit":
-                place = Place(int(row["batch"]), int(row["operator"]), int(row["partition"]), row.get("store"))
-                self.places[str(row["id"])] = place
+                version = StoreVersion(int(row["batch"]), int(row["operator"]), int(row["partition"]), row.get("store"))
+                self.versions[str(row["id"])] = version
         for row in in_table:
             if row["kind"] == "snapshot":
-                self.places.pop(str(row["id"]), None)
+                self.versions.pop(str(row["id"]), None)
 
     def settle(self, rows: Iterable[Row]) -> None:
         """Remove the reports from which these rows were made; call it when the table has the rows."""
@@ -154,32 +156,32 @@ class FactBook:
             (self.commits if row["kind"] == "commit" else self.snapshots).pop(row["id"], None)
 
     def _committed(
-        self, unique_id: str, fact: Mapping[str, Any], commit: Commit, begun: BegunBatch | None
+        self, unique_id: str, report: Mapping[str, Any], commit: Commit, begun: BegunBatch | None
     ) -> dict[str, Any]:
-        """The columns of the row for a committed version; `fact` is empty where no executor has reported it."""
-        keys = int(fact.get("keys", -1))
+        """The columns of the row for a committed version; `report` is empty where no executor has reported it."""
+        keys = int(report.get("keys", -1))
         return {
             "kind": "commit",
-            **self.places[unique_id].columns(unique_id),
-            "base": fact.get("base") or None,
+            **self.versions[unique_id].columns(unique_id),
+            "base": report.get("base") or None,
             "keys": keys if keys >= 0 else None,
-            "bytes": fact.get("bytes"),
-            "changelog": _file(fact.get("changelog")),
-            "host": fact.get("host"),
+            "bytes": report.get("bytes"),
+            "changelog": _file(report.get("changelog")),
+            "host": report.get("host"),
             "watermark_ms": commit.watermark_ms,
             "offsets": None if begun is None else list(begun.offsets.values()),
             "committed_ms": commit.at_ms,
         }
 
-    def _uploaded(self, unique_id: str, fact: Mapping[str, Any]) -> dict[str, Any]:
+    def _uploaded(self, unique_id: str, report: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of the row for an uploaded snapshot."""
         return {
             "kind": "snapshot",
-            **self.places[unique_id].columns(unique_id),
-            "store": _store_of(fact),
-            "archive": _file(fact["archive"]),
-            "files": fact["files"],
-            "host": fact.get("host"),
+            **self.versions[unique_id].columns(unique_id),
+            "store": _store_of(report),
+            "archive": _file(report["archive"]),
+            "files": report["files"],
+            "host": report.get("host"),
         }
 
 
@@ -188,13 +190,13 @@ def is_path(table: str) -> bool:
     return "/" in table
 
 
-def store_path(fact: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
+def store_path(report: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
     """The path of the checkpoint that a report is about, and the parts of the store's path below `state`."""
-    checkpoint, _, below = str(fact["store"]).rpartition("/state/")
+    checkpoint, _, below = str(report["store"]).rpartition("/state/")
     return checkpoint, below.split("/")
 
 
-def facts_in(text: str) -> list[Mapping[str, Any]]:
+def reports_in(text: str) -> list[Mapping[str, Any]]:
     """The reports in a JSON text of the JVM."""
     found: list[Mapping[str, Any]] = json.loads(text)
     return found
@@ -204,11 +206,11 @@ def _row(values: Mapping[str, Any]) -> Row:
     return {column: value for column in COLUMNS if (value := values.get(column)) is not None}
 
 
-def _store_of(fact: Mapping[str, Any]) -> str:
+def _store_of(report: Mapping[str, Any]) -> str:
     """The name of the store that a report is about; empty for an empty report."""
-    if not fact:
+    if not report:
         return ""
-    below = store_path(fact)[1]
+    below = store_path(report)[1]
     return below[2] if len(below) > 2 else "default"
 
 

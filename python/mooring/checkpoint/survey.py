@@ -114,9 +114,9 @@ class Survey:
         missing = {log: self._missing_in(log) for log in (COMMITS, OFFSETS)}
         in_neither = missing[COMMITS] & missing[OFFSETS] if self._is_stateless else set()
         gaps = [
-            LogFault(one, f"{self.checkpoint / log / str(one)} is missing")
+            LogFault(batch, f"{self.checkpoint / log / str(batch)} is missing")
             for log, batches in missing.items()
-            for one in sorted(batches - in_neither)
+            for batch in sorted(batches - in_neither)
         ]
         if in_neither:
             batches = described(tuple(sorted(in_neither)))
@@ -247,7 +247,9 @@ class Survey:
         )
         if self._is_stateless and batch - 1 in self._missing_in(OFFSETS) & self._missing_in(COMMITS):
             unknown = (*unknown, f"the batch before batch {batch} is in neither log")
-        logs = tuple(f"{log}/{one} can not be read or is missing" for log, one in wanted if one not in known[log])
+        logs = tuple(
+            f"{log}/{number} can not be read or is missing" for log, number in wanted if number not in known[log]
+        )
         if unknown or batch not in self.commits or batch not in self.begun:
             return Judgement(() if unknown else logs, unknown)
         provider = self.begun[batch].provider

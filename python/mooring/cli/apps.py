@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
     found = applications_at(place)
     now_ms = time.time_ns() // 1_000_000
     if arguments.json:
-        print_json([as_json(one, now_ms) for one in found])
+        print_json([as_json(application, now_ms) for application in found])
     else:
         print(as_text(found, now_ms))
 
@@ -83,7 +83,7 @@ def applications_at(place: Place) -> list[Application]:
     place.refuse_unreadable()
     stores = [place.text] if place.directory is None else [str(store) for store in _stores_at(place.directory)]
     try:
-        found = [one for store in stores for one in _applications_in(store, place.options)]
+        found = [application for store in stores for application in _applications_in(store, place.options)]
     except (MetadataStoreUnavailable, MetadataStoreMissing):
         raise
     except MetadataStoreError as error:
@@ -93,51 +93,51 @@ def applications_at(place: Place) -> list[Application]:
         raise CommandFailed(f"{place.text} is a checkpoint, and there are no records in {beside}")
     if not found:
         raise CommandFailed(f"there is no application in {place.text}: {why_nothing_is_there(place.directory)}")
-    if all(one.fault for one in found):
+    if all(application.fault for application in found):
         raise CommandFailed(f"{found[0].fault}")
-    return sorted(found, key=lambda one: -(liveness_of(one.status, 0).written_ms or 0))
+    return sorted(found, key=lambda application: -(liveness_of(application.status, 0).written_ms or 0))
 
 
-def as_json(one: Application, now_ms: int) -> dict[str, Any]:
+def as_json(application: Application, now_ms: int) -> dict[str, Any]:
     """One application under names that other tools may rely on."""
-    liveness = one.liveness(now_ms)
+    liveness = application.liveness(now_ms)
     return {
-        "name": one.name,
-        "application": one.status.get("application"),
-        "since": one.status.get("since"),
+        "name": application.name,
+        "application": application.status.get("application"),
+        "since": application.status.get("since"),
         "at": liveness.written_ms,
         "ended": liveness.ended_ms,
-        "life": None if one.fault else liveness.life.value,
-        "queries": one.running,
-        "ended-queries": one.ended,
-        "place": one.place,
-        "fault": one.fault,
+        "life": None if application.fault else liveness.life.value,
+        "queries": application.running,
+        "ended-queries": application.ended,
+        "place": application.place,
+        "fault": application.fault,
     }
 
 
 def as_text(found: list[Application], now_ms: int) -> str:
     """A row for each application, and a line for each whose status cannot be read."""
-    rows = [_row(one, one.liveness(now_ms), now_ms) for one in found if not one.fault]
+    rows = [_row(application, application.liveness(now_ms), now_ms) for application in found if not application.fault]
     heading = ("name", "application", "since", "at", "life", "queries", "place")
-    return "\n".join([table(heading, rows), *(one.fault for one in found if one.fault)])
+    return "\n".join([table(heading, rows), *(application.fault for application in found if application.fault)])
 
 
-def _row(one: Application, liveness: Liveness, now_ms: int) -> tuple[str | None, ...]:
-    since, written_ms = one.status.get("since"), liveness.written_ms
+def _row(application: Application, liveness: Liveness, now_ms: int) -> tuple[str | None, ...]:
+    since, written_ms = application.status.get("since"), liveness.written_ms
     life = "alive" if liveness.life is Life.ALIVE else liveness.life.name
     if liveness.ended_ms is not None:
         life = f"{life} at {shown_time(liveness.ended_ms)}"
-    queries = one.running + [f"{name} (ended)" for name in one.ended]
+    queries = application.running + [f"{name} (ended)" for name in application.ended]
     if liveness.life is Life.ENDED:
-        queries = one.running + one.ended
+        queries = application.running + application.ended
     return (
-        one.name,
-        one.status.get("application"),
+        application.name,
+        application.status.get("application"),
         shown_time(since) if isinstance(since, int) else None,
         None if written_ms is None else ago(now_ms - written_ms),
         life,
         ", ".join(queries) or None,
-        one.place,
+        application.place,
     )
 
 

@@ -142,7 +142,7 @@ def _zsh_case(command: str, arguments: list[argparse.Action], parser: Parser) ->
     yield f"                {command})"
     yield "                    _arguments \\"
     given = [_zsh_option(a, parser) if a.option_strings else _zsh_argument(a, parser) for a in arguments]
-    yield from (f"                        {one} \\" for one in given[:-1])
+    yield from (f"                        {line} \\" for line in given[:-1])
     yield f"                        {given[-1]} ;;"
 
 
@@ -206,7 +206,9 @@ def fish(parser: Parser) -> str:
 
 
 def _fish_flags(action: argparse.Action) -> str:
-    return "".join(f" -l {one[2:]}" if one.startswith("--") else f" -s {one[1:]}" for one in action.option_strings)
+    return "".join(
+        f" -l {option[2:]}" if option.startswith("--") else f" -s {option[1:]}" for option in action.option_strings
+    )
 
 
 def _fish_text(text: str) -> str:
@@ -237,7 +239,7 @@ def _values(action: argparse.Action, parser: Parser) -> list[str]:
     """What may be given; empty where that can not be listed."""
     if action.metavar == "CMD":
         return list(parser.commands)
-    return [] if action.choices is None else [str(one) for one in action.choices]
+    return [] if action.choices is None else [str(choice) for choice in action.choices]
 
 
 def _is_path(action: argparse.Action) -> bool:

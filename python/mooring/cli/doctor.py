@@ -44,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Check everything, and print the findings. CommandFailed when one of them is wrong."""
     findings = [*of_this_machine(arguments.local_store), of_the_records(arguments)]
-    wrong = [one.subject for one in findings if one.verdict is Verdict.WRONG]
+    wrong = [finding.subject for finding in findings if finding.verdict is Verdict.WRONG]
     if arguments.json:
-        print_json({"ok": not wrong, "findings": [as_json(one) for one in findings]})
+        print_json({"ok": not wrong, "findings": [as_json(finding) for finding in findings]})
     else:
         print(as_text(findings))
     if wrong:
@@ -98,8 +98,9 @@ def as_json(finding: Finding) -> dict[str, str]:
 
 def as_text(findings: Sequence[Finding]) -> str:
     """A line for each."""
-    width = max(len(one.subject) for one in findings)
+    width = max(len(finding.subject) for finding in findings)
     return "\n".join(
-        f"{one.verdict.value.ljust(7)}  {one.subject.ljust(width)}  {one.message}{one.advice and f'; {one.advice}'}"
-        for one in findings
+        f"{finding.verdict.value.ljust(7)}  {finding.subject.ljust(width)}  {finding.message}"
+        f"{finding.advice and f'; {finding.advice}'}"
+        for finding in findings
     )

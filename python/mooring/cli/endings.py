@@ -84,7 +84,7 @@ def _with_query(records: CommandRecords, query: str, status: dict[str, Any]) -> 
     deadline = time.monotonic() + _STATUS_IS_LATE_BY_SECONDS
     while (running := status.get("queries", [])) and not _knows(status, query):
         if time.monotonic() > deadline:
-            names = sorted({one["name"] for one in running}, key=natural_order)
+            names = sorted({row["name"] for row in running}, key=natural_order)
             raise CommandFailed(
                 f"{query}: no query of {status['application']} has this name or id; expected one of:"
                 f" {', '.join(names)}{nearest(query, names)}"
@@ -95,7 +95,7 @@ def _with_query(records: CommandRecords, query: str, status: dict[str, Any]) -> 
 
 
 def _knows(status: dict[str, Any], query: str) -> bool:
-    listed = [(one["id"], one["name"]) for one in status.get("queries", [])]
+    listed = [(row["id"], row["name"]) for row in status.get("queries", [])]
     return any(query in names for names in [*listed, *((row["id"], row["query"]) for row in status.get("drains", []))])
 
 
@@ -137,7 +137,7 @@ def _fault(row: dict[str, Any], wanted: str) -> str:
 def _has_so_ended(wanted: Sequence[str], query: str | None, status: dict[str, Any]) -> bool:
     """Whether the application has ended, and each query that is meant had ended as wanted by then."""
     rows = {row["id"]: row["phase"] for row in _rows(query, status)}
-    still_running = [one["id"] for one in status.get("queries", []) if query in (None, one["id"], one["name"])]
+    still_running = [row["id"] for row in status.get("queries", []) if query in (None, row["id"], row["name"])]
     return "ended" in status and bool(rows) and all(rows.get(id) in wanted for id in {*rows, *still_running})
 
 
@@ -155,13 +155,13 @@ def _report_ended(arguments: argparse.Namespace, what: str, deployment: str, sta
 def _is_over(query: str | None, status: dict[str, Any]) -> bool:
     """Whether each running query is at its end: the application may end before its agent removes the request."""
     rows = {row["id"]: row for row in _rows(query, status)}
-    running = [one["id"] for one in status.get("queries", []) if query in (None, one["id"], one["name"])]
+    running = [row["id"] for row in status.get("queries", []) if query in (None, row["id"], row["name"])]
     return bool(running) and all(rows.get(id, {}).get("phase") in (*OVER, REFUSED) for id in running)
 
 
 def _rows(query: str | None, status: dict[str, Any]) -> list[dict[str, Any]]:
     """How far the current run of each query is. Rows about an earlier run are left out."""
-    runs = {one["id"]: one.get("run-id") for one in status.get("queries", [])}
+    runs = {row["id"]: row.get("run-id") for row in status.get("queries", [])}
 
     def is_current(row: dict[str, Any]) -> bool:
         run = runs.get(row["id"])

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
     is not whole; CheckpointNotUnderstood when this version cannot judge that.
     """
     checkpoint = checkpoint_directory("CHECKPOINT", arguments.checkpoint, INSTEAD)
-    conf = dict(_setting(one) for one in arguments.conf)
+    conf = dict(_setting(text) for text in arguments.conf)
     with Proofs() as proofs:
         survey = Survey(checkpoint, proofs.lineage)
         batch = arguments.batch if arguments.batch is not None else max(survey.committed, default=-1)
@@ -73,8 +73,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _operator(operators: tuple[Operator, ...], wanted: int | None) -> Operator:
-    names = ", ".join(f"{one.id} ({one.kind})" for one in operators) or "none: the query keeps no state"
-    found = [one for one in operators if wanted in (None, one.id)]
+    names = ", ".join(f"{operator.id} ({operator.kind})" for operator in operators) or "none: the query keeps no state"
+    found = [operator for operator in operators if wanted in (None, operator.id)]
     if len(found) != 1:
         given = "without --operator" if wanted is None else f"--operator {wanted}"
         raise BadUsage(f"{given}: expected one of the checkpoint's operators: {names}")

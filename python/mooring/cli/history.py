@@ -112,25 +112,27 @@ def _show(found: dict[str, Any], is_listed: bool) -> None:
     times = ("begun-at (UTC)", "committed-at (UTC)") if is_listed else ("begun-at (UTC)",)
     rows = [
         (
-            one["batch"],
-            _time(one["begun-at"]),
-            *([_time(one["committed-at"])] if is_listed else []),
-            _time(one["watermark"]),
-            one["keys"],
-            size(one["bytes"]),
-            one["whole"],
-            _in_words(one["offsets"]),
+            batch["batch"],
+            _time(batch["begun-at"]),
+            *([_time(batch["committed-at"])] if is_listed else []),
+            _time(batch["watermark"]),
+            batch["keys"],
+            size(batch["bytes"]),
+            batch["whole"],
+            _in_words(batch["offsets"]),
         )
-        for one in found["batches"]
+        for batch in found["batches"]
     ]
     print(table(("batch", *times, "watermark (UTC)", "keys", "bytes", "whole", "offsets"), rows))
-    print(f"can go back to: {described(tuple(one['batch'] for one in found['batches'] if one['whole'] == 'yes'))}")
-    not_whole = [one for one in found["batches"] if one["whole"] == "no"]
+    print(
+        f"can go back to: {described(tuple(batch['batch'] for batch in found['batches'] if batch['whole'] == 'yes'))}"
+    )
+    not_whole = [batch for batch in found["batches"] if batch["whole"] == "no"]
     if not_whole:
         print(f"not whole: batch {not_whole[-1]['batch']}: {not_whole[-1]['obstacles'][0]}")
-    unknown = [one for one in found["batches"] if one["whole"] == _NOT_UNDERSTOOD]
+    unknown = [batch for batch in found["batches"] if batch["whole"] == _NOT_UNDERSTOOD]
     if unknown:
-        batches = described(tuple(one["batch"] for one in unknown))
+        batches = described(tuple(batch["batch"] for batch in unknown))
         print(f"batch {batches}: {unknown[-1]['obstacles'][0]}; it may be good")
     if found["pinned"]:
         print(f"pinned, for --into: {described(tuple(found['pinned']))}")
@@ -149,4 +151,4 @@ def _time(at_ms: int | None) -> str | None:
 
 
 def _in_words(offsets: dict[str, str | None] | None) -> str | None:
-    return None if offsets is None else " ".join("-" if one is None else one for one in offsets.values())
+    return None if offsets is None else " ".join("-" if offset is None else offset for offset in offsets.values())

@@ -78,7 +78,7 @@ def why_missing(path: Path) -> str:
         missing = missing.parent
     if kind_of(missing.parent) is Kind.FILE:
         return f"{missing.parent} is a file"
-    beside = nearest(missing.name, [one.name for one in folders_in(missing.parent)])
+    beside = nearest(missing.name, [folder.name for folder in folders_in(missing.parent)])
     name = beside.removeprefix("; nearest: ")
     return f"{missing} does not exist" + (f"; nearest: {missing.parent / name}" if name else "")
 

@@ -56,7 +56,11 @@ def run(arguments: argparse.Namespace) -> None:
         raise BadUsage("--catalog-table: expected --checkpoint too, of the queries whose tasks are meant")
     listed = arguments.checkpoint
     if by_checkpoint and not arguments.catalog_table:  # a checkpoint that names the records may have no catalogue
-        listed = [one for one in listed if own_table(local_path("--checkpoint", _directory_in(one), INSTEAD))]
+        listed = [
+            checkpoint
+            for checkpoint in listed
+            if own_table(local_path("--checkpoint", _directory_in(checkpoint), INSTEAD))
+        ]
     sizes = _sizes_listed(before, status, listed, arguments.catalog_table)
     outlook = forecast(before, locality, status, arguments.add_host, arguments.remove_host, arguments.move, sizes)
     if arguments.json:
@@ -76,7 +80,7 @@ def _sizes_listed(
         return {}
     tasks_of = queries_of(model)
     found: dict[str, int] = {}
-    named = [_query_and_directory(one, tasks_of, status) for one in checkpoints]
+    named = [_query_and_directory(checkpoint, tasks_of, status) for checkpoint in checkpoints]
     tables = [table or catalogue_in(directory, "--checkpoint") for _, directory in named]
     with state_table.session({}) as spark:
         for (query, directory), catalogue in zip(named, tables, strict=True):
@@ -103,7 +107,7 @@ def _query_and_directory(text: str, queries: Collection[str], status: Mapping[st
         return name, checkpoint_directory("--checkpoint", rest, INSTEAD)
     directory = checkpoint_directory("--checkpoint", text, INSTEAD)
     id = query_id(directory)
-    shown = {one["id"]: one["name"] or one["id"] for one in status.get("queries", [])}
+    shown = {row["id"]: row["name"] or row["id"] for row in status.get("queries", [])}
     query = shown.get(id, id)
     if query in queries:
         return query, directory
@@ -115,7 +119,7 @@ def _query_and_directory(text: str, queries: Collection[str], status: Mapping[st
             f"--checkpoint {text}: query {query} is not in the newest plan, as it has ended: expected the checkpoint of"
             f" {' or '.join(planned)}"
         )
-    expected = ", ".join(f"{one}={directory}" for one in planned)
+    expected = ", ".join(f"{label}={directory}" for label in planned)
     raise BadUsage(
         f"--checkpoint {text}: the job's records do not say which query it belongs to; expected one of {expected}"
     )

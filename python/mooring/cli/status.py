@@ -169,15 +169,25 @@ def _queries(status: dict[str, Any], life: Life) -> str:
         (query["name"], "not known" if life is Life.SILENT else query["state"], query["batch"], query["checkpoint"])
         for query in status["queries"]
     ]
-    rows += [(one["name"], one["state"], one["batch"], one["checkpoint"]) for one in status.get("ended-queries", [])]
+    rows += [
+        (query["name"], query["state"], query["batch"], query["checkpoint"])
+        for query in status.get("ended-queries", [])
+    ]
     return table(("query", "state", "batch", "checkpoint"), rows) if rows else "no stateful query runs"
 
 
 def _ends(status: dict[str, Any]) -> str:
     """The queries that are being drained or stopped, or have been."""
     rows = [
-        (one["query"], one["phase"], one["batch"], one["state-rows-flushed"], one["state-rows-left"], one.get("reason"))
-        for one in status.get("drains", [])
+        (
+            drain["query"],
+            drain["phase"],
+            drain["batch"],
+            drain["state-rows-flushed"],
+            drain["state-rows-left"],
+            drain.get("reason"),
+        )
+        for drain in status.get("drains", [])
     ]
     heading = ("query", "phase", "batch", "state-rows-flushed", "state-rows-left", "reason")
     return table(heading, rows) if rows else ""
@@ -187,13 +197,13 @@ def _restores(status: dict[str, Any]) -> str:
     """The state that executors have fetched since their queries started, or are fetching."""
     rows = [
         (
-            one["query"],
-            one["executor"],
-            f"{one['done']} of {one['stores']}",
-            size(one["bytes"]),
-            one["milliseconds"],
+            restore["query"],
+            restore["executor"],
+            f"{restore['done']} of {restore['stores']}",
+            size(restore["bytes"]),
+            restore["milliseconds"],
         )
-        for one in status.get("restores", [])
+        for restore in status.get("restores", [])
     ]
     return table(("query", "executor", "done of stores", "bytes", "milliseconds"), rows) if rows else ""
 

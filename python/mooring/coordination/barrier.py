@@ -1,4 +1,4 @@
-"""The barrier of a job model's version: the model is in force after every executor that must know it has it."""
+"""The barrier of a job model's version: it is in force after every executor that must take it up has done so."""
 
 from __future__ import annotations
 

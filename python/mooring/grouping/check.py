@@ -22,16 +22,16 @@ def check_job_model(
     most_processors: int | None = None,
     zones: Mapping[str, str] | None = None,
     factor: int | None = None,
-    bound: Collection[str] | None = None,
+    may_hold: Collection[str] | None = None,
     stopped: Collection[str] = (),
 ) -> None:
     """Raise `InvalidGroupingError` unless the job model lists every processor and keeps the promises for each query.
 
     The promises on movement are checked when `task_locality` is given; it may be empty. With `most_processors`, a query
-    must use that many processors, or all if there are fewer. The places of the remainders depend on the order in which
-    queries were planned, and are not checked here.
+    must use that many processors, or all if there are fewer. Which processors have one task more than
+    others depends on the order in which queries were planned, and is not checked here.
 
-    `check_standbys` checks the standbys; it describes `zones`, `factor`, `bound` and `stopped`.
+    `check_standbys` checks the standbys; it describes `zones`, `factor`, `may_hold` and `stopped`.
     """
     if set(model.containers) != set(processor_locality):
         odd = min(set(model.containers) ^ set(processor_locality), key=natural_order)
@@ -59,7 +59,7 @@ def check_job_model(
         except InvalidGroupingError as e:
             raise InvalidGroupingError(f'query "{query}": {e}') from e
     given_tasks = [task for tasks in queries.values() for task in tasks]
-    check_standbys(model, given_tasks, zones, factor, weights, bound, stopped)
+    check_standbys(model, given_tasks, zones, factor, weights, may_hold, stopped)
 
 
 def check_grouping(
@@ -75,8 +75,9 @@ def check_grouping(
 
     Always checked: each task is there once, on a living processor; all processors that can be used are used; sizes or
     weights are even. With `task_locality`: the fewest tasks move, and a moved task is at its last location if a simple
-    exchange could bring it there. With `load` too: the remainders are where the load is least. With `weights` and more
-    tasks than processors the planner does not promise the last three, so they are not checked.
+    exchange could bring it there. With `load` too: the processors that have one task more than others are those with
+    the least load. With `weights` and more tasks than processors the planner does not promise the last three, so they
+    are not checked.
     """
     with _promise("each task exactly once, on a living processor"):
         owner = _check_each_task_once(containers, task_models, processor_locality)
@@ -247,7 +248,7 @@ def _check_exchanges(
     sizes: Mapping[str, int],
     processor_locality: Mapping[str, str],
 ) -> None:
-    """Check that no exchange brings a moved task to its last location: neither a swap, nor a move of a remainder."""
+    """Check that neither a swap, nor a move to a smaller group, brings a moved task to its last location."""
     least = len(owner) // len(sizes)
     displaced_at = {processor_locality[owner[name]]: name for name in displaced}
     short_at = {processor_locality[processor]: processor for processor, size in sizes.items() if size == least}
@@ -265,7 +266,7 @@ def _check_exchanges(
 def _check_remainders(
     displaced: Collection[str], owner: Mapping[str, str], sizes: Mapping[str, int], load: Mapping[str, int]
 ) -> None:
-    """Check that no displaced task takes a remainder that belongs on a processor with less load, or a smaller id."""
+    """Check that the larger groups of displaced tasks are on the processors with the least load, then smallest ids."""
     least = len(owner) // len(sizes)
     short = [processor for processor, size in sizes.items() if size == least]
     best = min(short, key=lambda processor: (load.get(processor, 0), natural_order(processor)), default=None)

@@ -19,14 +19,14 @@ def check_standbys(
     zones: Mapping[str, str] | None = None,
     factor: int | None = None,
     weights: Mapping[str, int] | None = None,
-    bound: Collection[str] | None = None,
+    may_hold: Collection[str] | None = None,
     stopped: Collection[str] = (),
     pinned: Mapping[str, Mapping[int, str]] | None = None,
 ) -> None:
     """Raise `InvalidGroupingError` unless the standbys in the job model keep their promises; the message names one.
 
     Always checked: each is a standby of one of these tasks with the same partitions, and is there once. It is at a
-    location without its active and without another copy. Only processors in `bound` hold standbys; None means all.
+    location without its active and without another copy. Only processors in `may_hold` hold standbys; None means all.
     Tasks that are active on a processor in `stopped` have none.
     With the replication `factor`: a task has at most `factor - 1` standbys, and as many as the locations allow. No
     simple move makes the load more even; with `weights`, only processors above the mean plus the heaviest copy count.
@@ -39,7 +39,7 @@ def check_standbys(
     able = {
         id: location
         for id, location in held.location.items()
-        if location is not None and (bound is None or id in bound)
+        if location is not None and (may_hold is None or id in may_hold)
     }
     _check_each_is_a_copy(model, expected)
     _check_locations(held, able)
@@ -115,7 +115,7 @@ def _check_locations(held: _Held, able: Mapping[str, str]) -> None:
         here: dict[str, str] = {}
         for id in processors:
             if id not in able:
-                why = "has no location" if held.location[id] is None else "is not bound"
+                why = "has no location" if held.location[id] is None else "may not hold copies"
                 raise InvalidGroupingError(f'a copy of task "{name}" is on processor "{id}", which {why}')
             if held.active_location(name) is None:
                 raise InvalidGroupingError(f'task "{name}" has a copy, but the location of its active is not known')

@@ -47,7 +47,7 @@ class TaskNameGrouper(ABC):
 
         `task_locality` maps task name to the location where the task ran last. `processor_locality` maps the id of each
         living processor to its location. An empty text and `ANY_HOST` mean no preference. `previous` is the job model
-        in force, or None; it may have tasks and processors that are gone.
+        before this one, or None; it may have tasks and processors that are gone.
 
         Returns one container for each processor that gets tasks: min(tasks, processors) of them. Each task is in
         exactly one. Raises `InvalidGroupingError` for no tasks, no processors, and two tasks of one name.

@@ -8,10 +8,11 @@ from mooring.grouping.problem import NOWHERE, Problem
 
 
 def processors_to_use(problem: Problem, weights: Sequence[int], count: int) -> list[str]:
-    """Up to `count` processors: first those that hold most, then those where most tasks were last, then smallest ids.
+    """Up to `count` processors: those that hold the most tasks, those where most tasks were last, the smallest ids.
 
-    Processors that hold most come first because this moves the fewest tasks: more tasks can stay there, for any size of
-    the groups. With weights it is the most bytes. The choice by location is greedy, one processor at a time.
+    Processors that hold the most tasks come first because this moves the fewest tasks: more tasks can stay there, for
+    any size of the groups. With weights it is the most bytes. The choice by location is greedy, one processor at a
+    time.
     """
     held = problem.held()
     weight_held = [sum(weights[t] for t in tasks) for tasks in held]

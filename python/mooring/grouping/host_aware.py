@@ -79,9 +79,9 @@ class GroupByContainerIds(HostAwareGrouper):
 class GroupByContainerCount(HostAwareGrouper):
     """Groups on a fixed number of processors, or on all if there are fewer. Each gets at least one task.
 
-    Processors that hold most come first, then those at the last location of most tasks, then the smallest ids. When the
-    count changes, only the tasks move that must move for even sizes. `InvalidGroupingError` for a count below 1, and
-    for fewer tasks than the count.
+    Processors that hold the most of the query's tasks (of its bytes, with weights) come first, then those at the last
+    location of most tasks, then the smallest ids. When the count changes, only the tasks move that must move for even
+    sizes. `InvalidGroupingError` for a count below 1, and for fewer tasks than the count.
     """
 
     def __init__(
@@ -101,8 +101,9 @@ class GroupByContainerCount(HostAwareGrouper):
 
 
 class SingleContainerGrouper(HostAwareGrouper):
-    """Puts all tasks on one processor: the one that holds most, else where most tasks were last, else the smallest id.
+    """Puts all tasks on one processor: the one that holds the most tasks, else the one where most were last.
 
+    With weights it is the one that holds the most bytes. Of several, the one with the smallest id is taken.
     With a `container_id` it is that processor; `InvalidGroupingError` when there is no such processor.
     """
 

@@ -136,7 +136,7 @@ class OwnerNotes:
 
     def _of_older_version(self, entries: Sequence[FileEntry]) -> Claim | None:
         """The owner according to the record `status`, where an older version of Mooring has written no note."""
-        entry = next((one for one in entries if one.name == file_name(_STATUS)), None)
+        entry = next((entry for entry in entries if entry.name == file_name(_STATUS)), None)
         if entry is None:
             return None
         try:
@@ -166,7 +166,7 @@ class OwnerNotes:
         probe = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
         self._tree.write_atomic(probe, b"")
         try:
-            written_at = next((one.modified_seconds for one in self._tree.list() if one.name == probe), None)
+            written_at = next((entry.modified_seconds for entry in self._tree.list() if entry.name == probe), None)
         finally:
             self._tree.delete(probe)
         if written_at is None:

@@ -81,7 +81,7 @@ class ExecutorRegistered(Event):
 
 @dataclass(frozen=True, slots=True)
 class ExecutorLost(Event):
-    """An executor has ended or is lost, for any reason."""
+    """An executor is lost, was silent for too long, or is about to be removed. In the last case it comes twice."""
 
     executor: str
     reason: str

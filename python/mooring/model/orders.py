@@ -17,8 +17,8 @@ Copies = Mapping[str, Mapping[int, tuple[str, ...]]]
 """Query id and partition to the executors that are to hold a copy of the state, in the order of the replicas."""
 
 
-class OrderStage(IntEnum):
-    """When an order of a decision is carried out.
+class OrderRank(IntEnum):
+    """When an order of a decision is carried out: orders of a lower rank first.
 
     A client gets an answer only after the overrides are saved: a later agent must know what was answered.
     """
@@ -32,16 +32,16 @@ class OrderStage(IntEnum):
 class Order:
     """One thing to do."""
 
-    stage: ClassVar[OrderStage] = OrderStage.ACT
+    rank: ClassVar[OrderRank] = OrderRank.ACT
 
 
-def by_stage(orders: Iterable[Order]) -> list[Order]:
-    """The orders by their stage; orders of one stage stay in their order."""
-    return sorted(orders, key=lambda order: order.stage)
+def by_rank(orders: Iterable[Order]) -> list[Order]:
+    """The orders by their rank; orders of one rank stay in their order."""
+    return sorted(orders, key=lambda order: order.rank)
 
 
 @dataclass(frozen=True, slots=True)
-class OfferPlan(Order):
+class OfferVersion(Order):
     """Offer a version of the job model to executors. It places no task yet."""
 
     version: int

@@ -52,8 +52,8 @@ class Happening(Enum):
     NOT_POSSIBLE_ANY_MORE = "the processor is gone, or a rule forbids it by now"
     EXECUTOR_FOUND = "an executor is at the destination"
     EXPIRED = "the time is over"
-    WARM = "the copies there have caught up"
-    COPIES_WARM = "the copies of a standby have caught up there"
+    WARM = "the copies there are warm"
+    COPIES_WARM = "the copies of a standby are warm there"
     COVERED = "the tasks on its executor have warm copies, as far as they have any"
     CAN_NOT_WARM_UP = "the destination says that copies can not be made there"
     COPIES_GONE = "its executors have let go of the copies"
@@ -87,7 +87,7 @@ TABLE: Final = (
     Row(P.WAITING, H.TURN_TO_CONTROL_STANDBYS, P.RENEWING_COPIES, "the copies are planned again"),
     Row(P.WAITING, H.TURN_TO_DRAIN, P.EMPTYING, "tasks and copies leave the host, warm, and none come"),
     Row(P.WAITING, H.TURN_TO_OPEN, P.OPENING, "tasks and copies may come to the host"),
-    Row(P.WAITING, H.WAS_SWITCHED, P.SWITCHING, "it is seen to its end"),
+    Row(P.WAITING, H.WAS_SWITCHED, P.SWITCHING, "the agent waits for the batches after the switch"),
     Row(P.WAITING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
     Row(P.RESERVING, H.EXECUTOR_FOUND, P.WARMING_UP, "copies of the tasks are made there; the source goes on"),
     Row(P.RESERVING, H.EXPIRED, P.FAILED, "nothing: the source was not touched"),
@@ -109,7 +109,12 @@ TABLE: Final = (
     Row(P.AWAITING_COPIES, H.SOURCE_LOST, P.RESTARTING, "another executor is waited for"),
     Row(P.AWAITING_COPIES, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "nothing"),
     Row(P.RESTARTING, H.CAME_BACK, P.DONE, "nothing"),
-    Row(P.RESTARTING, H.EXPIRED, P.FAILED, "nothing: it runs on, or its tasks run elsewhere or on a late one"),
+    Row(
+        P.RESTARTING,
+        H.EXPIRED,
+        P.FAILED,
+        "nothing: the executor works on; or the tasks run elsewhere, or on an executor that came too late",
+    ),
     Row(P.RESTARTING, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the tasks are on other processors"),
     Row(P.LETTING_GO, H.COPIES_GONE, P.RENEWING_COPIES, "the copies are made again where they were"),
     Row(P.LETTING_GO, H.NOT_POSSIBLE_ANY_MORE, P.FAILED, "the copies are made again"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from mooring.model import natural_order
-from mooring.model.orders import Order, OrderStage
+from mooring.model.orders import Order, OrderRank
 from mooring.placement import StatusCode
 
 
@@ -16,14 +16,14 @@ from mooring.placement import StatusCode
 class SavedProgress:
     """The progress of a request that is under way: the label of its phase, and its source and destination executor.
 
-    `beside` are the processors that the request was about when it began. `sharing` are the processors that shared tasks
-    with them at that time.
+    `processors` are those that the request was about when it began; the JSON calls them `beside`. `sharing` are those
+    that shared tasks with them at that time.
     """
 
     phase: str
     source: str
     executor: str
-    beside: frozenset[str] = frozenset()
+    processors: frozenset[str] = frozenset()
     sharing: frozenset[str] = frozenset()
 
 
@@ -88,7 +88,7 @@ class OperatorOverrides:
                         "phase": progress.phase,
                         "source": progress.source,
                         "executor": progress.executor,
-                        "beside": sorted(progress.beside, key=natural_order),
+                        "beside": sorted(progress.processors, key=natural_order),
                         "sharing": sorted(progress.sharing, key=natural_order),
                     }
                     for uuid, progress in self.under_way.items()
@@ -163,7 +163,7 @@ NO_OVERRIDES: Final = OperatorOverrides()
 class SaveOverrides(Order):
     """Save the overrides in the metadata store."""
 
-    stage: ClassVar[OrderStage] = OrderStage.SAVE_OVERRIDES
+    rank: ClassVar[OrderRank] = OrderRank.SAVE_OVERRIDES
     overrides: OperatorOverrides
 
 

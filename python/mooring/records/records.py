@@ -37,7 +37,7 @@ class Remembered:
 
 
 class ReadRecords(ABC):
-    """The records that a client reads. `say` is called for records that are ignored."""
+    """The part of the records that is read, by clients and by a new agent. `say` is called for ignored records."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

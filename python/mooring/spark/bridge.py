@@ -36,9 +36,9 @@ class JvmBridge:
         """Py4J's view of the JVM, for Hadoop's FileSystem and Delta."""
         return self._gateway.jvm
 
-    def take_facts(self, most: int) -> str:
+    def take_reports(self, most: int) -> str:
         """The executors' reports of committed state since the last call, at most `most` of them, as a JSON array."""
-        return str(self._call("takeFacts", most))
+        return str(self._call("takeReports", most))
 
     def hello(self) -> list[Event]:
         """Events that describe the whole state of the application now."""

@@ -41,24 +41,30 @@ class DeltaTables:
         self._opened_session: Any = None
         self._kernel: KernelAppends | None = None
 
-    def append(self, table: str, schema: str, partition: str, rows: Sequence[Row], writer: str, number: int) -> None:
-        """Add rows in one transaction. A missing table is made, partitioned by the column `partition`.
+    def append(
+        self, table: str, schema: str, partition_column: str, rows: Sequence[Row], writer: str, number: int
+    ) -> None:
+        """Add rows in one transaction. A missing table is made, with this partition column.
 
         The rows of one `writer` and `number` are written once; the numbers of a writer rise. Rows have values that JSON
         can hold. AgentError when the rows can not be written.
         """
-        if is_path(table) and self.exists(table) and self._kernel_appends(table, partition, rows, writer, number):
+        if (
+            is_path(table)
+            and self.exists(table)
+            and self._kernel_appends(table, partition_column, rows, writer, number)
+        ):
             return
         try:
             appending = self._frame(schema, rows).write().format("delta").mode("append")
-            appending = appending.partitionBy(self._seq(partition)).option("txnAppId", writer)
+            appending = appending.partitionBy(self._seq(partition_column)).option("txnAppId", writer)
             for key, value in _TABLE_PROPERTIES.items():
                 appending = appending.option(key, value)
             self._save(appending.option("txnVersion", str(number)), table)
         except Exception as fault:  # Spark's, Delta's, Py4J's, the storage's: all mean that nothing was appended
             raise AgentError(f"the Delta table {table} can not be written: {_first_line(fault)}") from fault
 
-    def _kernel_appends(self, table: str, partition: str, rows: Sequence[Row], writer: str, number: int) -> bool:
+    def _kernel_appends(self, table: str, partition_column: str, rows: Sequence[Row], writer: str, number: int) -> bool:
         """Append with Delta's Kernel. False when that failed; then Spark's writer tries, under the same number."""
         if self._kernel_failures.get(table, 0) >= _KERNEL_TRIES:
             return False
@@ -67,7 +73,7 @@ class DeltaTables:
                 if self._has_log_stores:  # Kernel does not use these: two writers might overwrite each other
                     raise AgentError("spark.delta.logStore is set")
                 self._kernel = KernelAppends(self._jvm, self._session.sessionState().newHadoopConf())
-            self._kernel.append(table, partition, rows, writer, number)
+            self._kernel.append(table, partition_column, rows, writer, number)
         except Exception as fault:  # of any class: Spark's writer tries next
             self._kernel = None
             self._kernel_failures[table] = self._kernel_failures.get(table, 0) + 1

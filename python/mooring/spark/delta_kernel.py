@@ -27,8 +27,8 @@ class KernelAppends:
         self._utils = self._kernel.internal.util
         self._engine = self._kernel.defaults.engine.DefaultEngine.create(conf)
 
-    def append(self, path: str, partition: str, rows: Sequence[Row], writer: str, number: int) -> None:
-        """Add rows, once for each writer and number. The column `partition` has whole numbers."""
+    def append(self, path: str, partition_column: str, rows: Sequence[Row], writer: str, number: int) -> None:
+        """Add rows, once for each writer and number. The partition column has whole numbers."""
         begin = self._kernel.Table.forPath(self._engine, path).createTransactionBuilder(
             self._engine, _ENGINE_INFO, self._kernel.Operation.WRITE
         )
@@ -39,8 +39,9 @@ class KernelAppends:
                 return
             raise
         actions = self._java.ArrayList()
-        for value in sorted({row[partition] for row in rows}):
-            self._write(transaction, {partition: value}, [row for row in rows if row[partition] == value], actions)
+        for value in sorted({row[partition_column] for row in rows}):
+            of_value = [row for row in rows if row[partition_column] == value]
+            self._write(transaction, {partition_column: value}, of_value, actions)
         done = transaction.commit(
             self._engine,
             self._kernel.utils.CloseableIterable.inMemoryIterable(
@@ -51,12 +52,12 @@ class KernelAppends:
             with suppress(Exception):  # a checkpoint of the log, or a checksum: later commits write these too
                 hook.threadSafeInvoke(self._engine)
 
-    def _write(self, transaction: Any, partition: Mapping[str, int], rows: Sequence[Row], actions: Any) -> None:
+    def _write(self, transaction: Any, partition_values: Mapping[str, int], rows: Sequence[Row], actions: Any) -> None:
         """Write the files of one partition, and add the log's entries for them to `actions`."""
         engine, transactions = self._engine, self._kernel.Transaction
         state = transaction.getTransactionState(engine)
         values = self._java.HashMap()
-        for column, value in partition.items():
+        for column, value in partition_values.items():
             values.put(column, self._kernel.expressions.Literal.ofLong(value))
         batch = engine.getJsonHandler().parseJson(
             self._texts(rows), transaction.getSchema(engine), self._java.Optional.empty()

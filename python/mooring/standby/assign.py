@@ -3,7 +3,7 @@
 The rules, each among plans that keep all rules before it:
 
 1. No copy is at the location of its active, and no two copies of a task are at one location. A processor without a
-   location, or without an executor, holds no copies.
+   location, or that may not hold copies, holds none.
 2. Each task gets all its copies, or as many as there are other locations. Missing copies are reported. Tasks whose
    standbys are stopped get no copies, and nothing is reported for them.
 3. The active and the copies of a task are in as many zones as possible. A copy shares a zone only when the task has
@@ -45,7 +45,7 @@ def assign_standbys(
     previous: JobModel | None = None,
     zones: Mapping[str, str] | None = None,
     weights: Mapping[str, int] | None = None,
-    bound: Collection[str] | None = None,
+    may_hold: Collection[str] | None = None,
     stopped: Collection[str] = (),
     pinned: Mapping[str, Mapping[int, str]] = NO_PINS,
 ) -> Standbys:
@@ -53,10 +53,11 @@ def assign_standbys(
 
     Actives stay where they are. Standbys that `model` already has are replaced. The other arguments are:
 
-    - `previous`: the job model in force, with its standbys.
+    - `previous`: the job model before this one, with its standbys.
     - `zones`: location to zone.
     - `weights`: task name to bytes of state.
-    - `bound`: the ids of processors that may hold copies (those with a living executor); None for all.
+    - `may_hold`: the ids of processors that may hold copies: with an executor, at a host that is not drained. None for
+      all.
     - `stopped`: the ids of processors whose active tasks get no copies.
     - `pinned`: task name to replica to the location where an operator wants that replica.
 
@@ -64,7 +65,7 @@ def assign_standbys(
     """
     if not 1 <= factor <= MOST_REPLICAS:
         raise InvalidGroupingError(f"the replication factor is {factor}; it must be from 1 to {MOST_REPLICAS}")
-    problem = problem_of(model, zones or {}, weights or {}, previous, bound, stopped, pinned)
+    problem = problem_of(model, zones or {}, weights or {}, previous, may_hold, stopped, pinned)
     replicas = free_replicas(problem, factor)
     plan = CopyPlan(problem, [min(len(free), problem.locations_for(t)) for t, free in enumerate(replicas)])
     processors_at = _processors_by_location(problem)

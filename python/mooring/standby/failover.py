@@ -35,7 +35,7 @@ class FailoverPlan:
 def plan_failover(model: JobModel, processors: Collection[str] = (), locations: Collection[str] = ()) -> FailoverPlan:
     """The failover plan for the loss of these processors, and of all processors at these locations.
 
-    `model` is the job model in force, with its standbys. Ids and locations that it does not have are ignored.
+    `model` is the newest job model, with its standbys. Ids and locations that it does not have are ignored.
     """
     index = _Index(model)
     lost = {
@@ -129,7 +129,10 @@ class _Index:
 
 
 def _spread(choices: Mapping[TaskName, Sequence[str]], load: Mapping[str, int]) -> dict[TaskName, str]:
-    """Each task to one of its choices, as evenly as the choices allow: greedy first, then evened out by chains.
+    """Each task to one of its choices, as evenly as the choices allow.
+
+    Each task first goes to the lightest of its choices. Then chains of transfers even the load out
+    (`mooring.standby.chain`).
 
     `load` is what each processor carries already.
     """
@@ -154,7 +157,7 @@ def _spread(choices: Mapping[TaskName, Sequence[str]], load: Mapping[str, int]) 
 def _give_one_away(
     giver: int, offers: Callable[[int], Iterator[tuple[int, int]]], given: list[dict[int, None]], carried: list[int]
 ) -> bool:
-    """Carry out a chain from the giver to a processor with at least two tasks fewer. Whether there was one."""
+    """Carry out a chain of transfers from the giver to a processor with at least two tasks fewer, if there is one."""
     chain = shortest_chain([giver], offers, lambda q: carried[q] <= carried[giver] - 2)
     for t, p, q in chain:
         del given[p][t]

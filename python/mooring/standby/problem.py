@@ -72,7 +72,7 @@ def problem_of(
     zones: Mapping[str, str],
     weights: Mapping[str, int],
     previous: JobModel | None,
-    bound: Collection[str] | None,
+    may_hold: Collection[str] | None,
     stopped: Collection[str],
     pinned: Mapping[str, Mapping[int, str]],
 ) -> Problem:
@@ -88,7 +88,7 @@ def problem_of(
     zone_of = [zone_names.index(zones.get(place, "")) for place in places]
     tasks = sorted((task for task, _ in owner.values()), key=lambda task: natural_order(task.task_name))
     processors = sorted(
-        (id for id, place in location.items() if place and (bound is None or id in bound)), key=natural_order
+        (id for id, place in location.items() if place and (may_hold is None or id in may_hold)), key=natural_order
     )
     place_of = [number[located] for located in map(location.__getitem__, processors) if located]
     open_places = frozenset(place_of)

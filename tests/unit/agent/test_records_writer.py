@@ -274,7 +274,9 @@ def test_where_the_records_get_another_place_all_that_is_known_is_written_there(
     strangers.write_job_model(model(80, "h8"))
     strangers.write_barriers({80: "open"})
     strangers.write_task_locality({"strangers": "h8"})
-    memory = RecordsWriter(partial(Records, store), said.append, moves=lambda: int(store.other is not None))
+    memory = RecordsWriter(
+        partial(Records, store), said.append, count_place_changes=lambda: int(store.other is not None)
+    )
     recalled = memory.recall(5)
     memory.save_barrier(7, "open")
     memory.save_task_locality({"t1": "h2"})

@@ -18,7 +18,7 @@ class Bridge:
 
     jvm: Any = None
 
-    def take_facts(self, most: int) -> str:
+    def take_reports(self, most: int) -> str:
         return "[]"
 
     def inform(self, message: str) -> None:

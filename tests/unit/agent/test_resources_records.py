@@ -29,7 +29,7 @@ class Bridge:
     def __init__(self) -> None:
         self.troubles: queue.Queue[str] = queue.Queue()
 
-    def take_facts(self, most: int) -> str:
+    def take_reports(self, most: int) -> str:
         return "[]"
 
     def inform(self, message: str) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mooring.checkpoint.catalogue import COLUMNS, FactBook, facts_in, store_path
+from mooring.checkpoint.catalogue import COLUMNS, ReportBook, reports_in, store_path
 from mooring.checkpoint.logs import BegunBatch, Commit
 
 
@@ -40,14 +40,14 @@ def batch(number: int, *ids: str) -> tuple[Commit, BegunBatch]:
     )
 
 
-def rows_of(book: FactBook, *batches: tuple[Commit, BegunBatch]) -> list[dict[str, Any]]:
+def rows_of(book: ReportBook, *batches: tuple[Commit, BegunBatch]) -> list[dict[str, Any]]:
     rows = book.rows(batches, {"query": "q", "deployment": "app", "line": 0}, {1: ["h2"]})
     book.settle(rows)
     return [dict.fromkeys(COLUMNS) | row for row in rows]
 
 
 def test_each_store_of_a_committed_batch_has_a_row_with_what_was_told() -> None:
-    book = FactBook()
+    book = ReportBook()
     book.take(committed(4, "u"))
     (row,) = rows_of(book, batch(3, "u"))
     assert row["kind"] == "commit" and (row["batch"], row["version"], row["id"], row["base"]) == (3, 4, "u", "before-u")
@@ -61,19 +61,19 @@ def test_each_store_of_a_committed_batch_has_a_row_with_what_was_told() -> None:
 
 
 def test_what_nobody_told_leaves_a_gap_in_the_row_and_not_in_the_table() -> None:
-    (row,) = rows_of(FactBook(), batch(3, "u"))
+    (row,) = rows_of(ReportBook(), batch(3, "u"))
     assert row["id"] == "u" and row["changelog"] is None and row["keys"] is None
 
 
 def test_a_version_of_a_task_that_was_given_up_has_no_row() -> None:
-    book = FactBook()
+    book = ReportBook()
     book.take(committed(4, "zombie"))
     book.take(uploaded(4, "zombie"))
     assert [row["id"] for row in rows_of(book, batch(3, "u"))] == ["u"]
 
 
 def test_a_snapshot_that_is_uploaded_later_has_a_row_of_its_own_with_its_batch() -> None:
-    book = FactBook()
+    book = ReportBook()
     rows_of(book, batch(3, "u"))
     book.take(uploaded(4, "u"))
     rows = rows_of(book, batch(4, "v"))
@@ -87,7 +87,7 @@ def test_a_snapshot_that_is_uploaded_later_has_a_row_of_its_own_with_its_batch()
 
 
 def test_several_stores_of_a_partition_are_told_apart_by_their_ids() -> None:
-    book = FactBook()
+    book = ReportBook()
     book.take(committed(4, "r", "/c/state/0/1/right-keyToNumValues"))
     book.take(committed(4, "l", "/c/state/0/1/left-keyToNumValues"))
     rows = rows_of(book, batch(3, "l", "r"))
@@ -96,4 +96,4 @@ def test_several_stores_of_a_partition_are_told_apart_by_their_ids() -> None:
 
 def test_a_report_names_its_checkpoint_and_its_store() -> None:
     assert store_path(committed(1, "u", "/data/state/of/c/state/0/1/x")) == ("/data/state/of/c", ["0", "1", "x"])
-    assert facts_in(json.dumps([committed(1, "u")])) == [committed(1, "u")]
+    assert reports_in(json.dumps([committed(1, "u")])) == [committed(1, "u")]

@@ -2,7 +2,6 @@
 
 import functools
 import re
-from pathlib import Path
 
 import pytest
 

@@ -95,7 +95,7 @@ def test_one_standby_on_two_processors_is_seen():
 def test_a_copy_on_a_processor_without_a_location_or_unbound_is_seen():
     nowhere = {"0": "a", "1": ""}
     refuse('on processor "1", which has no location', model({"t0": "0"}, {"t0": ("1",)}, nowhere))
-    refuse('on processor "1", which is not bound', model({"t0": "0"}, {"t0": ("1",)}), bound={"0", "2"})
+    refuse('on processor "1", which may not hold copies', model({"t0": "0"}, {"t0": ("1",)}), may_hold={"0", "2"})
 
 
 def test_a_copy_of_a_task_of_unknown_location_is_seen():
@@ -148,5 +148,5 @@ def test_the_check_of_a_job_model_looks_at_its_standbys():
         check_job_model(model(ACTIVE, {**GOOD, "t1": ()}), queries, HOSTS, factor=2)
     with pytest.raises(InvalidGroupingError, match="besides that of the active"):
         check_job_model(model(ACTIVE, GOOD), queries, HOSTS, zones={"a": "x", "b": "x", "c": "y"})
-    with pytest.raises(InvalidGroupingError, match="is not bound"):
-        check_job_model(model(ACTIVE, GOOD), queries, HOSTS, bound=())
+    with pytest.raises(InvalidGroupingError, match="may not hold copies"):
+        check_job_model(model(ACTIVE, GOOD), queries, HOSTS, may_hold=())

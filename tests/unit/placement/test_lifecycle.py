@@ -46,7 +46,7 @@ def test_a_row_says_one_thing() -> None:
 
 def test_what_is_not_in_the_table_is_refused() -> None:
     assert step(Phase.WARMING_UP, Happening.WARM) is Phase.SWITCHING
-    with pytest.raises(ValueError, match="done can not go on after: the copies there have caught up"):
+    with pytest.raises(ValueError, match="done can not go on after: the copies there are warm"):
         step(Phase.DONE, Happening.WARM)
 
 

@@ -71,11 +71,11 @@ def test_a_task_whose_location_is_not_known_gets_no_copy():
 
 def test_processors_that_are_not_bound_or_have_no_location_get_no_copies():
     places = {"0": "a", "1": "b", "2": "", "3": "d"}
-    assert copies_of(assign({"t": "0"}, places=places, bound={"0", "2", "3"})) == {"t": {"3"}}
+    assert copies_of(assign({"t": "0"}, places=places, may_hold={"0", "2", "3"})) == {"t": {"3"}}
 
 
 def test_an_active_on_a_processor_that_is_not_bound_has_its_copy_elsewhere():
-    assert copies_of(assign({"t": "0"}, bound={"1"})) == {"t": {"1"}}
+    assert copies_of(assign({"t": "0"}, may_hold={"1"})) == {"t": {"1"}}
 
 
 def test_a_copy_goes_to_another_zone():

@@ -21,9 +21,9 @@ from mooring.checkpoint.catalogue import (
     SCHEMA,
     TABLE,
     Copies,
-    FactBook,
+    ReportBook,
     Row,
-    facts_in,
+    reports_in,
     store_path,
 )
 from mooring.checkpoint.lease import DIRECTORY
@@ -36,7 +36,7 @@ from mooring.settings import Settings
 _MOST_BATCHES: Final = 200
 """How many batches one append has at most. Further batches wait for the next interval."""
 
-_MOST_FACTS: Final = 20_000
+_MOST_REPORTS: Final = 20_000
 """How many reports of executors are taken from the JVM at a time."""
 
 _MOST_BYTES: Final = 16 << 20
@@ -64,7 +64,7 @@ _REST_SECONDS: Final = 600.0
 """How long after a failure the partitions of a query are not removed or compacted."""
 
 _EXTENT: Final = ("max(batch) AS batch", "max(line) AS line", f"min({PARTITION}) AS first")
-_COLUMNS_OF_PLACE: Final = ("kind", "batch", "operator", "partition", "store", "id")
+_COLUMNS_OF_VERSION: Final = ("kind", "batch", "operator", "partition", "store", "id")
 
 _END_WAIT_SECONDS: Final = 1.0
 """How long `end` waits for the thread."""
@@ -76,7 +76,7 @@ class Tables(Protocol):
     A table is named by its path, or by its name in Spark's catalog.
     """
 
-    def append(self, table: str, schema: str, partition: str, rows: list[Row], writer: str, number: int) -> None:
+    def append(self, table: str, schema: str, partition_column: str, rows: list[Row], writer: str, number: int) -> None:
         """Add rows. A second call with the same writer and number adds nothing."""
 
     def select(self, table: str, columns: Sequence[str], where: str) -> list[Row] | None:
@@ -102,11 +102,12 @@ class Tables(Protocol):
 class Reached:
     """How far the table of a query reaches.
 
-    `batch` is the last batch in the table. `line` is how often the query had gone back to an earlier batch by then.
+    `batch` is the last batch in the table. `times_gone_back` is how often the query had gone back to an earlier batch
+    by then; the table's column is called `line`.
     """
 
     batch: int = -1
-    line: int = 0
+    times_gone_back: int = 0
     has_table: bool = False
 
 
@@ -116,12 +117,12 @@ class CatalogueKeeper:
     def __init__(
         self,
         tables: Tables,
-        take_facts: Callable[[int], str],
+        take_reports: Callable[[int], str],
         open_tree: Callable[[str], FileTree],
         say: Callable[[str], None],
     ) -> None:
-        """`take_facts` returns at most so many reports of executors. `say` is called for the first failure."""
-        self._tables, self._take_facts, self._open_tree, self._say = tables, take_facts, open_tree, say
+        """`take_reports` returns at most so many reports of executors. `say` is called for the first failure."""
+        self._tables, self._take_reports_of_jvm, self._open_tree, self._say = tables, take_reports, open_tree, say
         self._application = ""
         self._every_seconds = 0.0
         self._retained = 0
@@ -130,7 +131,7 @@ class CatalogueKeeper:
         self._runs: dict[str, str] = {}  # query -> its newest run
         self._ended: set[str] = set()
         self._with_new_run: set[str] = set()  # queries with a run that has begun since the last round
-        self._fact_books: dict[str, FactBook] = {}  # path of the checkpoint, without a scheme -> its reports
+        self._report_books: dict[str, ReportBook] = {}  # path of the checkpoint, without a scheme -> its reports
         self._reached: dict[str, Reached] = {}  # running query -> how far its table reaches
         self._read_failures: dict[str, int] = {}  # table -> how often in a row it could not be read
         self._first_partition: dict[str, int] = {}  # query -> the first partition in its table
@@ -192,10 +193,7 @@ class CatalogueKeeper:
                     self._say(f"the catalogue of committed state can not be written now ({fault}); it is tried again")
 
     def write(self) -> list[MooringError]:
-        """Append the new rows of all queries. Returns at most one fault for each query.
-
-        After a fault, the next round begins with the same batch of that query.
-        """
+        """Append the new rows of all queries. Returns at most one fault for each query."""
         with self._lock:
             checkpoints, ended = dict(self._checkpoints), set(self._ended)
             for query in self._with_new_run:
@@ -217,8 +215,8 @@ class CatalogueKeeper:
         return list(faults.values())
 
     def _take_reports(self) -> None:
-        for fact in facts_in(self._take_facts(_MOST_FACTS)):
-            self._fact_books.setdefault(store_path(fact)[0], FactBook()).take(fact)
+        for report in reports_in(self._take_reports_of_jvm(_MOST_REPORTS)):
+            self._report_books.setdefault(store_path(report)[0], ReportBook()).take(report)
 
     def _catalogue(self, query: str, checkpoint: str) -> None:
         """Append the rows of the query's new batches, and tidy its table."""
@@ -231,14 +229,14 @@ class CatalogueKeeper:
         batches = self._batches_after(reached.batch, checkpoint)
         if batches:
             self._take_reports()  # after the log was read: executors report a version before its batch is committed
-            book = self._fact_books.setdefault(_path_of(checkpoint), FactBook())
-            common_columns = {"query": query, "deployment": self._application, "line": reached.line}
+            book = self._report_books.setdefault(_path_of(checkpoint), ReportBook())
+            common_columns = {"query": query, "deployment": self._application, "line": reached.times_gone_back}
             rows = book.rows(batches, common_columns, self._locations_of_copies(query))
             newest = batches[-1][0].batch
             if rows:
                 self._tables.append(table, SCHEMA, PARTITION, rows, f"{query}:{self._runs[query]}", newest)
             book.settle(rows)
-            reached = Reached(newest, reached.line, reached.has_table or bool(rows))
+            reached = Reached(newest, reached.times_gone_back, reached.has_table or bool(rows))
         self._reached[query] = reached
         if batches and reached.has_table:
             self._tidy(query, table, reached.batch)
@@ -252,11 +250,13 @@ class CatalogueKeeper:
         extent = self._read_extent(table, of_query)
         if not extent or "batch" not in extent[0]:
             return Reached()
-        newest, line, self._first_partition[query] = (int(extent[0][name]) for name in ("batch", "line", "first"))
+        newest, times_gone_back, self._first_partition[query] = (
+            int(extent[0][name]) for name in ("batch", "line", "first")
+        )
         logged = self._entries_after(-1, checkpoint)
         oldest = min(logged, default=newest + 1)
-        known = self._tables.select(table, _COLUMNS_OF_PLACE, f"{of_query} AND batch >= {oldest}") or []
-        self._fact_books.setdefault(_path_of(checkpoint), FactBook()).know(known)
+        known = self._tables.select(table, _COLUMNS_OF_VERSION, f"{of_query} AND batch >= {oldest}") or []
+        self._report_books.setdefault(_path_of(checkpoint), ReportBook()).know(known)
         listed: dict[int, set[str]] = {}
         for row in known:
             if row["kind"] == "commit" and int(row["partition"]) == 0:
@@ -267,13 +267,13 @@ class CatalogueKeeper:
         not_undone = (batch for batch, in_log in ids if not in_log or listed[batch] <= in_log)
         last = next(not_undone, min(newest, oldest - 1))
         if last == newest:
-            return Reached(newest, line, has_table=True)
+            return Reached(newest, times_gone_back, has_table=True)
         since = f"{PARTITION} >= {(last + 1) // BATCHES_IN_PARTITION} AND batch > {last}"
-        self._tables.remove(table, f"{of_query} AND line <= {line} AND {since}")
-        return Reached(last, line + 1, has_table=True)
+        self._tables.remove(table, f"{of_query} AND line <= {times_gone_back} AND {since}")
+        return Reached(last, times_gone_back + 1, has_table=True)
 
     def _read_extent(self, table: str, of_query: str) -> list[Row] | None:
-        """The last batch, the last line and the first partition of the query's rows; None without a table.
+        """The last batch, the greatest `line` and the first partition of the query's rows; None without a table.
 
         A damaged table in the checkpoint is renamed, and counts as no table. A shared table is never renamed.
         """

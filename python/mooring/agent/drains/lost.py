@@ -77,10 +77,10 @@ def _warning(drainage: Drainage, not_told: set[str], newly_lost: frozenset[str])
     verb, past = _verbs(drainage)
     labels = drainage.labels_of
     runs = {id for id, query in drainage.known.items() if query.run in drainage.running_runs}
-    facts = [f"{labels([id])} ended before it was {past}: {drainage.progress[id].reason}" for id in sorted(newly_lost)]
-    facts.append(f"told to {verb} and not over: {labels(drainage.ordered.keys() & runs)}")
-    facts.append(f"not told to {verb}, as they are fed by {labels(drainage.lost)}: {labels(not_told)}")
-    return LogLine(f"{verb}: {'; '.join(facts)}. It goes on when they are started again; or ask again")
+    parts = [f"{labels([id])} ended before it was {past}: {drainage.progress[id].reason}" for id in sorted(newly_lost)]
+    parts.append(f"told to {verb} and not over: {labels(drainage.ordered.keys() & runs)}")
+    parts.append(f"not told to {verb}, as they are fed by {labels(drainage.lost)}: {labels(not_told)}")
+    return LogLine(f"{verb}: {'; '.join(parts)}. It goes on when they are started again; or ask again")
 
 
 def _verbs(drainage: Drainage) -> tuple[str, str]:

@@ -84,7 +84,7 @@ def rebind_deadline_ms(fleet: Fleet, processor: Processor) -> float:
 def ask_for_regrouping(fleet: Fleet, now_ms: int) -> Fleet:
     """The fleet with a regrouping due when the debounce is over.
 
-    A regrouping that is already due keeps its time, so what happens until then becomes part of the same plan.
+    A regrouping that is already due keeps its time, so what happens until then becomes part of the same job model.
     """
     if fleet.timers.regroup_at_ms is not None:
         return fleet

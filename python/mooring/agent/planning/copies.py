@@ -1,8 +1,8 @@
 """The copies of the tasks: which executors are to hold them, and how far behind each copy is.
 
 The functions are pure. The job model says which processors hold standbys; these functions translate processors into
-executors. A copy is *warm* when it is at most `MOST_LAG_VERSIONS` versions behind. It is *caught up* when it is not
-behind.
+executors. A copy is *warm* when it is at most `MOST_LAG_VERSIONS` versions behind the newest commit. It is *caught up*
+when it is not behind. A copy whose last update failed is warm only when it is caught up.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def are_caught_up(fleet: Fleet, model: JobModel, processors: Collection[str]) ->
     return all(copy is not None and copy.lag_versions == 0 for copy in seen)
 
 
-def all_caught_up(fleet: Fleet) -> bool:
-    """Whether every copy that can be made is warm by its lag: at most `MOST_LAG_VERSIONS` versions behind."""
+def all_warm(fleet: Fleet) -> bool:
+    """Whether every copy that can be made is warm; here a failed update does not count."""
     partition_of = fleet.partition_of_task()
     return all(
         copy is not None and copy.lag_versions <= MOST_LAG_VERSIONS
@@ -107,7 +107,7 @@ def transfer_allowance_ms(fleet: Fleet, coming: Iterable[tuple[str, str | None]]
 
 
 def all_copies(fleet: Fleet) -> list[tuple[str, str | None]]:
-    """The copies in the job model in force: pairs of task and executor."""
+    """The copies in the newest job model: pairs of task and executor."""
     executor_of = fleet.executor_of
     return [
         (task.standby_of, executor_of.get(id))
@@ -152,19 +152,26 @@ def tasks_of_standbys(fleet: Fleet, model: JobModel, standbys: Collection[str]) 
             yield standby, name, replica
 
 
-def warm_at(fleet: Fleet, location: str, most_lag: int = MOST_LAG_VERSIONS) -> set[tuple[str, int]]:
+def warm_at(fleet: Fleet, location: str) -> set[tuple[str, int]]:
     """Query id and partition of the warm copies at this location. Executors of one host share their files."""
     return {
         (query, partition)
         for (query, partition, executor), copy in fleet.copies.items()
-        if copy.is_warm(most_lag) and executor in fleet.executors and fleet.executors[executor].location == location
+        if copy.lags_at_most(MOST_LAG_VERSIONS)
+        and executor in fleet.executors
+        and fleet.executors[executor].location == location
     }
 
 
-def is_warm_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], most_lag: int) -> bool:
+def is_warm_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str]) -> bool:
+    """Whether one of these executors has a warm copy of the partition."""
+    return is_copied_to(fleet, query, partition, executors, MOST_LAG_VERSIONS)
+
+
+def is_copied_to(fleet: Fleet, query: str, partition: int, executors: Iterable[str], most_lag: int) -> bool:
     """Whether one of these executors has a copy of the partition that is at most `most_lag` versions behind."""
     seen = (fleet.copies.get((query, partition, executor)) for executor in executors)
-    return any(copy is not None and copy.is_warm(most_lag) for copy in seen)
+    return any(copy is not None and copy.lags_at_most(most_lag) for copy in seen)
 
 
 def trouble_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str], for_ms: int) -> str:

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from mooring.agent.planning.accepted_job_model import with_job_model
 from mooring.agent.planning.binding import ask_for_regrouping
-from mooring.agent.planning.plan_in_force import with_job_model
 from mooring.agent.planning.rebalance_after_failover import rebalanced
-from mooring.agent.planning.rows import fallbacks_in_use
+from mooring.agent.planning.rows import executors_in_use
 from mooring.agent.state.fleet import Fleet
 from mooring.model import ContainerModel, TaskModel
 from mooring.model.orders import Rows
@@ -63,10 +63,10 @@ def _new_owners(fleet: Fleet, published: Rows) -> dict[str, str]:
     returning = {id for id, move in fleet.ongoing.moves.items() if move.is_switched and move.source in fleet.executors}
     lost = fleet.model.containers.keys() - fleet.executor_of.keys() - returning
     new_owners: dict[str, str] = {str(task): id for task, id in plan_failover(fleet.model, lost).with_copy.items()}
-    fallbacks = fallbacks_in_use(fleet, published)
+    in_use = executors_in_use(fleet, published)
     for id, executor in fleet.executor_of.items():
         for task in fleet.model.containers[id].tasks.values() if id in fleet.model.containers else ():
-            if task.standby_of in new_owners and fallbacks.get(task.standby_of) == executor:
+            if task.standby_of in new_owners and in_use.get(task.standby_of) == executor:
                 new_owners[task.standby_of] = id
     return new_owners
 

@@ -1,15 +1,16 @@
 """The next job model of the fleet: which processor runs which task, and which processors hold copies.
 
-The functions are pure. The code that checks a plan shares nothing with the code that makes it.
+The functions are pure. The code that checks a job model shares nothing with the code that makes it.
 
-There are two kinds of plan. An in-place plan moves no active task: it only gives a processor to tasks that have none.
-A balanced plan lets the grouper distribute all active tasks evenly. In both, copies are assigned anew. With standbys,
-plans are in-place plans while a processor waits for an executor; otherwise the balanced plan is the target.
+There are two kinds of job model. An *in-place* job model moves no active task: it only gives a processor to tasks that
+have none. A *balanced* job model lets the grouper distribute all active tasks evenly. In both, copies are assigned
+anew. With standbys, every job model is in-place while a processor waits for an executor; otherwise the balanced one is
+the target.
 
 A task moves to another processor only when its state is warm there, or when the rebind timeout is over. Example:
-processor 0 runs tasks a, b, c and d, and processor 1 joins. The balanced plan gives c and d to processor 1. First the
-in-place plan stays in force while processor 1 makes copies of c and d; then the balanced plan comes into force. Large
-moves go in stages, a few processors at a time (`mooring.agent.planning.staged_moves`).
+processor 0 runs tasks a, b, c and d, and processor 1 joins. The balanced job model gives c and d to processor 1. First
+comes the in-place one, with which processor 1 makes copies of c and d. When these are warm, the balanced one follows.
+Large moves go in stages, a few processors at a time (`mooring.agent.planning.staged_moves`).
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from mooring.agent.planning.copies import are_caught_up, cold_arrivals, cold_copies, transfer_allowance_ms
-from mooring.agent.planning.plan_in_force import (
+from mooring.agent.planning.accepted_job_model import (
     NO_ARRIVALS,
     Queries,
-    put_in_force,
     weights_of,
+    with_accepted,
     with_job_model,
     with_standbys,
     without_regrouping,
 )
+from mooring.agent.planning.copies import are_caught_up, cold_arrivals, cold_copies, transfer_allowance_ms
 from mooring.agent.planning.staged_moves import Stage, next_stage, with_stage_started
 from mooring.agent.state.fleet import Fleet
 from mooring.errors import InvalidGroupingError
@@ -36,12 +37,12 @@ from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, named
 
 
 def regrouped(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[str]]:
-    """The fleet with its next job model in force, and warnings for the user.
+    """The fleet with its next job model, and warnings for the user.
 
     All running queries are grouped over all processors. The version rises only when the job model has changed.
 
-    When the chosen grouper fails, or its plan breaks a promise, the last plan stays in force. When the last plan lacks
-    a task, the default grouper plans instead. Raises InvalidGroupingError when the default grouper's plan breaks a
+    When the chosen grouper fails, or its job model breaks a promise, the last job model stays. When the last one lacks
+    a task, the default grouper plans instead. Raises InvalidGroupingError when the default grouper's job model breaks a
     promise.
     """
     if not fleet.processors:
@@ -66,7 +67,7 @@ def regrouped(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[str]]:
 def with_copies_renewed(fleet: Fleet) -> tuple[Fleet, list[str]]:
     """The fleet with its copies assigned anew, and warnings for the user.
 
-    No active task moves. A regrouping that is due stays due. Raises InvalidGroupingError when the plan breaks a
+    No active task moves. A regrouping that is due stays due. Raises InvalidGroupingError when the job model breaks a
     promise.
     """
     queries = {query.label: query.tasks for query in fleet.queries.values()}
@@ -78,25 +79,26 @@ def with_copies_renewed(fleet: Fleet) -> tuple[Fleet, list[str]]:
 
 
 def replanned_after_rebind(fleet: Fleet) -> tuple[Fleet, list[str]]:
-    """The fleet with a plan for processors that now have another executor, and warnings for the user.
+    """The fleet with a job model for processors that now have another executor, and warnings for the user.
 
-    No task leaves its processor; copies are assigned anew. Raises InvalidGroupingError when the plan breaks a promise.
+    No task leaves its processor; copies are assigned anew. Raises InvalidGroupingError when the job model breaks a
+    promise.
     """
     if fleet.settings.replication_factor > 1 and fleet.queries:
         return with_copies_renewed(fleet)
     queries = {query.label: query.tasks for query in fleet.queries.values()}
-    return with_job_model(fleet, list(_in_place_plan(fleet, queries).containers.values())), []
+    return with_job_model(fleet, list(_in_place_job_model(fleet, queries).containers.values())), []
 
 
 def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int) -> tuple[Fleet, list[str]]:
-    """The fleet with the next stage of the balanced plan in force; with the in-place plan while that stage must wait.
+    """The fleet with the next stage of the balanced job model; with the in-place one while that stage must wait.
 
     Also warnings for the user.
     """
-    in_place = _in_place_plan(fleet, queries)
+    in_place = _in_place_job_model(fleet, queries)
     unmoved = with_standbys(fleet, in_place, choice)
     if fleet.settings.replication_factor > 1 and fleet.is_incomplete:
-        return put_in_force(fleet, queries, unmoved, choice)
+        return with_accepted(fleet, queries, unmoved, choice)
     preferred = (
         fleet.task_locality if fleet.settings.replication_factor == 1 else _preferred_locations(fleet, unmoved.model)
     )
@@ -107,9 +109,9 @@ def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int)
     if wait_until_ms is None:
         wait_until_ms = _wait_until_ms(fleet, arrivals, unmoved.model, stage, now_ms)
     if wait_until_ms > now_ms and _must_wait(replace(fleet, arrivals=arrivals), unmoved.model, stage):
-        after, warnings = put_in_force(fleet, queries, unmoved, choice, arrivals)
+        after, warnings = with_accepted(fleet, queries, unmoved, choice, arrivals)
         return replace(after, timers=replace(after.timers, even_out_by_ms=wait_until_ms)), warnings
-    after, warnings = put_in_force(fleet, queries, with_standbys(fleet, stage.model, choice), choice)
+    after, warnings = with_accepted(fleet, queries, with_standbys(fleet, stage.model, choice), choice)
     after = with_stage_started(after, stage, now_ms)
     if stage.is_last:
         return after, warnings
@@ -119,7 +121,7 @@ def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int)
 
 
 def _arrivals(fleet: Fleet, planned: JobModel) -> dict[str, str]:
-    """Task to the processor that the plan moves it to, for tasks whose state must be warmed up at that processor.
+    """Task to the processor that the job model moves it to, for tasks whose state must be warmed up at that processor.
 
     These are tasks with state that now run at another location.
     """
@@ -139,12 +141,15 @@ def _arrivals(fleet: Fleet, planned: JobModel) -> dict[str, str]:
 def _with_actives_in_place(
     fleet: Fleet, queries: Queries, arrivals: Mapping[str, str] = NO_ARRIVALS
 ) -> tuple[Fleet, list[str]]:
-    """The fleet with the in-place plan in force and copies assigned anew, and warnings for the user."""
+    """The fleet with the in-place job model and copies assigned anew, and warnings for the user.
+
+    With a replication factor of 1 nothing is assigned: the last job model stays.
+    """
     if fleet.settings.replication_factor == 1:
         return without_regrouping(fleet), []
     choice = _default_grouper(fleet)
-    planned = with_standbys(fleet, _in_place_plan(fleet, queries), choice)
-    return put_in_force(fleet, queries, planned, choice, arrivals)
+    planned = with_standbys(fleet, _in_place_job_model(fleet, queries), choice)
+    return with_accepted(fleet, queries, planned, choice, arrivals)
 
 
 def _grouped(
@@ -156,8 +161,8 @@ def _grouped(
 ) -> JobModel:
     """The active tasks of these queries grouped on these processors. The result is checked.
 
-    `preferred` maps tasks to the locations where they should run. A grouper of the user must also keep its own plan
-    when it is called again with that plan. Raises InvalidGroupingError when the plan breaks a promise.
+    `preferred` maps tasks to the locations where they should run. A grouper of the user must also keep its own job
+    model when it is called again with that job model. Raises InvalidGroupingError when the job model breaks a promise.
     """
     weights = weights_of(fleet, choice)
     planned = plan_job(queries, processor_locality, preferred, fleet.model, weights, choice.make)
@@ -175,11 +180,11 @@ def _grouped(
     return planned
 
 
-def _in_place_plan(fleet: Fleet, queries: Queries) -> JobModel:
+def _in_place_job_model(fleet: Fleet, queries: Queries) -> JobModel:
     """A job model in which every task stays on its processor. It has no standbys.
 
     The default grouper gives the tasks without a processor to processors that have an executor. The chosen grouper is
-    not needed here, because a balanced plan follows.
+    not needed here, because a balanced job model follows.
     """
     places = fleet.places
     current = {task: id for task, id in fleet.processor_of_task().items() if id in places}
@@ -238,7 +243,7 @@ def _must_wait(fleet: Fleet, in_place: JobModel, stage: Stage) -> bool:
     """Whether the stage must wait. `fleet.arrivals` are the arrivals of this stage.
 
     It waits for three things: the stage before it has settled, each arriving task is warm at its destination, and all
-    copies that the receivers have in the in-place plan are caught up.
+    copies that the receivers have in the in-place job model are caught up.
     """
     if stage.receivers and fleet.timers.settled_by_ms is not None:
         return True
@@ -275,6 +280,6 @@ def _default_grouper(fleet: Fleet) -> GrouperChoice:
 
 
 def _has_a_place_for_all(fleet: Fleet, queries: Queries) -> bool:
-    """Whether the job model in force has every task of every query on a processor that still exists."""
+    """Whether the newest job model has every task of every query on a processor that still exists."""
     placed = {name for name, processor in fleet.processor_of_task().items() if processor in fleet.processors}
     return all(task.task_name in placed for tasks in queries.values() for task in tasks)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from mooring.agent.planning.copies import MOST_LAG_VERSIONS, is_warm_at
+from mooring.agent.planning.copies import is_warm_at
 from mooring.agent.planning.rows import loads_of
 from mooring.agent.state.fleet import Fleet
 from mooring.model import ContainerModel, JobModel, TaskModel, TaskName, natural_order
@@ -101,8 +101,7 @@ def _possible_exchanges(
         for receiver in sorted(able & tasks.keys(), key=natural_order)
         if fleet.places[receiver] not in locations_with_losses
         for standby in tasks[receiver].values()
-        if (name := standby.standby_of) in giver_of
-        and is_warm_at(fleet, *partition_of[name], [executor_of[receiver]], MOST_LAG_VERSIONS)
+        if (name := standby.standby_of) in giver_of and is_warm_at(fleet, *partition_of[name], [executor_of[receiver]])
     ]
 
 

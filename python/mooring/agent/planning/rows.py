@@ -24,7 +24,7 @@ from mooring.model.orders import Rows
 from mooring.standby import failover_order
 
 FALLBACKS = 3
-"""How many executors a row names after the first one and those with copies.
+"""How many fallbacks a row names: executors after the first one and those with copies.
 
 They serve further losses that happen before the agent has answered the first one."""
 
@@ -32,22 +32,21 @@ They serve further losses that happen before the agent has answered the first on
 def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     """The rows of every released query: query id to partition to executors.
 
-    `published` are the rows that the JVM holds now. Where a task without an executor already runs on a fallback, it
-    stays there.
+    `published` are the rows that the JVM holds now. A task whose processor has no executor stays where it already runs.
     """
     loads = loads_of(fleet)
     with_copies = _executors_with_copies(fleet)
     last_resorts = _last_resorts(fleet, loads)
     usable = _usable(fleet, loads)
-    fallbacks = {task: id for task, id in fallbacks_in_use(fleet, published).items() if id in usable}
+    in_use = {task: id for task, id in executors_in_use(fleet, published).items() if id in usable}
     at_start = {task: id for task, id in _first_executors_at_start(fleet).items() if id in usable}
     wanted: dict[str, tuple[str, ...]] = {}
     # Tasks without their own executor come first: they really run elsewhere, so they count as load there.
     for processor in sorted(fleet.processors.values(), key=lambda p: (_has_its_tasks(fleet, p), natural_order(p.id))):
         tasks = sorted(_tasks_of(fleet, processor), key=natural_order)
         if processor.executor is None:
-            unbound = {task: (fallbacks[task], *with_copies.get(task, ())) for task in tasks if task in fallbacks}
-            unbound |= {task: with_copies[task] for task in tasks if task in with_copies and task not in fallbacks}
+            unbound = {task: (in_use[task], *with_copies.get(task, ())) for task in tasks if task in in_use}
+            unbound |= {task: with_copies[task] for task in tasks if task in with_copies and task not in in_use}
             for named in unbound.values():
                 loads[named[0]] += 1
             wanted |= {task: _row(fleet, last_resorts, *named) for task, named in unbound.items()}
@@ -55,7 +54,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
         lent = _lent(fleet, processor, tasks)
         not_lent = [task for task in tasks if task not in lent]
         wanted |= _rows_of_own(processor, not_lent, fleet, loads, last_resorts, with_copies)
-        wanted |= _rows_of_lent(processor, lent, fleet, loads, with_copies, {**at_start, **fallbacks})
+        wanted |= _rows_of_lent(processor, lent, fleet, loads, with_copies, {**at_start, **in_use})
     return {
         query.id: rows
         for query in fleet.queries.values()
@@ -63,7 +62,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     }
 
 
-def fallbacks_in_use(fleet: Fleet, published: Rows) -> dict[str, str]:
+def executors_in_use(fleet: Fleet, published: Rows) -> dict[str, str]:
     """Task to the executor on which the JVM runs it by the published rows.
 
     That is the first executor of the row that lives and gets tasks from Spark.
@@ -141,7 +140,7 @@ def _rows_of_own(
     last_resorts: list[str],
     with_copies: Mapping[str, tuple[str, ...]],
 ) -> dict[str, tuple[str, ...]]:
-    """The rows of a processor's tasks that are not lent, and that are not yet at a fallback.
+    """The rows of a processor's tasks that are not lent, and that no other executor runs yet.
 
     The fallback of each task is an executor at the same location, or else any; the least loaded one comes first.
     `loads` is changed only when the tasks do not run on their processor: then they run on their fallbacks.

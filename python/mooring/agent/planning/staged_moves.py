@@ -3,8 +3,8 @@
 The functions are pure. Only tasks that a living processor runs are held back for a later stage. Tasks that have never
 run, and tasks whose processor has no executor, move in the first stage: nothing of them is running.
 
-Example: processors 3, 4 and 5 join, and the balanced plan gives tasks to each of them. With `most_receivers` 1 there
-are three stages: the first moves the tasks of processor 3, the second those of 4, the last those of 5.
+Example: processors 3, 4 and 5 join, and the balanced job model gives tasks to each of them. With `most_receivers` 1
+there are three stages: the first moves the tasks of processor 3, the second those of 4, the last those of 5.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ IDLE_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A job model between the in-place plan and the target. `receivers` get tasks of other processors in this stage.
+    """A job model between the in-place one and the target. `receivers` get tasks of other processors in this stage.
 
     `is_last` tells that `model` is the target.
     """
@@ -32,11 +32,11 @@ class Stage:
 
 
 def next_stage(fleet: Fleet, in_place: JobModel, target: JobModel) -> Stage:
-    """The next stage from the in-place plan to the target, with at most `fleet.settings.most_receivers` receivers.
+    """The next stage from the in-place job model to the target, with at most `fleet.settings.most_receivers` receivers.
 
     Both job models have the same tasks and no standbys. The receivers come first in natural order of their ids. When a
-    stage is in force, the same call returns the stage after it. Without a rebind timeout there is one stage, the
-    target, because nothing waits.
+    stage is the newest job model, the same call returns the stage after it. Without a rebind timeout there is one
+    stage, the target, because nothing waits.
     """
     target_of = _owners(target)
     moving = _moving_tasks(fleet, in_place, target)

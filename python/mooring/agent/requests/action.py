@@ -28,8 +28,8 @@ class Action:
     has what the request asks for. `saved_progress` is the progress that an earlier agent recorded, None
     where it had not begun the request. `is_given_up` is true for a restart whose source the JVM could not end.
 
-    `beside` are the processors that the request was about when it began, `sharing` those that shared tasks with them
-    then. No other action begins for them, even when the executor is gone meanwhile and its copies are elsewhere.
+    `processors` are those that the request was about when it began, `sharing` those that shared tasks with them then.
+    No other action begins for them, even when the executor is gone meanwhile and its copies are elsewhere.
 
     `earlier` are the phases before this one, each with the time at which it began. The phase changes by `after` only.
     """
@@ -42,7 +42,7 @@ class Action:
     version: int = -1
     saved_progress: SavedProgress | None = None
     is_given_up: bool = False
-    beside: frozenset[str] = frozenset()
+    processors: frozenset[str] = frozenset()
     sharing: frozenset[str] = frozenset()
     earlier: tuple[tuple[Phase, int], ...] = ()
 
@@ -53,7 +53,7 @@ class Action:
         """A request that can be done and waits for its turn; `saved_progress` is of an earlier agent."""
         created = cls(request, since_ms=now_ms, saved_progress=saved_progress)
         if saved_progress is not None:
-            created = replace(created, beside=saved_progress.beside, sharing=saved_progress.sharing)
+            created = replace(created, processors=saved_progress.processors, sharing=saved_progress.sharing)
         return created.after(Happening.CAN_BE_DONE, now_ms)
 
     def after(self, happening: Happening, now_ms: int) -> Action:
@@ -84,7 +84,8 @@ class Action:
     def arrived_by_ms(self) -> int:
         """Whoever reads the store from this time on sees every request that was written before this one.
 
-        The client's clock may be ahead: then the time at which the agent saw the request counts.
+        The client's clock may be ahead: then the time at which the agent saw the request counts. A request that an
+        earlier agent began waits for no reading.
         """
         return min(self.request.timestamp, self.since_ms) + ARRIVAL_MS if self.saved_progress is None else 0
 
@@ -102,7 +103,7 @@ class Action:
     @property
     def progress_to_save(self) -> SavedProgress:
         """The progress that is recorded for the agent after this one."""
-        return SavedProgress(self.phase.label, self.source, self.executor, self.beside, self.sharing)
+        return SavedProgress(self.phase.label, self.source, self.executor, self.processors, self.sharing)
 
     def is_of_a_standby(self, fleet: Fleet) -> bool:
         """Whether it moves or restarts a standby of a processor, such as 4-0."""

@@ -81,7 +81,7 @@ class Conflicts:
             return action
         processors = self._processors(action)
         sharing = self._sharing_with(processors)
-        return replace(action, beside=action.beside | processors, sharing=action.sharing | sharing)
+        return replace(action, processors=action.processors | processors, sharing=action.sharing | sharing)
 
     def is_busy(self, executor: str) -> bool:
         """Whether a move goes to that executor, or would come back to it; also a move that an earlier agent began."""
@@ -92,7 +92,7 @@ class Conflicts:
             concerned.hosts.setdefault(action.request.destination_host, set()).add(action.phase)
             return
         processors = self._processors(action)
-        concerned.processors |= processors | action.beside
+        concerned.processors |= processors | action.processors
         copies = concerned.copies if action.request.standby is None else concerned.copies_of_standbys
         copies |= action.sharing | self._sharing_with(processors)
 

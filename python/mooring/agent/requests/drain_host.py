@@ -1,6 +1,6 @@
 """Emptying a host for an operator, and opening it again. Pure.
 
-The request only marks the host as drained or open. The plans that follow move tasks away from a drained host, in
+The request only marks the host as drained or open. The job models that follow move tasks away from a drained host, in
 steps and warm, and place nothing there.
 """
 
@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from mooring.agent.planning.binding import ask_for_regrouping
-from mooring.agent.planning.copies import all_caught_up, all_copies, transfer_allowance_ms
-from mooring.agent.planning.rows import fallbacks_in_use
+from mooring.agent.planning.copies import all_copies, all_warm, transfer_allowance_ms
+from mooring.agent.planning.rows import executors_in_use
 from mooring.agent.planning.staged_moves import is_waiting_for_batches
 from mooring.agent.requests.action import Action
 from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View
@@ -21,14 +21,14 @@ from mooring.placement import HostAction
 from mooring.placement.lifecycle import Happening
 
 
-def turn(action: Action) -> Outcome:
-    """What begins when its turn has come."""
+def beginning(action: Action) -> Outcome:
+    """With what the request begins: the host is emptied or opened."""
     drains = action.request.host_action is HostAction.DRAIN
     return Outcome(Happening.TURN_TO_DRAIN if drains else Happening.TURN_TO_OPEN, action.in_words)
 
 
 def _mark_host(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
-    """Mark the host as drained or open, and ask for a plan where that changes anything."""
+    """Mark the host as drained or open, and ask for a regrouping where that changes anything."""
     host = {action.request.destination_host}
     before = fleet.overrides.drained
     drained = before | host if action.request.host_action is HostAction.DRAIN else before - host
@@ -44,7 +44,7 @@ def _opened(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Ou
 
 
 def _emptied(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
-    """Whether the host is empty, in the plan and in what the JVM has."""
+    """Whether the host is empty, in the job model and in what the JVM has."""
     host = action.request.destination_host
     if host not in fleet.overrides.drained:
         return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, f"host {host} was opened again")
@@ -53,7 +53,7 @@ def _emptied(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> O
         return None
     if is_waiting_for_batches(fleet, action.since_ms) or _is_in_use(fleet, host, view):
         return None
-    if not (all_caught_up(fleet) or _has_waited_for_copies(fleet, action, view)):
+    if not (all_warm(fleet) or _has_waited_for_copies(fleet, action, view)):
         return None
     return Outcome(Happening.EMPTY, f"host {host} is empty, and stays so until mooring open-host {host}")
 
@@ -62,13 +62,13 @@ def _is_in_use(fleet: Fleet, host: str, view: View) -> bool:
     """Whether the JVM has tasks or copies there, or a processor that has just left would come back."""
     here = {executor.id for executor in fleet.executors.values() if executor.location == host}
     copies = {id for by_partition in view.copies.values() for holders in by_partition.values() for id in holders}
-    tasks = set(fallbacks_in_use(fleet, view.rows).values())
+    tasks = set(executors_in_use(fleet, view.rows).values())
     sources = {move.source for move in fleet.ongoing.moves.values() if move.is_switched}
     return bool(here & (copies | tasks | sources))
 
 
 def _has_waited_for_copies(fleet: Fleet, action: Action, view: View) -> bool:
-    """Whether copies elsewhere that have not caught up are no longer waited for."""
+    """Whether copies elsewhere that are not warm are no longer waited for."""
     return view.now_ms >= action.since_ms + view.timeouts.warm_up_ms + transfer_allowance_ms(fleet, all_copies(fleet))
 
 

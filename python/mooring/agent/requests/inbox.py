@@ -13,7 +13,7 @@ from uuid import UUID
 
 from mooring.agent.requests.action import Action
 from mooring.agent.requests.orders import Answer, RemoveMessages
-from mooring.agent.requests.queue import SHOWN_ACTIONS, Answers, RequestQueue, turn_of
+from mooring.agent.requests.queue import SHOWN_ACTIONS, Answers, RequestQueue, order_key
 from mooring.agent.requests.validation import lasting_refusal, refusal
 from mooring.agent.state.fleet import Fleet
 from mooring.model import events
@@ -67,7 +67,7 @@ def accept_requests(
         history=queue.history or _final_answers(fleet, messages, now_ms),
     )
     reading = _Reading(queue, fleet, messages, now_ms)
-    for request in sorted(messages.requests.values(), key=turn_of):
+    for request in sorted(messages.requests.values(), key=order_key):
         reading.take(request, refusal(fleet, request))
     for malformed in messages.malformed.values():
         reading.take(malformed.request, malformed.reason)
@@ -169,7 +169,7 @@ def _may_change(
     fleet: Fleet, earlier: ContainerPlacementRequestMessage, request: ContainerPlacementRequestMessage
 ) -> bool:
     """Whether the rule that forbids a request now may allow it once an earlier request is done."""
-    if turn_of(earlier) > turn_of(request) or request.uuid == earlier.uuid:
+    if order_key(earlier) > order_key(request) or request.uuid == earlier.uuid:
         return False
     if earlier.host_action is not None:
         return earlier.host_action is HostAction.OPEN and earlier.destination_host == request.destination_host

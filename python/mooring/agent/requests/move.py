@@ -5,7 +5,8 @@ processor's tasks there, while the tasks run on at the source. SWITCHING has the
 The phase is over when a batch of each query has run there. A move that fails in SWITCHING goes back to the source.
 
 An executor that is left without a processor gets a spare processor, which may hold copies. A spare processor gets
-actives only when a request asks for that or no other processor can have them. So the next plan does not undo the move.
+actives only when a request asks for that or no other processor can have them. So the next job model does not undo the
+move.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from mooring.agent.planning.binding import ask_for_regrouping, unused_id
-from mooring.agent.planning.copies import MOST_LAG_VERSIONS, is_warm_at, transfer_allowance_ms, trouble_at
+from mooring.agent.planning.copies import MOST_LAG_VERSIONS, is_copied_to, transfer_allowance_ms, trouble_at
 from mooring.agent.planning.next_job_model import replanned_after_rebind
 from mooring.agent.planning.rows import loads_of
 from mooring.agent.planning.staged_moves import IDLE_MS
@@ -34,7 +35,7 @@ TROUBLE_MS: Final = 60_000
 """How long a copy is tried every few seconds while the executor reports each time that the copy can not be made."""
 
 CATCH_UP_MS: Final = 10_000
-"""For this time the switch waits until all copies are caught up at once. After it, each copy may lag by a version."""
+"""For this time the switch waits until all copies are caught up at once. After it, warm copies are enough."""
 
 
 def keep_source(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
@@ -94,17 +95,17 @@ def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) ->
             return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, message)
         message = f"the source was lost: the tasks run on executor {destination.id} now"
         return Outcome(Happening.SOURCE_LOST, message)
-    cold = cold_tasks_of_move(fleet, action, id, destination, view)
+    cold = awaited_tasks(fleet, action, id, destination, view)
     if not cold:
         message = f"the tasks run on executor {destination.id} at {destination.location} now"
         return Outcome(Happening.WARM, message)
     return why_not_warm(fleet, action, id, destination, cold, view, consequence=untouched)
 
 
-def cold_tasks_of_move(fleet: Fleet, action: Action, id: str, destination: Executor, view: View) -> list[str]:
-    """The tasks of processor `id` whose copy is waited for at the destination."""
+def awaited_tasks(fleet: Fleet, action: Action, id: str, destination: Executor, view: View) -> list[str]:
+    """The tasks whose copy is waited for at the destination: first until it is caught up, later until it is warm."""
     may_lag = view.now_ms >= action.since_ms + CATCH_UP_MS
-    return cold_tasks(fleet, id, destination, MOST_LAG_VERSIONS if may_lag else 0)
+    return tasks_behind(fleet, id, destination, MOST_LAG_VERSIONS if may_lag else 0)
 
 
 def why_not_warm(
@@ -139,18 +140,18 @@ def progress(fleet: Fleet, action: Action) -> str:
         return action.phase.label
     id = fleet.base_of(action.request.processor_id)
     all_of_them = len(list(tasks_of(fleet, id)))
-    cold = len(cold_tasks(fleet, id, destination))
+    cold = len(tasks_behind(fleet, id, destination))
     return f"{action.phase.label}: {all_of_them - cold} of {all_of_them} tasks' state is on executor {destination.id}"
 
 
 def _switch(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
-    """SWITCHING begins: a plan has the processor on the executor of the destination."""
+    """SWITCHING begins: a job model has the processor on the executor of the destination."""
     if outcome.happening is Happening.WAS_SWITCHED and action.saved_progress is not None:
         action = replace(action, source=action.saved_progress.source, executor=action.saved_progress.executor)
         action = replace(action, version=fleet.model.version)
         return Change(_with_move(fleet, action, is_switched=True), action)
-    now = fleet.processors[action.request.processor_id].executor
-    action = action if now in (None, action.executor) else replace(action, source=str(now))
+    carrier = fleet.processors[action.request.processor_id].executor
+    action = action if carrier in (None, action.executor) else replace(action, source=str(carrier))
     fleet, warnings = _switched_now(fleet, action)
     return Change(fleet, replace(action, version=fleet.model.version), warnings=tuple(warnings))
 
@@ -181,7 +182,7 @@ def _switched(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> 
 
 
 def _go_back(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
-    """SWITCHING has failed: a plan has the processor at the source, if the source lives."""
+    """SWITCHING has failed: a job model has the processor at the source, if the source lives."""
     fleet = released(fleet, action)
     if outcome.happening is Happening.NOT_POSSIBLE_ANY_MORE:
         return Change(fleet, action)
@@ -191,8 +192,8 @@ def _go_back(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     return Change(fleet, action, warnings=tuple(warnings), note=f"it is back on executor {action.source}")
 
 
-def cold_tasks(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) -> list[str]:
-    """The processor's tasks whose copy has not caught up at the destination, in natural order.
+def tasks_behind(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) -> list[str]:
+    """The processor's tasks without a copy at the destination that lags at most `most_lag` versions; natural order.
 
     There is none where the processor is at that location already: the executors of one host share files.
     """
@@ -202,7 +203,7 @@ def cold_tasks(fleet: Fleet, id: str, destination: Executor, most_lag: int = 0) 
     cold = [
         name
         for name, query, partition in tasks_of(fleet, id)
-        if fleet.queries[query].has_rocksdb and not is_warm_at(fleet, query, partition, here, most_lag)
+        if fleet.queries[query].has_rocksdb and not is_copied_to(fleet, query, partition, here, most_lag)
     ]
     return sorted(cold, key=natural_order)
 
@@ -220,9 +221,9 @@ def _with_move(fleet: Fleet, action: Action, is_switched: bool = False) -> Fleet
 
 
 def _switched_now(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
-    """The fleet with a plan that has the processor at the destination, and the warnings of that plan.
+    """The fleet with a job model that has the processor at the destination, and warnings for the user.
 
-    InvalidGroupingError when the plan breaks a promise.
+    InvalidGroupingError when the job model breaks a promise.
     """
     id = action.request.processor_id
     runs_at_copies = fleet.settings.replication_factor > 1 and fleet.processors[id].executor is None
@@ -233,7 +234,7 @@ def _switched_now(fleet: Fleet, action: Action) -> tuple[Fleet, list[str]]:
 
 
 def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[str]]:
-    """The fleet with the processor on this executor, and the warnings of the new plan.
+    """The fleet with the processor on this executor, and the warnings of the new job model.
 
     A spare processor that was on this executor goes to the executor that the processor leaves. Where there was no spare
     processor, a new one is made for the executor that is left empty.
@@ -242,8 +243,8 @@ def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[
     spares = [
         p for p in fleet.processors.values() if p.executor == executor.id and p.id != id and fleet.is_empty_spare(p.id)
     ]
-    gone = {id, *(spare.id for spare in spares)}
-    kept = {other: processor for other, processor in fleet.processors.items() if other not in gone}
+    replaced = {id, *(spare.id for spare in spares)}
+    kept = {other: processor for other, processor in fleet.processors.items() if other not in replaced}
     fleet = replace(fleet, processors={**kept, id: Processor(id, executor.location, executor.id)})
     vacated = fleet.executors.get(before.executor or "")
     if vacated is not None and vacated.id not in fleet.executor_of.values():

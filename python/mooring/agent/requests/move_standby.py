@@ -1,9 +1,9 @@
 """Moving the standby of a processor to another host, and restarting it where it is.
 
 Pure. Standby 4-0 is replica 0 of each task of processor 4. A move makes copies at the destination while the present
-ones stay. When the new copies have caught up, the plan has the standby there; later plans keep it there as far as the
-rules allow. A restart lets go of the copies for some seconds: the executors close them, and then open them again from
-the files that they have.
+ones stay. When the new copies are caught up, or warm after a while, the job model has the standby there; later ones
+keep it there as far as the rules allow. A restart lets go of the copies for some seconds: the executors close them, and
+then open them again from the files that they have.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from mooring.agent.planning.next_job_model import with_copies_renewed
 from mooring.agent.requests.action import Action
 from mooring.agent.requests.move import (
     CATCH_UP_MS,
+    awaited_tasks,
     begin_warming_up,
-    cold_tasks_of_move,
     keep_source,
     reserved,
     why_not_warm,
@@ -43,8 +43,8 @@ LET_GO_MS: Final = 10_000
 after three seconds or more (`Watched.round`): copies that are wanted again before that are not closed."""
 
 
-def turn(fleet: Fleet, action: Action) -> Outcome:
-    """Whether the standby moves or is restarted."""
+def beginning(fleet: Fleet, action: Action) -> Outcome:
+    """With what the request begins: the standby moves or is restarted."""
     standby, destination = action.request.processor_id, action.request.destination_host
     places = places_of_replicas(fleet, standby)
     moves_already = action.saved_progress is not None and bool(
@@ -70,7 +70,7 @@ def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) ->
     if refused is not None:
         return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, refused)
     processor = fleet.base_of(standby)
-    cold = cold_tasks_of_move(fleet, action, processor, destination, view)
+    cold = awaited_tasks(fleet, action, processor, destination, view)
     if not cold:
         return Outcome(Happening.COPIES_WARM, f"standby {standby} is at {destination.location} now")
     return why_not_warm(fleet, action, processor, destination, cold, view, consequence="no copy has moved")
@@ -90,9 +90,9 @@ def _copies_let_go(queue: RequestQueue, fleet: Fleet, action: Action, view: View
 
 
 def _renew_copies(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
-    """RENEWING_COPIES begins: a plan has the copies where the request wants them.
+    """RENEWING_COPIES begins: a job model has the copies where the request wants them.
 
-    InvalidGroupingError when that plan breaks a promise.
+    InvalidGroupingError when that job model breaks a promise.
     """
     standby, destination = action.request.processor_id, fleet.executors.get(action.executor)
     pinned = dict(fleet.overrides.pinned_standbys)
@@ -104,7 +104,7 @@ def _renew_copies(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
 
 
 def _unpin(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
-    """RENEWING_COPIES has failed: later plans no longer want the standby at the destination of a move."""
+    """RENEWING_COPIES has failed: later job models no longer have the standby at the destination of a move."""
     fleet = released(fleet, action)
     if action.executor:
         standby = action.request.processor_id
@@ -114,7 +114,7 @@ def _unpin(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
 
 
 def _copies_renewed(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
-    """What has come of the plan that has the copies where they are wanted."""
+    """What has come of the job model that has the copies where they are wanted."""
     if fleet.queries and view.version_in_force < action.version:
         return None
     standby = action.request.processor_id
@@ -137,13 +137,13 @@ def _copies_renewed(queue: RequestQueue, fleet: Fleet, action: Action, view: Vie
         return Outcome(Happening.IN_FORCE, f"the {len(held)} copies of standby {standby} are at {where}")
     holders = [(name, fleet.processors[id].executor) for name, id in held.items()]
     if view.now_ms >= action.since_ms + view.timeouts.warm_up_ms + transfer_allowance_ms(fleet, holders):
-        message = f"{len(cold)} of {len(held)} copies have not caught up, as that of {cold[0]}"
+        message = f"{len(cold)} of {len(held)} copies are not warm, as that of {cold[0]}"
         return Outcome(Happening.EXPIRED, message)
     return None
 
 
 def _cold_copies(fleet: Fleet, held: Mapping[str, str], most_lag: int) -> list[str]:
-    """The tasks whose copy has not caught up; `held` maps each task to the processor that holds its copy."""
+    """The tasks whose copy is more than `most_lag` versions behind; `held` maps each task to the holder of its copy."""
     partition_of, copies = fleet.partition_of_task(), standbys_of(fleet, fleet.model)
 
     def is_cold(task: str, holder: str) -> bool:

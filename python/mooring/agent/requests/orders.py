@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
 
-from mooring.model.orders import Order, OrderStage
+from mooring.model.orders import Order, OrderRank
 from mooring.placement import ContainerPlacementResponseMessage
 
 
@@ -14,7 +14,7 @@ from mooring.placement import ContainerPlacementResponseMessage
 class Answer(Order):
     """Write a response."""
 
-    stage: ClassVar[OrderStage] = OrderStage.ANSWER
+    rank: ClassVar[OrderRank] = OrderRank.ANSWER
     response: ContainerPlacementResponseMessage
 
 
@@ -22,6 +22,6 @@ class Answer(Order):
 class RemoveMessages(Order):
     """Remove a request, and its response too where `response_too` is true."""
 
-    stage: ClassVar[OrderStage] = OrderStage.ANSWER
+    rank: ClassVar[OrderRank] = OrderRank.ANSWER
     uuid: UUID
     response_too: bool = False

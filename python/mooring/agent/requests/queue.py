@@ -53,7 +53,7 @@ class RequestQueue:
         """The queue with more actions; of the uuids in `seen` the newest are remembered."""
         excess = len(seen) - REMEMBERED_REQUESTS
         newest = dict(islice(seen.items(), excess, None)) if excess > 0 else seen
-        actions = tuple(sorted((*self.actions, *accepted), key=lambda action: turn_of(action.request)))
+        actions = tuple(sorted((*self.actions, *accepted), key=lambda action: order_key(action.request)))
         return replace(self, actions=actions, seen=newest)
 
     def action(self, uuid: UUID) -> Action | None:
@@ -101,6 +101,6 @@ class RequestQueue:
         return queue, [Answer(response), RemoveMessages(request.uuid), line]
 
 
-def turn_of(request: ContainerPlacementRequestMessage) -> tuple[int, str]:
+def order_key(request: ContainerPlacementRequestMessage) -> tuple[int, str]:
     """The key by which requests are served: the client's timestamp, then the uuid."""
     return request.timestamp, str(request.uuid)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from mooring.agent.planning.copies import MOST_LAG_VERSIONS, all_copies, is_warm_at, transfer_allowance_ms, trouble_at
+from mooring.agent.planning.copies import all_copies, is_warm_at, transfer_allowance_ms, trouble_at
 from mooring.agent.requests.action import Action
 from mooring.agent.requests.move import TROUBLE_MS, tasks_of
 from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View
@@ -53,15 +53,15 @@ def progress_to_resume(action: Action) -> SavedProgress | None:
 
 
 def executor_ended_before(fleet: Fleet, action: Action) -> str | None:
-    """The executor that an earlier agent has ended, or asked the JVM to end, for this request; None without one."""
+    """The executor that an earlier agent has ended, or was about to end, for this request; None without one."""
     ended = fleet.ongoing.restarts.get(str(action.request.uuid))
     if ended is None and action.saved_progress is not None and action.saved_progress.phase == Phase.RESTARTING.label:
-        return action.saved_progress.source  # the JVM has given up to end it, or was never asked
+        return action.saved_progress.source  # the JVM has given up ending it, or was never asked
     return ended
 
 
-def turn(queue: RequestQueue, fleet: Fleet, processor: Processor, source: str, has_begun: bool) -> Outcome:
-    """Whether the source may end now, or waits until its tasks have warm copies.
+def beginning(queue: RequestQueue, fleet: Fleet, processor: Processor, source: str, has_begun: bool) -> Outcome:
+    """With what a restart begins: the source may end now, or it waits until its tasks have warm copies.
 
     A source for which `has_begun` is true does not wait: an earlier agent has begun to end it.
     """
@@ -140,17 +140,18 @@ def _is_cold(fleet: Fleet, ends: set[str], query: str, partition: int, holders: 
     if not holders:
         return fleet.timers.regroup_at_ms is not None or fleet.is_incomplete  # the next plan may have some
     end, stay = [h for h in holders if h in ends], [h for h in holders if h not in ends]
-    if is_warm_at(fleet, query, partition, stay, MOST_LAG_VERSIONS):
+    if is_warm_at(fleet, query, partition, stay):
         return False
+    # Copies that can not be made are not waited for, except while a warm copy is on an executor that is ending too.
     is_in_vain = stay and all(trouble_at(fleet, query, partition, [holder], TROUBLE_MS) for holder in stay)
-    return not is_in_vain or is_warm_at(fleet, query, partition, end, MOST_LAG_VERSIONS)
+    return not is_in_vain or is_warm_at(fleet, query, partition, end)
 
 
 def _is_last(fleet: Fleet, ends: set[str], source: str, query: str, partition: int, holders: list[str]) -> bool:
     """Whether a task on another executor that ends has its last warm copy on the source."""
     stay = [holder for holder in holders if holder not in ends and holder != source]
-    is_here = source in holders and is_warm_at(fleet, query, partition, [source], MOST_LAG_VERSIONS)
-    return is_here and not is_warm_at(fleet, query, partition, stay, MOST_LAG_VERSIONS)
+    is_here = source in holders and is_warm_at(fleet, query, partition, [source])
+    return is_here and not is_warm_at(fleet, query, partition, stay)
 
 
 def progress(queue: RequestQueue, fleet: Fleet, action: Action) -> str:
@@ -179,23 +180,23 @@ def _begin_restart(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
 
 
 def _restarted(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
-    """What ends a restart. An executor that comes after the expiry does not count: it was wanted in time."""
+    """What ends a restart. An executor that comes after the expiry does not count: the operator wants one before it."""
     id, waited_ms = action.request.processor_id, view.now_ms - action.since_ms
-    now = fleet.processors[id].executor
+    carrier = fleet.processors[id].executor
     expiry_ms = action.request.request_expiry_ms
     wait_ms = view.timeouts.restart_ms if expiry_ms is None else expiry_ms
-    if now is not None and now != action.source:
-        where = f"processor {id} is on executor {now} at {fleet.processors[id].location}"
+    if carrier is not None and carrier != action.source:
+        where = f"processor {id} is on executor {carrier} at {fleet.processors[id].location}"
         if waited_ms > wait_ms:
             return Outcome(Happening.EXPIRED, f"{where}, but was not within {wait_ms} ms")
-        return Outcome(Happening.CAME_BACK, where, executor=now)
-    if now is not None and action.is_given_up:
+        return Outcome(Happening.CAME_BACK, where, executor=carrier)
+    if carrier is not None and action.is_given_up:
         tried_ms = _most_idle_wait_ms(action)
-        return Outcome(Happening.EXPIRED, f"executor {now} could not be ended within {tried_ms} ms: it runs on")
-    if waited_ms < wait_ms + (0 if now is None else RESTART_MARGIN_MS):
+        return Outcome(Happening.EXPIRED, f"executor {carrier} could not be ended within {tried_ms} ms: it runs on")
+    if waited_ms < wait_ms + (0 if carrier is None else RESTART_MARGIN_MS):
         return None
-    if now is not None:
-        return Outcome(Happening.EXPIRED, f"executor {now} did not end within {wait_ms} ms: it runs on")
+    if carrier is not None:
+        return Outcome(Happening.EXPIRED, f"executor {carrier} did not end within {wait_ms} ms: it runs on")
     message = f"no executor has come for processor {id} within {wait_ms} ms; its tasks run elsewhere"
     return Outcome(Happening.EXPIRED, message)
 
@@ -223,9 +224,9 @@ def without_ended_restarts(fleet: Fleet, queue: RequestQueue, over: Action) -> F
 
 def waited_for(queue: RequestQueue) -> frozenset[str]:
     """The processors whose executors end, or have ended, for a request that is not over. Such processors stay."""
-    acting = [action.beside for action in queue.actions if action.phase is Phase.RESTARTING]
+    acting = [action.processors for action in queue.actions if action.phase is Phase.RESTARTING]
     begun = [  # requests that this agent has not taken up yet
-        begun.beside
+        begun.processors
         for uuid, begun in queue.resumed.items()
         if begun.phase in LABELS and uuid not in queue.answered_requests
     ]

@@ -137,7 +137,7 @@ def _advance(
     try:
         change = _change(fleet, before, action, outcome)
     except InvalidGroupingError as refused:
-        # A plan that breaks a promise is not put in force: the present plan stays until the next regrouping.
+        # A job model that breaks a promise is not accepted: the present one stays until the next regrouping.
         action = action if action.phase is Phase.FAILED else action.after(Happening.NO_PLAN, now_ms)
         change, message = Change(released(fleet, action), action), f"no plan for it: {refused}"
     message = f"{message}: {change.note}" if change.note else message
@@ -156,7 +156,7 @@ def _advance(
 def _change(fleet: Fleet, before: Action, action: Action, outcome: Outcome) -> Change:
     """What changes when the action's phase begins, or when the request ends.
 
-    InvalidGroupingError where a plan breaks a promise.
+    InvalidGroupingError where a job model breaks a promise.
     """
     if action.phase not in _OVER:
         return _handler(fleet, action, action.phase).enter(fleet, action, outcome)

@@ -1,4 +1,4 @@
-"""Stopping and starting the standbys of a processor: the plan for it, and when it is in force. Pure."""
+"""Stopping and starting the standbys of a processor: the job model for it, and when its version is in force. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mooring.placement.lifecycle import Happening
 
 
 def _toggle(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
-    """Plan with the standbys stopped or started. InvalidGroupingError when that plan breaks a promise."""
+    """Plan with the standbys stopped or started. InvalidGroupingError when that job model breaks a promise."""
     id = {action.request.processor_id}
     stopped = fleet.overrides.stopped_standbys | id if _stops(action) else fleet.overrides.stopped_standbys - id
     overrides = replace(fleet.overrides, stopped_standbys=stopped)
@@ -26,7 +26,7 @@ def _toggle(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
 
 
 def _toggled(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
-    """What has come of the plan once it is in force."""
+    """What has come of the job model once its version is in force."""
     if fleet.queries and view.version_in_force < action.version:
         return None
     return (_stopped if _stops(action) else _started)(action.request.processor_id, fleet, view.copies)

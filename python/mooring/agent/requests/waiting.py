@@ -25,10 +25,10 @@ def outcome(queue: RequestQueue, fleet: Fleet, action: Action, conflicts: Confli
     if action.request.standby is not None:
         return Outcome(Happening.TURN_TO_CONTROL_STANDBYS, action.in_words)
     if action.request.host_action is not None:
-        return drain_host.turn(action)
+        return drain_host.beginning(action)
     if action.is_of_a_standby(fleet):
-        return move_standby.turn(fleet, action)
-    return _turn_of_a_processor(queue, fleet, action, conflicts)
+        return move_standby.beginning(fleet, action)
+    return _move_or_restart(queue, fleet, action, conflicts)
 
 
 def _has_to_wait(queue: RequestQueue, fleet: Fleet, action: Action, conflicts: Conflicts) -> bool:
@@ -45,8 +45,8 @@ def _was_switched_for_another(fleet: Fleet, action: Action) -> bool:
     return fleet.processors[action.request.processor_id].executor not in (None, begun.source, begun.executor)
 
 
-def _turn_of_a_processor(queue: RequestQueue, fleet: Fleet, action: Action, conflicts: Conflicts) -> Outcome | None:
-    """Whether the processor moves or is restarted; None while a move uses the executor that would end."""
+def _move_or_restart(queue: RequestQueue, fleet: Fleet, action: Action, conflicts: Conflicts) -> Outcome | None:
+    """With what the request begins: a move or a restart. None while a move uses the executor that would end."""
     processor = fleet.processors[action.request.processor_id]
     begun = restart.progress_to_resume(action)
     ended = restart.executor_ended_before(fleet, action)
@@ -54,7 +54,7 @@ def _turn_of_a_processor(queue: RequestQueue, fleet: Fleet, action: Action, conf
         source = processor.last_executor if ended is None else ended
         if source in fleet.executors and conflicts.is_busy(source):
             return None
-        return restart.turn(queue, fleet, processor, source, has_begun=ended is not None)
+        return restart.beginning(queue, fleet, processor, source, has_begun=ended is not None)
     executor = processor.executor or ""
     if begun is not None and begun.phase == Phase.SWITCHING.label and executor != begun.source:
         return Outcome(Happening.WAS_SWITCHED, "an agent before this one had switched it")

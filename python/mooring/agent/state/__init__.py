@@ -1,1 +1,1 @@
-"""Coordination: what the agent knows, as values, and which version of the plan executors know."""
+"""Coordination: what the agent knows, as values, and which version of the job model executors have taken up."""

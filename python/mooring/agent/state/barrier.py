@@ -3,7 +3,7 @@
 A version comes into force in the JVM when all living executors have taken it up, except those that are given up. Pure.
 
 The agent offers a version to the JVM. Executors ask for the newest version, take it up, and report that. The agent
-gives up an executor that does not report in time, until the executor reports again. A version that timed out is
+gives up an executor that does not take a version up in time, until it takes a later one up. A version that timed out is
 replaced by the next one, which waits for the other executors only.
 """
 
@@ -69,7 +69,7 @@ class PlanBarrier:
         return replace(self, known=known, given_up=self.given_up - {executor})
 
     def checked(self, living: Collection[str], now_ms: int, timeout_ms: int) -> PlanBarrier:
-        """With the state of the barrier at this time, and without executors that are awaited for `timeout_ms`."""
+        """With the state of the barrier at this time. Executors that were awaited for `timeout_ms` are given up."""
         if self.barrier is None or not self.is_new:
             return self
         since = self.barrier.awaited_since_ms

@@ -1,4 +1,4 @@
-"""What the agent knows: executors, processors, queries, and the job model in force. Values only."""
+"""What the agent knows: executors, processors, queries, and the newest job model. Values only."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class SeenCopy:
     trouble: str = ""
     trouble_ms: int = 0
 
-    def is_warm(self, most_lag: int) -> bool:
+    def lags_at_most(self, most_lag: int) -> bool:
         """Whether the copy is at most `most_lag` versions behind. A copy in trouble must have the newest version."""
         return self.lag_versions <= (0 if self.trouble else most_lag)
 

@@ -13,8 +13,8 @@ from mooring.standby import SharedZone, Unplaced
 class Timing:
     """The durations that the agent decides with, in milliseconds, and the speed at which copies are fetched.
 
-    `barrier_timeout_ms` is how long a new version waits until executors know it. A living executor needs a second, and
-    the timeout is several seconds. An executor fetches at most `copy_bytes_a_second` for its copies.
+    `barrier_timeout_ms` is how long a new version waits until executors have taken it up. A living executor needs a
+    second, and the timeout is several seconds. An executor fetches at most `copy_bytes_a_second` for its copies.
     """
 
     debounce_ms: int = 3_000
@@ -93,7 +93,7 @@ class OngoingRequests:
     """What the requests that are under way change for a while.
 
     `moves` maps a processor to its move. While there are moves, `openings` maps checkpoint, partition and executor to
-    the bytes of state that stores at a destination have fetched. The standbys in `let_go` are in the plan, and no
+    the bytes of state that stores at a destination have fetched. The standbys in `let_go` are in the job model, and no
     executor has them for a while. `restarts` maps a request to the executor that the JVM ends for it.
     """
 
@@ -142,7 +142,7 @@ class StandbyCounts:
 
 @dataclass(frozen=True, slots=True)
 class StandbyReport:
-    """What the newest plan could not do for standbys, and the counts since this agent started."""
+    """What the newest job model could not do for standbys, and the counts since this agent started."""
 
     unplaced: tuple[Unplaced, ...] = ()
     sharing_zone: tuple[SharedZone, ...] = ()

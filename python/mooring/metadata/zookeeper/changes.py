@@ -83,11 +83,13 @@ class ChangeLog:
                 deadline = self._connection.new_deadline()
                 (names,) = self._connection.ask([lambda client: client.get_children_async(self.directory)], deadline)
                 old = in_order(() if isinstance(names, ZookeeperError) else names)[:-KEPT]
-                self._connection.ask([partial(_delete, path=f"{self.directory}/{one.name}") for one in old], deadline)
+                self._connection.ask(
+                    [partial(_delete, path=f"{self.directory}/{write.name}") for write in old], deadline
+                )
 
     def keys_of(self, writes: Sequence[Write], deadline: RetryDeadline) -> frozenset[str] | None:
         """The keys of these writes; None when one of the notes has been pruned meanwhile."""
-        asked = [partial(_get, path=f"{self.directory}/{one.name}") for one in writes]
+        asked = [partial(_get, path=f"{self.directory}/{write.name}") for write in writes]
         keys: set[str] = set()
         for answer in self._connection.ask(asked, deadline):
             if isinstance(answer, ZookeeperError):

@@ -187,7 +187,7 @@ class Commit:
             if operation.failure is not None:
                 raise operation.failure
             if operation.creates and isinstance(answer, NoNodeError):
-                parents = {one.creates.rpartition("/")[0] for one in operations if one.creates}
+                parents = {each.creates.rpartition("/")[0] for each in operations if each.creates}
                 self._connection.create_missing(sorted(parents), self._deadline)
 
     def _replaced_generations(self) -> list[str]:

@@ -151,7 +151,7 @@ class ZkConnection:
         for start in range(0, len(requests), window):
             client = self._wait_until_connected(deadline)
             sent = [request(client) for request in requests[start : start + window]]
-            answers += [self._answer(one, deadline) for one in sent]
+            answers += [self._answer(pending, deadline) for pending in sent]
         return answers
 
     def ask(

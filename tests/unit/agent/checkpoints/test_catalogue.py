@@ -32,10 +32,10 @@ class InMemory:
         self.is_damaged = False
         self.damage = "JsonEOFException: the log is damaged"
 
-    def append(self, table: str, schema: str, partition: str, rows: list[Row], writer: str, number: int) -> None:
+    def append(self, table: str, schema: str, partition_column: str, rows: list[Row], writer: str, number: int) -> None:
         if self.is_away:
             raise AgentError("the storage refuses")
-        assert partition in COLUMNS
+        assert partition_column in COLUMNS
         self.named.add(table)
         columns = ", ".join(f'"{column}"' for column in COLUMNS)
         self.database.execute(f"CREATE TABLE IF NOT EXISTS rows ({columns})")
@@ -84,12 +84,12 @@ class InMemory:
 def keeper(
     tables: InMemory,
     checkpoint: Path,
-    take_facts: Callable[[int], str] = lambda most: "[]",
+    take_reports: Callable[[int], str] = lambda most: "[]",
     retain: int = 100,
     run: str = "run",
     **more: str,
 ) -> CatalogueKeeper:
-    made = CatalogueKeeper(tables, take_facts, LocalFileTree, print)
+    made = CatalogueKeeper(tables, take_reports, LocalFileTree, print)
     conf = {
         "spark.mooring.checkpoint.catalog.interval": "1h",
         "spark.mooring.checkpoint.catalog.retain.batches": str(retain),

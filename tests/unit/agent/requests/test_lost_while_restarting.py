@@ -130,7 +130,7 @@ def test_what_a_request_is_about_outlives_the_agent() -> None:
     word = kept_overrides(queues.story)
     assert word is not None
     begun = type(word).from_json(word.to_json()).under_way[str(asked.uuid)]
-    assert (sorted(begun.beside), sorted(begun.sharing - {"0"})) == (["0"], sharing(queues, "0"))
+    assert (sorted(begun.processors), sorted(begun.sharing - {"0"})) == (["0"], sharing(queues, "0"))
 
 
 def test_no_standby_goes_to_an_executor_that_is_to_end() -> None:

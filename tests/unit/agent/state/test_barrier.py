@@ -9,7 +9,7 @@ from mooring.agent.counters import Counters
 from mooring.agent.status import status_of
 from mooring.cli.status import as_text
 from mooring.model import events
-from mooring.model.orders import LogLine, OfferPlan, PublishPlan
+from mooring.model.orders import LogLine, OfferVersion, PublishPlan
 from tests.seeds import seeded
 from tests.unit.agent.builders import TIMING, Story, running
 
@@ -127,7 +127,7 @@ def test_a_new_agent_goes_on_above_what_was_offered() -> None:
     story.joins("1@a")
     story.after(TIMING.debounce_ms)
     story.plans("q", 1)
-    offers = [order.version for order in story.orders if isinstance(order, OfferPlan)]
+    offers = [order.version for order in story.orders if isinstance(order, OfferVersion)]
     assert offers and min(offers) == 10
 
 

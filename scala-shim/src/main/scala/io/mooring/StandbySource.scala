@@ -23,7 +23,8 @@ import org.apache.spark.unsafe.types.UTF8String
  * Its option `query` is the id of the query that is copied.
  *
  * One batch is one round (`Watched.round`): after a commit of the copied query, or after a change of the holders of its copies. In a round,
- * each executor that holds copies gets orders to bring them up to date, and answers with one row for each copy.
+ * each executor that holds copies gets orders to bring them up to date, and answers with one row for each copy. The
+ * rows are only for people who look at the query: the driver learns the state of the copies from `ExecutorReports`.
  *
  * Threads: the replica query's thread on the driver; its tasks on the executors. Uses Spark's public API for data sources.
  */

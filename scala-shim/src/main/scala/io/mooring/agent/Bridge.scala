@@ -53,10 +53,10 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
 
   @volatile private var handover = "" // a text from one agent for the next one, such as its session with ZooKeeper
 
-  private[mooring] val facts = new Facts
+  private[mooring] val stateReports = new StateReports
 
   /** What executors have reported of committed state since the last call: at most `most` reports, as a JSON array. */
-  def takeFacts(most: Int): String = facts.take(most)
+  def takeReports(most: Int): String = stateReports.take(most)
 
   private val queued = new LinkedBlockingQueue[Event](Bridge.MostEventsKept)
   private val restarts = ConcurrentHashMap.newKeySet[String]() // ids of requests to restart an executor
@@ -89,15 +89,19 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     greeted = true
     queued.clear()
     operations.tellNewAgent()
+    // Events that build on others come after them. All events that are not named here come first.
     val order = Seq("ApplicationStarted", "ExecutorRegistered", "CheckpointTaken", "QueryStarting", "QueryPlanned", "BatchBegan")
     val now = lasting.values().asScala.toSeq.sortBy(e => (order.indexOf(e("event").toString), e("at").asInstanceOf[Long]))
     Json.write(Map("event" -> "PlanInForce", "at" -> System.currentTimeMillis(), "plan" -> lastPlan,
       "offered" -> offered) +: now)
   }
 
-  /** The queued events as a JSON array; waits up to `timeoutMs` for the first. IllegalStateException where events were dropped. */
+  /**
+   * The queued events as a JSON array; waits up to `timeoutMs` for the first. IllegalStateException before `hello`, and after events
+   * were dropped.
+   */
   def pollEvents(timeoutMs: Long): String = {
-    if (!greeted) throw new IllegalStateException("events were dropped: call hello again")
+    if (!greeted) throw new IllegalStateException("events were dropped, or hello was not called: this agent has to end")
     serving {
       val events = Option(queued.poll(timeoutMs, TimeUnit.MILLISECONDS)).toBuffer
       val rest = new java.util.ArrayList[Event]()
@@ -200,7 +204,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   def metrics(json: String): Unit =
     Metrics.setAgents(Json.read(json).properties().asScala.map(entry => entry.getKey -> entry.getValue.asDouble()).toMap)
 
-  /** Whether the agent that was launched last has called `hello`. */
+  /** Whether the present agent has called `hello`, and no event was dropped after that. */
   def isGreeted: Boolean = greeted
 
   private[agent] def agentLaunched(): Unit = {

@@ -40,6 +40,7 @@ final class ClusterWatch(
   private val stages = scala.collection.concurrent.TrieMap[Int, ClusterWatch.PlacedStage]()
   private val batches = scala.collection.mutable.Map[String, Batch]() // query -> its running batch; the listener thread's
   private val removed = ConcurrentHashMap.newKeySet[String]() // executors whose removal is handled; ids are not used again
+  // Runs of tasks since the start: with a wanted executor, without one, and on the wanted one
   private val preferred, anywhere, matched = new AtomicLong
   private val failedTasks = new FailedTasks
 
@@ -75,7 +76,7 @@ final class ClusterWatch(
    */
   private def awaitLossNoted(lost: String): Unit = FailOpen.otherwise("redirection of tasks", ()) {
     val end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ClusterWatch.LossNotedMs)
-    while (PendingTasks.areSentTo(context, lost) && System.nanoTime() - end < 0) TimeUnit.MILLISECONDS.sleep(2)
+    while (PendingTasks.isNamedForShuffleFiles(context, lost) && System.nanoTime() - end < 0) TimeUnit.MILLISECONDS.sleep(2)
   }
 
   /**
@@ -152,15 +153,15 @@ final class ClusterWatch(
   }
 
   /**
-   * Counts a state of a task that has ended well. A task with several states runs on one executor, so only the states that are
-   * wanted there count as placed. `isAlone` tells whether the task has no other state.
+   * Counts a state of a task that has ended well. A task with several states runs on one executor. `PlacedStages` has kept a wanted
+   * executor only for the states that can have it; the others count as not placed. `isAlone` tells whether the task has no other state.
    */
   private def countRun(state: PlacedState, end: SparkListenerTaskEnd, isAlone: Boolean): Unit = {
     val batch = batches.getOrElseUpdate(state.query, new Batch)
     val wanted = PlacedStages.wantedExecutor(state)
     val run = TaskRun.of(end, wanted)
     batch.runs.updateWith(state.partition) {
-      case Some(placed) if wanted.isEmpty && !isAlone => Some(placed.plus(run)) // `placed` is another operator's run of this partition
+      case Some(counted) if wanted.isEmpty && !isAlone => Some(counted.plus(run)) // `counted` is another operator's run of this partition
       case Some(ofEarlierStage) => Some(run.plus(ofEarlierStage))
       case None => Some(run)
     }

@@ -126,7 +126,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
 
     override def tellNewAgent(): Unit = {
       standbys.foreach(_.reportAgain())
-      bridge.facts.requeueTaken()
+      bridge.stateReports.requeueTaken()
     }
 
     // Not SparkContext.getOrCreate: until this context is complete, that call makes a second one.

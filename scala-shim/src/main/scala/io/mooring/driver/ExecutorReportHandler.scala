@@ -48,6 +48,7 @@ final class ExecutorReportHandler(
    * version, the queries of which copies are kept, and the time until the next poll.
    */
   private def newestVersion(executor: String, known: Long): String = {
+    // An executor that is leaving or lost is not waited for any more.
     if (known >= 0 && table.isAlive(executor)) executors.pickedUp(executor, known)
     val again = askAgainInMs(known)
     liveness.foreach(_.hasAsked(executor, again))
@@ -85,7 +86,7 @@ final class ExecutorReportHandler(
         report.get("fetched-bytes").asLong()))
       case "copy-failed" => standbys.foreach(_.copyFailed(report.get("executor").asText(), report.get("query").asText(),
         report.get("partition").asInt(), report.get("why").asText()))
-      case "version-committed" | "snapshot-saved" => bridge.facts.add(report.toString)
+      case "version-committed" | "snapshot-saved" => bridge.stateReports.add(report.toString)
       case "keys-counted" => standbys.foreach(_.keysCounted(report.get("query").asText(), report.get("version").asLong(),
         report.get("id").asText(), KeyCounts(report.get("keys").asLong(), report.get("internal-keys").asLong())))
       case other => Log.once(s"report-$other", s"an executor sent a report of an unknown kind, $other: ignored")

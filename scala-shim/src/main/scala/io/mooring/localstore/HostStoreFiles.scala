@@ -205,7 +205,7 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
   }
 
   /**
-   * The store is about to be opened. Blocks until the files that are fetched ahead are here. Until `opened`, files are looked up in one
+   * The store is about to be opened. Blocks until the files that are fetched ahead are here. Until `openingEnded`, files are looked up in one
    * listing of the directory. InterruptedException when the task is killed meanwhile.
    */
   def opening(): Unit = {
@@ -216,7 +216,7 @@ final class HostStoreFiles(hostStore: HostStore, checkpoint: String, ownerDir: P
   }
 
   /** The opening has ended, well or badly. */
-  def opened(): Unit = synchronized {
+  def openingEnded(): Unit = synchronized {
     listing = None
     ahead.clear()
   }

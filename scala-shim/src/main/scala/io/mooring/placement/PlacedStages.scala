@@ -58,7 +58,7 @@ object PlacedStages {
 
   /** Adds the stages that compute this RDD. Spark's scheduler is about to send their tasks. */
   private[placement] def addStagesOf(rdd: PlacedRDD[_]): Unit = for (sent <- StageLineage.stagesOf(rdd.sparkContext, rdd)) {
-    val states: Int => Seq[PlacedState] = StageLineage.sameNumbers[PlacedRDD[_]](sent.last) match {
+    val states: Int => Seq[PlacedState] = StageLineage.withSamePartitions[PlacedRDD[_]](sent.last) match {
       case Some(placed) =>
         val first = placed.state(0)
         task => Seq(first.copy(partition = task))

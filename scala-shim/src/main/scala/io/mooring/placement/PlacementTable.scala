@@ -44,7 +44,7 @@ object Plan {
  */
 final class PlacementTable {
   @volatile private var plan = Plan.Empty
-  private val living = new ConcurrentHashMap[String, String]() // executor id -> host
+  private val living = new ConcurrentHashMap[String, String]() // executor id -> host; without those that are leaving
   private val leaving = ConcurrentHashMap.newKeySet[String]() // executors that get no new tasks, and finish the tasks they have
   private val lost = ConcurrentHashMap.newKeySet[String]() // executors that were lost; ids are not used again
   @volatile private var withheld = Map.empty[String, String] // living executors that get no tasks from Spark -> why
@@ -84,6 +84,8 @@ final class PlacementTable {
   def setWithheld(executors: Map[String, String]): Unit = withheld = executors
 
   def hostOf(id: String): Option[String] = Option(living.get(id))
+
+  /** Whether the executor lives and is not leaving. */
   def isAlive(id: String): Boolean = living.containsKey(id)
 
   /** Whether the executor is alive and Spark gives it tasks. */

@@ -143,7 +143,7 @@ object ExecutorReports {
   private def send(report: Map[String, Any]): Unit = context.foreach { ctx =>
     try ctx.send(Json.write(report + ("executor" -> ctx.executorID())))
     catch {
-      case e: Exception => Log.failed("executor-report", e)(s"a report to the driver was lost ($e): counters will miss it")
+      case e: Exception => Log.failed("executor-report", e)(s"a report to the driver was lost ($e): what it said is missing in the driver")
     }
   }
 }

@@ -151,9 +151,9 @@ private[mooring] final class StoreCopy(
       val copied = if (instance.isOpen) withVersionsBefore(read) else read
       val versions = earlier(copied)
       val missed = versions.reverse.takeWhile(name => !needed.contains(s"$name.changelog")).reverse
-      val hasReachedOne = instance.isOpen && missed.size < versions.size
-      val changelogs = if (hasReachedOne) fetchAll(missed.map(name => s"$name.changelog")) else Nil
-      Option.when(hasReachedOne && changelogs.forall(_.isDefined) && instance.advance(copied))(needed ++ changelogs.flatten.flatten)
+      val isAtOneOfThem = instance.isOpen && missed.size < versions.size // the instance is at one of the earlier versions
+      val changelogs = if (isAtOneOfThem) fetchAll(missed.map(name => s"$name.changelog")) else Nil
+      Option.when(isAtOneOfThem && changelogs.forall(_.isDefined) && instance.advance(copied))(needed ++ changelogs.flatten.flatten)
     }
 
     /**
@@ -182,8 +182,8 @@ private[mooring] final class StoreCopy(
       files.getOrElse(needed)
     }
 
-    private def fromSnapshot(changelog: String, versions: Seq[String], copied: CopiedVersion): Map[String, Long] = {
-      val (base, later) = baseOf(changelog, versions)
+    private def fromSnapshot(stem: String, versions: Seq[String], copied: CopiedVersion): Map[String, Long] = {
+      val (base, later) = baseOf(stem, versions)
       opensAs = Some(copied)
       base.fold(Map.empty[String, Long])(snapshot) ++ fetchAll(later.map(name => s"$name.changelog")).zip(later).flatMap {
         case (found, name) => found.getOrElse(throw new FileNotFoundException(s"$directory has no $name.changelog any more"))
@@ -191,16 +191,16 @@ private[mooring] final class StoreCopy(
     }
 
     /**
-     * The snapshot to begin with, if any, and the versions after it whose changelogs are needed. `changelog` is the version that builds on
-     * `versions`.
+     * The snapshot to begin with, if any, and the versions after it whose changelogs are needed. `stem` names the version that builds
+     * on `versions`, as its files are named without their endings.
      */
-    private def baseOf(changelog: String, versions: Seq[String]): (Option[String], Seq[String]) = {
-      val isFirst = versions.isEmpty && changelog.startsWith("1_") // the checkpoint's first version needs its own changelog only
-      if (versions.isEmpty && !isFirst) throw new FileNotFoundException(s"$changelog.changelog names no earlier version")
+    private def baseOf(stem: String, versions: Seq[String]): (Option[String], Seq[String]) = {
+      val isFirst = versions.isEmpty && stem.startsWith("1_") // the checkpoint's first version needs its own changelog only
+      if (versions.isEmpty && !isFirst) throw new FileNotFoundException(s"$stem.changelog names no earlier version")
       val base = versions.reverseIterator.find(name => present.contains(s"$name.zip"))
         .orElse(versions.headOption.filter(hasSnapshot)).orElse(if (isFirst) None else newestUploadedLate(versions))
       if (base.isEmpty && !isFirst && !versions.head.startsWith("1_")) // only the checkpoint's first versions have no snapshot before them
-        throw new FileNotFoundException(s"$directory has no snapshot before $changelog any more")
+        throw new FileNotFoundException(s"$directory has no snapshot before $stem any more")
       base -> base.fold(versions)(found => versions.drop(versions.indexOf(found) + 1))
     }
 

@@ -42,7 +42,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
   private val openSlots = new Semaphore(mostOpen)
   private val openingWaits = new IdleWaitBudget(throttledForMs / 2) // the waits before copies are opened
   private val held = new ConcurrentHashMap[(String, Int), TaskCopy]() // by query and partition
-  private val leaving = new ConcurrentHashMap[TaskCopy, Long]() // copies that are not wanted any more -> since when, by System.nanoTime
+  private val unwanted = new ConcurrentHashMap[TaskCopy, Long]() // copies that are not wanted any more -> since when, by System.nanoTime
 
   private val threads = new ThreadPoolExecutor(Copies.Threads, Copies.Threads, 10, TimeUnit.SECONDS, new LinkedBlockingQueue[Runnable],
     Daemon.factory("mooring-standby-copy"))
@@ -57,10 +57,10 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     val wanted = standing.map(_.partition).toSet
     held.asScala.foreach { case (key @ (ofQuery, partition), copy) =>
       // The task may run here from the next batch on. So the copy stays open for a while.
-      if (ofQuery == query && !wanted(partition) && held.remove(key, copy)) leaving.put(copy, System.nanoTime())
+      if (ofQuery == query && !wanted(partition) && held.remove(key, copy)) unwanted.put(copy, System.nanoTime())
     }
-    for (order <- arrivals; copy <- leaving.keySet.asScala if copy.isOf(query, order.partition)) {
-      leaving.replace(copy, System.nanoTime())
+    for (order <- arrivals; copy <- unwanted.keySet.asScala if copy.isOf(query, order.partition)) {
+      unwanted.replace(copy, System.nanoTime())
       copy.order(order, access)
     }
     standing.map { order =>
@@ -83,10 +83,10 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
   def keepOnly(queries: Set[String]): Unit = {
     val now = System.nanoTime()
     held.asScala.foreach { case (key @ (query, _), copy) =>
-      if (!queries(query) && now - copy.orderedAt > Copies.JustNowNanos && held.remove(key, copy)) leaving.put(copy, now)
+      if (!queries(query) && now - copy.orderedAt > Copies.JustNowNanos && held.remove(key, copy)) unwanted.put(copy, now)
     }
-    leaving.asScala.foreach { case (copy, since) =>
-      if (now - since > Copies.TakeOverNanos && leaving.remove(copy, since))
+    unwanted.asScala.foreach { case (copy, since) =>
+      if (now - since > Copies.TakeOverNanos && unwanted.remove(copy, since))
         threads.execute(() => FailOpen.otherwise("closing a copy", ())(copy.close()))
     }
   }
@@ -94,7 +94,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
   /** Ends the threads. Files that are being fetched are not kept. */
   def stop(): Unit = {
     threads.shutdownNow()
-    (held.values.asScala ++ leaving.keySet.asScala).foreach(_.close())
+    (held.values.asScala ++ unwanted.keySet.asScala).foreach(_.close())
   }
 
   /** The copy of one task. At most one thread works on it at a time. */
@@ -169,8 +169,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
 
     private def carryOut(order: CopyOrder, access: CheckpointAccess): Unit =
       try {
-        val isInAHurry = throttle.fold(hurriesInMs <= 0)(_.isOver)
-        if (state.version >= 0 || isInAHurry) bring(order, access)
+        val atFullSpeed = throttle.fold(fullSpeedInMs <= 0)(_.isOver)
+        if (state.version >= 0 || atFullSpeed) bring(order, access)
         else if (slowTurn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try bring(order, access) finally slowTurn.release()
         else putBack(order, access)
       } catch {
@@ -184,7 +184,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
       }
 
     /** In how many milliseconds a copy that has had no turn is made at full speed. */
-    private def hurriesInMs: Long = 2 * throttledForMs - (System.nanoTime() - wantedSince) / 1000000
+    private def fullSpeedInMs: Long = 2 * throttledForMs - (System.nanoTime() - wantedSince) / 1000000
 
     private def advanceForArrival(order: CopyOrder, access: CheckpointAccess): Unit =
       if (accessId == access.id) for (wanted <- order.stores; copy <- stores.get(wanted.directory))
@@ -208,7 +208,7 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     private def copyOf(wanted: StoreVersion, access: CheckpointAccess): StoreCopy = stores.getOrElse(wanted.directory, {
       val directory = new Path(wanted.directory)
       val hostFiles = store.filesOf(directory).getOrElse(throw new IllegalArgumentException(s"$directory is not where Spark keeps state"))
-      throttle = throttle.orElse(Some(new CpuThrottle(math.min(throttledForMs, hurriesInMs))))
+      throttle = throttle.orElse(Some(new CpuThrottle(math.min(throttledForMs, fullSpeedInMs))))
       val instance = new InstanceOfCopy(directory, partition, access, openSlots, openingWaits, commits)
       val made = new StoreCopy(directory, hostFiles, access, pace, instance, throttle = throttle)
       stores += wanted.directory -> made

@@ -64,9 +64,9 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     Option(watched.get(query)).foreach(_.committed(batch + 1, beganMs, tookMs))
 
   /** The run has ended. The tending thread stops its replica query, and forgets the run then. */
-  def ended(query: String, run: String): Unit = for (known <- Option(watched.get(query)) if known.run == run) {
-    known.isOver = true
-    if (synchronized(thread.isEmpty)) watched.remove(query, known)
+  def ended(query: String, run: String): Unit = for (watchedQuery <- Option(watched.get(query)) if watchedQuery.run == run) {
+    watchedQuery.isOver = true
+    if (synchronized(thread.isEmpty)) watched.remove(query, watchedQuery)
   }
 
   def copyMade(executor: String, query: String, copy: CopyState, fetched: Long): Unit =
@@ -81,11 +81,11 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   /** Blocks until there is a newer round than `last`, for a second at most. The newest round. */
   def awaitRound(query: String, last: Round): Round = {
-    val run = find(query)
+    val watchedQuery = find(query)
     val deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Standbys.LongestWaitMs)
-    def newest = run.round(table.standbys(query)).getOrElse(last)
-    run.synchronized {
-      while (newest == last && deadline > System.nanoTime()) run.wait(Standbys.LookMs)
+    def newest = watchedQuery.round(table.standbys(query)).getOrElse(last)
+    watchedQuery.synchronized {
+      while (newest == last && deadline > System.nanoTime()) watchedQuery.wait(Standbys.LookMs)
       newest
     }
   }
@@ -95,27 +95,28 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
    * An executor that held copies before, and holds none now, gets an empty list of orders.
    */
   def orders(query: String): Seq[CopyOrders] = {
-    val (run, holders) = (find(query), table.standbys(query))
+    val (watchedQuery, holders) = (find(query), table.standbys(query))
     val placed = for {
       (partition, executors) <- holders.toSeq.sortBy(_._1)
-      order <- run.order(partition).toSeq
+      order <- watchedQuery.order(partition).toSeq
       executor <- executors
     } yield executor -> order
     val arrivals = for {
-      (partition, executor) <- run.arrivals(holders, table.preferred(query, _))
-      order <- run.order(partition).toSeq
+      (partition, executor) <- watchedQuery.arrivals(holders, table.preferred(query, _))
+      order <- watchedQuery.order(partition).toSeq
     } yield executor -> order.copy(isOfArrival = true)
-    val withoutCopies = run.assign(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
+    val withoutCopies = watchedQuery.assign(placed.groupMap(_._1)(_._2.partition)).filter { case (id, _) => table.isUsable(id) }
     val now = (placed ++ arrivals).groupMap(_._1)(_._2)
     (now.toSeq ++ (withoutCopies -- now.keySet).map(_ -> Nil)).map { case ((executor, host), orders) => CopyOrders(executor, host, orders) }
   }
 
   /** The queries that any executor is to hold copies of. */
-  def copied: Seq[String] = watched.asScala.collect { case (query, known) if !known.isOver && table.wantsStandbys(query) => query }.toSeq
+  def copied: Seq[String] =
+    watched.asScala.collect { case (query, watchedQuery) if !watchedQuery.isOver && table.wantsStandbys(query) => query }.toSeq
 
   /** The queries that this executor is to hold copies of. */
   def copiedBy(executor: String): Seq[String] =
-    watched.asScala.collect { case (query, known) if !known.isOver && table.wantsStandbys(query, executor) => query }.toSeq
+    watched.asScala.collect { case (query, watchedQuery) if !watchedQuery.isOver && table.wantsStandbys(query, executor) => query }.toSeq
 
   def access(query: String): CheckpointAccess = find(query).access
 
@@ -138,30 +139,34 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
     Option(watched.get(query)).getOrElse(throw new IllegalStateException(s"the query $query does not run any more"))
 
   /** Called twice a second by the tending thread. */
-  private def tend(): Unit = watched.asScala.foreach { case (query, run) => FailOpen.forAWhile(s"standby of query $query", (), run.isOver) {
-    val isOver = run.isOver // read once: when the run ends meanwhile, the next call stops the query that this call starts
+  private def tend(): Unit = for ((query, watchedQuery) <- watched.asScala)
+    FailOpen.forAWhile(s"standby of query $query", (), watchedQuery.isOver)(tend(query, watchedQuery))
+
+  private def tend(query: String, watchedQuery: Watched): Unit = {
+    // Read once: when the run ends meanwhile, the next call stops the query that this call starts.
+    val isOver = watchedQuery.isOver
     if (table.wantsStandbys(query)) unwantedSince.remove(query)
     val unwanted = Option.unless(table.wantsStandbys(query))(unwantedSince.getOrElseUpdate(query, System.nanoTime())) // since when, if so
-    if (isOver || unwanted.exists(!run.mayHaveArrivals(_))) stopReplica(query)
-    else if (unwanted.isEmpty && run.isDue) startReplica(query, run)
-    run.copiesSeen().foreach(bridge.tell(_))
+    if (isOver || unwanted.exists(!watchedQuery.mayHaveArrivals(_))) stopReplica(query)
+    else if (unwanted.isEmpty && watchedQuery.isDue) startReplica(query, watchedQuery)
+    watchedQuery.copiesSeen().foreach(bridge.tell(_))
     if (isOver) {
-      watched.remove(query, run)
+      watched.remove(query, watchedQuery)
       startAfter.remove(query)
       unwantedSince.remove(query)
     }
-  }}
+  }
 
-  private def startReplica(query: String, run: Watched): Unit = {
+  private def startReplica(query: String, watchedQuery: Watched): Unit = {
     for (ended <- replicas.get(query) if !ended.isActive) {
-      for (why <- ended.failure) Log.failed(s"replica-$query-${why.getClass.getName}", why, run.isOver)(
+      for (why <- ended.failure) Log.failed(s"replica-$query-${why.getClass.getName}", why, watchedQuery.isOver)(
         s"the copies of query $query are not brought up to date now ($why): tried again in 10 s")
       stopReplica(query)
     }
     val now = System.nanoTime()
     if (!replicas.contains(query) && startAfter.get(query).forall(_ - now <= 0)) {
       startAfter(query) = now + Standbys.RestartNanos
-      replicas(query) = session.replicate(run.query, run.name, Names.StandbySource, Names.StandbyQuery)
+      replicas(query) = session.replicate(watchedQuery.query, watchedQuery.name, Names.StandbySource, Names.StandbyQuery)
     }
   }
 

@@ -6,15 +6,15 @@ import io.mooring.common.Log
 import io.mooring.localstore.{CountingFileSystem, HostStoreFiles, HostStore, HostStores, NewestSnapshots, ReadCounts, SharedFileSystem, StoreReads, StoreWrites}
 import io.mooring.reports.ExecutorReports
 import org.apache.hadoop.fs.{FileSystem, Path}
-import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, RestoreMetrics, SnapshotLoadWatcher}
+import org.apache.spark.sql.execution.streaming.state.shims.{KeyCounts, RestoreMetrics, StoreObserver}
 
 /**
  * Connects one state store with the host's store, the metrics and the reports to the driver. `RocksDBShim` and `FileManagerShim` call it, on
- * the threads that `SnapshotLoadWatcher` names.
+ * the threads that `StoreObserver` names.
  *
  * @param isOfCopy whether the store is an open copy. Until a provider takes the copy over, its loads are not reported as openings
  */
-private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) extends SnapshotLoadWatcher {
+private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = false) extends StoreObserver {
   private val hostFiles = HostStores.ofThisExecutor.flatMap(_.filesOf(storeDir))
   private val reads = StoreReads.of(storeDir)
   private val size = new StateSize
@@ -43,11 +43,11 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
     hostFiles.foreach(_.opening())
   }
 
-  override def distrusting(): Unit = hostFiles.foreach(files => files.forget(namesIn(files).filter(HostStore.isOfVersion)))
+  override def loadsFailed(): Unit = hostFiles.foreach(files => files.forget(namesIn(files).filter(HostStore.isOfVersion)))
 
   private def namesIn(files: HostStoreFiles) = HostStore.attemptOr("list its files", Set.empty[String])(files.names)
 
-  override def closing(): Unit = hostFiles.foreach(_.opened())
+  override def loadEnded(): Unit = hostFiles.foreach(_.openingEnded())
 
   override def loading(version: Long, doubts: Int): Unit = this.doubts = doubts
 
@@ -62,13 +62,13 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
     }
   }
 
-  override def opened(version: Long, id: Option[String], files: Set[String]): Unit = hostFiles.foreach { here =>
+  override def snapshotLoaded(version: Long, id: Option[String], files: Set[String]): Unit = hostFiles.foreach { here =>
     snapshots.opened(version, files, namesIn(here))
     if (!isCopy && version > 0 && !isChecked.getAndSet(true))
       for (stock <- checkpoint) here.mend(storeDir, files ++ id.map(unique => s"${version}_$unique.zip"), stock)
   }
 
-  override def saved(version: Long, id: Option[String], files: Map[String, Long], retained: Int): Unit = {
+  override def snapshotUploaded(version: Long, id: Option[String], files: Map[String, Long], retained: Int): Unit = {
     hostFiles.foreach { here =>
       snapshots.saved(version, files.keySet)
       if (!isToTidy.getAndSet(true)) here.tidy { kept =>
@@ -89,7 +89,7 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
       ExecutorReports.versionCommitted(storeDir, version, unique, base, keys, bytes, changelog, writes.take(changelog))
     }
 
-  override def written(): Unit = hostFiles.foreach(_.complete())
+  override def filesWritten(): Unit = hostFiles.foreach(_.complete())
 
   override def takenOver(): Unit = {
     wasCopy = true
@@ -97,10 +97,10 @@ private[mooring] final class StoreWatcher(storeDir: Path, isOfCopy: Boolean = fa
     Log.info(s"the open copy of $storeDir is taken over")
   }
 
-  override def committed(bytes: Long): Unit =
+  override def sizeMeasured(bytes: Long): Unit =
     if (size.isWorthReporting(bytes, System.nanoTime())) ExecutorReports.stateMeasured(storeDir, bytes)
 
-  override def counted(version: Long, id: String, keys: KeyCounts): Unit = ExecutorReports.keysCounted(version, id, keys)
+  override def keysCounted(version: Long, id: String, keys: KeyCounts): Unit = ExecutorReports.keysCounted(version, id, keys)
 }
 
 /** Decides when the size of a store has changed enough to be reported. Used by the thread that commits. */

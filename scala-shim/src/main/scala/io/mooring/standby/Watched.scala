@@ -116,7 +116,7 @@ private final class Watched(val query: String, val run: String, private val oper
 
   /** Whether tasks may be about to run where their copies are. */
   private def mayBeOpened(planned: Map[Int, Seq[Executor]]): Boolean =
-    (lastHeld -- placesIn(planned)).nonEmpty || arriving.exists { case (_, since) => version <= since + 1 }
+    (lastHeld -- placesIn(planned)).nonEmpty || arriving.exists { case (_, atVersion) => version <= atVersion + 1 }
 
   private def placesIn(holders: Map[Int, Seq[Executor]]): Set[Place] =
     holders.toSeq.flatMap { case (partition, executors) => executors.map(partition -> _) }.toSet
@@ -156,18 +156,19 @@ private final class Watched(val query: String, val run: String, private val oper
   def arrivals(planned: Map[Int, Seq[Executor]], preferred: Int => Option[Executor]): Seq[Place] = {
     val (holding, newest) = (placesIn(planned), version)
     val noLongerHeld = (lastHeld -- holding).map(_ -> newest)
-    arriving = (arriving ++ noLongerHeld).filter { case (place @ (partition, executor), since) =>
-      !holding(place) && newest <= since + 1 && preferred(partition).contains(executor)
+    arriving = (arriving ++ noLongerHeld).filter { case (place @ (partition, executor), atVersion) =>
+      !holding(place) && newest <= atVersion + 1 && preferred(partition).contains(executor)
     }
     lastHeld = holding
     arriving.keys.toSeq
   }
 
   /**
-   * Whether a copy may still have to be advanced by one commit, although the plan has had no copies since `since` (System.nanoTime). True
-   * for ten seconds at most, as no commit may follow.
+   * Whether a copy may still have to be advanced by one commit, although the plan has had no copies since `sinceNanos`
+   * (System.nanoTime). True for ten seconds at most, as no commit may follow.
    */
-  def mayHaveArrivals(since: Long): Boolean = (lastHeld.nonEmpty || arriving.nonEmpty) && System.nanoTime() - since < Watched.ArrivalNanos
+  def mayHaveArrivals(sinceNanos: Long): Boolean =
+    (lastHeld.nonEmpty || arriving.nonEmpty) && System.nanoTime() - sinceNanos < Watched.ArrivalNanos
 
   def copyMade(executor: String, copy: CopyState, bytes: Long): Unit = synchronized {
     val key = (copy.partition, executor)

@@ -18,8 +18,8 @@ object Offers {
       }
       case _ => Nil // the application has another scheduler, or none yet
     }
-    val leaving = ExecutorShim.leaving(context).filter(living.contains).map(_ -> ToBeRemoved)
-    leaving.toMap ++ excluded
+    val toBeRemoved = ExecutorShim.leaving(context).filter(living.contains).map(_ -> ToBeRemoved)
+    toBeRemoved.toMap ++ excluded
   }
 
   private def whyExcluded(health: HealthTracker, id: String, host: String): Option[String] =

@@ -27,7 +27,8 @@ object PendingTasks {
   /**
    * The scheduler has just noted the loss of an executor. In a stage that has tasks for living executors, the waiting tasks keep their
    * preference for now, and their locality wait starts again. In other stages Spark would start the waiting tasks anywhere, so they prefer
-   * another executor from now on.
+   * another executor from now on. The former are redirected when Spark has noted the lost shuffle files: see
+   * `ClusterWatch.onExecutorRemoved`.
    */
   case object AtLoss extends Moment
 
@@ -130,7 +131,7 @@ object PendingTasks {
   def lackShuffleFiles(context: SparkContext, stage: Int): Boolean = writersFor(context, stage).exists(!_.isAvailable)
 
   /** Whether the driver still names this executor to tasks of running stages, as the place of shuffle files. */
-  def areSentTo(context: SparkContext, executor: String): Boolean = context.taskScheduler match {
+  def isNamedForShuffleFiles(context: SparkContext, executor: String): Boolean = context.taskScheduler match {
     case scheduler: TaskSchedulerImpl =>
       val running = scheduler.synchronized(scheduler.rootPool.getSortedTaskSetQueue.map(_.taskSet.stageId).toSeq)
       val known = scheduler.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster].shuffleStatuses

@@ -29,10 +29,10 @@ object StageLineage {
   }
 
   /** The RDD of class `R`, if its partitions have the same numbers as those of `last`. In most stages they have. */
-  def sameNumbers[R <: RDD[_]: ClassTag](last: RDD[_]): Option[R] = last match {
+  def withSamePartitions[R <: RDD[_]: ClassTag](last: RDD[_]): Option[R] = last match {
     case found: R => Some(found)
     case other => other.dependencies match {
-      case Seq(same: OneToOneDependency[_]) => sameNumbers[R](same.rdd)
+      case Seq(same: OneToOneDependency[_]) => withSamePartitions[R](same.rdd)
       case _ => None
     }
   }

@@ -56,7 +56,7 @@ private object LoadDoubts {
  * Without this class every file is fetched from the checkpoint.
  */
 private class FileManagerShim(
-    watcher: SnapshotLoadWatcher,
+    watcher: StoreObserver,
     dfsRootDir: String,
     localTempDir: File,
     hadoopConf: Configuration,
@@ -102,7 +102,7 @@ private class FileManagerShim(
     try {
       val loaded = super.loadCheckpointFromDfs(version, localDir, mapping, checkpointUniqueId)
       beganWith = checkpointUniqueId.map(version -> _).filter(_ => version > 0)
-      watcher.opened(version, checkpointUniqueId, loaded.immutableFiles.map(_.dfsFileName).toSet)
+      watcher.snapshotLoaded(version, checkpointUniqueId, loaded.immutableFiles.map(_.dfsFileName).toSet)
       loaded
     } catch {
       case e: ClosedByInterruptException => throw cancelled(e)
@@ -125,12 +125,15 @@ private class FileManagerShim(
     super.saveCheckpointToDfs(checkpointDir, version, numKeys, numInternalKeys, fileMapping, columnFamilyMapping,
       maxColumnFamilyId, checkpointUniqueId, verifyNonEmptyFilesInZip)
     val files = fileMapping.values.map(f => f.immutableFile.dfsFileName -> f.immutableFile.sizeBytes).toMap
-    watcher.saved(version, checkpointUniqueId, files, storeConf.minVersionsToRetain)
+    watcher.snapshotUploaded(version, checkpointUniqueId, files, storeConf.minVersionsToRetain)
   }
 
-  /** Maintenance calls this after it has uploaded a snapshot, if there was one. It may take long, and may remove files that came late. */
+  /**
+   * Maintenance calls this after an upload, if there was one. The host keeps the uploaded files first: removing old versions may take
+   * long, and a file that is kept after its removal would stay.
+   */
   override def deleteOldVersions(retained: Int, mostDeleted: Int, leastDeleted: Long): Unit = {
-    watcher.written()
+    watcher.filesWritten()
     super.deleteOldVersions(retained, mostDeleted, leastDeleted)
   }
 

@@ -44,7 +44,7 @@ object OpenStores {
     access.stores.enableStateStoreCheckpointIds && access.writesChangelogs
 
   /** Opens a copy, which takes as long as any opening. `ended` is called once, when the copy is taken over or dropped. */
-  def open(directory: Path, partition: Int, copied: CopiedVersion, access: CheckpointAccess, watcher: SnapshotLoadWatcher)(
+  def open(directory: Path, partition: Int, copied: CopiedVersion, access: CheckpointAccess, watcher: StoreObserver)(
       ended: => Unit): OpenStore = {
     val name = s"standby of $directory"
     val local = Utils.createExecutorLocalTempDir(SparkEnv.get.conf, s"mooring-standby-$partition")

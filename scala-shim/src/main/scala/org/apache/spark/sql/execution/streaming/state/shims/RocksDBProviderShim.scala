@@ -19,7 +19,7 @@ import org.apache.spark.sql.types.StructType
 abstract class RocksDBProviderShim extends RocksDBStateStoreProvider {
 
   /** Makes the watcher of the store whose files the checkpoint keeps in `storeDir`. */
-  protected def watch(storeDir: Path): SnapshotLoadWatcher
+  protected def watch(storeDir: Path): StoreObserver
 
   override def supportedCustomMetrics: Seq[StateStoreCustomMetric] =
     super.supportedCustomMetrics ++ RestoreMetrics.supported ++ DrainMetric.supported

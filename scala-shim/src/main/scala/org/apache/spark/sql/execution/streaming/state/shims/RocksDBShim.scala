@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.streaming.state._
 /**
  * Stock RocksDB's instance of one state store, with what Mooring adds to it:
  *
- *  - it calls a `SnapshotLoadWatcher` at loads and commits, for the host's store, metrics and reports;
+ *  - it calls a `StoreObserver` at loads and commits, for the host's store, metrics and reports;
  *  - it stays usable after a task was killed, where stock opens the version again;
  *  - as an open copy it is advanced from version to version by changelogs, until a provider takes it over;
  *  - it makes snapshots at versions that differ from partition to partition;
@@ -28,7 +28,7 @@ import org.apache.spark.sql.execution.streaming.state._
  * Without this class the host keeps no state files: each executor fetches its state from the checkpoint.
  */
 private class RocksDBShim(
-    watcher: SnapshotLoadWatcher,
+    watcher: StoreObserver,
     dfsRootDir: String,
     conf: RocksDBConf,
     localRootDir: File,
@@ -87,14 +87,14 @@ private class RocksDBShim(
           else continueSnapshotSchedule()
         }
         isJustTakenOver = false
-        if (doubtsBefore.failedLoads > 1) watcher.distrusting()
+        if (doubtsBefore.failedLoads > 1) watcher.loadsFailed()
         super.load(version, stateStoreCkptId, readOnly, loadEmpty)
       } catch {
         case e: Throwable =>
           // Two failures tell nothing about the files: a task that was killed, and a version that was loaded before the failure.
           if (RocksDBShim.taskIsKilled) doubts.backTo(doubtsBefore) else if (loadedVersion < 0) doubts.loadFailed()
           throw e
-      } finally watcher.closing()
+      } finally watcher.loadEnded()
     doubts.loadSucceeded()
     if (!readOnly) bringSnapshotForward()
     rollbackPoint.loaded(isUndoWanted = Undo.isWanted && !readOnly)
@@ -274,14 +274,14 @@ private class RocksDBShim(
     rollbackPoint.committing()
     val committed =
       try super.commit(forceSnapshot)
-      finally watcher.written()
+      finally watcher.filesWritten()
     doubts.settled()
     for (metrics <- metricsOpt) {
-      if (hasKnownSize(committed._1, metrics)) watcher.committed(metrics.totalSSTFilesBytes)
+      if (hasKnownSize(committed._1, metrics)) watcher.sizeMeasured(metrics.totalSSTFilesBytes)
       watcher.versionCommitted(committed._1, committed._2.stateStoreCkptId, committed._2.baseStateStoreCkptId,
         if (conf.trackTotalNumberOfRows) metrics.numUncommittedKeys else -1, metrics.totalSSTFilesBytes)
       for (id <- committed._2.stateStoreCkptId if countsHelpCopies)
-        watcher.counted(committed._1, id, KeyCounts(metrics.numUncommittedKeys, metrics.numInternalKeys))
+        watcher.keysCounted(committed._1, id, KeyCounts(metrics.numUncommittedKeys, metrics.numInternalKeys))
     }
     committed
   }

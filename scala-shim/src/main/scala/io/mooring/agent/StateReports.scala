@@ -13,20 +13,20 @@ import io.mooring.common.Log
  * RPC threads add reports, and the thread that serves the agent takes them. When too many reports wait, new ones are dropped: the
  * catalogue then lacks checksums of some versions.
  */
-final class Facts {
-  private val waiting = new LinkedBlockingQueue[String](Facts.MostKept)
+final class StateReports {
+  private val waiting = new LinkedBlockingQueue[String](StateReports.MostKept)
   private val taken = new java.util.ArrayDeque[String]() // the reports that were taken last; the agent may die before it has written them
 
   def add(report: String): Unit =
-    if (!waiting.offer(report)) Log.once("facts-lost", s"more than ${Facts.MostKept} facts of committed state wait for the agent: " +
-      "the catalogue will lack checksums of some versions")
+    if (!waiting.offer(report)) Log.once("state-reports-lost", s"more than ${StateReports.MostKept} reports of committed state wait " +
+      "for the agent: the catalogue will lack checksums of some versions")
 
   /** At most `most` reports, as a JSON array. */
   def take(most: Int): String = synchronized {
     val now = new java.util.ArrayList[String]()
     waiting.drainTo(now, most)
     taken.addAll(now)
-    while (taken.size > Facts.MostRequeued) taken.poll()
+    while (taken.size > StateReports.MostRequeued) taken.poll()
     now.asScala.mkString("[", ",", "]")
   }
 
@@ -37,7 +37,7 @@ final class Facts {
   }
 }
 
-object Facts {
+object StateReports {
   private val MostKept = 50000
   private val MostRequeued = 10000
 }

@@ -6,7 +6,7 @@ import org.apache.hadoop.fs.FileSystem
  * Observes the loads, commits and uploads of one store, and answers which of its files the host keeps. `RocksDBShim` and
  * `FileManagerShim` call it: on the thread that uses the store, unless a method says otherwise.
  */
-trait SnapshotLoadWatcher {
+trait StoreObserver {
 
   /** The file system for SST and log files: `stock`, or a file system in front of `stock`. */
   def fileSystem(stock: FileSystem): FileSystem
@@ -24,35 +24,35 @@ trait SnapshotLoadWatcher {
   def loading(version: Long, doubts: Int): Unit
 
   /** Several loads in a row have failed: the host's changelogs and archives of the store may be damaged. */
-  def distrusting(): Unit
+  def loadsFailed(): Unit
 
   /** The load that `opening` began has ended, well or badly. */
-  def closing(): Unit
+  def loadEnded(): Unit
 
   /** The store is at `version` after `milliseconds`, whether or not files had to be read. */
   def loaded(version: Long, milliseconds: Long): Unit
 
   /** The store was opened from the snapshot of `version`, which has these SST and log files. */
-  def opened(version: Long, id: Option[String], files: Set[String]): Unit
+  def snapshotLoaded(version: Long, id: Option[String], files: Set[String]): Unit
 
   /**
    * A snapshot of `version` was uploaded, with these SST and log files and their lengths. Spark retains `retained` versions.
    * Called by any thread.
    */
-  def saved(version: Long, id: Option[String], files: Map[String, Long], retained: Int): Unit
+  def snapshotUploaded(version: Long, id: Option[String], files: Map[String, Long], retained: Int): Unit
 
   /** A commit or an upload has written all its files, or has failed. It is not reported as done yet. Called by the thread that did it. */
-  def written(): Unit
+  def filesWritten(): Unit
 
   /** A provider has taken this copy over. The provider has not asked for a version yet. */
   def takenOver(): Unit
 
   /** A version was committed; the store's SST files have `bytes`, as RocksDB counts them at each commit. */
-  def committed(bytes: Long): Unit
+  def sizeMeasured(bytes: Long): Unit
 
   /** A version was committed on top of the one with the id `base`; `keys` is -1 where they are not counted. */
   def versionCommitted(version: Long, id: Option[String], base: Option[String], keys: Long, bytes: Long): Unit
 
   /** The numbers of keys in the version that was committed under this id. */
-  def counted(version: Long, id: String, keys: KeyCounts): Unit
+  def keysCounted(version: Long, id: String, keys: KeyCounts): Unit
 }

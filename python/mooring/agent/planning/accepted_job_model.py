@@ -1,7 +1,7 @@
-"""Puts a plan in force in the agent: adds the standbys, checks the plan, and makes it the job model of the fleet.
+"""Makes a planned job model the newest one of the fleet: adds its standbys, and checks it.
 
-The functions are pure. Executors and the JVM get the plan later, when its version passes the barrier
-(`mooring.agent.publishing`).
+The functions are pure. The JVM knows no job model. It gets a *plan*, the rows that are made of the job model. A version
+is *in force* when the JVM has the plan of that version, which comes after the barrier (`mooring.agent.publishing`).
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ def with_standbys(fleet: Fleet, model: JobModel, choice: GrouperChoice) -> Stand
     )
 
 
-def put_in_force(
+def with_accepted(
     fleet: Fleet,
     queries: Queries,
     planned: Standbys,
     choice: GrouperChoice,
     arrivals: Mapping[str, str] = NO_ARRIVALS,
 ) -> tuple[Fleet, list[str]]:
-    """The fleet with this plan in force, and warnings about standbys that have no place or share a zone.
+    """The fleet with this job model as its newest, and warnings about standbys that have no place or share a zone.
 
-    `arrivals` maps tasks to the processors where they are to be warmed up for the plan after this one. A warning is
-    given once, not again while the condition lasts. Raises InvalidGroupingError when the plan breaks a promise.
+    `arrivals` maps tasks to the processors where they are to be warmed up for the job model after this one. A warning
+    is given once, not again while the condition lasts. Raises InvalidGroupingError when the job model breaks a promise.
     """
     if fleet.settings.replication_factor == 1:
         after = with_job_model(without_regrouping(fleet), list(planned.model.containers.values()))
         return without_gone_copies(replace(after, arrivals=arrivals)), []
-    _check_plan(fleet, queries, planned, choice)
+    _check(fleet, queries, planned, choice)
     known = {(copy.task_name, copy.replica) for copy in fleet.standby_report.unplaced}
     failed = sum((copy.task_name, copy.replica) not in known for copy in planned.unplaced)
     counts = fleet.standby_report.counts
@@ -109,7 +109,7 @@ def weights_of(fleet: Fleet, choice: GrouperChoice) -> dict[str, int] | None:
     return fleet.state_bytes() or None if choice.by_bytes else None
 
 
-def _check_plan(fleet: Fleet, queries: Queries, planned: Standbys, choice: GrouperChoice) -> None:
+def _check(fleet: Fleet, queries: Queries, planned: Standbys, choice: GrouperChoice) -> None:
     """Raise InvalidGroupingError when an active task is missing or doubled, or a standby breaks a promise."""
     tasks = [task for tasks in queries.values() for task in tasks]
     _check_each_is_active_once(planned.model, tasks)
@@ -126,7 +126,7 @@ def _check_plan(fleet: Fleet, queries: Queries, planned: Standbys, choice: Group
 
 
 def _check_each_is_active_once(model: JobModel, tasks: Collection[TaskModel]) -> None:
-    """The check of the actives for in-place plans, which need not be even. `check_job_model` checks balanced plans."""
+    """Check the actives of an in-place job model, which need not be even. `check_job_model` checks balanced ones."""
     times = Counter(task for container in model.containers.values() for task in container.actives.values())
     times.subtract(tasks)
     wrong = min((task.task_name for task, count in times.items() if count), key=natural_order, default=None)
@@ -135,7 +135,7 @@ def _check_each_is_active_once(model: JobModel, tasks: Collection[TaskModel]) ->
 
 
 def _warnings(fleet: Fleet, planned: Standbys) -> list[str]:
-    """What the user should know of the planned standbys, unless the plan before had standbys of the same kind."""
+    """What the user should know of the planned standbys, unless the job model before had standbys of the same kind."""
     warnings = []
     if planned.unplaced and not fleet.standby_report.unplaced:
         first = planned.unplaced[0]
