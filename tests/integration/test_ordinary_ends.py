@@ -19,8 +19,15 @@ from tests.integration.support.file_fed_job import status_in
 from tests.integration.support.local_runs import ENDS, PLUGIN, LocalRuns, Send, agents_of
 from tests.integration.support.short_lived_settings import SHORT_LIVED
 
-OURS = re.compile(r" (WARN|ERROR|FATAL) .*(Mooring|plugin\.io\.mooring)|^Exception in thread \"mooring")
-"""What an operator would look at; an agent that fails is told of so as well."""
+OURS = re.compile(
+    r" (WARN|ERROR|FATAL) .*(Mooring|plugin\.io\.mooring)"
+    r"| ERROR .*Query standby of"
+    r"|^Exception in thread \"(mooring|.*standby of)"
+)
+"""What an operator would look at; a failure of the agent and of a replica query is logged so as well."""
+
+OF_A_HELPER = re.compile(r"^ExitCodeException|Cannot run program")
+"""A signal to the process group also ends a process that Hadoop has just started to write a query's files."""
 
 SIGNALS: dict[str, Send] = {
     "SIGTERM to the driver": lambda pid: os.kill(pid, signal.SIGTERM),
@@ -39,7 +46,9 @@ WAYS: dict[str, tuple[str, Send | None]] = {
 
 def warned_of(log: Path) -> list[str]:
     """The lines of ours that an operator would have to look at."""
-    return [line for line in log.read_text(errors="replace").splitlines() if OURS.search(line)]
+    lines = log.read_text(errors="replace").splitlines()
+    pairs = zip(lines, [*lines[1:], ""], strict=True)
+    return [line for line, after in pairs if OURS.search(line) and not OF_A_HELPER.search(after)]
 
 
 def heeds_no_signal(process: ChildProcess, records: Path) -> None:

@@ -59,8 +59,9 @@ private final class StandbyTable(query: String) extends Table with SupportsRead 
 private final class StandbyStream(query: String) extends MicroBatchStream {
   @volatile private var newest = Round.Nothing
 
+  /** InterruptedException once the application has ended: of a query that is being stopped, Spark logs no such error. */
   private def standbys: Standbys = Driver.current.flatMap(_.standbys)
-    .getOrElse(throw new IllegalStateException("this driver keeps no standbys"))
+    .getOrElse(throw new InterruptedException("the application has ended"))
 
   override def initialOffset(): Offset = Round.Nothing
   override def deserializeOffset(json: String): Offset = Round.parse(json)

@@ -181,6 +181,9 @@ final class ClusterWatch(
     for (_ <- stages.remove(completed.stageInfo.stageId) if completed.stageInfo.failureReason.isEmpty)
       PlacedStages.stageEnded(completed.stageInfo.stageId, completed.stageInfo.attemptNumber())
 
+  /** Spark stops its scheduler soon after this event. A job of a replica query would fail then, and the query with it. */
+  override def onApplicationEnd(end: SparkListenerApplicationEnd): Unit = standbys.foreach(_.stop())
+
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case e: QueryProgressEvent if e.progress.durationMs.containsKey("addBatch") =>
       val query = e.progress.id.toString

@@ -9,6 +9,7 @@ import scala.util.control.NonFatal
 import io.mooring.agent.Bridge
 import io.mooring.common.{FailOpen, Daemon, Names, Log}
 import io.mooring.placement.PlacementTable
+import org.apache.spark.shims.Signals
 import org.apache.spark.sql.execution.streaming.state.shims.{CheckpointAccess, KeyCounts, OperatorFacts, Replica, ReplicaSession}
 
 /**
@@ -30,6 +31,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   private lazy val session = new ReplicaSession(Standbys.StopMs)
 
   private var thread = Option.empty[ScheduledExecutorService]
+  private var endOfJvm = Option.empty[AutoCloseable]
   private var isStopped = false
 
   /** A plan with copies has come. */
@@ -38,6 +40,8 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
       val tending = Executors.newSingleThreadScheduledExecutor(Daemon.factory("mooring-standbys"))
       tending.scheduleWithFixedDelay(() => tend(), 0, Standbys.TendMs, TimeUnit.MILLISECONDS)
       thread = Some(tending)
+      // Once Spark stops the application, it may fail the next job of a replica query before that query is stopped.
+      endOfJvm = FailOpen.otherwise("stop of the replica queries when the JVM ends", Option.empty[AutoCloseable])(Some(Signals.beforeEnd(() => stop())))
     }
   }
 
@@ -124,6 +128,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
   def stop(): Unit = {
     val tending = synchronized {
       isStopped = true
+      endOfJvm.foreach(_.close())
       thread
     }
     for (ending <- tending) {

@@ -7,8 +7,8 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.util.{ShutdownHookManager, SignalUtils}
 
 /**
- * Signals of the operating system to this process. The handler is called by a thread of the JVM for signals. Depends on `SignalUtils`
- * and `ShutdownHookManager`; without it a SIGTERM does not drain the application's queries.
+ * Signals of the operating system to this process, and its end. Handlers are called by a thread of the JVM. Depends on `SignalUtils` and
+ * `ShutdownHookManager`; without it a SIGTERM does not drain the application's queries.
  */
 object Signals {
   private val handlers = new CopyOnWriteArrayList[() => Boolean] // of SIGTERM
@@ -24,6 +24,12 @@ object Signals {
     handlers.add(handle)
     action
     () => { handlers.removeIf(_ eq handle); () }
+  }
+
+  /** Calls `action` when this JVM ends, before Spark stops the application. Not called once the result is closed. */
+  def beforeEnd(action: () => Unit): AutoCloseable = {
+    val hook = ShutdownHookManager.addShutdownHook(action)
+    () => { ShutdownHookManager.removeShutdownHook(hook); () }
   }
 
   /** Whether this JVM is about to end: its shutdown hooks run. */

@@ -7,6 +7,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
+import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper
 import org.apache.spark.sql.execution.streaming.state.{RocksDBConf, StateStoreConf}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.ui.StreamingQueryStatusListener
@@ -62,12 +63,13 @@ final class ReplicaSession(stopMs: Long) {
   def replicate(query: String, name: String, source: String, option: String): Replica = {
     val plain = s"standby of $name"
     val isTaken = session.streams.active.exists(_.name == plain)
-    new Replica(session, query, if (isTaken) s"$plain (${query.take(8)})" else plain, source, option)
+    new Replica(session, query, if (isTaken) s"$plain (${query.take(8)})" else plain, source, option, stopMs)
   }
 }
 
 /** The replica query of one copied query. Its own checkpoint is deleted when it stops. */
-final class Replica private[shims] (session: SparkSession, query: String, name: String, source: String, option: String) {
+final class Replica private[shims] (
+    session: SparkSession, query: String, name: String, source: String, option: String, stopMs: Long) {
   private val scratch = Utils.createTempDir(namePrefix = "mooring-standby")
   private val running =
     try marked(session.readStream.format(source).option(option, query).load()
@@ -90,10 +92,21 @@ final class Replica private[shims] (session: SparkSession, query: String, name: 
   /** Why the query ended by itself, if it did. */
   def failure: Option[Throwable] = running.exception
 
-  /** Does nothing when the application ends: threads and directory end with the JVM. */
-  def stop(): Unit = if (!session.sparkContext.isStopped) {
+  /**
+   * Ends the query, and waits for the end of its thread. While the application ends, Spark's `stop` marks the query as stopped, and throws
+   * before it interrupts the thread. That is done here then: otherwise the query would log an error when its source or the scheduler is gone.
+   */
+  def stop(): Unit =
     try running.stop()
+    catch { case _: IllegalStateException if session.sparkContext.isStopped => endThread() }
     finally Utils.deleteRecursively(scratch)
+
+  private def endThread(): Unit = running match {
+    case wrapper: StreamingQueryWrapper =>
+      val thread = wrapper.streamingQuery.queryExecutionThread
+      thread.interrupt()
+      thread.join(stopMs)
+    case _ => // `start` of a classic session returns no other kind
   }
 }
 
