@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -104,5 +105,8 @@ def call_that_waits(launched: Launched) -> Iterator[None]:
 
 
 def is_in_poll(jvm: Any) -> bool:
-    stacks = [jvm.java.util.Arrays.toString(stack) for stack in jvm.java.lang.Thread.getAllStackTraces().values()]
-    return any("agent.Bridge.pollEvents(" in stack and "LinkedBlockingQueue.poll(" in stack for stack in stacks)
+    for stack in jvm.java.lang.Thread.getAllStackTraces().values():
+        calls = " ".join(call.toString() for call in islice(stack, 12))
+        if "agent.Bridge.pollEvents(" in calls and "LinkedBlockingQueue.poll(" in calls:
+            return True
+    return False
