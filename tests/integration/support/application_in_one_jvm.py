@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from mooring import configure
@@ -57,6 +57,20 @@ def application(
         yield session
     finally:
         session.stop()
+
+
+def start_jvm_without_settings() -> None:
+    """Start a JVM, unless one without special settings runs. It takes the next application's settings as they are.
+
+    An application that starts the JVM itself passes its settings through spark-submit, which changes some of them.
+    """
+    global _jvm_has_settings
+    if _jvm_has_settings:
+        _end_jvm()
+    if SparkContext._gateway is None:
+        conf = SparkConf(False).setAll([*SHORT_LIVED.items(), ("spark.jars", str(jar_path()))])
+        SparkContext._ensure_initialized(conf=conf)
+        _jvm_has_settings = False
 
 
 def _end_jvm() -> None:
