@@ -16,7 +16,7 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
 
 /**
  * Follows executors that come and go, and counts where the tasks of placed stages ran. A stage is placed when the plan wants its
- * state on certain executors. When an executor is lost, its waiting tasks are redirected: to executors with copies of their state.
+ * state on certain executors. With standbys, the tasks that wait for a lost executor are redirected to executors with copies of their state.
  *
  * Threads: Spark's listener thread calls the `on…` methods, one after the other. Spark's scheduler threads call `lost` and
  * `decommissioned`, with the scheduler's lock. Any thread may call the other methods. Depends on `PendingTasks` and `LossWatch`.
@@ -106,7 +106,10 @@ final class ClusterWatch(
       redirect(PendingTasks.Immediate, isGone)
   }
 
-  /** From now on, waiting tasks are redirected when Spark's scheduler notes a loss, before it starts these tasks elsewhere. */
+  /**
+   * From now on this class learns of a loss before Spark starts the waiting tasks elsewhere. With standbys, it then redirects these tasks
+   * at once, or restarts their locality wait: see `PendingTasks.AtLoss`.
+   */
   def watchLosses(): Unit = FailOpen.otherwise("redirection of tasks", ())(LossWatch.begin(context, lost, () => decommissioned()))
 
   /** The scheduler has noted that the executor is lost. Called with the scheduler's lock. */
