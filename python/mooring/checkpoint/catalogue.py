@@ -53,7 +53,10 @@ the epoch, checksums are CRC32C.
 """
 
 PARTITION: Final = "hundred"
-"""The column by which the table is partitioned: the batch divided by 100. Old batches are deleted without a read."""
+"""The column by which the table is partitioned: the batch divided by 100. Old batches are deleted without a read.
+
+The column `partition` is another one: the partition of the state.
+"""
 
 BATCHES_IN_PARTITION: Final = 100
 
@@ -63,7 +66,7 @@ Row = Mapping[str, Any]
 """Column to value; columns that are null are left out."""
 
 Copies = Mapping[int, Sequence[str]]
-"""Partition to the locations that hold a copy of its state."""
+"""Partition to the locations that hold a copy of its state. The `Copies` of `mooring.model.orders` are executors."""
 
 _MOST_WAITING: Final = 100_000
 """How many reports of one kind wait for their row."""

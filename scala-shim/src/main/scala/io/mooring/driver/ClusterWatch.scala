@@ -95,9 +95,9 @@ final class ClusterWatch(
    * Redirects tasks that a redirection has missed: their stage was placed before the executor left, and submitted after the
    * redirection. Called again and again.
    *
-   * It redirects tasks of executors that are leaving, and of executors whose removal `onExecutorRemoved` has handled. A lost
-   * executor is neither of these until then. Its tasks must not be redirected before: `onExecutorRemoved` first waits until
-   * Spark has noted the lost shuffle files (`awaitLossNoted`).
+   * It redirects tasks of executors that are leaving, which may still work, and of executors whose removal `onExecutorRemoved` has
+   * handled. A lost executor is neither of these until then. Its tasks must not be redirected before: `onExecutorRemoved` first waits
+   * until Spark has noted the lost shuffle files (`awaitLossNoted`).
    */
   def redirectLateTasks(): Unit = {
     def isGone(executor: String) = table.isLeaving(executor) || removed.contains(executor)
@@ -127,6 +127,7 @@ final class ClusterWatch(
     ()
   }
 
+  /** Whether waiting tasks are to leave this executor. False for a lost executor without standbys: see `redirect`. */
   private def isUnavailable(executor: String): Boolean =
     if (table.isAlive(executor)) !table.isUsable(executor) else hasStandbys
 
