@@ -2,8 +2,8 @@
 
 The commit log says which versions count, by their unique ids. An executor reports each version that it has committed,
 with the files, their lengths and their checksums. Later it reports the snapshot that was uploaded for that version.
-Where no report came, for example because no agent ran, the row of a version lacks files, base, keys, bytes and host.
-A snapshot without a report has no row.
+Where no report came, for example because no agent ran, the row of a version lacks changelog, base, keys, bytes
+and host. A snapshot without a report has no row.
 """
 
 from __future__ import annotations

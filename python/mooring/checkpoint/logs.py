@@ -45,7 +45,7 @@ class Commit:
     watermark_ms: int
     state_ids: Mapping[tuple[int, int], tuple[str, ...]]
     has_ids: bool = False
-    """Whether the entry carries ids of state: always in version 2 of the log, in version 3 if the state has format v2."""
+    """Whether the entry has ids of state: always in version 2 of the log, in version 3 if the state has format v2."""
 
     @property
     def version(self) -> int:

@@ -11,7 +11,7 @@ import io.mooring.common.Log
  * events, as there may be many, and events must not wait behind them.
  *
  * RPC threads add reports, and the thread that serves the agent takes them. When too many reports wait, new ones are dropped. Then the
- * rows of some versions lack files, base, keys, bytes and host, and some snapshots have no row.
+ * rows of some versions lack changelog, base, keys, bytes and host, and some snapshots have no row.
  */
 final class StateReports {
   private val waiting = new LinkedBlockingQueue[String](StateReports.MostKept)
