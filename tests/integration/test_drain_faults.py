@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mooring.client import MooringClient
+from mooring.drain.notification import StopMode
 from mooring.testing.probes import wait_until
 from tests.integration.support.application_in_one_jvm import application, events_in_files
 from tests.integration.support.drained_query import Run
@@ -72,6 +73,12 @@ def test_a_drain_that_a_fault_keeps_from_beginning_is_refused_with_the_reason(
     assert report["phase"] == "refused" and "Exception" in report["reason"]
     assert run.query.isActive and not run.is_told()
     assert run.drain()["state-rows-left"] == 0, "the next drain begins anew"
+
+
+def test_a_query_whose_log_can_not_be_read_is_stopped_now(spark: SparkSession, run: Run) -> None:
+    with a_log_that_can_not_be_read(run), MooringClient.open(spark.conf.get("spark.mooring.metadata")) as client:
+        client.stop(spark.sparkContext.applicationId, StopMode.NOW, run.name)
+        wait_until(lambda: not run.query.isActive, "the query to end", 30)
 
 
 def reports(place: str, run: Run) -> list[dict[str, Any]]:

@@ -26,8 +26,14 @@ OURS = re.compile(
 )
 """What an operator would look at; a failure of the agent and of a replica query is logged so as well."""
 
-OF_A_HELPER = re.compile(r"^ExitCodeException|Cannot run program")
-"""A signal to the process group also ends a process that Hadoop has just started to write a query's files."""
+NOT_OURS = re.compile(
+    r"^ExitCodeException|Cannot run program|\[INTERNAL_ERROR\]|SparkContext has been shutdown|on a stopped SparkContext"
+)
+"""The reason of an error that a query of the user has in stock Spark too.
+
+A signal to the process group also ends a process that Hadoop has just started to write a query's files. A batch that
+begins in the moment in which the context stops finds no scheduler.
+"""
 
 SIGNALS: dict[str, Send] = {
     "SIGTERM to the driver": lambda pid: os.kill(pid, signal.SIGTERM),
@@ -48,7 +54,7 @@ def warned_of(log: Path) -> list[str]:
     """The lines of ours that an operator would have to look at."""
     lines = log.read_text(errors="replace").splitlines()
     pairs = zip(lines, [*lines[1:], ""], strict=True)
-    return [line for line, after in pairs if OURS.search(line) and not OF_A_HELPER.search(after)]
+    return [line for line, after in pairs if OURS.search(line) and not NOT_OURS.search(after)]
 
 
 def heeds_no_signal(process: ChildProcess, records: Path) -> None:

@@ -1,6 +1,9 @@
-"""What the agent knows after an event. Pure; nothing is decided here.
+"""Changes the state after an event. Pure.
 
-A new agent absorbs the first events of the driver without deciding: they may be about what happened long ago.
+This also does what can not wait: it binds processors to executors, does the failover, and asks for a regrouping. It
+returns no orders.
+
+A new agent absorbs the first events of the driver without `decide`: they may be about what happened long ago.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from mooring.model.orders import Rows
 
 
 def absorb(state: AgentState, event: events.Event) -> AgentState:
-    """The state after an event, with nothing decided."""
+    """The state after an event. After the loss of an executor the failover is done."""
     if is_about_drains(event):
         return replace(state, drainage=drains_advanced(state.drainage, event)[0])
     if isinstance(event, events.StateMeasured):

@@ -79,9 +79,10 @@ def overrides_that_hold(fleet: Fleet, kept: OperatorOverrides, follows_another_d
     """What operators have asked in this attempt at this application, and what still holds of an earlier one.
 
     Of an earlier application or attempt these hold: drained hosts, spare processors, and pinned standbys, so that a
-    restart on the same hosts undoes no move. Stopped standbys hold only for a driver that follows another one. Requests
-    that were under way are not resumed, as the executors of the earlier attempt are gone. If such a request had begun
-    to replace an executor, and belongs to this application, it is answered as failed. Others begin anew.
+    restart on the same hosts undoes no move. `recovered` also keeps together the processors that shared an executor.
+    Stopped standbys hold only for a driver that follows another one. Requests that were under way are not resumed, as
+    the executors of the earlier attempt are gone. If such a request had begun to replace an executor, and belongs to
+    this application, it is answered as failed. Others begin anew.
     """
     if (kept.application, kept.attempt) == (fleet.application.id, fleet.application.attempt):
         return kept

@@ -1,8 +1,9 @@
-"""Makes the rows of the catalogue from the logs of a checkpoint and from the reports of executors. Pure.
+"""Makes the rows of the catalogue from the logs of a checkpoint and from the reports of executors. No input and output.
 
 The commit log says which versions count, by their unique ids. An executor reports each version that it has committed,
 with the files, their lengths and their checksums. Later it reports the snapshot that was uploaded for that version.
-Where no report came, for example because no agent ran, the columns of files are empty.
+Where no report came, for example because no agent ran, the row of a version lacks changelog, base, keys, bytes
+and host. A snapshot without a report has no row.
 """
 
 from __future__ import annotations
@@ -45,13 +46,17 @@ COLUMNS: Final = {
 """The columns. There is one row for each store of a committed batch, and one for each snapshot.
 
 `kind` is `commit` or `snapshot`. `base` is the id of the version that this version builds on. `bytes` is the size of
-the store's RocksDB files. `keys` is null where keys are not counted. `host` is where the version was committed.
-`standby_hosts` are the locations that held a copy of any version when the row was written. `line` is how often the
-query had gone back to an earlier batch. Times are milliseconds since the epoch, checksums are CRC32C.
+the store's SST files. `keys` is null where keys are not counted. `host` is where the version was committed, or where
+the snapshot was uploaded. `standby_hosts` are the locations that held a copy of any version when the row was written.
+`line` is how often the query had gone back to an earlier batch when the row was written. Times are milliseconds since
+the epoch, checksums are CRC32C.
 """
 
 PARTITION: Final = "hundred"
-"""The column by which the table is partitioned: the batch divided by 100. Old batches are deleted without a read."""
+"""The column by which the table is partitioned: the batch divided by 100. Old batches are deleted without a read.
+
+The column `partition` is another one: the partition of the state.
+"""
 
 BATCHES_IN_PARTITION: Final = 100
 
@@ -61,7 +66,7 @@ Row = Mapping[str, Any]
 """Column to value; columns that are null are left out."""
 
 Copies = Mapping[int, Sequence[str]]
-"""Partition to the locations that hold a copy of its state."""
+"""Partition to the locations that hold a copy of its state. The `Copies` of `mooring.model.orders` are executors."""
 
 _MOST_WAITING: Final = 100_000
 """How many reports of one kind wait for their row."""

@@ -29,7 +29,7 @@ _COLUMNS_OF_A_BATCH: Final = (
 class CataloguedBatch:
     """One batch in the catalogue, summed over all stores; None where a store has no value.
 
-    `bytes` is the size of RocksDB's files. `offsets` has one text for each source.
+    `bytes` is the size of the SST files. `offsets` has one text for each source.
     """
 
     batch: int

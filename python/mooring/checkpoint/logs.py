@@ -1,7 +1,8 @@
 """Reads the two logs of a checkpoint: `offsets`, the batches that were begun, and `commits`, those that were committed.
 
 An entry is a file named by its batch. It has a version, a JSON object, and in `offsets` one line for each source.
-Source: Spark 4.2's OffsetSeqLog (v1, v2) and CommitLog (v1 to v3). Later versions raise CheckpointNotUnderstood.
+Source: Spark 4.2's OffsetSeqLog (versions 1 and 2 of the log) and CommitLog (1 to 3). Later versions raise
+CheckpointNotUnderstood. The version of a log is not the format of the checkpoint's state (v1 or v2).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Commit:
     watermark_ms: int
     state_ids: Mapping[tuple[int, int], tuple[str, ...]]
     has_ids: bool = False
-    """Whether the entry's form carries ids of state: always in v2, and in v3 where the state has format v2."""
+    """Whether the entry has ids of state: always in version 2 of the log, in version 3 if the state has format v2."""
 
     @property
     def version(self) -> int:

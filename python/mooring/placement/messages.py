@@ -1,8 +1,8 @@
 """Requests and responses as values, and their JSON.
 
-The fields are those of the proposal on container placement, and two of Mooring's own. A request with `standby` starts
-or stops the standbys of a processor; its `destinationHost` is `STANDBY`. A request with `hostAction` is about every
-processor on the host in `destinationHost`; its `processorId` is `*`.
+The fields are those of Samza's proposal on container placement (SEP-22), and two of Mooring's own. A request with
+`standby` starts or stops the standbys of a processor; its `destinationHost` is `STANDBY`. A request with `hostAction`
+is about every processor on the host in `destinationHost`; its `processorId` is `*`.
 """
 
 from __future__ import annotations

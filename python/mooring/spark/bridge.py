@@ -45,7 +45,7 @@ class JvmBridge:
         return _events(self._call("hello"))
 
     def poll(self, timeout_ms: int) -> list[Event]:
-        """The new events; waits up to the timeout for the first. The call is also the agent's heartbeat."""
+        """The new events; waits up to the timeout for the first. The call is also a heartbeat of the agent."""
         return _events(self._call("pollEvents", timeout_ms))
 
     def offer(self, version: int) -> None:

@@ -103,7 +103,7 @@ class Reached:
     """How far the table of a query reaches.
 
     `batch` is the last batch in the table. `times_gone_back` is how often the query had gone back to an earlier batch
-    by then; the table's column is called `line`.
+    by then: the table's column `line`.
     """
 
     batch: int = -1
@@ -244,7 +244,7 @@ class CatalogueKeeper:
     def _read_reached(self, query: str, table: str, checkpoint: str) -> Reached:
         """How far the table reaches. Rows of undone batches are removed from the table first.
 
-        A batch was undone when the commit log does not have the ids that its rows have.
+        A batch was undone if the commit log has other ids for partition 0 than its rows have.
         """
         of_query = f"query = '{query}'"
         extent = self._read_extent(table, of_query)

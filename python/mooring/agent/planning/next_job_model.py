@@ -7,10 +7,11 @@ have none. A *balanced* job model lets the grouper distribute all active tasks e
 anew. With standbys, every job model is in-place while a processor waits for an executor; otherwise the balanced one is
 the target.
 
-A task moves to another processor only when its state is warm there, or when the rebind timeout is over. Example:
-processor 0 runs tasks a, b, c and d, and processor 1 joins. The balanced job model gives c and d to processor 1. First
-comes the in-place one, with which processor 1 makes copies of c and d. When these are warm, the balanced one follows.
-Large moves go in stages, a few processors at a time (`mooring.agent.planning.staged_moves`).
+A task moves to another processor only when its state is warm there, or when a limited time is over: the rebind timeout
+and twice the time that the copy of the missing bytes takes. Example: processor 0 runs tasks a, b, c and d, and
+processor 1 joins. The balanced job model gives c and d to processor 1. First comes the in-place one, with which
+processor 1 makes copies of c and d. When these are warm, the balanced one follows. Large moves go in stages, a few
+processors at a time (`mooring.agent.planning.staged_moves`).
 """
 
 from __future__ import annotations

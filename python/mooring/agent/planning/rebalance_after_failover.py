@@ -106,7 +106,10 @@ def _possible_exchanges(
 
 
 def _able_processors(fleet: Fleet) -> frozenset[str]:
-    """The processors that may give or receive tasks: with an executor, not on a drained host, free of requests.
+    """The processors that may give or receive tasks.
+
+    They have an executor, are not on a drained host, and are free of requests. A spare processor without tasks is not
+    one of them while another processor has an executor.
 
     A processor is not free when an operator moves it, has pinned or stopped its standbys, or restarts its executor.
     """

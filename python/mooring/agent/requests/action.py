@@ -24,8 +24,8 @@ class InvalidTransitionError(ValueError):
 class Action:
     """A request in one phase of `mooring.placement.lifecycle`, which began at `since_ms`.
 
-    `source` and `executor` are the executors that it goes from and to. `version` is the version of the job model that
-    has what the request asks for. `saved_progress` is the progress that an earlier agent recorded, None
+    `source` is the executor that it leaves or ends, `executor` is its destination. `version` is the version of the job
+    model that has what the request asks for. `saved_progress` is the progress that an earlier agent recorded, None
     where it had not begun the request. `is_given_up` is true for a restart whose source the JVM could not end.
 
     `processors` are those that the request was about when it began, `sharing` those that shared tasks with them then.
@@ -82,10 +82,10 @@ class Action:
 
     @property
     def arrived_by_ms(self) -> int:
-        """Whoever reads the store from this time on sees every request that was written before this one.
+        """A reading of the store that begins at this time or later has every request that was written before this one.
 
-        The client's clock may be ahead: then the time at which the agent saw the request counts. A request that an
-        earlier agent began waits for no reading.
+        If the client's clock is ahead, the time at which the agent saw the request counts. A request that an earlier
+        agent began waits for no reading.
         """
         return min(self.request.timestamp, self.since_ms) + ARRIVAL_MS if self.saved_progress is None else 0
 

@@ -1,8 +1,8 @@
 """Which requests of operators have to wait for which. Pure.
 
 Requests about one processor wait for each other. So do requests about two processors that have copies of each other's
-tasks. A restart is about all processors on the executor that ends. Requests about one host wait for each other, but a
-host that is being emptied may be opened.
+tasks, except two requests that only stop or start standbys. A restart is about all processors on the executor that
+ends. Requests about one host wait for each other, but a host that is being emptied may be opened.
 
 There may be thousands of requests: each is looked up, not compared with every other.
 """

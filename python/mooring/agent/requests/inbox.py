@@ -29,7 +29,7 @@ from mooring.placement.lifecycle import Happening
 from mooring.records.operator_overrides import FinalAnswer
 
 RESPONSES_KEPT_MS: Final = 3_600_000
-"""How long a final response stays in the store. Older ones are removed when the next message is seen."""
+"""How long a final response stays in the store. Older ones are removed after changes, and every ten minutes."""
 
 
 @dataclass(frozen=True, slots=True)

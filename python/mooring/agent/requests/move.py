@@ -5,8 +5,8 @@ processor's tasks there, while the tasks run on at the source. SWITCHING has the
 The phase is over when a batch of each query has run there. A move that fails in SWITCHING goes back to the source.
 
 An executor that is left without a processor gets a spare processor, which may hold copies. A spare processor gets
-actives only when a request asks for that or no other processor can have them. So the next job model does not undo the
-move.
+actives only when no other processor can have them. So the next job model does not undo the move. When a processor moves
+to the executor of a spare processor, the spare processor goes to the executor that was left.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class View:
 class Outcome:
     """What has ended a phase, and the message for the operator.
 
-    `executor` is the executor that the request goes to, `source` the one that it leaves or ends. Each is empty where
-    the happening names none.
+    `executor` is the destination of the request, `source` the executor that it leaves or ends. Each is empty where the
+    happening names none.
     """
 
     happening: Happening

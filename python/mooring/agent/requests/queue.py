@@ -31,9 +31,9 @@ class RequestQueue:
     `seen` are the uuids of the newest requests ever seen, in the order in which they came. `history` are the answers
     to the last finished requests, the newest last; `failed` counts the requests that have failed.
 
-    `resumed` is the progress of requests that an earlier agent recorded, by uuid. `answered_requests` are the final
-    answers of requests that are still in the store, by uuid: the answer may not have been written yet. `read_ms` is
-    when the last reading of the store began.
+    `resumed` is the progress that an earlier agent recorded, by uuid of the request; an action has it as
+    `saved_progress`. `answered_requests` are the final answers of requests that are still in the store, by uuid: the
+    answer may not have been written yet. `read_ms` is when the last reading of the store began.
     """
 
     actions: tuple[Action, ...] = ()

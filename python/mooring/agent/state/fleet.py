@@ -149,7 +149,8 @@ class Fleet:
     the first executor in the plan that the JVM held when this agent started.
 
     `copies` maps query id, partition and executor to the last report about that copy. `arrivals` maps a task to the
-    processor that gets the task once the task's state is warm there.
+    processor that gets the task once the task's state is warm there. The JVM's `arrivals` are others: copies whose task
+    is about to run where they are.
 
     `withheld` has the living executors to which Spark offers no tasks now, each with the reason. Their tasks run
     elsewhere, and return when Spark offers tasks to them again. `lending` has the executors that serve their tasks
@@ -188,7 +189,7 @@ class Fleet:
 
     @property
     def places(self) -> dict[str, str]:
-        """Processor id to location."""
+        """Processor id to location. A *place* here is a location, such as a host."""
         return {id: processor.location for id, processor in self.processors.items()}
 
     @property

@@ -56,8 +56,9 @@ class Timers:
     """When the agent acts next, in milliseconds since the epoch; None for a timer that is not set.
 
     At `regroup_at_ms` the agent makes a new job model. `even_out_by_ms` is set while tasks wait for warm copies before
-    the load is evened out; at that time the tasks move without them. After `settled_by_ms` the next stage of
-    moves waits only for batches that began before that time.
+    the load is evened out; at that time the tasks move without them. `settled_by_ms` is no deadline: after it the next
+    stage of moves waits only for batches that began before that time. A stage is a part of a balanced job model
+    (`staged_moves`), not a stage of Spark.
     """
 
     regroup_at_ms: int | None = None
@@ -81,7 +82,10 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class ProcessorMove:
-    """A move of a processor from one executor to another; until `is_switched`, the new executor warms the tasks up."""
+    """A move of a processor from the executor `source` to the destination `executor`.
+
+    Until `is_switched`, the destination warms the tasks up.
+    """
 
     source: str
     executor: str

@@ -2,7 +2,7 @@ package io.mooring
 
 import java.util.{Collections, Map => JMap, Set => JSet}
 
-import io.mooring.common.Names
+import io.mooring.common.{Names, OrdinaryEnd}
 import io.mooring.driver.Driver
 import io.mooring.standby.{Copies, CopyOrders, Round, Standbys}
 import org.apache.spark.SparkEnv
@@ -59,9 +59,9 @@ private final class StandbyTable(query: String) extends Table with SupportsRead 
 private final class StandbyStream(query: String) extends MicroBatchStream {
   @volatile private var newest = Round.Nothing
 
-  /** InterruptedException once the application has ended: of a query that is being stopped, Spark logs no such error. */
-  private def standbys: Standbys = Driver.current.flatMap(_.standbys)
-    .getOrElse(throw new InterruptedException("the application has ended"))
+  /** InterruptedException while the application ends: of a query that is being stopped, Spark logs no such error. */
+  private def standbys: Standbys = Driver.current.flatMap(_.standbys).getOrElse(throw (
+    if (OrdinaryEnd.isUnderWay) new InterruptedException("the application ends") else new IllegalStateException("this driver keeps no standbys")))
 
   override def initialOffset(): Offset = Round.Nothing
   override def deserializeOffset(json: String): Offset = Round.parse(json)

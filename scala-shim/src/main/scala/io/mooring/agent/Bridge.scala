@@ -42,8 +42,9 @@ trait Operations {
  * Everything that passes between the JVM and the agent, as JSON strings (docs/internals.md).
  *
  * The agent calls it through Py4J: `hello` once, then `pollEvents` in a loop, and other methods to have something done. Each call
- * of `hello` or `pollEvents` is also the agent's heartbeat. Any thread of the driver may call `tell`, which queues an event and
- * never waits for the agent. An agent that starts gets from `hello` every event that is still true; queued events are dropped.
+ * of `hello`, `pollEvents`, `end`, `requestDrains` or `noteDrains` is also a heartbeat of the agent. Any thread of the driver may call
+ * `tell`, which queues an event and never waits for the agent. An agent that starts gets from `hello` every event that is still true;
+ * queued events are dropped.
  * Where too many events wait, later ones are dropped: the next `pollEvents` fails, the agent ends, and another one is started.
  *
  * Events: PlanInForce, PlanPickedUp, ExecutorRestarting, RestartGivenUp.
@@ -83,7 +84,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** The event with this subject is not true any more. Later agents do not get it. */
   def over(about: String): Unit = { lasting.remove(about); () }
 
-  /** A new agent begins. Returns every event that is still true, as a JSON array; queued events are among them. */
+  /** A new agent begins. Returns all events that are still true, as a JSON array. Deletes the queue of events. */
   def hello(): String = {
     called()
     greeted = true
@@ -212,7 +213,10 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     called()
   }
 
-  /** For how many seconds the agent has made no call. 0 while a call waits: then the driver is slow, or its storage, not the agent. */
+  /**
+   * How many seconds ago the agent's last heartbeat was; the class comment names the calls that are heartbeats. 0 while such a call is
+   * under way: then the driver or its storage is slow, not the agent.
+   */
   def secondsSinceLastCall: Long =
     if (callsUnderWay.get > 0) 0 else TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - lastCall.get)
 

@@ -9,8 +9,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
 
 /**
- * One flat directory on any storage that can hold a checkpoint, for the agent's metadata and for a drain's markers. It uses the
- * application's credentials. It writes as Spark writes its checkpoints, so that no reader sees half a file.
+ * One flat directory on any storage that can hold a checkpoint: the agent's records, the logs and notes of a checkpoint, or a drain's
+ * markers. It uses the application's credentials. It writes as Spark writes its checkpoints, so that no reader sees half a file.
  *
  * Called by the thread that serves the agent, and by streams' threads. Exceptions of Hadoop's file system pass through.
  *

@@ -10,8 +10,8 @@ import io.mooring.common.Log
  * Reports of executors about committed state, for the catalogue. The agent takes them in portions. They do not go the way of the
  * events, as there may be many, and events must not wait behind them.
  *
- * RPC threads add reports, and the thread that serves the agent takes them. When too many reports wait, new ones are dropped: the
- * catalogue then lacks checksums of some versions.
+ * RPC threads add reports, and the thread that serves the agent takes them. When too many reports wait, new ones are dropped. Then the
+ * rows of some versions lack changelog, base, keys, bytes and host, and some snapshots have no row.
  */
 final class StateReports {
   private val waiting = new LinkedBlockingQueue[String](StateReports.MostKept)

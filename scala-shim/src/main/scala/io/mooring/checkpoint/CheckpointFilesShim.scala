@@ -46,6 +46,7 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
 
   override def createAtomic(file: Path, overwriteIfPossible: Boolean): CancellableFSDataOutputStream = {
     if (!overwriteIfPossible && isLogEntry(file)) LeaderOnlyWrites.check(file.toString)
+    if (isOffsets(file) && isOfStream) StartRules.checkMayStart(file.getParent.getParent.toString) // it may be refused after it has started
     val out =
       try stock.createAtomic(file, overwriteIfPossible)
       catch {

@@ -12,13 +12,13 @@ import org.apache.spark.sql.execution.streaming.state.shims.{DrainLog, Ending, S
  * written, the query ends with that error. Otherwise the next start would not know of the drain.
  *
  * @param drainSet     the checkpoints that are drained together with this one
+ * @param firstBatch   the first batch that the journal counts
  * @param sendProgress sends a DrainProgressed event with these fields
  */
 private[drain] final class DrainJournal(
     query: StreamShim, run: DrainedRun, markersOfQuery: => DrainMarkers, application: () => String, drainSet: () => Seq[String],
-    sendProgress: (DrainProgress, Seq[(String, Any)]) => Unit) extends DrainLog {
+    firstBatch: Long, sendProgress: (DrainProgress, Seq[(String, Any)]) => Unit) extends DrainLog {
   private lazy val markers = markersOfQuery
-  private val firstBatch = query.lastCommitted.fold(0L)(_ + 1) // the first batch that the journal counts
   private var rowsFlushed, rowsLeft = 0L
   private var flushes = 0
   private var frozenAt, caughtUpAt = 0L // milliseconds since 1970

@@ -61,8 +61,15 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
 
   /** A fault, such as a log that can not be read, counts as a refusal: otherwise the agent would wait for the end of the query. */
   private def beginNow(running: StreamShim, how: Ending): Either[String, DrainValve] =
-    try DrainValve.begin(running, how, journalOf(running))(notBegun(running, mayContinue = true))
+    try DrainValve.begin(running, how, journalOf(running, firstBatchToCount(running, how)))(notBegun(running, mayContinue = true))
     catch { case e: Throwable if NonFatal(e) || e.isInstanceOf[LinkageError] => Left(s"its end could not be begun ($e)") }
+
+  /** A log that can not be read does not keep a query from being stopped now: then its batches are counted from the first one. */
+  private def firstBatchToCount(query: StreamShim, how: Ending): Long =
+    try firstBatchAfter(query)
+    catch { case NonFatal(_) if how == Ending.Now => 0 }
+
+  private def firstBatchAfter(query: StreamShim): Long = query.lastCommitted.fold(0L)(_ + 1)
 
   /**
    * Sets the queries of which a drain is requested: names or ids; None stands for all queries. Such a query is held if it starts
@@ -159,8 +166,8 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
         "or set spark.mooring.resume.drained to reset (go on from its offsets with a fresh watermark) or to true")
   }
 
-  /** Ends the query before its first batch. False when it can not be ended so. */
-  private def endAtOnce(query: StreamShim, lastBatch: Long): Boolean = synchronized {
+  /** Ends the query before its first batch. False when it can not be ended so, or the agent has ordered another end meanwhile. */
+  private def endAtOnce(query: StreamShim, lastBatch: Long): Boolean = synchronized(!isEndRequested(query) && {
     Log.info(s"query ${query.label} was drained before: it ends at once")
     register(query, DrainValve.beginAtStart(query, Ending.AfterBatch, Intake.Nothing, new DrainLog {
       override def frozen(next: Long, ending: Ending, zeroInput: Boolean): Unit = ()
@@ -169,7 +176,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
       override def drained(last: Long): Unit = ()
       override def stopped(next: Long, how: Ending): Unit = sendProgress(query, DrainProgress.Drained, Seq("batch" -> lastBatch))
     })(notBegun(query, mayContinue = false))).isEmpty
-  }
+  })
 
   /**
    * The user resets an unfinished drain, and the query continues without it. The entries of batches that flushed are read with the
@@ -187,7 +194,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
     val missing = draining.after.collect { case (before, checkpoint) if markersOf(checkpoint).drained.isEmpty => before }
     Log.info(s"query ${query.label} was to be drained when it ended" + (if (missing.isEmpty) "" else ": it waits for those that feed it"))
     sendOwed(query, missing)
-    if (missing.isEmpty)
+    if (missing.isEmpty && !isEndRequested(query))
       for (reason <- beginDrainAtStart(query, Intake.All, mayContinue = true)) {
         forgetRequest(query)
         Log.warn(s"query ${query.label} goes on without the drain that was asked for: $reason")
@@ -223,6 +230,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
     }
     if (isForDrainOnly && !startWait.isAgentExpected)
       StartRules.refuse(query.checkpoint, "it is to be drained at its start, and there is no agent to say when: see spark.mooring.agent.python")
+    else if (isEndRequested(query)) bridge.over(aboutStartOf(query.runId)) // while the wait had released the lock
     else if (isForDrainOnly || isRequested(query)) hold(query, isForDrainOnly)
     else bridge.over(aboutStartOf(query.runId))
   }
@@ -273,6 +281,7 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
 
   private def isRequested(query: StreamShim) = requested.exists(_.exists(_.forall(Set(query.id, query.name))))
 
+  /** A run that has a valve must not get a second one: each valve waits until the other has let the query go. */
   private def beginDrainAtStart(query: StreamShim, intake: Intake, mayContinue: Boolean): Option[String] =
     register(query, DrainValve.beginAtStart(query, Ending.Drained, intake, journalOf(query))(notBegun(query, mayContinue)))
 
@@ -292,16 +301,19 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
    * A registered valve could not be put into the query: the request counts as refused. With `mayContinue` the query runs on as if no
    * drain had been requested. Otherwise it is stopped. Called by a thread of the valve.
    */
-  private def notBegun(query: StreamShim, mayContinue: Boolean)(reason: String): Unit = synchronized {
-    val run = runOf(query)
-    run.isToFinish = false
-    run.heldAtStart = None
-    register(query, Left(reason))
-    if (mayContinue) FailOpen.otherwise("note that a drain is not begun", ())(forgetRequest(query))
-    else {
-      StartRules.refuse(query.checkpoint, s"it is to be drained, and can not be: $reason") // for a stream that has not read its logs yet
-      Daemon.start("mooring-drain-stop")(FailOpen.otherwise("stop of a query", ())(query.stop()))
-      ()
+  private def notBegun(query: StreamShim, mayContinue: Boolean)(reason: String): Unit = {
+    // Before the wait for the lock: the stream may read its logs, or write its next batch, as soon as the progress lock is free.
+    if (!mayContinue) StartRules.refuse(query.checkpoint, s"it is to be drained, and can not be: $reason")
+    synchronized {
+      val run = runOf(query)
+      run.isToFinish = false
+      run.heldAtStart = None
+      register(query, Left(reason))
+      if (mayContinue) FailOpen.otherwise("note that a drain is not begun", ())(forgetRequest(query))
+      else {
+        Daemon.start("mooring-drain-stop")(FailOpen.otherwise("stop of a query", ())(query.stop()))
+        ()
+      }
     }
   }
 
@@ -311,8 +323,10 @@ final class Drains(bridge: Bridge, application: () => String, resumeDrained: Str
 
   private def markersOf(checkpoint: String) = new DrainMarkers(bridge.files(s"$checkpoint/${DrainMarkers.Directory}"))
 
-  private def journalOf(query: StreamShim) =
-    new DrainJournal(query, runOf(query), markersOf(query.checkpoint), application, () => drainSet.asScala.toSeq, sendProgress(query, _, _))
+  private def journalOf(query: StreamShim): DrainJournal = journalOf(query, firstBatchAfter(query))
+
+  private def journalOf(query: StreamShim, firstBatch: Long) = new DrainJournal(query, runOf(query), markersOf(query.checkpoint),
+    application, () => drainSet.asScala.toSeq, firstBatch, sendProgress(query, _, _))
 
   /** Tells the agent that the query is to be drained, by its checkpoint, once the queries `after` are drained. */
   private def sendOwed(query: StreamShim, after: Seq[String], isHeld: Boolean = false): Unit = bridge.tell(

@@ -16,7 +16,7 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
 
 /**
  * Follows executors that come and go, and counts where the tasks of placed stages ran. A stage is placed when the plan wants its
- * state on certain executors. When an executor is lost, its waiting tasks are redirected: to executors with copies of their state.
+ * state on certain executors. With standbys, the tasks that wait for a lost executor are redirected to executors with copies of their state.
  *
  * Threads: Spark's listener thread calls the `on…` methods, one after the other. Spark's scheduler threads call `lost` and
  * `decommissioned`, with the scheduler's lock. Any thread may call the other methods. Depends on `PendingTasks` and `LossWatch`.
@@ -95,9 +95,9 @@ final class ClusterWatch(
    * Redirects tasks that a redirection has missed: their stage was placed before the executor left, and submitted after the
    * redirection. Called again and again.
    *
-   * It redirects tasks of executors that are leaving, and of executors whose removal `onExecutorRemoved` has handled. A lost
-   * executor is neither of these until then. Its tasks must not be redirected before: `onExecutorRemoved` first waits until
-   * Spark has noted the lost shuffle files (`awaitLossNoted`).
+   * It redirects tasks of executors that are leaving, which may still work, and of executors whose removal `onExecutorRemoved` has
+   * handled. A lost executor is neither of these until then. Its tasks must not be redirected before: `onExecutorRemoved` first waits
+   * until Spark has noted the lost shuffle files (`awaitLossNoted`).
    */
   def redirectLateTasks(): Unit = {
     def isGone(executor: String) = table.isLeaving(executor) || removed.contains(executor)
@@ -106,7 +106,10 @@ final class ClusterWatch(
       redirect(PendingTasks.Immediate, isGone)
   }
 
-  /** From now on, waiting tasks are redirected when Spark's scheduler notes a loss, before it starts these tasks elsewhere. */
+  /**
+   * From now on this class learns of a loss before Spark starts the waiting tasks elsewhere. With standbys, it then redirects these tasks
+   * at once, or restarts their locality wait: see `PendingTasks.AtLoss`.
+   */
   def watchLosses(): Unit = FailOpen.otherwise("redirection of tasks", ())(LossWatch.begin(context, lost, () => decommissioned()))
 
   /** The scheduler has noted that the executor is lost. Called with the scheduler's lock. */
@@ -124,6 +127,7 @@ final class ClusterWatch(
     ()
   }
 
+  /** Whether waiting tasks are to leave this executor. False for a lost executor without standbys: see `redirect`. */
   private def isUnavailable(executor: String): Boolean =
     if (table.isAlive(executor)) !table.isUsable(executor) else hasStandbys
 

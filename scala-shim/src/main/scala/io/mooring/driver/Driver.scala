@@ -154,13 +154,19 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
     }
   }
 
+  /** Each step is tried, whatever became of the steps before it: an agent that goes on would keep its election. */
   def stop(): Unit = {
-    leadership.foreach(_.end()) // before the agent stands down
-    drainOnTerm.foreach(_.stop())
-    liveness.foreach(_.stop())
-    stuckTasks.foreach(_.stop())
-    standbys.foreach(_.stop())
-    agent.stop()
+    val steps = Seq[() => Unit](
+      () => leadership.foreach(_.end()), // before the agent stands down
+      () => drainOnTerm.foreach(_.stop()), () => liveness.foreach(_.stop()), () => stuckTasks.foreach(_.stop()),
+      () => standbys.foreach(_.stop()), () => agent.stop())
+    val wasInterrupted = steps.map { step =>
+      try {
+        FailOpen.otherwise("end of the application", ())(step())
+        false
+      } catch { case _: InterruptedException => true }
+    }.contains(true)
+    if (wasInterrupted) Thread.currentThread.interrupt()
   }
 }
 

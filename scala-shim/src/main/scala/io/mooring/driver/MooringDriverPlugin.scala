@@ -63,7 +63,7 @@ private[mooring] final class MooringDriverPlugin extends DriverPlugin {
   }
 
   override def shutdown(): Unit = {
-    Driver.current.foreach(_.stop())
-    Driver.set(None)
+    try Driver.current.foreach(_.stop())
+    finally Driver.set(None)
   }
 }

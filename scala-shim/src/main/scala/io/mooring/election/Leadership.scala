@@ -53,18 +53,15 @@ final class Leadership(firstStandingMs: Long, renewedStandingMs: Long, contested
   def isLost: Boolean = locked(hasLost)
 
   /** Whether no write of this driver is allowed any more. */
-  def isOver: Boolean = locked(hasLost || hasEnded)
+  def isOver: Boolean = uninterruptibly(hasLost || hasEnded)
 
   /**
    * The application ends, and the agent stands down: another driver may lead at once. If this driver has led, `check` refuses from now
    * on.
    */
-  private[mooring] def end(): Unit = {
-    lock.lock() // not interruptibly: the rest of the end depends on it
-    try {
-      hasEnded = epoch.isDefined
-      changed.signalAll()
-    } finally lock.unlock()
+  private[mooring] def end(): Unit = uninterruptibly {
+    hasEnded = epoch.isDefined
+    changed.signalAll()
   }
 
   /**
@@ -126,6 +123,13 @@ final class Leadership(firstStandingMs: Long, renewedStandingMs: Long, contested
   private def mayWrite: Boolean = standing.state == NoElection || (standing.state == Leading || !standing.contested) && {
     val age = System.currentTimeMillis() - standing.saidAt
     -1000 < age && age < standing.goodForMs && System.nanoTime() - reportedAt < TimeUnit.MILLISECONDS.toNanos(standing.goodForMs)
+  }
+
+  /** For the end of the application: its other steps depend on it. */
+  private def uninterruptibly[T](body: => T): T = {
+    lock.lock()
+    try body
+    finally lock.unlock()
   }
 
   private def locked[T](body: => T): T = {

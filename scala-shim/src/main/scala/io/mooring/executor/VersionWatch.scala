@@ -6,8 +6,9 @@ import io.mooring.standby.Copies
 import org.apache.spark.shims.WarmupProfile
 
 /**
- * Polls the driver for the newest version of the job model, and for the queries of which this executor is to keep copies. It takes
- * the version up, and drops copies that are not wanted. The executor has to poll, as a driver plugin can not call an executor plugin.
+ * Polls the driver for the newest version of the job model, and for the queries of which this executor is to keep copies. It notes
+ * the number of the version, and drops copies that are not wanted. It gets no plan. The executor has to poll, as a driver plugin can not
+ * call an executor plugin.
  *
  * One daemon thread polls, from the making of this object until `stop`. After a failure it polls again a second later.
  */
@@ -16,7 +17,7 @@ final class VersionWatch {
 
   private val thread = Daemon.start("mooring-version-watch")(run())
 
-  /** The newest version that this executor has taken up; -1 for none. */
+  /** The newest version of the job model that this executor has noted (*taken up*); -1 for none. */
   def version: Long = taken
 
   def stop(): Unit = thread.interrupt()

@@ -12,8 +12,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 final case class WrittenFile(bytes: Long, crc: Long)
 
 /**
- * The files that were written to the checkpoint for one state store and are not reported yet. The catalogue needs them. Archives and
- * changelogs are reported with their version, SST files with the archive that names them. Used by the threads that write and report.
+ * The files that were written to the checkpoint for one state store and are not reported yet. The catalogue needs them. A changelog
+ * is reported with its version. An archive and its SST files are reported with their snapshot. Used by the threads that write and report.
  */
 final class StoreWrites {
   private val files = new ConcurrentHashMap[String, WrittenFile]()

@@ -50,8 +50,9 @@ final class Prefetches(context: SparkContext, table: PlacementTable) {
       PrefetchOrder(executor, query.id, query.runId, stores) -> (if (context.isLocal) Nil else Seq(Location.ofExecutor(host, executor)))
     }
     if (orders.nonEmpty) {
-      val access = query.checkpointAccess
-      accesses.computeIfAbsent(query.runId, _ => if (query.isRegistered) access else null) // a run that is over would stay
+      // The entry of a run that is over would stay. All orders of a run have the same access, which the entry keeps.
+      val kept = accesses.computeIfAbsent(query.runId, _ => if (query.isRegistered) query.checkpointAccess else null)
+      val access = Option(kept).getOrElse(query.checkpointAccess)
       context.setJobDescription(s"mooring: state of ${query.label} is fetched")
       context.runJob(context.makeRDD(orders), (ofTask: Iterator[PrefetchOrder]) => for {
         order <- ofTask if order.executor == SparkEnv.get.executorId // Spark may run the task elsewhere when the executor is busy

@@ -24,13 +24,13 @@ trait Departures {
 
 /**
  * Notices executors that are about to leave, and executors that are silent. A silent executor was stopped or cut off from the network, and
- * has closed no connection. Each executor polls the driver for the plan's version; each answer sets the time of the next poll. An executor
+ * has closed no connection. Each executor polls the driver for the version of the job model; each answer sets the time of the next poll. An executor
  * that is late by more than the timeout counts as lost.
  *
  * On the driver: a daemon thread, from the making of this object until `stop`; RPC threads call `hasAsked`, Spark's listener thread calls
- * `removed`. Time counts only while the driver itself runs, and while at least one executor polls: a pause of the driver does not count as
- * silence of executors. An executor that is leaving is not given up here. Without this class, a silent executor is given up after
- * `spark.network.timeout` (two minutes).
+ * `removed`. A pause of the driver does not count as silence of executors. With two or more executors, the clock stops when none has polled
+ * for five seconds. With one executor it does not stop. An executor that is leaving is not given up here. Without this class, a silent
+ * executor is given up after `spark.network.timeout` (two minutes).
  */
 final class Liveness(timeoutMs: Long, departures: Departures) {
   private val dueAt = new ConcurrentHashMap[String, Long]() // executor -> the time of its next poll, by the clock `awake`

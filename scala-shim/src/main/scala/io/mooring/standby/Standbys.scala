@@ -32,6 +32,7 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   private var thread = Option.empty[ScheduledExecutorService]
   private var endOfJvm = Option.empty[AutoCloseable]
+  private var stopping = Option.empty[Thread]
   private var isStopped = false
 
   /** A plan with copies has come. */
@@ -124,20 +125,23 @@ final class Standbys(table: PlacementTable, bridge: Bridge) {
 
   def access(query: String): CheckpointAccess = find(query).access
 
-  /** Stops the replica queries. Blocks for five seconds at most. */
+  /** Stops the replica queries, all at once. Blocks for five seconds at most. Several threads may call it when the application ends. */
   def stop(): Unit = {
-    val tending = synchronized {
+    val ending = synchronized {
       isStopped = true
       endOfJvm.foreach(_.close())
-      thread
+      if (stopping.isEmpty) stopping = thread.map(tending => Daemon.start("mooring-standbys-stop")(stopReplicas(tending)))
+      stopping
     }
-    for (ending <- tending) {
-      ending.shutdownNow()
-      Daemon.start("mooring-standbys-stop")(FailOpen.otherwise("end of the replica queries", ()) {
-        ending.awaitTermination(Standbys.StopMs, TimeUnit.MILLISECONDS) // the tending thread may be starting a replica query
-        replicas.values.toSeq.foreach(_.stop())
-      }).join(Standbys.StopMs)
-    }
+    ending.foreach(_.join(Standbys.StopMs))
+  }
+
+  private def stopReplicas(tending: ScheduledExecutorService): Unit = {
+    tending.shutdownNow()
+    tending.awaitTermination(Standbys.StopMs, TimeUnit.MILLISECONDS) // the tending thread may be starting a replica query
+    replicas.values.toSeq
+      .map(replica => Daemon.start("mooring-standby-stop")(FailOpen.otherwise("end of the replica queries", ())(replica.stop())))
+      .foreach(_.join(Standbys.StopMs))
   }
 
   private def find(query: String): Watched =

@@ -40,7 +40,7 @@ private final class Watched(val query: String, val run: String, private val oper
   // Used by the replica query's thread alone. That thread may wait for the checkpoint, so it takes no lock for these.
   @volatile private var stores = Option.empty[CommittedStores]
   @volatile private var opened = Option.empty[CheckpointAccess]
-  private var holders = Set.empty[Executor]
+  private var holders = Set.empty[Executor] // the executors with copies at the last call of `assign`
   // Written by that thread alone: first `arriving`, then `lastHeld`. So `mayHaveArrivals`, which another thread calls, misses no copy.
   @volatile private var lastHeld = Set.empty[Place] // the copies of the last round that got orders
   // copies whose tasks are to run where the copies are -> the version when that was noticed

@@ -11,7 +11,7 @@ private[shims] object EndableQueries {
   /** The execution of a query that can be ended in this way. Left says why it can not. */
   def executionOf(query: StreamShim, ending: Ending): Either[String, MicroBatchExecution] = query.execution match {
     case micro: MicroBatchExecution => whyNot(micro.trigger, ending).toLeft(micro)
-    case _ => Left("it runs in continuous mode: only queries that run in batches can be ended so; it can be stopped (now)")
+    case _ => Left("it runs in continuous mode: only queries that run in batches can be ended; the application can stop it")
   }
 
   private def whyNot(trigger: Trigger, ending: Ending): Option[String] = (trigger, ending) match {
