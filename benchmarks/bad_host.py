@@ -25,7 +25,7 @@ from benchmarks.batches import batches_in
 from benchmarks.figures import Row, percentile, row
 from benchmarks.machine import this_machine
 from benchmarks.say import say
-from benchmarks.sides import PARTITIONS, Side, StartedRun, in_turn, mooring, stock
+from benchmarks.sides import BOTH_EXECUTORS, PARTITIONS, Side, StartedRun, in_turn, mooring, stock
 from benchmarks.storage.kinds import storage
 from benchmarks.working import hosts_for
 from mooring.testing.cluster import SparkCluster
@@ -112,12 +112,7 @@ def _figures(cluster: SparkCluster, side: Side, checkpoint: Path, harm: Harm) ->
     """The figures of one application."""
     bad = sorted(cluster.hosts)[-1]
     words = [checkpoint, ROWS, harm.measured[-1] + 1, bad, harm.what, FIRST_BAD, harm.last, harm.every]
-    both_executors = {
-        "spark.cores.max": "2",
-        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-        "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
-    }
-    conf = {**both_executors, **harm.conf}
+    conf = {**BOTH_EXECUTORS, **harm.conf}
     started = StartedRun(cluster, side, storage("raw"), "bad_host_job.py", [str(word) for word in words], conf)
     answer = started.finish().answer
     seconds = [

@@ -26,7 +26,7 @@ from benchmarks.figures import Row, percentile, row
 from benchmarks.machine import this_machine
 from benchmarks.part import WHOLE, Part
 from benchmarks.say import say
-from benchmarks.sides import Side, StartedRun, in_turn, mooring, stock
+from benchmarks.sides import BOTH_EXECUTORS, Side, StartedRun, in_turn, mooring, stock
 from benchmarks.storage.kinds import storage
 from benchmarks.working import hosts_for
 from mooring.cli.exits import BadUsage
@@ -35,11 +35,6 @@ from mooring.testing.cluster import SparkCluster
 
 SIDES: tuple[Callable[[], Side], ...] = (stock, mooring)
 STATE = "spark.sql.streaming.stateStore"
-BOTH_EXECUTORS = {
-    "spark.cores.max": "2",
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
-}
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,13 @@ JOBS = Path(__file__).parent / "jobs"
 PARTITIONS = 8
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
+BOTH_EXECUTORS = {
+    "spark.cores.max": "2",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "180s",
+}
+"""For two hosts with one core each: no job begins before both executors are there."""
+
 _CATALOGUE = "spark.mooring.checkpoint.catalog.enabled"
 _INTERVAL = "spark.mooring.checkpoint.catalog.interval"
 _COPIES = "spark.mooring.standby.replication.factor"
