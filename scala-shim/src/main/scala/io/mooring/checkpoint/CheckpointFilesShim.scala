@@ -17,7 +17,7 @@ import org.apache.hadoop.fs._
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
-import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, StreamShims}
+import org.apache.spark.sql.execution.streaming.state.shims.{ClosableFiles, OfflineTools, StreamShims}
 
 /**
  * The checkpoint's file manager: the one that Spark would use without Mooring (`stock`), with these additions:
@@ -35,8 +35,8 @@ import org.apache.spark.sql.execution.streaming.state.shims.{OfflineTools, Strea
  * state stores; the thread of a tool. Depends on `CheckpointFileManager` of Spark 4.2. Without it, checkpoints are as in stock Spark, and
  * hosts keep no changelogs and archives.
  */
-class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFileManager {
-  private val stock = new StartupReadCache(CheckpointFileManager.create(path, CheckpointFilesShim.stockConf(conf)))
+class CheckpointFilesShim(path: Path, conf: Configuration) extends ClosableFiles {
+  protected val stock: CheckpointFileManager = new StartupReadCache(CheckpointFileManager.create(path, CheckpointFilesShim.stockConf(conf)))
   private val hostFiles = HostStores.ofThisExecutor.flatMap(_.filesOf(path))
   private lazy val reads = StoreReads.of(path)
   private lazy val localFiles = FileSystem.getLocal(conf).getRaw
@@ -90,7 +90,6 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
   override def mkdirs(dir: Path): Unit = stock.mkdirs(dir)
   override def isLocal: Boolean = stock.isLocal
   override def createCheckpointDirectory(): Path = stock.createCheckpointDirectory()
-  override def close(): Unit = stock.close()
 
   /**
    * Whether the file is an entry of a log: of offsets, commits, a source or a file sink. Such entries make a batch count, and are written

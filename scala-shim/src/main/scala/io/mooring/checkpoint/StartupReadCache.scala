@@ -8,7 +8,7 @@ import scala.util.Using
 import org.apache.hadoop.fs.{FileStatus, FSDataInputStream, Path, PathFilter}
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream
-import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
+import org.apache.spark.sql.execution.streaming.state.shims.{ClosableFiles, StreamShims}
 
 /**
  * Caches what a stream's thread reads of its checkpoint while its query starts. Between start and first commit, the thread reads the same
@@ -21,7 +21,7 @@ import org.apache.spark.sql.execution.streaming.state.shims.StreamShims
  * Used by the stream's thread. Calls of other threads, and calls for other checkpoints, go to `stock`. Without it, a start makes more
  * calls to the storage.
  */
-private[mooring] final class StartupReadCache(stock: CheckpointFileManager) extends CheckpointFileManager {
+private[mooring] final class StartupReadCache(protected val stock: CheckpointFileManager) extends ClosableFiles {
   import StartupReadCache._
 
   override def open(file: Path): FSDataInputStream = cacheFor(file).filter(_ => isEntry(file)).fold(stock.open(file)) { cache =>
@@ -59,7 +59,6 @@ private[mooring] final class StartupReadCache(stock: CheckpointFileManager) exte
 
   override def isLocal: Boolean = stock.isLocal
   override def createCheckpointDirectory(): Path = stock.createCheckpointDirectory()
-  override def close(): Unit = stock.close()
 }
 
 private[mooring] object StartupReadCache {

@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.execution.streaming.state.shims.{DrainMetric, EarlierAttempt, OperatorFacts, RestoreMetrics, StreamShims}
+import org.apache.spark.sql.execution.streaming.state.shims.{DrainMetric, EarlierAttempt, OperatorFacts, Operators, RestoreMetrics}
 
 /**
  * A plan node whose tasks prefer the executors that the plan names. Rows, order and partitioning are those of `child`.
@@ -48,7 +48,7 @@ final case class PlacedExec(child: SparkPlan, query: String, operator: OperatorF
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    StreamShims.allowProvider(child, Names.Provider)
+    Operators.allowProvider(child, Names.Provider)
     val operators = operatorsOfStage(child)
     PlacementService.current.foreach(driver => DrainMetric.set(operators, driver.drainStateOf(operator.runId, operator.batch)))
     val restoreMetrics = RestoreMetrics.of(operators)

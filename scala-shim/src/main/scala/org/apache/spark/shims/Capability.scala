@@ -19,6 +19,12 @@ sealed abstract class Capability(val name: String, val withoutIt: String) {
 }
 
 object Capability {
+  case object QuerySettings extends Capability("host affinity",
+    "queries run as on stock Spark")
+
+  case object HostStore extends Capability("local store",
+    "queries run on Spark's own state store provider")
+
   case object Drain extends Capability("drain",
     "queries can only be stopped at once (now); another way to end one is refused")
 

@@ -2,7 +2,7 @@ package org.apache.spark.shims
 
 import java.io.{FileInputStream, FileNotFoundException, IOException}
 import java.nio.file.{Files, Path => LocalPath}
-import java.util.zip.{CRC32C, ZipInputStream}
+import java.util.zip.ZipInputStream
 
 import scala.util.Using
 
@@ -12,7 +12,7 @@ import org.rocksdb.{Options, RocksDB, RocksDBException, SstFileReader}
 
 import org.apache.spark.{SparkConf, SparkIllegalArgumentException, SparkThrowable}
 import org.apache.spark.io.CompressionCodec
-import org.apache.spark.sql.execution.streaming.checkpointing.{CheckpointFileManager, Checksum}
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
 import org.apache.spark.sql.execution.streaming.state.{StateStoreChangelogReader, StateStoreChangelogReaderFactory}
 
 /** This Spark can not read the file. The file may be good. */
@@ -36,7 +36,7 @@ object FileProofs {
     // Two tasks may have written an archive without an id at the same time. Then the checksum may belong to the
     // other archive.
     val mayBeOfAnother = name.matches("[0-9]+\\.zip")
-    val isAsWritten = Files.exists(proof) && !mayBeOfAnother && compare(file, Checksum.fromJson(Files.readString(proof)))
+    val isAsWritten = Files.exists(proof) && !mayBeOfAnother && FileChecksums.compare(file, proof)
     try {
       if (name.endsWith(".sst")) proveBlocks(file)
       else if (name.endsWith(".zip")) readThrough(file)
@@ -50,20 +50,6 @@ object FileProofs {
   /** The versions that a changelog of format v2 builds on, with their unique ids. */
   def lineage(file: LocalPath, codec: String): Map[Long, String] =
     withChangelog(file, codec)(_.lineage.map(one => one.version -> one.checkpointUniqueId).toMap)
-
-  /** Whether the file's checksum could be compared. Throws when length or checksum differ. */
-  private def compare(file: LocalPath, written: Checksum): Boolean = {
-    val size = Files.size(file)
-    if (size != written.mainFileSize) throw new IOException(s"it has $size bytes instead of ${written.mainFileSize}")
-    val crc = new CRC32C
-    val buffer = new Array[Byte](1 << 16)
-    Using.resource(new FileInputStream(file.toFile)) { in =>
-      Iterator.continually(in.read(buffer)).takeWhile(_ >= 0).foreach(crc.update(buffer, 0, _))
-    }
-    if (written.algorithm == "CRC32C" && crc.getValue.toInt != written.value)
-      throw new IOException("its checksum is not that which was written beside it")
-    written.algorithm == "CRC32C"
-  }
 
   private def proveBlocks(sst: LocalPath): Unit = {
     RocksDB.loadLibrary()

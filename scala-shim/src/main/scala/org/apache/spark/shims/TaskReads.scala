@@ -66,7 +66,7 @@ object TaskReads {
    * than Spark's.
    */
   def shuffles(code: Any, asked: Long): Int = code match {
-    case (rdd: RDD[_], _) if Option(SparkEnv.get.shuffleManager).exists(_.getClass == classOf[SortShuffleManager]) =>
+    case (rdd: RDD[_], _) if Option(Shuffles.managerOf(SparkEnv.get)).exists(_.getClass == classOf[SortShuffleManager]) =>
       inputs(rdd).filter(_.serializer.getClass == classOf[UnsafeRowSerializer])
         .count(input => System.nanoTime() - asked < FreshNs && WarmupProfile.asFarAsPossible(read(input)))
     case _ => 0
@@ -94,7 +94,7 @@ object TaskReads {
       }.filter(_ => input.aggregator.isEmpty && input.keyOrdering.isEmpty).getOrElse(throw new NoSuchElementException("a small partition"))
       val context = TaskContext.empty()
       val metrics = context.taskMetrics.createTempShuffleReadMetrics()
-      try env.shuffleManager.getReader[Any, Any](input.shuffleHandle, partition, partition + 1, context, metrics).read().foreach(_ => ())
+      try Shuffles.managerOf(env).getReader[Any, Any](input.shuffleHandle, partition, partition + 1, context, metrics).read().foreach(_ => ())
       finally context.markTaskCompleted(None)
     } finally if (!wasKnown) tracker.unregisterShuffle(input.shuffleId) // the first task has to ask where the files are by then
   }

@@ -256,7 +256,7 @@ final class DrainValve private (private val execution: MicroBatchExecution, inta
     case groups: FlatMapGroupsWithState => groups.timeout == ProcessingTimeTimeout
     case groups: FlatMapGroupsInPandasWithState => groups.timeout == ProcessingTimeTimeout
     case transform: TransformWithState => transform.timeMode == ProcessingTime
-    case transform: TransformWithStateInPySpark => transform.timeMode == ProcessingTime
+    case transform: Operators.TransformWithStateInPython => transform.timeMode == ProcessingTime
     case _ => false
   }
 }

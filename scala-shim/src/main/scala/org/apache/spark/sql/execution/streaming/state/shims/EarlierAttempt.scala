@@ -59,7 +59,7 @@ object EarlierAttempt {
   private def versionOf(writer: StateStoreWriter, partition: Int, began: Long, conf: Configuration) = {
     val info = writer.getStateInfo
     val version = info.storeVersion + 1
-    val ids = writer.stateStoreNames.map(name => newestId(directory(info, partition, name), version, began, conf))
+    val ids = Operators.storesOf(writer).map(name => newestId(directory(info, partition, name), version, began, conf))
     Option.when(ids.forall(_.isDefined))(
       StatefulOpStateStoreCheckpointInfo(partition, version, Some(ids.flatten.toArray), info.getStateStoreCkptId(partition)))
   }

@@ -1,11 +1,11 @@
 package org.apache.spark.sql.execution.streaming.state.shims
 
 import org.apache.spark.shims.Capability
-import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger, RealTimeTrigger}
+import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger}
 import org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 import org.apache.spark.sql.streaming.Trigger
 
-/** Which queries can be ended in which way, by their triggers. Called by any thread. Depends on the triggers of Spark 4.2. */
+/** Which queries can be ended in which way, by their triggers. Called by any thread. */
 private[shims] object EndableQueries {
 
   /** The execution of a query that can be ended in this way. Left says why it can not. */
@@ -17,7 +17,7 @@ private[shims] object EndableQueries {
   private def whyNot(trigger: Trigger, ending: Ending): Option[String] = (trigger, ending) match {
     case (_, Ending.Now) => None
     case _ if !Capability.Drain.isOn => Some(s"${Capability.Drain.whyOff}; it can be stopped (now)")
-    case (_: RealTimeTrigger, _) => Some("it runs in real-time mode: only queries that run in batches can be ended so; it can be stopped (now)")
+    case _ if Operators.isRealTime(trigger) => Some("it runs in real-time mode: only queries that run in batches can be ended so; it can be stopped (now)")
     case (OneTimeTrigger, _) => Some("its trigger is once: it ends after its batch by itself; use availableNow to drain it")
     case (AvailableNowTrigger, Ending.AfterAvailable) => Some("its trigger is availableNow: it ends after what is available by itself")
     case _ => None

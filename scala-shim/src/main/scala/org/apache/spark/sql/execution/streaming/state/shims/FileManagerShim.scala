@@ -3,9 +3,6 @@ package org.apache.spark.sql.execution.streaming.state.shims
 import java.io.File
 import java.nio.channels.ClosedByInterruptException
 
-import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.FileSystem
-
 import org.apache.spark.sql.execution.streaming.state._
 
 /**
@@ -45,28 +42,18 @@ private object LoadDoubts {
 /**
  * Stock's file manager of one RocksDB store, with Mooring's additions:
  *
- *  - SST and log files go through the host's store (`getFileSystem`), and the watcher is called at loads and uploads;
+ *  - SST and log files go through the host's store (`FileManagerOfLine`), and the watcher is called at loads and uploads;
  *  - local files that may be damaged are not used again (`LoadDoubts`);
  *  - the cancelled load of a killed task does not count as a damaged snapshot;
  *  - files that the host keeps are not looked for in the checkpoint;
  *  - changelogs name no versions before the snapshot that the instance began with.
  *
  * Called by the thread that uses the store, and by Spark's maintenance (`saveCheckpointToDfs`, `deleteOldVersions`). Depends on
- * the overridden methods of `RocksDBFileManager` in Spark 4.2, and on `RocksDBFileMapping.remove` and `clear`.
+ * the overridden methods of `RocksDBFileManager`, and on `RocksDBFileMapping.remove` and `clear`.
  * Without this class every file is fetched from the checkpoint.
  */
-private class FileManagerShim(
-    watcher: StoreObserver,
-    dfsRootDir: String,
-    localTempDir: File,
-    hadoopConf: Configuration,
-    codecName: String,
-    loggingId: String,
-    storeConf: StateStoreConf,
-    fileChecksumEnabled: Boolean,
-    fileChecksumThreadPoolSize: Option[Int])
-  extends RocksDBFileManager(dfsRootDir, localTempDir, hadoopConf, codecName, loggingId, storeConf,
-    fileChecksumEnabled, fileChecksumThreadPoolSize) {
+private class FileManagerShim(watcher: StoreObserver, arguments: FileManagerArguments)
+  extends FileManagerOfLine(watcher, arguments) with SnapshotsInLineage {
 
   val doubts = new LoadDoubts
 
@@ -80,9 +67,6 @@ private class FileManagerShim(
 
   /** The next load uses none of the files in the working directory. */
   def ignoreLocalFiles(): Unit = isLocalIgnored = true
-
-  override protected def getFileSystem(storeDir: String, conf: Configuration): FileSystem =
-    watcher.fileSystem(super.getFileSystem(storeDir, conf))
 
   override def loadCheckpointFromDfs(
       version: Long,
@@ -112,31 +96,6 @@ private class FileManagerShim(
     }
   }
 
-  override def saveCheckpointToDfs(
-      checkpointDir: File,
-      version: Long,
-      numKeys: Long,
-      numInternalKeys: Long,
-      fileMapping: scala.collection.Map[String, RocksDBSnapshotFile],
-      columnFamilyMapping: Option[scala.collection.Map[String, ColumnFamilyInfo]],
-      maxColumnFamilyId: Option[Short],
-      checkpointUniqueId: Option[String],
-      verifyNonEmptyFilesInZip: Boolean): Unit = {
-    super.saveCheckpointToDfs(checkpointDir, version, numKeys, numInternalKeys, fileMapping, columnFamilyMapping,
-      maxColumnFamilyId, checkpointUniqueId, verifyNonEmptyFilesInZip)
-    val files = fileMapping.values.map(f => f.immutableFile.dfsFileName -> f.immutableFile.sizeBytes).toMap
-    watcher.snapshotUploaded(version, checkpointUniqueId, files, storeConf.minVersionsToRetain)
-  }
-
-  /**
-   * Maintenance calls this after an upload, if there was one. The host keeps the uploaded files first: removing old versions may take
-   * long, and a file that is kept after its removal would stay.
-   */
-  override def deleteOldVersions(retained: Int, mostDeleted: Int, leastDeleted: Long): Unit = {
-    watcher.filesWritten()
-    super.deleteOldVersions(retained, mostDeleted, leastDeleted)
-  }
-
   // Stock looks for the snapshot by four calls to the checkpoint. A file that the host keeps was in the checkpoint.
   override def existsSnapshotFile(version: Long, checkpointUniqueId: Option[String]): Boolean =
     checkpointUniqueId match {
@@ -149,7 +108,7 @@ private class FileManagerShim(
   /** Whether the checkpoint has the snapshot; the host is not asked. */
   def hasSnapshot(version: Long, id: String): Boolean = super.existsSnapshotFile(version, Some(id))
 
-  override def getSnapshotVersionsAndUniqueIdsFromLineage(lineage: Array[LineageItem]): Seq[(Long, String)] = {
+  override protected def knownSnapshots(lineage: Array[LineageItem]): Seq[(Long, String)] = {
     val kept = if (doubts.any) Array.empty[LineageItem]
       else lineage.filter(i => watcher.keeps(s"${i.version}_${i.checkpointUniqueId}.zip")).sortBy(-_.version)
     // The changelog of the last version has just been read, for its lineage. Others may be gone from the checkpoint.
@@ -157,7 +116,7 @@ private class FileManagerShim(
     if (kept.nonEmpty && lineage.filter(i => i.version > kept.head.version && !last.contains(i.version))
         .forall(i => watcher.keeps(s"${i.version}_${i.checkpointUniqueId}.changelog")))
       kept.map(i => (i.version, i.checkpointUniqueId)).toSeq
-    else super.getSnapshotVersionsAndUniqueIdsFromLineage(lineage)
+    else Nil
   }
 
   /**

@@ -5,9 +5,8 @@ import java.util.concurrent.atomic.AtomicReference
 
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.SparkEnv
 import org.apache.spark.shims.CpuThrottle
-import org.apache.spark.sql.execution.streaming.state.{RocksDBConf, RocksDBEventForwarder, StateStoreId}
+import org.apache.spark.sql.execution.streaming.state.RocksDBConf
 import org.apache.spark.util.Utils
 
 /**
@@ -25,8 +24,8 @@ final case class CopiedVersion(
  * waits for the provider that takes it over. Spark's registry of providers, its coordinator and its maintenance do not know
  * these instances. A copy is loaded for reading only, so it can not write to the checkpoint before it is taken over.
  *
- * Threads: the threads of `Copies` open and advance copies; the task's thread takes them (`RocksDBProviderShim.createRocksDB`).
- * Depends on `RocksDB` of Spark 4.2 with checkpoint ids and changelogs. Without open copies, a copy is plain files, and the
+ * Threads: the threads of `Copies` open and advance copies; the task's thread takes them (`RocksDBProviderShim.instanceFor`).
+ * Depends on `RocksDB` with checkpoint ids and changelogs. Without open copies, a copy is plain files, and the
  * executor that takes over must first open RocksDB.
  */
 object OpenStores {
@@ -46,12 +45,11 @@ object OpenStores {
   /** Opens a copy, which takes as long as any opening. `ended` is called once, when the copy is taken over or dropped. */
   def open(directory: Path, partition: Int, copied: CopiedVersion, access: CheckpointAccess, watcher: StoreObserver)(
       ended: => Unit): OpenStore = {
-    val name = s"standby of $directory"
-    val local = Utils.createExecutorLocalTempDir(SparkEnv.get.conf, s"mooring-standby-$partition")
+    val local = Directories.ofStore(s"mooring-standby-$partition")
     val reports = new ReportsAfterTakeOver(partition)
     val shim =
-      try new RocksDBShim(watcher, directory.toString, RocksDBConf(access.stores), local, access.hadoopConf, name,
-        copied.hasColumnFamilies, enableStateStoreCheckpointIds = true, partition, Some(reports), None)
+      try new RocksDBShim(watcher, RocksDBArguments.ofCopy(directory.toString, RocksDBConf(access.stores), local, access.hadoopConf,
+        copied.hasColumnFamilies, partition, reports))
       catch {
         case e: Throwable =>
           Utils.deleteRecursively(local)
@@ -61,7 +59,8 @@ object OpenStores {
       // Stock loads the snapshot alone. The versions after it are replayed by `Replay`, which need not count keys.
       val (version, id) = shim.newestSnapshotHere(copied.versions).getOrElse(copied.versions.last)
       val throttle = new CpuThrottle(ThrottledForMs)
-      throttle.run(shim.load(version, Some(id), readOnly = true, loadEmpty = false))
+      try throttle.run(shim.loadCopy(version, id))
+      finally shim.passToAnotherThread()
       if (!advanceThrottled(shim, version, copied, throttle))
         throw new IllegalStateException(s"from version $version the changelogs do not lead to ${copied.versions.last._1}")
     } catch {
@@ -85,10 +84,8 @@ object OpenStores {
    * Takes the copy of the store in this directory, for a provider that would make an instance with these arguments. A copy with
    * other arguments is dropped. Called by the task's thread, with Spark's lock of all providers: so nothing is closed here.
    */
-  private[shims] def take(
-      directory: String, conf: RocksDBConf, hasColumnFamilies: Boolean, hasIds: Boolean, partition: Int,
-      forwarder: Option[RocksDBEventForwarder]): Option[RocksDBShim] = Option(held.get(directory)).flatMap { copy =>
-    if (hasIds && copy.isLike(conf, partition, hasColumnFamilies)) copy.take(forwarder)
+  private[shims] def take(arguments: RocksDBArguments): Option[RocksDBShim] = Option(held.get(arguments.directory)).flatMap { copy =>
+    if (arguments.hasUniqueIds && copy.isLike(arguments)) copy.take(arguments)
     else {
       copy.giveUp()
       None
@@ -137,16 +134,15 @@ final class OpenStore private[shims] (
     ended()
   }
 
-  private[shims] def isLike(conf: RocksDBConf, ofPartition: Int, withColumnFamilies: Boolean): Boolean =
-    conf.copy(stateStoreConf = shim.conf.stateStoreConf) == shim.conf && ofPartition == partition &&
-      withColumnFamilies == hasColumnFamilies
+  private[shims] def isLike(arguments: RocksDBArguments): Boolean =
+    RocksDBSettings.areSame(arguments.conf, shim.conf) && arguments.partition == partition && arguments.hasColumnFamilies == hasColumnFamilies
 
   /** The instance, which the caller loads and closes from now on. None when the copy has ended. */
-  private[shims] def take(forwarder: Option[RocksDBEventForwarder]): Option[RocksDBShim] =
+  private[shims] def take(arguments: RocksDBArguments): Option[RocksDBShim] =
     Option.when(state.compareAndSet(Held, Taken)) {
       OpenStores.forget(this)
       ended()
-      reports.to = forwarder
+      reports.passOn(arguments)
       shim.takenOver()
       shim
     }
@@ -159,15 +155,4 @@ private object OpenStore {
   case object Held extends State
   case object Taken extends State
   case object Dropped extends State
-}
-
-/** Passes a store's reports for Spark's coordinator to the provider that has taken the store over. Drops the reports before that. */
-private[shims] final class ReportsAfterTakeOver(partition: Int)
-  extends RocksDBEventForwarder(ReportsAfterTakeOver.NoRun, StateStoreId("", 0, partition)) {
-  @volatile var to: Option[RocksDBEventForwarder] = None
-  override def reportSnapshotUploaded(version: Long): Unit = to.foreach(_.reportSnapshotUploaded(version))
-}
-
-private object ReportsAfterTakeOver {
-  val NoRun: String = new java.util.UUID(0, 0).toString
 }

@@ -7,7 +7,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.rocksdb.{WriteBatch, WriteOptions, RocksDB => NativeRocksDB}
 
-import org.apache.spark.sql.execution.streaming.state.{RecordType, RocksDB, RocksDBStateStoreProvider, StateStoreChangelogReader}
+import org.apache.spark.sql.execution.streaming.state.{RecordType, RocksDBStateStoreProvider, StateStoreChangelogReader}
 
 /** How many keys of the user, and how many of Spark's own, a version of a store has; -1 where they are not counted. */
 final case class KeyCounts(keys: Long, internal: Long)
@@ -23,7 +23,7 @@ object KeyCounts {
  *
  * Called by the thread that advances the copy. Depends on what `InsideRocksDB` reaches, and on the kinds of records in a changelog.
  */
-private final class Replay(store: RocksDB, hasColumnFamilies: Boolean) {
+private final class Replay(store: RocksDBOfLine, hasColumnFamilies: Boolean) {
   import Replay._
 
   private val inside = new InsideRocksDB(store)
@@ -36,7 +36,7 @@ private final class Replay(store: RocksDB, hasColumnFamilies: Boolean) {
 
   /** Replays the changes of one version. `setCounts` has to follow after the last version. */
   def withoutCounting(changes: StateStoreChangelogReader): Unit = {
-    store.updateMemoryUsageIfNeeded()
+    store.beforeReplay()
     val batch = new Batch(inside.db, inside.writeOptions)
     val families = if (hasColumnFamilies) Some(inside.families) else None
     changes.foreach { case (kind, key, value) =>
@@ -107,7 +107,7 @@ private object Replay {
     private var bytes = 0L
 
     def add(kind: RecordType.Value, key: Array[Byte], value: Array[Byte]): Unit = {
-      val isRange = kind == RecordType.DELETE_RANGE_RECORD
+      val isRange = RangeRecords.isRange(kind)
       if (isRange || bytes >= MostBytes) write()
       changes += ((kind, key, value))
       bytes += key.length + (if (value == null) 0 else value.length)
@@ -121,7 +121,7 @@ private object Replay {
           case (RecordType.PUT_RECORD, key, value) => batch.put(key, value)
           case (RecordType.DELETE_RECORD, key, _) => batch.delete(key)
           case (RecordType.MERGE_RECORD, key, value) => batch.merge(key, value)
-          case (RecordType.DELETE_RANGE_RECORD, first, end) => batch.deleteRange(first, end)
+          case (kind, first, end) if RangeRecords.isRange(kind) => batch.deleteRange(first, end)
           case (other, _, _) => throw new IllegalStateException(s"a changelog has a record of the kind $other")
         }
         db.write(options, batch)

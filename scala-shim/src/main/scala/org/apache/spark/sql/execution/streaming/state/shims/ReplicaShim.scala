@@ -17,7 +17,7 @@ import org.apache.spark.util.{SerializableConfiguration, Utils}
 final class CheckpointAccess private (conf: Broadcast[(SerializableConfiguration, StateStoreConf)]) extends Serializable {
   def hadoopConf: Configuration = conf.value._1.value
   def codec: String = stores.compressionCodec
-  def hasChecksums: Boolean = stores.checkpointFileChecksumEnabled
+  def hasChecksums: Boolean = RocksDBSettings.haveFileChecksums(stores)
 
   def writesChangelogs: Boolean = RocksDBConf(stores).enableChangelogCheckpointing
 

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.execution.streaming.state.shims
 
-import java.io.File
-
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
@@ -11,12 +9,11 @@ import org.apache.spark.sql.types.StructType
 /**
  * Stock's provider of RocksDB stores, which makes a `RocksDBShim` for each store, or takes an open copy over.
  *
- * Called by the task's thread, with Spark's lock of all providers. Depends on three extension points of Spark 4.2:
- * `RocksDBStateStoreProvider.createRocksDB`, `RocksDB.createFileManager` and `RocksDBFileManager.getFileSystem`. It lives in this
- * package because `createRocksDB` names `RocksDBEventForwarder`, which is private to `state`.
+ * Called by the task's thread, with Spark's lock of all providers. Depends on `ProviderOfLine`, `RocksDBOfLine` and
+ * `FileManagerOfLine`, which say where a line of Spark makes these three.
  * Without it there is no store on the host, no hot standby, and no custom metric of Mooring.
  */
-abstract class RocksDBProviderShim extends RocksDBStateStoreProvider {
+abstract class RocksDBProviderShim extends ProviderOfLine {
 
   /** Makes the watcher of the store whose files the checkpoint keeps in `storeDir`. */
   protected def watch(storeDir: Path): StoreObserver
@@ -50,23 +47,11 @@ abstract class RocksDBProviderShim extends RocksDBStateStoreProvider {
         throw e
     }
 
-  override protected def createRocksDB(
-      dfsRootDir: String,
-      conf: RocksDBConf,
-      localRootDir: File,
-      hadoopConf: Configuration,
-      loggingId: String,
-      useColumnFamilies: Boolean,
-      enableStateStoreCheckpointIds: Boolean,
-      partitionId: Int,
-      eventForwarder: Option[RocksDBEventForwarder],
-      uniqueId: Option[String]): RocksDB =
-    OpenStores.take(dfsRootDir, conf, useColumnFamilies, enableStateStoreCheckpointIds, partitionId, eventForwarder) match {
-      case Some(open) =>
-        takenOver = Some(open)
-        localRootDir.delete() // the copy has a directory of its own
-        open
-      case None => new RocksDBShim(watch(new Path(dfsRootDir)), dfsRootDir, conf, localRootDir, hadoopConf, loggingId,
-        useColumnFamilies, enableStateStoreCheckpointIds, partitionId, eventForwarder, uniqueId)
-    }
+  override protected def instanceFor(arguments: RocksDBArguments): RocksDB = OpenStores.take(arguments) match {
+    case Some(open) =>
+      takenOver = Some(open)
+      arguments.localDirectory.delete() // the copy has a directory of its own
+      open
+    case None => new RocksDBShim(watch(new Path(arguments.directory)), arguments)
+  }
 }

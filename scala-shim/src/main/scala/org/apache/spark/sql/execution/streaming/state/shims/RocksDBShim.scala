@@ -1,12 +1,9 @@
 package org.apache.spark.sql.execution.streaming.state.shims
 
-import java.io.File
 import java.util.concurrent.locks.ReentrantLock
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
-
-import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.TaskContext
 import org.apache.spark.shims.IdleWaitBudget
@@ -22,35 +19,13 @@ import org.apache.spark.sql.execution.streaming.state._
  *  - its maintenance waits until the executor is idle.
  *
  * Threads: the task's thread (`load`, writes, `commit`, `rollback`), a thread that advances copies (`exclusively`, `advance`),
- * Spark's maintenance (`doMaintenance`), and any thread (`close`).
- * Depends on `RocksDB` of Spark 4.2: `createFileManager`, the signatures that are overridden here, and for copies what
- * `InsideRocksDB` reaches. Where these are missing, an instance is opened again each time, as in stock Spark.
+ * Spark's maintenance (`whenIdle`), and any thread (`close`).
+ * Depends on the signatures of `RocksDB` in `RocksDBOfLine`, `LoadsOfLine`, `WritesOfLine` and `MaintenanceOfLine`, and for copies
+ * on what `InsideRocksDB` reaches. Where the latter is missing, an instance is opened again each time, as in stock Spark.
  * Without this class the host keeps no state files: each executor fetches its state from the checkpoint.
  */
-private class RocksDBShim(
-    watcher: StoreObserver,
-    dfsRootDir: String,
-    conf: RocksDBConf,
-    localRootDir: File,
-    hadoopConf: Configuration,
-    loggingId: String,
-    useColumnFamilies: Boolean,
-    enableStateStoreCheckpointIds: Boolean,
-    partitionId: Int,
-    eventForwarder: Option[RocksDBEventForwarder],
-    uniqueId: Option[String])
-  extends RocksDB(dfsRootDir, conf, localRootDir, hadoopConf, loggingId, useColumnFamilies,
-    enableStateStoreCheckpointIds, partitionId, eventForwarder, uniqueId) {
-
-  override protected def createFileManager(
-      dfsRootDir: String,
-      localTempDir: File,
-      hadoopConf: Configuration,
-      codecName: String,
-      loggingId: String,
-      storeConf: StateStoreConf): RocksDBFileManager =
-    new FileManagerShim(watcher, dfsRootDir, localTempDir, hadoopConf, codecName, loggingId, storeConf,
-      conf.fileChecksumEnabled, fileChecksumThreadPoolSize)
+private class RocksDBShim(watcher: StoreObserver, arguments: RocksDBArguments)
+  extends RocksDBOfLine(watcher, arguments) with LoadsOfLine with WritesOfLine with MaintenanceOfLine {
 
   private def files: FileManagerShim = fileManager.asInstanceOf[FileManagerShim]
   private def doubts: LoadDoubts = files.doubts
@@ -71,11 +46,8 @@ private class RocksDBShim(
     finally lock.unlock()
   }
 
-  override def load(
-      version: Long,
-      stateStoreCkptId: Option[String],
-      readOnly: Boolean,
-      loadEmpty: Boolean): RocksDB = exclusively {
+  override protected def loading(version: Long, id: Option[String], readOnly: Boolean, isToBeEmpty: Boolean)(
+      load: => RocksDB): RocksDB = exclusively {
     val start = System.nanoTime()
     if (!rollbackPoint.isLeftAsItWas()) loadedVersion = -1
     watcher.opening(version)
@@ -83,12 +55,12 @@ private class RocksDBShim(
     val result =
       try {
         if (isJustTakenOver) {
-          if (loadEmpty || !(isAt(version, stateStoreCkptId) || catchUp(version, stateStoreCkptId))) discardLocalFiles()
+          if (isToBeEmpty || !(isAt(version, id) || catchUp(version, id))) discardLocalFiles()
           else continueSnapshotSchedule()
         }
         isJustTakenOver = false
         if (doubtsBefore.failedLoads > 1) watcher.loadsFailed()
-        super.load(version, stateStoreCkptId, readOnly, loadEmpty)
+        load
       } catch {
         case e: Throwable =>
           // Two failures tell nothing about the files: a task that was killed, and a version that was loaded before the failure.
@@ -103,15 +75,11 @@ private class RocksDBShim(
   }
 
   /** Called only by the reader of the state data source. */
-  override def loadFromSnapshot(
-      snapshotVersion: Long,
-      endVersion: Long,
-      snapshotVersionStateStoreCkptId: Option[String],
-      endVersionStateStoreCkptId: Option[String]): RocksDB = exclusively {
+  override protected def loadingFromSnapshot(load: => RocksDB): RocksDB = exclusively {
     if (isJustTakenOver) discardLocalFiles()
     isJustTakenOver = false
     rollbackPoint.forget()
-    super.loadFromSnapshot(snapshotVersion, endVersion, snapshotVersionStateStoreCkptId, endVersionStateStoreCkptId)
+    load
   }
 
   /** The next load opens the store as if no copy had been here. */
@@ -143,7 +111,7 @@ private class RocksDBShim(
   /** The next version at which it is the partition's turn to make a snapshot. */
   private def nextTurn: Long = {
     val next = loadedVersion + 1
-    next + Math.floorMod(RocksDBShim.turnOf(partitionId, snapshotInterval) - next, snapshotInterval)
+    next + Math.floorMod(RocksDBShim.turnOf(arguments.partition, snapshotInterval) - next, snapshotInterval)
   }
 
   /** Advances a copy that has missed the last commits to this version by their changelogs; false when it can not. */
@@ -170,7 +138,7 @@ private class RocksDBShim(
 
   /** Whether one of these versions has made a column family: its snapshot tells of the family, its changelog does not. */
   private def hasSnapshotOf(versions: Seq[(Long, String)]): Boolean =
-    useColumnFamilies && versions.exists { case (version, id) => files.hasSnapshot(version, id) }
+    arguments.hasColumnFamilies && versions.exists { case (version, id) => files.hasSnapshot(version, id) }
 
   /** Whether the instance has this version loaded. */
   private def isAt(version: Long, id: Option[String]): Boolean =
@@ -242,8 +210,8 @@ private class RocksDBShim(
 
   /** Replays changelogs. Where rows have checksums, stock's own replay is used: only that one verifies them. */
   private def replay(versions: Seq[(Long, String)], counts: Option[KeyCounts]): Unit = {
-    val replay = new Replay(this, useColumnFamilies)
-    counts.filterNot(_ => conf.rowChecksumEnabled) match {
+    val replay = new Replay(this, arguments.hasColumnFamilies)
+    counts.filterNot(_ => RowChecksums.areWritten(conf)) match {
       case None => replay.countingKeys(versions)
       case Some(known) =>
         for ((version, id) <- versions) {
@@ -270,10 +238,10 @@ private class RocksDBShim(
     finally lock.unlock()
   }
 
-  override def commit(forceSnapshot: Boolean): (Long, StateStoreCheckpointInfo) = {
+  override protected def committing(commit: => (Long, StateStoreCheckpointInfo)): (Long, StateStoreCheckpointInfo) = {
     rollbackPoint.committing()
     val committed =
-      try super.commit(forceSnapshot)
+      try commit
       finally watcher.filesWritten()
     doubts.settled()
     for (metrics <- metricsOpt) {
@@ -295,43 +263,16 @@ private class RocksDBShim(
       (if (conf.trackTotalNumberOfRows) metrics.numUncommittedKeys == 0 else version >= snapshotInterval)
 
   /** Whether an open copy of this store can use the number of keys. */
-  private def countsHelpCopies: Boolean = conf.enableChangelogCheckpointing && conf.trackTotalNumberOfRows && !conf.rowChecksumEnabled
+  private def countsHelpCopies: Boolean = conf.enableChangelogCheckpointing && conf.trackTotalNumberOfRows && !RowChecksums.areWritten(conf)
 
-  // All writes of `RocksDB`. Each tells `undo` of its key first.
-
-  override def put(
-      key: Array[Byte], value: Array[Byte], cfName: String, includesPrefix: Boolean, deriveCfName: Boolean,
-      includesChecksum: Boolean): Unit =
-    undoable(key, cfName, includesPrefix)(super.put(key, value, cfName, includesPrefix, deriveCfName, includesChecksum))
-
-  override def putList(
-      key: Array[Byte], values: List[Array[Byte]], cfName: String, includesPrefix: Boolean, includesChecksum: Boolean,
-      deriveCfName: Boolean): Unit =
-    undoable(key, cfName, includesPrefix)(super.putList(key, values, cfName, includesPrefix, includesChecksum, deriveCfName))
-
-  override def merge(
-      key: Array[Byte], value: Array[Byte], cfName: String, includesPrefix: Boolean, deriveCfName: Boolean,
-      includesChecksum: Boolean): Unit =
-    undoable(key, cfName, includesPrefix)(super.merge(key, value, cfName, includesPrefix, deriveCfName, includesChecksum))
-
-  override def mergeList(
-      key: Array[Byte], values: List[Array[Byte]], cfName: String, includesPrefix: Boolean, includesChecksum: Boolean,
-      deriveCfName: Boolean): Unit =
-    undoable(key, cfName, includesPrefix)(super.mergeList(key, values, cfName, includesPrefix, includesChecksum, deriveCfName))
-
-  override def remove(
-      key: Array[Byte], cfName: String, includesPrefix: Boolean, deriveCfName: Boolean, includesChecksum: Boolean): Unit =
-    undoable(key, cfName, includesPrefix)(super.remove(key, cfName, includesPrefix, deriveCfName, includesChecksum))
-
-  /** The keys that this deletes are not looked up: nothing can be taken back after it. */
-  override def deleteRange(
-      beginKey: Array[Byte], endKey: Array[Byte], cfName: String, includesPrefix: Boolean, includesChecksum: Boolean): Unit = {
-    rollbackPoint.undo.foreach(_.giveUp())
-    super.deleteRange(beginKey, endKey, cfName, includesPrefix, includesChecksum)
+  override protected def writing(key: Array[Byte], family: String, includesPrefix: Boolean)(write: => Unit): Unit = {
+    for (changes <- rollbackPoint.undo) changes.beforeWrite(key, Option.when(arguments.hasColumnFamilies && !includesPrefix)(family))
+    write
   }
 
-  private def undoable(key: Array[Byte], family: String, includesPrefix: Boolean)(write: => Unit): Unit = {
-    for (changes <- rollbackPoint.undo) changes.beforeWrite(key, Option.when(useColumnFamilies && !includesPrefix)(family))
+  /** Nothing can be taken back after this write. */
+  override protected def writingUnknownKeys(write: => Unit): Unit = {
+    rollbackPoint.undo.foreach(_.giveUp())
     write
   }
 
@@ -365,10 +306,10 @@ private class RocksDBShim(
   }
 
   /** Spark calls this for all stores of an executor at once, mostly in the middle of a batch. It waits for the batch to end, for 5 s at most. */
-  override def doMaintenance(): Unit =
+  override protected def whenIdle(work: => Unit): Unit =
     try {
       RocksDBShim.maintenanceWait.await()
-      super.doMaintenance()
+      work
     } catch {
       case _: InterruptedException => Thread.currentThread().interrupt() // Spark ends its maintenance threads, and looks for this flag
     }

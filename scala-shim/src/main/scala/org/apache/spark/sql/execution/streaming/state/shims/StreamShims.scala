@@ -15,9 +15,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.v2.state.metadata.StateMetadataPartitionReader
-import org.apache.spark.sql.execution.streaming.checkpointing.{CommitLog, OffsetMap, OffsetSeq, OffsetSeqMetadata}
 import org.apache.spark.sql.execution.streaming.operators.stateful.{StatefulOperator, StateStoreWriter}
-import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExecBase
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, QueryExecutionThread, StreamExecution}
 import org.apache.spark.sql.execution.streaming.state.{RocksDBStateStoreProvider, StateStoreId}
 import org.apache.spark.sql.internal.SQLConf
@@ -27,10 +25,10 @@ import org.apache.spark.util.{SerializableConfiguration, Utils}
  * A running query, as far as Mooring needs it. Its logs are read once, when they are first asked for.
  *
  * Called by the stream's thread, and by threads of the driver plugin. Depends on members of `StreamExecution` and
- * `MicroBatchExecution` in Spark 4.2: `offsetLog`, `commitLog`, `sink`, `analyzedPlan`, `sparkSessionForStream`.
+ * `MicroBatchExecution`: `offsetLog`, `commitLog`, `sink`, `analyzedPlan`; and on `CheckpointLogs` and `Operators`.
  */
 final class StreamShim private[shims] (private[shims] val execution: StreamExecution) {
-  private val session = execution.sparkSessionForStream // protected[sql]
+  private val session = Operators.sessionOf(execution)
 
   /** The same query, as a shim that reads the logs again. */
   def withFreshLogs: StreamShim = new StreamShim(execution)
@@ -64,20 +62,20 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
   def isStateful: Boolean = execution.analyzedPlan.exists {
     case _: Aggregate | _: Deduplicate | _: DeduplicateWithinWatermark | _: Distinct | _: GlobalLimit |
         _: FlatMapGroupsWithState | _: FlatMapGroupsInPandasWithState | _: TransformWithState |
-        _: TransformWithStateInPySpark => true
+        _: Operators.TransformWithStateInPython => true
     case join: Join => join.left.isStreaming && join.right.isStreaming
     case _ => false
   }
 
   /** Whether Mooring's state store provider can run all of its operators in this Spark. */
-  def mayUseOurProvider: Boolean = Capability.TransformWithState.isOn || !execution.analyzedPlan.exists {
-    case _: TransformWithState | _: TransformWithStateInPySpark => true
+  def mayUseOurProvider: Boolean = Capability.HostStore.isOn && (Capability.TransformWithState.isOn || !execution.analyzedPlan.exists {
+    case _: TransformWithState | _: Operators.TransformWithStateInPython => true
     case _ => false
-  }
+  })
 
   private lazy val newestBegun = execution.offsetLog.getLatest()
   // Not the query's own log, which fixes its format from the settings when it is first used.
-  private lazy val commits = new CommitLog(session, new Path(checkpoint, "commits").toString, readOnly = true)
+  private lazy val commits = CheckpointLogs.commits(session, new Path(checkpoint, "commits").toString)
   private lazy val newestCommitted = try commits.getLatest() catch { case _: java.io.FileNotFoundException => None }
 
   /** Whether each version of the query's state has a unique id: checkpoint format v2. */
@@ -128,10 +126,9 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
    */
   def operatorsInCheckpoint: Seq[OperatorFacts] = lastCommitted.toSeq.flatMap { batch =>
     val conf = new SerializableConfiguration(session.sessionState.newHadoopConf())
-    val partitions = execution.offsetLog.get(batch).flatMap(_.metadataOpt)
-      .flatMap(OffsetSeqMetadata.readValueOpt(_, SQLConf.STATEFUL_SHUFFLE_PARTITIONS_INTERNAL)).map(_.toInt)
+    val partitions = execution.offsetLog.get(batch).flatMap(CheckpointLogs.setting(_, SQLConf.SHUFFLE_PARTITIONS.key)).map(_.toInt)
     new StateMetadataPartitionReader(checkpoint, conf, batch).allOperatorStateMetadata.toSeq.map { operator =>
-      val stores = operator.stateStoresMetadata
+      val stores = CheckpointLogs.storesOf(operator)
       OperatorFacts(operator.operatorInfo.operatorId, partitions.getOrElse(stores.map(_.numPartitions).max), s"$checkpoint/state",
         runId, batch + 1, stores.map(_.storeName))
     }
@@ -142,12 +139,7 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
 
   /** The end offsets of a batch, a JSON text for each source; null for a source without data. */
   def offsets(batch: Long): Seq[String] =
-    execution.offsetLog.get(batch).toSeq.flatMap { entry =>
-      entry match {
-        case positions: OffsetSeq => positions.offsets.map(_.map(_.json).orNull)
-        case named: OffsetMap => named.offsetsMap.toSeq.sortBy(_._1).map(_._2.map(_.json).orNull)
-      }
-    }
+    execution.offsetLog.get(batch).toSeq.flatMap(CheckpointLogs.offsets(_))
 
   /** The unique ids of a committed batch's state, by operator, partition and store; none in checkpoint format v1. */
   def stateIds(batch: Long): Map[Long, Array[Array[String]]] =
@@ -160,7 +152,7 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
   /** The provider's class name in the newest offset log entry, or None for a new checkpoint. */
   def providerInCheckpoint: Option[String] =
     newestBegun.map { case (_, entry) =>
-      entry.metadataOpt.flatMap(_.conf.get(SQLConf.STATE_STORE_PROVIDER_CLASS.key)).getOrElse("")
+      CheckpointLogs.setting(entry, SQLConf.STATE_STORE_PROVIDER_CLASS.key).getOrElse("")
     }
 
   /** 2 when the newest commit names unique ids of state versions, else 1; None when nothing was committed. */
@@ -179,11 +171,11 @@ final class StreamShim private[shims] (private[shims] val execution: StreamExecu
 
   /**
    * Sets the format of the checkpoint's state. The commit log of a new checkpoint was made before any listener is called, with a
-   * version from the settings at that time; so the log's version is set as well.
+   * version from the settings at that time; so the log's version is set as well, where the log has one.
    */
   def setFormat(version: Int): Unit = if (Capability.FormatOfState.isOn) {
     set(StreamShims.FormatKey, version.toString)
-    SparkInternals.commitLogVersion.setInt(execution.commitLog, version)
+    SparkInternals.commitLogVersion.foreach(_.setInt(execution.commitLog, version))
   }
 }
 
@@ -233,29 +225,13 @@ object StreamShims {
     case operator: StatefulOperator =>
       operator.stateInfo.map { info =>
         val stores = operator match {
-          case writer: StateStoreWriter => writer.stateStoreNames
+          case writer: StateStoreWriter => Operators.storesOf(writer)
           case _ => Nil
         }
         OperatorFacts(info.operatorId, info.numPartitions, info.checkpointLocation, info.queryRunId.toString,
           info.storeVersion, stores)
       }
     case _ => None
-  }
-
-  /**
-   * Lets `transformWithState` run on Mooring's provider, which is stock RocksDB underneath. The operator checks the class name
-   * against a private set when it executes, so this is called on the operator just before.
-   */
-  def allowProvider(plan: SparkPlan, className: String): Unit = plan.foreach {
-    case operator: TransformWithStateExecBase if Capability.TransformWithState.isOn =>
-      try {
-        val field = SparkInternals.transformWithStateProviders
-        field.set(operator, field.get(operator).asInstanceOf[Set[String]] + className)
-      } catch {
-        case NonFatal(e) =>
-          throw new IllegalStateException("this Spark's transformWithState accepts no other state store provider", e)
-      }
-    case _ =>
   }
 }
 

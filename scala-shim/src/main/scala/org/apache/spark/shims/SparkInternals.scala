@@ -1,39 +1,22 @@
 package org.apache.spark.shims
 
 import java.lang.ref.WeakReference
-import java.lang.reflect.{AccessibleObject, Field, Method}
+import java.lang.reflect.{Field, Method}
 import java.util.{Map => JMap}
-
-import scala.collection.mutable.ListBuffer
 
 import org.apache.spark.scheduler.Task
 import org.apache.spark.sql.catalyst.expressions.codegen.CodeAndComment
-import org.apache.spark.sql.execution.streaming.checkpointing.CommitLog
-import org.apache.spark.sql.execution.streaming.operators.stateful.transformwithstate.TransformWithStateExecBase
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecution, StreamExecution}
 import org.apache.spark.sql.execution.streaming.state.RocksDB
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * All private members of Spark 4.2 that Mooring reaches by reflection. No other file of Mooring looks up members of Spark. Each member
+ * All private members of Spark that Mooring reaches by reflection: here those that all lines of Spark have, and in `CommitLogVersion`
+ * and `InternalsOfLine` those that differ. No other file of Mooring looks up members of Spark. Each member
  * is declared with the capability that needs it, and looked up when it is first used: a missing member throws there. Code that can
  * work without a member asks its `Capability` first whether it is on. Called by any thread.
  */
-private[spark] object SparkInternals {
-  private val declared = ListBuffer.empty[Access[_]]
-
-  /** The accesses that this Spark lacks, in the order in which they are declared here. */
-  private[shims] lazy val missing: Seq[Access[_]] = declared.toSeq.filter(_.isMissing)
-
-  /** For tests: names of accesses, with commas between them, that this JVM is to take for missing. */
-  private val Hidden = "mooring.test.hidden-internals"
-  private val hidden = sys.props.get(Hidden).toSeq.flatMap(_.split(',')).toSet
-
-  private def access[T](name: String, capability: Capability)(lookUp: => T): Access[T] = {
-    val one = new Access(name, capability, () => if (hidden(name)) throw new NoSuchFieldException(Hidden) else lookUp)
-    declared += one
-    one
-  }
+private[spark] object SparkInternals extends PrivateMembers with CommitLogVersion with InternalsOfLine {
 
   // A streaming query.
 
@@ -70,17 +53,6 @@ private[spark] object SparkInternals {
   def queryWriterOptions: Field = writerOptions.member
   private val writerOptions =
     access("MicroBatchExecution.extraOptions", Capability.OrderOfDrains)(field(classOf[MicroBatchExecution], "extraOptions"))
-
-  /** `CommitLog.defaultVersion`: the version that the log's next entries are written in. */
-  def commitLogVersion: Field = versionOfLog.member
-  private val versionOfLog = access("CommitLog.defaultVersion", Capability.FormatOfState)(field(classOf[CommitLog], "defaultVersion"))
-
-  /** The names of the state store providers that `transformWithState` runs on. */
-  def transformWithStateProviders: Field = providers.member
-  private val providers = access("TransformWithStateExecBase.SUPPORTED_STATE_STORE_PROVIDERS", Capability.TransformWithState) {
-    found(classOf[TransformWithStateExecBase].getDeclaredFields.find(_.getName.endsWith("SUPPORTED_STATE_STORE_PROVIDERS")),
-      "SUPPORTED_STATE_STORE_PROVIDERS")
-  }
 
   // The settings of a session.
 
@@ -166,23 +138,5 @@ private[spark] object SparkInternals {
     val asMap = ofGuava.getType.getMethod("asMap")
     () => asMap.invoke(ofGuava.get(ofGenerator.get(generator.getField("MODULE$").get(null))))
       .asInstanceOf[JMap[(WeakReference[ClassLoader], CodeAndComment), AnyRef]]
-  }
-
-  /** The first one to use `CodeGenerator` decides how much code it keeps: that is left to Spark. */
-  private def uninitialized(name: String): Class[_] = Class.forName(name, false, getClass.getClassLoader)
-
-  private def field(of: Class[_], name: String): Field = accessible(of.getDeclaredField(name))
-
-  /** A field whose compiled name may begin with its class's name. */
-  private def compiledField(of: Class[_], name: String): Field =
-    found(of.getDeclaredFields.find(isNamed(_, name)), s"${of.getName}.$name")
-
-  private def isNamed(field: Field, name: String) = field.getName == name || field.getName.endsWith(s"$$$name")
-
-  private def found(field: Option[Field], name: String): Field = accessible(field.getOrElse(throw new NoSuchFieldException(name)))
-
-  private def accessible[T <: AccessibleObject](member: T): T = {
-    member.setAccessible(true)
-    member
   }
 }
