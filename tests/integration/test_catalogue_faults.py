@@ -23,7 +23,7 @@ from mooring.metadata.local_tree import LocalFileTree
 from mooring.model import events
 from mooring.spark.delta import DeltaTables
 from mooring.testing.probes import wait_until
-from tests.integration.support.application_in_one_jvm import application
+from tests.integration.support.application_in_one_jvm import application, own_agents
 from tests.unit.checkpoint.made import Made
 
 pytestmark = pytest.mark.heavy
@@ -92,26 +92,11 @@ def query(spark: SparkSession, tmp_path: Path) -> Iterator[Query]:
     made.query.stop()
 
 
-def agents(directory: Path) -> list[int]:
-    """Processes that work as the agent of this JVM's application."""
-    found = []
-    for process in Path("/proc").iterdir():
-        try:
-            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if process.name.isdigit() and "-m mooring.agent" in line:
-            found.append(int(process.name))
-    return found
-
-
-def test_agents_that_are_killed_at_any_moment_leave_no_gap_and_write_nothing_twice(
-    query: Query, tmp_path: Path
-) -> None:
+def test_agents_that_are_killed_at_any_moment_leave_no_gap_and_write_nothing_twice(query: Query) -> None:
     drawn = random.Random(SEED)
     for _ in range(5):
         time.sleep(drawn.uniform(1, 4))
-        for agent in agents(tmp_path):
+        for agent in own_agents():
             os.kill(agent, signal.SIGKILL)
         query.goes_on()
     assert query.is_whole()

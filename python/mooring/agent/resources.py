@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from mooring.agent.checkpoints.catalogue import CatalogueKeeper
 from mooring.agent.checkpoints.leases import Leases
+from mooring.agent.election.handover import ELECTION
 from mooring.agent.election.leadership import Election, LeadershipReporter
 from mooring.agent.messages.first_lines import records_are_in, records_of_another_are_in, shown
 from mooring.agent.records_writer import RecordsWriter
@@ -28,6 +29,7 @@ from mooring.spark.delta import DeltaTables
 from mooring.spark.hadoop_tree import HadoopFileTree, open_tree
 
 LAST_WRITES_SECONDS = 1.5
+_RECORDS: Final = "records"  # the name under which the driver keeps the store's address for the next agent
 """How long the agent writes at its end, in seconds. The driver waits longer for that end."""
 
 
@@ -49,6 +51,7 @@ class AgentResources:
             DeltaTables(bridge.jvm, self._say_trouble), bridge.take_reports, open_hadoop, self._say_trouble
         )
         self._application = ""
+        self._started_ms = 0
         self._records: RecordsWriter | None = None
         self._owned: OwnedTree | None = None
         self._reporter: LeadershipReporter | None = None
@@ -58,8 +61,12 @@ class AgentResources:
     def open_records(self, settings: Settings, place: str, application: str, checkpoint: str) -> RecordsWriter:
         """The records of this application in the store. In an election they are written only while this driver leads.
 
-        In a directory, `checkpoint` of a query tells the records of this application from those of others.
+        In a directory, `checkpoint` of a query tells the records of this application from those of others. Where no
+        setting names a store, an agent that is started again uses the store of the agent before it: `place` depends on
+        which query is planned first, and that may be another one by then.
         """
+        place = settings.metadata or self._bridge.inherit(_RECORDS) or place
+        self._bridge.leave(_RECORDS, place)
         election, say = self._election, self._say_trouble
         open_job_records: Callable[[Callable[[str], None]], Records]
         if election is None:
@@ -82,7 +89,7 @@ class AgentResources:
     def handle(self, event: events.Event) -> None:
         """Pass an event of the driver to the writers that have their own threads. Returns at once."""
         if isinstance(event, events.ApplicationStarted):
-            self._application = event.application
+            self._application, self._started_ms = event.application, event.started_ms
             self._check_directory(Settings.from_conf(event.settings).metadata)
         if self._owned is not None and isinstance(event, (events.QueryStarting, events.QueryPlanned)):
             self._owned.works_on(event.checkpoint)
@@ -112,7 +119,7 @@ class AgentResources:
     def _stand(self, starting: events.DriverStarting, settings: Settings) -> JobElection:
         """A candidate for this driver, in the store that the drivers of the job share."""
         place, options = settings.metadata or "", settings.metadata_options
-        name, legacy, say = f"{starting.name} on {starting.driver_host}", self._bridge.inherit(), self._say
+        name, legacy, say = f"{starting.name} on {starting.driver_host}", self._bridge.inherit(ELECTION), self._say
         if _scheme(place) == "kafka":
             from mooring.agent.election.kafka import KafkaElection
 
@@ -162,7 +169,8 @@ class AgentResources:
                 return store
             for name in sorted(settings.metadata_options):
                 say(f"spark.mooring.metadata.{name} has no effect on {place}: only zk:// and kafka:// have options")
-            owner = Owner(application, socket.gethostname(), ()).with_checkpoints([checkpoint])
+            owner = Owner(application, socket.gethostname(), (), started_ms=self._started_ms)
+            owner = owner.with_checkpoints([checkpoint])
             self._owned = OwnedTree(
                 partial(open_tree, self._bridge.jvm),
                 place,

@@ -50,7 +50,7 @@ class ApplicationStarted(Event):
     `checkpoint_location` is the session's default for checkpoints, or empty. With `is_catalogued` Delta is present, and
     executors report the state that they commit. A task waits `locality_wait_ms` for the executor that it prefers.
     `attempt` tells drivers of one application apart where the cluster manager starts another driver, as YARN does;
-    otherwise it is empty. `spark` and `java` are the versions that the driver runs on. `built_for` is the Spark version
+    otherwise it is empty. `started_ms` is when the driver's context began, since 1970. `spark` and `java` are the versions that the driver runs on. `built_for` is the Spark version
     that the plugin was built for. They are empty or 0 where they are not known.
     """
 
@@ -60,6 +60,7 @@ class ApplicationStarted(Event):
     checkpoint_location: str
     is_catalogued: bool = field(default=False, metadata=key("catalogued"))
     attempt: str = ""
+    started_ms: int = field(default=0, metadata=key("started-ms"))
     spark: str = ""
     built_for: str = ""
     java: int = 0

@@ -109,13 +109,13 @@ class JvmBridge:
         """Report what is known of the election at `said_at` (seconds since 1970); False when this driver has lost."""
         return bool(self._call("reportStanding", json.dumps(standing.as_json(said_at))))
 
-    def leave(self, text: str) -> None:
-        """Leave a text for the next agent of this driver."""
-        self._call("keepForNextAgent", text)
+    def leave(self, name: str, text: str) -> None:
+        """Keep a text for the next agent of this driver, in place of an earlier text of this name."""
+        self._call("keepForNextAgent", name, text)
 
-    def inherit(self) -> str:
-        """The text that an agent before this one left; empty for the first."""
-        return str(self._call("fromEarlierAgent"))
+    def inherit(self, name: str) -> str:
+        """The text of this name that an earlier agent has kept; empty where there is none."""
+        return str(self._call("fromEarlierAgent", name))
 
     def metrics(self, values: Mapping[str, float]) -> None:
         """Set all gauges of the agent in Spark's metrics system; gauges that are not in `values` are removed."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from mooring.agent.election.handover import ELECTION
 from mooring.errors import AgentError
 from mooring.model.standing import LEADING, UNKNOWN, WAITING, Standing
 
@@ -42,8 +43,8 @@ class Listener(Protocol):
     def lead(self, standing: Standing, said_at: float) -> bool:
         """Hear the standing, as it was at `said_at` (seconds since 1970); false: this driver has lost for good."""
 
-    def leave(self, text: str) -> None:
-        """Keep the legacy for the next agent."""
+    def leave(self, name: str, text: str) -> None:
+        """Keep a text for the next agent."""
 
     def say(self, message: str) -> None:
         """Put a line into the driver's log."""
@@ -126,7 +127,7 @@ class LeadershipReporter:
         self._telling_since = None
         legacy = self._election.legacy()
         if legacy != self._left:
-            self._listener.leave(legacy)
+            self._listener.leave(ELECTION, legacy)
             self._left = legacy
         return takes_part
 

@@ -61,7 +61,7 @@ class Jvm:
         self.has_lost |= standing.state == WAITING and I_LEAD in self.heard
         return not self.has_lost
 
-    def leave(self, text: str) -> None:
+    def leave(self, name: str, text: str) -> None:
         self.kept.append(text)
 
     def say(self, message: str) -> None:

@@ -52,7 +52,7 @@ trait Operations {
 final class Bridge(table: PlacementTable, leadership: Option[Leadership], operations: Operations) {
   private type Event = Map[String, Any]
 
-  @volatile private var handover = "" // a text from one agent for the next one, such as its session with ZooKeeper
+  private val kept = new ConcurrentHashMap[String, String]() // texts from one agent for the next one, such as its session with ZooKeeper
 
   private[mooring] val stateReports = new StateReports
 
@@ -186,11 +186,11 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   /** Opens a directory on any of Hadoop's file systems, with the credentials of the application. */
   def files(directory: String): DriverFiles = operations.files(directory)
 
-  /** Keeps a text for the next agent of this driver. */
-  def keepForNextAgent(text: String): Unit = handover = text
+  /** Keeps a text for the next agent of this driver, in place of an earlier text of this name. */
+  def keepForNextAgent(name: String, text: String): Unit = { kept.put(name, text); () }
 
-  /** The text that an earlier agent has kept for this one; empty for the first agent. */
-  def fromEarlierAgent(): String = handover
+  /** The text of this name that an earlier agent has kept; empty where there is none. */
+  def fromEarlierAgent(name: String): String = kept.getOrDefault(name, "")
 
   /** Writes a warning of the agent to the driver's log. */
   def warn(message: String): Unit = Log.warn(message)
