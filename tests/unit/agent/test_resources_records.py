@@ -32,13 +32,13 @@ class Bridge:
     def take_reports(self, most: int) -> str:
         return "[]"
 
-    def inform(self, message: str) -> None:
+    def info(self, message: str) -> None:
         pass
 
-    def say(self, message: str) -> None:
+    def warn(self, message: str) -> None:
         self.troubles.put(message)
 
-    def say_of_trouble(self, message: str) -> None:
+    def warn_unless_ending(self, message: str) -> None:
         self.troubles.put(message)
 
 

@@ -119,10 +119,10 @@ class CatalogueKeeper:
         tables: Tables,
         take_reports: Callable[[int], str],
         open_tree: Callable[[str], FileTree],
-        say: Callable[[str], None],
+        warn: Callable[[str], None],
     ) -> None:
-        """`take_reports` returns at most so many reports of executors. `say` is called for the first failure."""
-        self._tables, self._take_reports_of_jvm, self._open_tree, self._say = tables, take_reports, open_tree, say
+        """`take_reports` returns at most so many reports of executors. `warn` is called for the first failure."""
+        self._tables, self._take_reports_of_jvm, self._open_tree, self._warn = tables, take_reports, open_tree, warn
         self._application = ""
         self._every_seconds = 0.0
         self._retained = 0
@@ -190,7 +190,7 @@ class CatalogueKeeper:
             for fault in self.write():
                 if not self._has_warned:
                     self._has_warned = True
-                    self._say(f"the catalogue of committed state can not be written now ({fault}); it is tried again")
+                    self._warn(f"the catalogue of committed state can not be written now ({fault}); it is tried again")
 
     def write(self) -> list[MooringError]:
         """Append the new rows of all queries. Returns at most one fault for each query."""
@@ -291,7 +291,7 @@ class CatalogueKeeper:
                 raise
             aside = f"{table}.damaged-{time.time_ns() // 1_000_000}"
             self._tables.rename(table, aside)
-            self._say(f"the catalogue {table} is damaged and lies in {aside} now; a new one is begun ({fault})")
+            self._warn(f"the catalogue {table} is damaged and lies in {aside} now; a new one is begun ({fault})")
             extent = None
         self._read_failures.pop(table, None)
         return extent

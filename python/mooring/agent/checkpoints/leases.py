@@ -21,10 +21,10 @@ class Leases:
     """
 
     def __init__(
-        self, open_tree: Callable[[str], FileTree], say: Callable[[str], None], now_ms: Callable[[], int]
+        self, open_tree: Callable[[str], FileTree], warn: Callable[[str], None], now_ms: Callable[[], int]
     ) -> None:
-        """`open_tree` opens a directory by its path or URI; `say` hears once of a note that can not be written."""
-        self._open_tree, self._say, self._now_ms = open_tree, say, now_ms
+        """`open_tree` opens a directory by its path or URI; `warn` gets one line when a note can not be written."""
+        self._open_tree, self._warn, self._now_ms = open_tree, warn, now_ms
         self._application = ""
         self._held: dict[str, str] = {}  # run of a query -> checkpoint
         self._left: set[str] = set()  # checkpoints whose notes are to go
@@ -90,6 +90,6 @@ class Leases:
         except MetadataStoreError as fault:  # the query works all the same, and the next round tries again
             if not self._has_said:
                 self._has_said = True
-                self._say(
+                self._warn(
                     f"it can not be noted that {checkpoint} is in use ({fault}): mooring restore would not refuse it"
                 )

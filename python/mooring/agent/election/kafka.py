@@ -47,9 +47,9 @@ class KafkaElection:
             return Standing(LEADING, self._name, left, contested, self._lock.epoch)
         return Standing.not_leading(self._lock.leader(), self._name)
 
-    def records(self, say: Callable[[str], None]) -> Records:
+    def records(self, warn: Callable[[str], None]) -> Records:
         """The records of the job, written in this candidate's terms."""
-        return Records(LedStore(self._store, self._lock), say)
+        return Records(LedStore(self._store, self._lock), warn)
 
     def legacy(self) -> str:
         """The token, and the epoch."""

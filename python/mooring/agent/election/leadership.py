@@ -39,13 +39,13 @@ class Election(Protocol):
 class Listener(Protocol):
     """What is told; `mooring.spark.bridge.JvmBridge` in production."""
 
-    def lead(self, standing: Standing, said_at: float) -> bool:
+    def report_standing(self, standing: Standing, said_at: float) -> bool:
         """Hear the standing, as it was at `said_at` (seconds since 1970); false: this driver has lost for good."""
 
-    def leave(self, text: str) -> None:
+    def keep_for_next_agent(self, text: str) -> None:
         """Keep the legacy for the next agent."""
 
-    def say(self, message: str) -> None:
+    def warn(self, message: str) -> None:
         """Put a line into the driver's log."""
 
 
@@ -119,14 +119,14 @@ class LeadershipReporter:
         standing = Standing(WAITING, _SUCCESSOR) if self._resigned.is_set() else self._standing()
         self.has_waited |= standing.state == WAITING
         self._telling_since = time.monotonic()
-        takes_part = self._listener.lead(standing, said_at)
+        takes_part = self._listener.report_standing(standing, said_at)
         if self._failure != self._said:
             self._said = self._failure
-            self._listener.say(self._failure)
+            self._listener.warn(self._failure)
         self._telling_since = None
         legacy = self._election.legacy()
         if legacy != self._left:
-            self._listener.leave(legacy)
+            self._listener.keep_for_next_agent(legacy)
             self._left = legacy
         return takes_part
 

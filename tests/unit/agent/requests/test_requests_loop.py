@@ -47,10 +47,10 @@ class LivingBridge(Bridge):
     def restart(self, request: str, executor: str, wait_ms: int) -> None:
         self.restarted.append(executor)
 
-    def poll(self, timeout_ms: int) -> list[events.Event]:
+    def poll_events(self, timeout_ms: int) -> list[events.Event]:
         self.polls += 1
         if self.news or self.picked_up:
-            return super().poll(timeout_ms)
+            return super().poll_events(timeout_ms)
         if self.is_over.wait(min(timeout_ms, 10) / 1000):
             raise AgentError("the driver is gone")
         return []
