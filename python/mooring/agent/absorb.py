@@ -59,7 +59,7 @@ def _fleet_after(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
         case events.ApplicationStarted():
             return replace(fleet, application=Application(event.application, event.attempt, event.locality_wait_ms))
         case events.PlanInForce():
-            version = max(fleet.model.version, event.version, event.offered)
+            version = max(fleet.model.version, event.version, event.announced)
             return replace(fleet, wanted_by_jvm=event.wanted, model=replace(fleet.model, version=version))
         case events.ExecutorRegistered():
             return _with_registered(fleet, event)

@@ -56,8 +56,8 @@ class Bridge(Protocol):
     def poll_events(self, timeout_ms: int) -> list[events.Event]:
         """The events since the last call. It waits at most so long for the first one."""
 
-    def offer(self, version: int) -> None:
-        """Let executors take up a version."""
+    def announce(self, version: int) -> None:
+        """Announce a version to the executors, which take it up."""
 
     def publish(self, plan: orders.PublishPlan) -> bool:
         """Put a plan in force. False when the JVM has a newer plan."""
@@ -274,8 +274,8 @@ class Agent:
 
     def _carry_out(self, order: orders.Order) -> None:
         match order:
-            case orders.OfferVersion():
-                self._bridge.offer(order.version)
+            case orders.AnnounceVersion():
+                self._bridge.announce(order.version)
             case orders.PublishPlan():
                 if self._bridge.publish(order):
                     self._log_first_plans(order)

@@ -12,8 +12,8 @@ from mooring.agent.planning.rows import plan_rows
 from mooring.coordination.barrier import BarrierState
 from mooring.model import natural_order
 from mooring.model.orders import (
+    AnnounceVersion,
     LogLine,
-    OfferVersion,
     Order,
     PublishPlan,
     SaveBarrier,
@@ -67,7 +67,7 @@ def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, li
     """Publish a changed plan: at once if the job model's version is in force, else when that version's barrier is DONE.
 
     The first plan of an application has a barrier too. When executors do not take a version up in time, the next
-    version is offered to the others.
+    version is announced to the others.
     """
     fleet, plan_barrier = state.fleet, state.plan_barrier
     version = fleet.model.version
@@ -78,7 +78,7 @@ def _through_the_barrier(state: AgentState, now_ms: int) -> tuple[AgentState, li
         if plan_barrier.barrier and plan_barrier.is_new:  # a version that was never in force is replaced
             orders.append(SaveBarrier(plan_barrier.barrier.version, BarrierState.TIMED_OUT.value))
         plan_barrier = plan_barrier.opened(version, fleet.executors, now_ms)
-        orders += [OfferVersion(version), SaveBarrier(version, BarrierState.NEW.value)]
+        orders += [AnnounceVersion(version), SaveBarrier(version, BarrierState.NEW.value)]
     plan_barrier = plan_barrier.checked(fleet.executors, now_ms, barrier_timeout_ms(state))
     state = replace(state, plan_barrier=plan_barrier)
     if plan_barrier.is_new or plan_barrier.barrier is None:

@@ -25,13 +25,13 @@ class ClockTicked(Event):
 class PlanInForce(Event):
     """The plan that the JVM holds when an agent starts.
 
-    `wanted` maps query id and partition to the first executor of the plan. `offered` is the newest version that was
-    offered to executors, -1 for none.
+    `wanted` maps query id and partition to the first executor of the plan. `announced` is the newest version that was
+    announced to executors, -1 for none.
     """
 
     version: int
     wanted: Mapping[tuple[str, int], str]
-    offered: int = -1
+    announced: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class OffersWithheld(Event):
 
 @dataclass(frozen=True, slots=True)
 class PlanPickedUp(Event):
-    """An executor has taken up an offered version of the job model."""
+    """An executor has taken up an announced version of the job model."""
 
     executor: str
     version: int

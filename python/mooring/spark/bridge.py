@@ -48,9 +48,9 @@ class JvmBridge:
         """The new events; waits up to the timeout for the first. The call is also a heartbeat of the agent."""
         return _events(self._call("pollEvents", timeout_ms))
 
-    def offer(self, version: int) -> None:
-        """Offer a version to the executors; a PlanPickedUp event comes for each executor that has it."""
-        self._call("offer", version)
+    def announce(self, version: int) -> None:
+        """Announce a version to the executors; a PlanPickedUp event comes for each executor that has it."""
+        self._call("announce", version)
 
     def publish(self, plan: PublishPlan) -> bool:
         """Put a plan in force from the next batch on; False when the JVM has a newer one."""

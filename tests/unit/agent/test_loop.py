@@ -45,7 +45,7 @@ class Bridge:
         self.executors |= {event.executor for event in told if isinstance(event, events.ExecutorRegistered)}
         return told
 
-    def offer(self, version: int) -> None:
+    def announce(self, version: int) -> None:
         self.picked_up = [events.PlanPickedUp(0, executor, version) for executor in sorted(self.executors)]
 
     def publish(self, plan: PublishPlan) -> bool:

@@ -40,7 +40,7 @@ class LivingBridge(Bridge):
         self.polls = 0
         self.restarted: list[str] = []
 
-    def offer(self, version: int) -> None:
+    def announce(self, version: int) -> None:
         now_ms = time.time_ns() // 1_000_000
         self.picked_up = [events.PlanPickedUp(now_ms, executor, version) for executor in sorted(self.executors)]
 
