@@ -65,7 +65,7 @@ def _fleet_after(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
             return _with_registered(fleet, event)
         case events.ExecutorLost():
             return _without_lost(fleet, event, published)
-        case events.OffersWithheld():
+        case events.TasksWithheld():
             return replace(fleet, withheld=event.executors)
         case events.StoreOpened():
             return fleet.with_opening(event)

@@ -88,8 +88,8 @@ class ExecutorLost(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class OffersWithheld(Event):
-    """Spark offers tasks to all living executors but these. `executors` maps an executor to the reason in words."""
+class TasksWithheld(Event):
+    """Spark withholds tasks from these living executors. `executors` maps an executor to the reason in words."""
 
     executors: Mapping[str, str]
 

@@ -35,11 +35,11 @@ def bring_home(plan: CopyPlan) -> None:
         pass
 
 
-class _Offers:
+class _PossibleTransfers:
     """What each processor can give, and to which processor, during one search for a chain.
 
-    Each processor is at most once the destination of an offer. With `only_free`, only transfers that cost no further
-    move are offered: a copy that is not at home may go to any processor, and any copy may go to a processor that had a
+    Each processor is at most once the destination of a transfer. With `only_free`, only transfers that cost no further
+    move are possible: a copy that is not at home may go to any processor, and any copy may go to a processor that had a
     copy of the same task.
     """
 
@@ -89,7 +89,7 @@ def _chain(plan: CopyPlan, high: int, least: int, most: int, only_free: bool) ->
     starts = [p for p, carried in enumerate(load) if carried == high]
     if not starts or not any(least <= carried <= most for carried in load):
         return []
-    return shortest_chain(starts, _Offers(plan, only_free), lambda q: least <= load[q] <= most)
+    return shortest_chain(starts, _PossibleTransfers(plan, only_free), lambda q: least <= load[q] <= most)
 
 
 def _carry_out(plan: CopyPlan, chain: list[Transfer]) -> bool:
@@ -125,7 +125,9 @@ def _bring_one_home(plan: CopyPlan, task: int, p: int) -> bool:
             plan.move(task, p, home)
             return True
         plan.move(task, p, home)
-        if _carry_out(plan, shortest_chain([home], _Offers(plan, only_free=True), lambda q: load[q] <= load[p])):
+        if _carry_out(
+            plan, shortest_chain([home], _PossibleTransfers(plan, only_free=True), lambda q: load[q] <= load[p])
+        ):
             return True
         plan.move(task, home, p)
     return False

@@ -146,19 +146,22 @@ def _spread(choices: Mapping[TaskName, Sequence[str]], load: Mapping[str, int]) 
         given[p][t] = None
         carried[p] += 1
 
-    def offers(p: int) -> Iterator[tuple[int, int]]:
+    def possible_transfers(p: int) -> Iterator[tuple[int, int]]:
         return ((t, number[q]) for t in given[p] for q in choices[names[t]])
 
-    while any([_give_one_away(giver, offers, given, carried) for giver in range(len(processors))]):
+    while any([_give_one_away(giver, possible_transfers, given, carried) for giver in range(len(processors))]):
         pass
     return {names[t]: processors[p] for p, tasks in enumerate(given) for t in tasks}
 
 
 def _give_one_away(
-    giver: int, offers: Callable[[int], Iterator[tuple[int, int]]], given: list[dict[int, None]], carried: list[int]
+    giver: int,
+    possible_transfers: Callable[[int], Iterator[tuple[int, int]]],
+    given: list[dict[int, None]],
+    carried: list[int],
 ) -> bool:
     """Carry out a chain of transfers from the giver to a processor with at least two tasks fewer, if there is one."""
-    chain = shortest_chain([giver], offers, lambda q: carried[q] <= carried[giver] - 2)
+    chain = shortest_chain([giver], possible_transfers, lambda q: carried[q] <= carried[giver] - 2)
     for t, p, q in chain:
         del given[p][t]
         given[q][t] = None

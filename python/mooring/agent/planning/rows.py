@@ -217,14 +217,14 @@ def _borrowers(fleet: Fleet, processor: Processor, query: str, executors: Collec
 
 
 def _has_its_tasks(fleet: Fleet, processor: Processor) -> bool:
-    """Whether the processor's tasks run on its executor: it has one, and Spark offers tasks to it."""
+    """Whether the processor's tasks run on its executor: it has one, and Spark gives it tasks."""
     return processor.executor is not None and processor.executor not in fleet.withheld
 
 
 def _usable(fleet: Fleet, executors: Collection[str]) -> Collection[str]:
-    """The executors to which Spark offers tasks, without those at drained hosts. All of them when none is left."""
-    offered = [id for id in executors if id not in fleet.withheld] or executors
-    return [id for id in offered if fleet.executors[id].location not in fleet.overrides.drained] or offered
+    """The executors to which Spark gives tasks, without those at drained hosts. All of them when none is left."""
+    with_tasks = [id for id in executors if id not in fleet.withheld] or executors
+    return [id for id in with_tasks if fleet.executors[id].location not in fleet.overrides.drained] or with_tasks
 
 
 def _ends_of_its_move(processor: Processor, fleet: Fleet) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -152,8 +152,8 @@ class Fleet:
     processor that gets the task once the task's state is warm there. The JVM's `arrivals` are others: copies whose task
     is about to run where they are.
 
-    `withheld` has the living executors to which Spark offers no tasks now, each with the reason. Their tasks run
-    elsewhere, and return when Spark offers tasks to them again. `lending` has the executors that serve their tasks
+    `withheld` has the living executors from which Spark withholds tasks now, each with the reason. Their tasks run
+    elsewhere, and return when Spark gives tasks to them again. `lending` has the executors that serve their tasks
     badly, and the tasks that are lent for that reason.
     """
 
@@ -256,8 +256,8 @@ class Fleet:
     def is_lent(self, query: str, partition: int, executor: str) -> bool:
         """Whether a task that the plan has on this executor is to run elsewhere.
 
-        All tasks of the executor run elsewhere while Spark offers it no tasks. A task on loan runs elsewhere as well,
-        except when an operator moves a processor to the executor.
+        All tasks of the executor run elsewhere while Spark withholds tasks from it. A task on loan runs elsewhere as
+        well, except when an operator moves a processor to the executor.
         """
         is_destination = any(move.executor == executor for move in self.ongoing.moves.values())
         return executor in self.withheld or (not is_destination and self.lending.is_lent(query, partition, executor))

@@ -26,7 +26,7 @@ REQUEST_TIMEOUTS = RequestTimeouts()
 def test_an_executor_that_gets_no_tasks_is_no_destination(queues: Queues) -> None:
     host = free_host(queues)
     there = executor_at(queues, host)
-    queues.story.take(events.OffersWithheld(queues.story.now_ms, {there: "Spark has excluded it after failures"}))
+    queues.story.take(events.TasksWithheld(queues.story.now_ms, {there: "Spark has excluded it after failures"}))
     asked = queues.places("0", host)
     queues.is_read()
     assert where(queues, "0") == {"1"} and there not in queues.story.state.fleet.ongoing.moves

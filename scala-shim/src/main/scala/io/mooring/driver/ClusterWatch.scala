@@ -22,14 +22,14 @@ import org.apache.spark.sql.streaming.StreamingQueryListener._
  * `decommissioned`, with the scheduler's lock. Any thread may call the other methods. Depends on `PendingTasks` and `LossWatch`.
  * When a redirection fails, the tasks wait as in stock Spark.
  *
- * Events: BatchEnded. ExecutorRegistry, QueryWatch and WithheldOffers send the events of executors and queries.
+ * Events: BatchEnded. ExecutorRegistry, QueryWatch and WithholdingWatch send the events of executors and queries.
  *
  * @param hasStandbys whether the plan keeps copies of each task's state, to which tasks can be redirected
  */
 final class ClusterWatch(
     context: SparkContext, bridge: Bridge, table: PlacementTable, queries: QueryWatch, standbys: Option[Standbys],
     hasStandbys: Boolean, executors: ExecutorRegistry, reports: ExecutorReportHandler, warmups: WarmupProfiles,
-    withheld: Option[WithheldOffers])
+    withheld: Option[WithholdingWatch])
   extends SparkListener {
   private final class Batch {
     var planned, asPlanned = 0

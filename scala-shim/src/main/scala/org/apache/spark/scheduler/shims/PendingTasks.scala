@@ -70,8 +70,8 @@ object PendingTasks {
       (wanted, waiting) <- pending.forExecutor.toSeq
       // Spark removes all other tasks from the list later.
       task <- waiting.toSeq if stage.copiesRunning(task) == 0 && !stage.successful(task)
-      if mustLeave(wanted) || !Offers.mayHave(stage, task, wanted, hostOf(task, wanted).getOrElse(""))
-    } yield (wanted, task, candidates(partition(task)).find { case (id, host) => Offers.mayHave(stage, task, id, host) })
+      if mustLeave(wanted) || !Withholding.mayRun(stage, task, wanted, hostOf(task, wanted).getOrElse(""))
+    } yield (wanted, task, candidates(partition(task)).find { case (id, host) => Withholding.mayRun(stage, task, id, host) })
     val keepsPreference = moment == AtLoss && stage.myLocalityLevels.contains(TaskLocality.PROCESS_LOCAL)
     if (!keepsPreference) for ((wanted, task, to) <- toRedirect) {
       pending.forExecutor(wanted) -= task
