@@ -90,12 +90,12 @@ def check_rules(fleet: Fleet, found: Standbys) -> None:
     zones, missing = fleet.zones(), Counter(unplaced.task_name for unplaced in found.unplaced)
     owner, hosts = actives(found.model), set(fleet.zone_of)
     for task, held in holders(found.model).items():
-        places = [fleet.host_of[p] for p in (owner[task], *held)]
-        assert len(set(places)) == len(places)
+        locations = [fleet.host_of[p] for p in (owner[task], *held)]
+        assert len(set(locations)) == len(locations)
         assert len(held) == min(fleet.factor - 1, len(hosts) - 1)
         assert len(held) + missing[task] == fleet.factor - 1
         if zones:
-            assert len({zones[place] for place in places}) == min(len(places), len(set(zones.values())))
+            assert len({zones[place] for place in locations}) == min(len(locations), len(set(zones.values())))
 
 
 def check_failover(before: JobModel, fleet: Fleet) -> None:

@@ -21,8 +21,8 @@ on_many = settings(max_examples=250)
 @given(standby_fleets(weighted=True))
 def test_no_two_copies_of_a_task_are_at_one_location_and_none_is_with_its_active(fleet):
     for task, held in holders(fleet.assign().model).items():
-        places = [location(fleet, p) for p in (fleet.active[task], *held)]
-        assert len(set(places)) == len(places)
+        locations = [location(fleet, p) for p in (fleet.active[task], *held)]
+        assert len(set(locations)) == len(locations)
 
 
 @on_many
@@ -80,14 +80,14 @@ def _crowded_fleet(rng):
     """Few locations, and old copies crowded on some processors, so that much must move and rules are in the way."""
     ids = [str(n) for n in range(rng.randint(3, 6))]
     hosts = [f"h{n}" for n in range(rng.randint(3, 6))]
-    places = {id: rng.choice(hosts) for id in ids}
+    locations = {id: rng.choice(hosts) for id in ids}
     names = [f"t{n}" for n in range(rng.randint(3, 8))]
     crowd = rng.sample(ids, rng.randint(2, len(ids)))
     return StandbyFleet(
         active={name: rng.choice(ids) for name in names},
-        places=places,
+        locations=locations,
         copies={name: tuple(rng.sample(crowd, min(len(crowd), rng.randint(1, 3)))) for name in names},
-        old_places=places,
+        old_locations=locations,
         factor=rng.randint(2, 4 if len(names) < 7 else 3),
         zones=rng.choice([None, {host: rng.choice("xyz") for host in hosts}]),
     )
@@ -153,9 +153,9 @@ def test_who_is_stopped_has_no_copies_and_the_others_have_as_many_as_ever(fleet)
 def test_a_copy_is_where_somebody_wants_it_if_any_plan_has_it_there(fleet):
     found = fleet.assign().model
     for task, wanted in fleet.pinned.items():
-        places = [place for replica, place in wanted.items() if replica < fleet.factor - 1]
+        locations = [place for replica, place in wanted.items() if replica < fleet.factor - 1]
         could = [{location(fleet, p) for p in chosen} for chosen in choices(fleet, task)]
-        if len(places) == len(wanted) == len(set(places)) and any(at.issuperset(places) for at in could):
+        if len(locations) == len(wanted) == len(set(locations)) and any(at.issuperset(locations) for at in could):
             for replica, place in wanted.items():
                 name = standby_name(task, replica)
                 assert [location(fleet, id) for id, c in found.containers.items() if name in c.tasks] == [place]
@@ -198,8 +198,8 @@ def test_the_order_of_preference_lists_all_copies_and_begins_with_who_takes_over
     order, copies = failover_order(model), holders(model)
     assert list(order) == sorted(copies, key=natural_order)
     assert {task: set(row) for task, row in order.items()} == {task: set(held) for task, held in copies.items()}
-    for place in {location(fleet, p) for p in fleet.places} - {None}:
-        for task, taker in plan_failover(model, locations={place}).with_copy.items():
+    for lost in {location(fleet, p) for p in fleet.locations} - {None}:
+        for task, taker in plan_failover(model, locations={lost}).with_copy.items():
             assert order[task][0] == taker
 
 

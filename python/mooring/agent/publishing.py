@@ -36,7 +36,9 @@ def with_plan_published(state: AgentState, now_ms: int) -> tuple[AgentState, lis
         state = replace(state, saved_version=fleet.model.version)
     if fleet.task_locality is not state.saved_locality:
         changed = {
-            task: place for task, place in fleet.task_locality.items() if state.saved_locality.get(task) != place
+            task: location
+            for task, location in fleet.task_locality.items()
+            if state.saved_locality.get(task) != location
         }
         if changed:
             orders = [*orders, SaveTaskLocality(changed)]

@@ -60,7 +60,7 @@ def recovered_late(
     overrides = overrides_that_hold(fleet, remembered.overrides, follows_another_driver)
     same = _processors_at_their_remembered_location(fleet, model)
     standbys = fleet.standby_ids()
-    pinned = {id: place for id, place in overrides.pinned.items() if standbys.get(id, ("", 0))[0] in same}
+    pinned = {id: location for id, location in overrides.pinned.items() if standbys.get(id, ("", 0))[0] in same}
     fleet = replace(
         fleet,
         model=replace(fleet.model, version=version),

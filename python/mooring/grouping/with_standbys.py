@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from mooring.grouping.contract import TaskNameGrouper
 from mooring.grouping.host_aware import HostAwareGrouper
-from mooring.model import ContainerModel, JobModel, TaskModel, named_place
+from mooring.model import ContainerModel, JobModel, TaskModel, named_location
 from mooring.standby import Standbys, assign_standbys, plan_failover
 
 
@@ -58,7 +58,7 @@ class StandbyTaskNameGrouper(TaskNameGrouper):
         grouped = self._grouper.group(task_models, wishes, processor_locality, previous and previous.without_standbys())
         idle = processor_locality.keys() - {container.processor_id for container in grouped}
         model = JobModel.of(
-            [*grouped, *(ContainerModel.of(id, [], named_place(processor_locality[id])) for id in idle)]
+            [*grouped, *(ContainerModel.of(id, [], named_location(processor_locality[id])) for id in idle)]
         )
         return assign_standbys(model, self._factor, previous, self._zones, self._weights)
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mooring.model import JobModel, LocationId, TaskMode, TaskName, named_place, natural_order
+from mooring.model import JobModel, LocationId, TaskMode, TaskName, named_location, natural_order
 from mooring.standby.chain import shortest_chain
 from mooring.standby.priority_queue import PriorityQueue
 
@@ -41,7 +41,7 @@ def plan_failover(model: JobModel, processors: Collection[str] = (), locations: 
     lost = {
         id
         for id, container in model.containers.items()
-        if id in processors or (named_place(container.location_id) or "") in locations
+        if id in processors or (named_location(container.location_id) or "") in locations
     }
     new_owner = index.new_owners(lost)
     return FailoverPlan(new_owner, index.cold_starts(lost, new_owner))
@@ -72,7 +72,7 @@ def _processors_by_location(model: JobModel) -> list[set[str]]:
     """The processors of each location. A processor without a location is a set of its own."""
     groups: dict[LocationId | None, list[str]] = {}
     for id in sorted(model.containers, key=natural_order):
-        groups.setdefault(named_place(model.containers[id].location_id), []).append(id)
+        groups.setdefault(named_location(model.containers[id].location_id), []).append(id)
     alone = groups.pop(None, [])
     return [set(ids) for ids in groups.values()] + [{id} for id in alone]
 
@@ -80,12 +80,12 @@ def _processors_by_location(model: JobModel) -> list[set[str]]:
 class _Index:
     """The job model, indexed.
 
-    `places` maps processor to location, `tasks` processor to its active tasks, `load` processor to their number, and
+    `locations` maps processor to location, `tasks` processor to its active tasks, `load` processor to their number, and
     `holders` active task to the processors with a copy of it.
     """
 
     def __init__(self, model: JobModel) -> None:
-        self.places = {id: named_place(container.location_id) for id, container in model.containers.items()}
+        self.locations = {id: named_location(container.location_id) for id, container in model.containers.items()}
         self.tasks: dict[str, list[TaskName]] = {}
         self.holders: dict[TaskName, list[str]] = {}
         for id in sorted(model.containers, key=natural_order):
@@ -109,14 +109,14 @@ class _Index:
 
     def cold_starts(self, lost: Collection[str], new_owner: Mapping[TaskName, str]) -> dict[TaskName, str | None]:
         """Each other task of the lost processors to the processor that gets it; None when no processor survives."""
-        survivors = sorted((id for id in self.places if id not in lost), key=natural_order)
+        survivors = sorted((id for id in self.locations if id not in lost), key=natural_order)
         load = Counter(new_owner.values())
         load.update({id: self.load[id] for id in survivors})
         by_load = PriorityQueue(range(len(survivors)), lambda n: (load[survivors[n]],))
         without: dict[TaskName, str | None] = {}
         for id in sorted(lost, key=natural_order):
-            place = self.places[id]
-            near = [p for p in survivors if place and self.places[p] == place]
+            location = self.locations[id]
+            near = [p for p in survivors if location and self.locations[p] == location]
             for task in self.tasks[id]:
                 if task in new_owner:
                     continue

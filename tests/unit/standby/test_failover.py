@@ -5,7 +5,7 @@ from collections import Counter
 from mooring.standby import FailoverPlan, failover_order, plan_failover
 from tests.unit.standby.builders import model
 
-PLACES = {str(n): f"h{n}" for n in range(4)}
+LOCATIONS = {str(n): f"h{n}" for n in range(4)}
 
 
 def test_nothing_is_lost_nothing_is_taken_over():
@@ -28,13 +28,13 @@ def test_a_copy_that_is_lost_too_is_no_help():
 
 
 def test_without_a_copy_a_survivor_at_the_same_location_is_next():
-    places = {"0": "a", "1": "b", "2": "a"}
-    plan = model({"t": "0", "u": "2", "v": "2"}, {}, places)
+    locations = {"0": "a", "1": "b", "2": "a"}
+    plan = model({"t": "0", "u": "2", "v": "2"}, {}, locations)
     assert plan_failover(plan, processors={"0"}).without_copy == {"t": "2"}
 
 
 def test_tasks_without_a_copy_go_to_the_least_loaded():
-    plan = model({"t": "0", "u": "0", "v": "1"}, {}, PLACES)
+    plan = model({"t": "0", "u": "0", "v": "1"}, {}, LOCATIONS)
     assert plan_failover(plan, processors={"0"}).without_copy == {"t": "2", "u": "3"}
 
 
@@ -46,12 +46,12 @@ def test_when_nobody_survives_nobody_takes_over():
 def test_the_load_is_spread_over_the_copies():
     # Taking the first choice each time would leave t3 and t4 both on 1.
     copies = {"t1": ("1", "2"), "t2": ("2", "3"), "t3": ("1", "2"), "t4": ("1",)}
-    found = plan_failover(model(dict.fromkeys(copies, "0"), copies, PLACES), processors={"0"})
+    found = plan_failover(model(dict.fromkeys(copies, "0"), copies, LOCATIONS), processors={"0"})
     assert sorted(Counter(found.with_copy.values()).values()) == [1, 1, 2]
 
 
 def test_what_survivors_have_already_counts():
-    plan = model({"t": "0", "u": "1", "v": "1"}, {"t": ("1", "2")}, PLACES)
+    plan = model({"t": "0", "u": "1", "v": "1"}, {"t": ("1", "2")}, LOCATIONS)
     assert plan_failover(plan, processors={"0"}).with_copy == {"t": "2"}
 
 
@@ -61,7 +61,7 @@ def test_ids_and_locations_that_are_not_known_are_ignored():
 
 def test_the_order_of_preference_spreads_the_tasks_of_each_location():
     copies = {f"t{n}": ("1", "2", "3") for n in range(6)}
-    order = failover_order(model(dict.fromkeys(copies, "0"), copies, PLACES))
+    order = failover_order(model(dict.fromkeys(copies, "0"), copies, LOCATIONS))
     assert all(set(row) == {"1", "2", "3"} for row in order.values())
     assert Counter(row[0] for row in order.values()) == {"1": 2, "2": 2, "3": 2}
 

@@ -186,8 +186,10 @@ def trouble_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str
 def cold_arrivals(fleet: Fleet) -> list[TaskName]:
     """The tasks in `fleet.arrivals` that have no warm copy at the location of their new processor."""
     partition_of = fleet.partition_of_task()
-    warm = {place: warm_at(fleet, place) for place in {fleet.places[id] for id in fleet.arrivals.values()}}
-    return [TaskName(name) for name, id in fleet.arrivals.items() if partition_of[name] not in warm[fleet.places[id]]]
+    warm = {location: warm_at(fleet, location) for location in {fleet.locations[id] for id in fleet.arrivals.values()}}
+    return [
+        TaskName(name) for name, id in fleet.arrivals.items() if partition_of[name] not in warm[fleet.locations[id]]
+    ]
 
 
 def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:

@@ -34,7 +34,7 @@ from mooring.agent.planning.staged_moves import Stage, next_stage, with_stage_st
 from mooring.agent.state.fleet import Fleet
 from mooring.errors import InvalidGroupingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, check_job_model, locations_of_copies, plan_job
-from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, named_place, natural_order
+from mooring.model import ContainerModel, JobModel, LocationId, TaskModel, named_location, natural_order
 
 
 def regrouped(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[str]]:
@@ -50,7 +50,7 @@ def regrouped(fleet: Fleet, now_ms: int) -> tuple[Fleet, list[str]]:
         return without_regrouping(fleet), []
     queries = {query.label: query.tasks for query in fleet.queries.values() if query.task_count}
     if not queries:
-        idle = [ContainerModel.of(id, [], LocationId(place)) for id, place in fleet.places.items()]
+        idle = [ContainerModel.of(id, [], LocationId(location)) for id, location in fleet.locations.items()]
         return with_job_model(without_regrouping(fleet), idle), []
     try:
         return _planned(fleet, queries, fleet.settings.grouping, now_ms)
@@ -103,7 +103,7 @@ def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int)
     preferred = (
         fleet.task_locality if fleet.settings.replication_factor == 1 else _preferred_locations(fleet, unmoved.model)
     )
-    balanced = _with_idle_processors(fleet, _grouped(fleet, queries, fleet.open_places, preferred, choice))
+    balanced = _with_idle_processors(fleet, _grouped(fleet, queries, fleet.open_locations, preferred, choice))
     stage = next_stage(fleet, in_place, balanced)
     arrivals = _arrivals(fleet, stage.model)
     wait_until_ms = fleet.timers.even_out_by_ms
@@ -135,7 +135,7 @@ def _arrivals(fleet: Fleet, planned: JobModel) -> dict[str, str]:
         and fleet.queries[partition_of[name][0]].can_be_copied
         and id in executor_of
         and before.get(name, id) in executor_of
-        and fleet.places[before.get(name, id)] != fleet.places[id]
+        and fleet.locations[before.get(name, id)] != fleet.locations[id]
     }
 
 
@@ -187,9 +187,9 @@ def _in_place_job_model(fleet: Fleet, queries: Queries) -> JobModel:
     The default grouper gives the tasks without a processor to processors that have an executor. The chosen grouper is
     not needed here, because a balanced job model follows.
     """
-    places = fleet.places
-    current = {task: id for task, id in fleet.processor_of_task().items() if id in places}
-    tasks_on: dict[str, list[TaskModel]] = {id: [] for id in places}
+    locations = fleet.locations
+    current = {task: id for task, id in fleet.processor_of_task().items() if id in locations}
+    tasks_on: dict[str, list[TaskModel]] = {id: [] for id in locations}
     homeless: dict[str, frozenset[TaskModel]] = {}
     for label, tasks in queries.items():
         for task in tasks:
@@ -198,21 +198,22 @@ def _in_place_job_model(fleet: Fleet, queries: Queries) -> JobModel:
         homeless[label] = frozenset(task for task in tasks if task.task_name not in current)
     homeless = {label: tasks for label, tasks in homeless.items() if tasks}
     if homeless:
-        open_places = fleet.open_places
-        usable = {id: place for id, place in open_places.items() if id in fleet.executor_of} or open_places
-        preferred = {**fleet.task_locality, **locations_of_copies(fleet.task_locality, places, fleet.model)}
+        open_locations = fleet.open_locations
+        usable = {id: location for id, location in open_locations.items() if id in fleet.executor_of} or open_locations
+        preferred = {**fleet.task_locality, **locations_of_copies(fleet.task_locality, locations, fleet.model)}
         for id, container in _grouped(fleet, homeless, usable, preferred, _default_grouper(fleet)).containers.items():
             tasks_on[id] += container.tasks.values()
     return JobModel.of(
-        [ContainerModel.of(id, tasks, named_place(places[id])) for id, tasks in tasks_on.items()], fleet.model.version
+        [ContainerModel.of(id, tasks, named_location(locations[id])) for id, tasks in tasks_on.items()],
+        fleet.model.version,
     )
 
 
 def _with_idle_processors(fleet: Fleet, model: JobModel) -> JobModel:
     """The job model with an empty container for each processor that the grouper did not use."""
     idle = [
-        ContainerModel.of(id, [], named_place(place))
-        for id, place in fleet.places.items()
+        ContainerModel.of(id, [], named_location(location))
+        for id, location in fleet.locations.items()
         if id not in model.containers
     ]
     return replace(model, containers=JobModel.of([*model.containers.values(), *idle]).containers)
@@ -230,12 +231,12 @@ def _preferred_locations(fleet: Fleet, model: JobModel) -> dict[str, str]:
     )
     owner = {name: id for id, container in model.containers.items() for name in container.actives}
     smaller_holders: dict[str, str] = {}
-    for id in sorted(fleet.open_places.keys() & model.containers.keys(), key=natural_order):
+    for id in sorted(fleet.open_locations.keys() & model.containers.keys(), key=natural_order):
         for task in model.containers[id].tasks.values():
             name = task.standby_of
             if name is not None and sizes[id, query_of.get(name)] < sizes[owner[name], query_of.get(name)] - 1:
                 smaller_holders.setdefault(name, id)
-    copies = locations_of_copies(fleet.task_locality, fleet.undrained_places or fleet.places, fleet.model)
+    copies = locations_of_copies(fleet.task_locality, fleet.undrained_locations or fleet.locations, fleet.model)
     preferred = {**fleet.task_locality, **copies}
     return {**preferred, **{name: fleet.processors[id].location for name, id in smaller_holders.items()}}
 

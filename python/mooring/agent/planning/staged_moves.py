@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mooring.agent.state.fleet import Fleet
-from mooring.model import ContainerModel, JobModel, TaskModel, named_place, natural_order
+from mooring.model import ContainerModel, JobModel, TaskModel, named_location, natural_order
 
 IDLE_MS: Final = 10_000
 """How long a stage waits for a batch on the receivers, in addition to the time of two batches."""
@@ -50,7 +50,7 @@ def next_stage(fleet: Fleet, in_place: JobModel, target: JobModel) -> Stage:
     for container in in_place.containers.values():
         for name, task in container.tasks.items():
             tasks_on[current[name] if name in later else target_of[name]].append(task)
-    containers = [ContainerModel.of(id, tasks, named_place(fleet.places[id])) for id, tasks in tasks_on.items()]
+    containers = [ContainerModel.of(id, tasks, named_location(fleet.locations[id])) for id, tasks in tasks_on.items()]
     return Stage(replace(target, containers=JobModel.of(containers).containers), first, is_last=False)
 
 

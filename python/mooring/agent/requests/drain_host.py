@@ -80,8 +80,8 @@ def left_on(fleet: Fleet, host: str) -> tuple[int, int]:
     """How many tasks and how many copies the job model has at a host."""
     held = [
         fleet.model.containers[id]
-        for id, place in fleet.places.items()
-        if place == host and id in fleet.model.containers
+        for id, location in fleet.locations.items()
+        if location == host and id in fleet.model.containers
     ]
     actives = sum(len(container.actives) for container in held)
     return actives, sum(len(container.tasks) for container in held) - actives
@@ -92,5 +92,5 @@ def progress(fleet: Fleet, action: Action) -> str:
     if not action.is_under_way:
         return action.phase.label
     tasks, copies = left_on(fleet, action.request.destination_host)
-    place = "" if fleet.may_hold_copies else "; no other host lives, so they run on"
-    return f"{action.phase.label}: {tasks} tasks and {copies} copies are left{place}"
+    rest = "" if fleet.may_hold_copies else "; no other host lives, so they run on"
+    return f"{action.phase.label}: {tasks} tasks and {copies} copies are left{rest}"

@@ -24,7 +24,7 @@ from mooring.agent.planning.staged_moves import IDLE_MS
 from mooring.agent.requests.action import Action
 from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, RequestTimeouts, View, released
 from mooring.agent.requests.queue import RequestQueue
-from mooring.agent.requests.validation import places_of_copies, refusal
+from mooring.agent.requests.validation import copies_by_location, refusal
 from mooring.agent.state.fleet import Executor, Fleet, Processor
 from mooring.agent.state.fleet_parts import ProcessorMove
 from mooring.model import natural_order
@@ -256,11 +256,11 @@ def _carried_by(fleet: Fleet, id: str, executor: Executor) -> tuple[Fleet, list[
 def _executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor | None:
     """The executor at the destination with the fewest tasks, counting those on their way there; None without one."""
     id, destination = action.request.processor_id, action.request.destination_host
-    copies = places_of_copies(fleet, id)
+    copies = copies_by_location(fleet, id)
     if destination == STANDBY:
-        copies = {place: tasks for place, tasks in copies.items() if place not in fleet.overrides.drained}
+        copies = {location: tasks for location, tasks in copies.items() if location not in fleet.overrides.drained}
         most = max((len(tasks) for tasks in copies.values()), default=0)
-        allowed = {place for place, tasks in copies.items() if len(tasks) == most}
+        allowed = {location for location, tasks in copies.items() if len(tasks) == most}
     elif destination == ANY_HOST:
         allowed = {executor.location for executor in fleet.executors.values()} - copies.keys()
     else:
@@ -300,11 +300,11 @@ def tasks_of(fleet: Fleet, id: str) -> Iterator[tuple[str, str, int]]:
 
 def _how_it_opened(fleet: Fleet, action: Action) -> str:
     """How many tasks opened local files at the destination, and how much was fetched, as far as that is known."""
-    places = [
+    keys = [
         (fleet.queries[query].checkpoint.rstrip("/"), partition, action.executor)
         for _, query, partition in tasks_of(fleet, action.request.processor_id)
     ]
-    fetched = [fleet.ongoing.openings[place] for place in places if place in fleet.ongoing.openings]
+    fetched = [fleet.ongoing.openings[key] for key in keys if key in fleet.ongoing.openings]
     if not fetched:
         return ""
     local = f"{fetched.count(0)} of {len(fetched)} tasks opened what was there"

@@ -32,7 +32,7 @@ from mooring.agent.requests.move import (
 )
 from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View, released
 from mooring.agent.requests.queue import RequestQueue
-from mooring.agent.requests.validation import places_of_replicas, refusal
+from mooring.agent.requests.validation import refusal, replicas_by_location
 from mooring.agent.state.fleet import Executor, Fleet
 from mooring.model import natural_order
 from mooring.placement import ANY_HOST, LAST_SEEN
@@ -46,12 +46,12 @@ after three seconds or more (`Watched.round`): copies that are wanted again befo
 def beginning(fleet: Fleet, action: Action) -> Outcome:
     """With what the request begins: the standby moves or is restarted."""
     standby, destination = action.request.processor_id, action.request.destination_host
-    places = places_of_replicas(fleet, standby)
+    locations = replicas_by_location(fleet, standby)
     moves_already = action.saved_progress is not None and bool(
         action.saved_progress.executor
     )  # an earlier agent had begun the move
-    if not moves_already and (destination == LAST_SEEN or places.keys() == {destination}):
-        where = ", ".join(sorted(places, key=natural_order)) or "nowhere"
+    if not moves_already and (destination == LAST_SEEN or locations.keys() == {destination}):
+        where = ", ".join(sorted(locations, key=natural_order)) or "nowhere"
         return Outcome(Happening.TURN_TO_RESTART_COPIES, f"standby {standby} at {where} is let go of and made again")
     return Outcome(Happening.TURN_TO_MOVE, f"looking for an executor for {destination}")
 
@@ -108,7 +108,7 @@ def _unpin(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     fleet = released(fleet, action)
     if action.executor:
         standby = action.request.processor_id
-        pinned = {id: place for id, place in fleet.overrides.pinned_standbys.items() if id != standby}
+        pinned = {id: location for id, location in fleet.overrides.pinned_standbys.items() if id != standby}
         fleet = replace(fleet, overrides=replace(fleet.overrides, pinned_standbys=pinned))
     return Change(fleet, action)
 
@@ -122,18 +122,20 @@ def _copies_renewed(queue: RequestQueue, fleet: Fleet, action: Action, view: Vie
     if not held:
         message = f"no task of processor {fleet.base_of(standby)} has a copy as standby {standby}"
         return Outcome(Happening.NO_PLAN, message)
-    place = fleet.overrides.pinned_standbys.get(standby, "") if action.executor else ""
-    elsewhere = sorted((name for name, id in held.items() if place not in ("", fleet.places[id])), key=natural_order)
+    location = fleet.overrides.pinned_standbys.get(standby, "") if action.executor else ""
+    elsewhere = sorted(
+        (name for name, id in held.items() if location not in ("", fleet.locations[id])), key=natural_order
+    )
     if elsewhere and action.executor not in fleet.executors:
-        message = f"executor {action.executor} was lost: {len(elsewhere)} of {len(held)} copies are not at {place}"
+        message = f"executor {action.executor} was lost: {len(elsewhere)} of {len(held)} copies are not at {location}"
         return Outcome(Happening.DESTINATION_LOST, message)
     if elsewhere:
-        count = f"{len(elsewhere)} of {len(held)} copies can not be at {place}, as that of {elsewhere[0]}"
+        count = f"{len(elsewhere)} of {len(held)} copies can not be at {location}, as that of {elsewhere[0]}"
         return Outcome(Happening.NO_PLAN, f"{count}: another one, or its zone, is in the way")
     may_lag = view.now_ms >= action.since_ms + CATCH_UP_MS
     cold = _cold_copies(fleet, held, MOST_LAG_VERSIONS if may_lag else 0)
     if not cold:
-        where = ", ".join(sorted({fleet.places[id] for id in held.values()}, key=natural_order)) or "nowhere"
+        where = ", ".join(sorted({fleet.locations[id] for id in held.values()}, key=natural_order)) or "nowhere"
         return Outcome(Happening.IN_FORCE, f"the {len(held)} copies of standby {standby} are at {where}")
     holders = [(name, fleet.processors[id].executor) for name, id in held.items()]
     if view.now_ms >= action.since_ms + view.timeouts.warm_up_ms + transfer_allowance_ms(fleet, holders):
@@ -161,17 +163,19 @@ def _executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor
     standby, destination = action.request.processor_id, action.request.destination_host
     ending = {*queue.being_restarted, *fleet.ongoing.restarts.values()}
     able = {id: fleet.executor_of[id] for id in fleet.may_hold_copies if fleet.executor_of[id] not in ending}
-    closed = {fleet.places[fleet.base_of(standby)], *places_of_replicas(fleet, standby, others=True)}
-    here = places_of_replicas(fleet, standby).keys()
+    closed = {fleet.locations[fleet.base_of(standby)], *replicas_by_location(fleet, standby, others=True)}
+    here = replicas_by_location(fleet, standby).keys()
     if destination == ANY_HOST and len(here) == 1:  # copies that are spread may gather at a host that has some
         closed |= here
     held = {
         id: sum(task.standby_of is not None for task in container.tasks.values())
         for id, container in fleet.model.containers.items()
     }
-    fit = [id for id in able if fleet.places[id] not in closed and destination in (ANY_HOST, fleet.places[id])]
+    fit = [id for id in able if fleet.locations[id] not in closed and destination in (ANY_HOST, fleet.locations[id])]
     if destination == ANY_HOST:
-        fit = [id for id in fit if refusal(fleet, replace(action.request, destination_host=fleet.places[id])) is None]
+        fit = [
+            id for id in fit if refusal(fleet, replace(action.request, destination_host=fleet.locations[id])) is None
+        ]
     chosen = min(fit, key=lambda id: (held.get(id, 0), natural_order(id)), default=None)
     return None if chosen is None else fleet.executors[able[chosen]]
 

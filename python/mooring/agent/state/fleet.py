@@ -188,40 +188,40 @@ class Fleet:
         return any(processor.executor is None for processor in self.processors.values())
 
     @property
-    def places(self) -> dict[str, str]:
-        """Processor id to location. A *place* here is a location, such as a host."""
+    def locations(self) -> dict[str, str]:
+        """Processor id to location."""
         return {id: processor.location for id, processor in self.processors.items()}
 
     @property
-    def open_places(self) -> dict[str, str]:
+    def open_locations(self) -> dict[str, str]:
         """Processor id to location, for the processors that tasks may go to.
 
         These are the processors at hosts that are not drained, without spare processors that have no active task. Where
         none of these has an executor, spare processors are included, then processors at drained hosts, then all.
         """
-        places, bound = self.undrained_places, self.executor_of
-        no_spares = {id: place for id, place in places.items() if not self.is_empty_spare(id)}
-        at_drained = {id: place for id, place in self.places.items() if not self.is_empty_spare(id)}
-        found = next((open for open in (no_spares, places, at_drained) if open.keys() & bound.keys()), None)
-        return found or (self.places if bound else no_spares or self.places)
+        locations, bound = self.undrained_locations, self.executor_of
+        no_spares = {id: location for id, location in locations.items() if not self.is_empty_spare(id)}
+        at_drained = {id: location for id, location in self.locations.items() if not self.is_empty_spare(id)}
+        found = next((open for open in (no_spares, locations, at_drained) if open.keys() & bound.keys()), None)
+        return found or (self.locations if bound else no_spares or self.locations)
 
     @property
-    def undrained_places(self) -> dict[str, str]:
+    def undrained_locations(self) -> dict[str, str]:
         """Processor id to location, without those at drained hosts."""
-        return {id: place for id, place in self.places.items() if place not in self.overrides.drained}
+        return {id: location for id, location in self.locations.items() if location not in self.overrides.drained}
 
     @property
     def may_hold_copies(self) -> frozenset[str]:
         """The processors that have an executor, at a host that is not drained."""
-        return frozenset(self.executor_of.keys() & self.undrained_places.keys())
+        return frozenset(self.executor_of.keys() & self.undrained_locations.keys())
 
     @property
     def is_to_be_emptied(self) -> bool:
         """Whether an active task is at a drained host and could move."""
         if not self.overrides.drained or not self.may_hold_copies:
             return False
-        places = self.undrained_places
-        return any(held.actives and id not in places for id, held in self.model.containers.items())
+        locations = self.undrained_locations
+        return any(held.actives and id not in locations for id, held in self.model.containers.items())
 
     def is_empty_spare(self, id: str) -> bool:
         """Whether the processor is spare and has no active task."""
@@ -249,7 +249,7 @@ class Fleet:
         overrides = replace(
             self.overrides,
             stopped_standbys=self.overrides.stopped_standbys & self.processors.keys(),
-            pinned_standbys={id: place for id, place in self.overrides.pinned_standbys.items() if id in known},
+            pinned_standbys={id: location for id, location in self.overrides.pinned_standbys.items() if id in known},
         )
         return replace(self, overrides=overrides)
 
@@ -329,6 +329,6 @@ class Fleet:
 
 def task_of_store(store: str) -> tuple[str, int] | None:
     """The checkpoint and the partition of a store's directory; None for a directory that is no store's."""
-    checkpoint, _, place = store.rpartition("/state/")
-    partition = place.split("/")[1] if "/" in place else ""
+    checkpoint, _, below = store.rpartition("/state/")
+    partition = below.split("/")[1] if "/" in below else ""
     return (checkpoint, int(partition)) if checkpoint and partition.isdecimal() else None

@@ -108,8 +108,8 @@ class OngoingRequests:
 
     def with_fetched(self, checkpoint: str, partition: int, executor: str, fetched_bytes: int) -> OngoingRequests:
         """With so many bytes more that an executor has fetched to open the stores of a partition."""
-        place = (checkpoint, partition, executor)
-        return replace(self, openings={**self.openings, place: self.openings.get(place, 0) + fetched_bytes})
+        key = (checkpoint, partition, executor)
+        return replace(self, openings={**self.openings, key: self.openings.get(key, 0) + fetched_bytes})
 
 
 @dataclass(frozen=True, slots=True)
