@@ -11,7 +11,7 @@ import pytest
 
 from mooring.grouping import StandbyTaskNameGrouper, check_job_model
 from mooring.model import JobModel, TaskModel, TaskName
-from mooring.standby import Standbys, failover_order, plan_failover
+from mooring.standby import Standbys, choose_new_owners, failover_order
 from tests.property.standby_fleets import actives, holders
 from tests.seeds import seeds
 
@@ -101,7 +101,7 @@ def check_rules(fleet: Fleet, found: Standbys) -> None:
 def check_failover(before: JobModel, fleet: Fleet) -> None:
     """What is lost starts where a copy is, if one is left; and the orders of preference say the same."""
     lost = before.containers.keys() - fleet.host_of.keys()
-    found, copies = plan_failover(before, processors=lost), holders(before)
+    found, copies = choose_new_owners(before, processors=lost), holders(before)
     for task, taker in found.with_copy.items():
         assert taker in set(copies[task]) - lost
     for task in found.without_copy:

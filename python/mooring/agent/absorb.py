@@ -16,7 +16,7 @@ from mooring.agent.drains.advance import is_about_drains
 from mooring.agent.planning.accepted_job_model import without_ended_queries
 from mooring.agent.planning.binding import ask_for_regrouping, bind, keep_executor, unbind
 from mooring.agent.planning.copies import with_seen_copies, without_gone_copies
-from mooring.agent.planning.failover import promote_standbys, with_failovers_counted
+from mooring.agent.planning.failover import with_failover, with_failovers_counted
 from mooring.agent.planning.lending import lending_after
 from mooring.agent.planning.staged_moves import is_settled
 from mooring.agent.regrouping import with_stage_settled
@@ -105,7 +105,7 @@ def _without_lost(fleet: Fleet, event: events.ExecutorLost, published: Rows) -> 
     remaining = {id: executor for id, executor in fleet.executors.items() if id != event.executor}
     known = replace(fleet, executors=remaining, lending=fleet.lending.without_executor(event.executor))
     unbound = unbind(known, event.executor, event.at_ms)
-    after = promote_standbys(unbound, published, event.at_ms)
+    after = with_failover(unbound, published, event.at_ms)
     return without_gone_copies(with_failovers_counted(fleet, after, event.executor))
 
 

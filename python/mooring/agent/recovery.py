@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from mooring.agent.agent_state import AgentState
 from mooring.agent.planning import binding
-from mooring.agent.planning.failover import promote_standbys
+from mooring.agent.planning.failover import with_failover
 from mooring.agent.requests import restart
 from mooring.agent.state.fleet import Fleet
 from mooring.agent.state.fleet_parts import Overrides
@@ -42,7 +42,7 @@ def recovered(
     ).without_overrides_of_lost_processors()
     if fleet.wanted_by_jvm:
         # An executor that is missing was lost while no agent ran. The JVM has sent its tasks to their copies by then.
-        fleet = promote_standbys(fleet, state.published, now_ms)
+        fleet = with_failover(fleet, state.published, now_ms)
     saved_version = remembered.model.version if remembered.model else -1
     state = replace(state, fleet=fleet, saved_version=saved_version, saved_locality=fleet.task_locality)
     return _with_requests_of_the_last_agent(state, remembered, overrides)

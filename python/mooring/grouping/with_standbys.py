@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from mooring.grouping.contract import TaskNameGrouper
 from mooring.grouping.host_aware import HostAwareGrouper
 from mooring.model import ContainerModel, JobModel, TaskModel, named_location
-from mooring.standby import Standbys, assign_standbys, plan_failover
+from mooring.standby import Standbys, assign_standbys, choose_new_owners
 
 
 class StandbyTaskNameGrouper(TaskNameGrouper):
@@ -74,6 +74,6 @@ def locations_of_copies(
     was_at = {name: previous.containers[id].location_id for id in gone for name in previous.containers[id].tasks}
     return {
         name: processor_locality[taker]
-        for name, taker in plan_failover(previous, processors=gone).with_copy.items()
+        for name, taker in choose_new_owners(previous, processors=gone).with_copy.items()
         if task_locality.get(name, was_at[name]) not in there
     }

@@ -1,4 +1,4 @@
-"""Failover plans: which processors run the tasks of lost processors.
+"""Failover: which processors run the tasks of lost processors.
 
 A task with a living copy starts at one of its copies. So only tasks without a living copy start cold. The survivors'
 load, their own actives and the tasks that they gain, is as even as the copies allow: the highest load is as low as
@@ -20,7 +20,7 @@ from mooring.standby.priority_queue import PriorityQueue
 
 
 @dataclass(frozen=True, slots=True)
-class FailoverPlan:
+class NewOwners:
     """The processors that get the tasks of lost processors.
 
     `with_copy` maps a task to a processor that has a living copy of it. `without_copy` maps a task without a living
@@ -32,8 +32,8 @@ class FailoverPlan:
     without_copy: Mapping[TaskName, str | None]
 
 
-def plan_failover(model: JobModel, processors: Collection[str] = (), locations: Collection[str] = ()) -> FailoverPlan:
-    """The failover plan for the loss of these processors, and of all processors at these locations.
+def choose_new_owners(model: JobModel, processors: Collection[str] = (), locations: Collection[str] = ()) -> NewOwners:
+    """The new owners after the loss of these processors, and of all processors at these locations.
 
     `model` is the newest job model, with its standbys. Ids and locations that it does not have are ignored.
     """
@@ -44,7 +44,7 @@ def plan_failover(model: JobModel, processors: Collection[str] = (), locations: 
         if id in processors or (named_location(container.location_id) or "") in locations
     }
     new_owner = index.new_owners(lost)
-    return FailoverPlan(new_owner, index.cold_starts(lost, new_owner))
+    return NewOwners(new_owner, index.cold_starts(lost, new_owner))
 
 
 def failover_order(model: JobModel) -> dict[TaskName, tuple[str, ...]]:
