@@ -18,8 +18,8 @@ from mooring.agent.planning.binding import ask_for_regrouping, bind, keep_execut
 from mooring.agent.planning.copies import with_seen_copies, without_gone_copies
 from mooring.agent.planning.failover import with_failover, with_failovers_counted
 from mooring.agent.planning.lending import lending_after
-from mooring.agent.planning.staged_moves import is_settled
-from mooring.agent.regrouping import with_stage_settled
+from mooring.agent.planning.moves_in_steps import is_settled
+from mooring.agent.regrouping import with_step_settled
 from mooring.agent.state.barrier import PlanBarrier
 from mooring.agent.state.fleet import Executor, Fleet, Query
 from mooring.agent.state.fleet_parts import Application
@@ -188,7 +188,7 @@ def _with_batch_ended(fleet: Fleet, event: events.BatchEnded) -> Fleet:
         )
     )
     return (
-        with_stage_settled(fleet, event.at_ms)
-        if fleet.timers.settled_by_ms is not None and is_settled(fleet)
+        with_step_settled(fleet, event.at_ms)
+        if fleet.timers.new_batches_ignored_after_ms is not None and is_settled(fleet)
         else fleet
     )

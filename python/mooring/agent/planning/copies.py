@@ -210,7 +210,7 @@ def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
 
 
 def _warming_up(fleet: Fleet, model: JobModel, planned: list[CopyId]) -> list[CopyId]:
-    """The tasks that are to move, by a request or a stage, each at the executor that will run it.
+    """The tasks that are to move, by a request or a step, each at the executor that will run it.
 
     A task with a planned copy at that location is left out: executors of one host share their files.
     """

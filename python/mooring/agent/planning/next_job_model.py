@@ -10,8 +10,8 @@ the target.
 A task moves to another processor only when its state is warm there, or when a limited time is over: the rebind timeout
 and twice the time that the copy of the missing bytes takes. Example: processor 0 runs tasks a, b, c and d, and
 processor 1 joins. The balanced job model gives c and d to processor 1. First comes the in-place one, with which
-processor 1 makes copies of c and d. When these are warm, the balanced one follows. Large moves go in stages, a few
-processors at a time (`mooring.agent.planning.staged_moves`).
+processor 1 makes copies of c and d. When these are warm, the balanced one follows. Large moves go in steps, a few
+processors at a time (`mooring.agent.planning.moves_in_steps`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mooring.agent.planning.accepted_job_model import (
     without_regrouping,
 )
 from mooring.agent.planning.copies import are_caught_up, cold_arrivals, cold_copies, transfer_allowance_ms
-from mooring.agent.planning.staged_moves import Stage, next_stage, with_stage_started
+from mooring.agent.planning.moves_in_steps import Step, next_step, with_step_started
 from mooring.agent.state.fleet import Fleet
 from mooring.errors import InvalidGroupingError
 from mooring.grouping import DEFAULT_GROUPER, GrouperChoice, check_job_model, locations_of_copies, plan_job
@@ -92,7 +92,7 @@ def replanned_after_rebind(fleet: Fleet) -> tuple[Fleet, list[str]]:
 
 
 def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int) -> tuple[Fleet, list[str]]:
-    """The fleet with the next stage of the balanced job model; with the in-place one while that stage must wait.
+    """The fleet with the next step of the balanced job model; with the in-place one while that step must wait.
 
     Also warnings for the user.
     """
@@ -104,19 +104,19 @@ def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int)
         fleet.task_locality if fleet.settings.replication_factor == 1 else _preferred_locations(fleet, unmoved.model)
     )
     balanced = _with_idle_processors(fleet, _grouped(fleet, queries, fleet.open_locations, preferred, choice))
-    stage = next_stage(fleet, in_place, balanced)
-    arrivals = _arrivals(fleet, stage.model)
+    step = next_step(fleet, in_place, balanced)
+    arrivals = _arrivals(fleet, step.model)
     wait_until_ms = fleet.timers.even_out_by_ms
     if wait_until_ms is None:
-        wait_until_ms = _wait_until_ms(fleet, arrivals, unmoved.model, stage, now_ms)
-    if wait_until_ms > now_ms and _must_wait(replace(fleet, arrivals=arrivals), unmoved.model, stage):
+        wait_until_ms = _wait_until_ms(fleet, arrivals, unmoved.model, step, now_ms)
+    if wait_until_ms > now_ms and _must_wait(replace(fleet, arrivals=arrivals), unmoved.model, step):
         after, warnings = with_accepted(fleet, queries, unmoved, choice, arrivals)
         return replace(after, timers=replace(after.timers, even_out_by_ms=wait_until_ms)), warnings
-    after, warnings = with_accepted(fleet, queries, with_standbys(fleet, stage.model, choice), choice)
-    after = with_stage_started(after, stage, now_ms)
-    if stage.is_last:
+    after, warnings = with_accepted(fleet, queries, with_standbys(fleet, step.model, choice), choice)
+    after = with_step_started(after, step, now_ms)
+    if step.is_last:
         return after, warnings
-    # The stage after this one has to wait, so this call only starts to warm up the tasks of that stage.
+    # The step after this one has to wait, so this call only starts to warm up the tasks of that step.
     after, more_warnings = _planned(after, queries, choice, now_ms)
     return after, [*warnings, *more_warnings]
 
@@ -241,29 +241,29 @@ def _preferred_locations(fleet: Fleet, model: JobModel) -> dict[str, str]:
     return {**preferred, **{name: fleet.processors[id].location for name, id in smaller_holders.items()}}
 
 
-def _must_wait(fleet: Fleet, in_place: JobModel, stage: Stage) -> bool:
-    """Whether the stage must wait. `fleet.arrivals` are the arrivals of this stage.
+def _must_wait(fleet: Fleet, in_place: JobModel, step: Step) -> bool:
+    """Whether the step must wait. `fleet.arrivals` are the arrivals of this step.
 
-    It waits for three things: the stage before it has settled, each arriving task is warm at its destination, and all
+    It waits for three things: the step before it has settled, each arriving task is warm at its destination, and all
     copies that the receivers have in the in-place job model are caught up.
     """
-    if stage.receivers and fleet.timers.settled_by_ms is not None:
+    if step.receivers and fleet.timers.new_batches_ignored_after_ms is not None:
         return True
-    return bool(cold_arrivals(fleet)) or not are_caught_up(fleet, in_place, _receivers(fleet, stage))
+    return bool(cold_arrivals(fleet)) or not are_caught_up(fleet, in_place, _receivers(fleet, step))
 
 
-def _receivers(fleet: Fleet, stage: Stage) -> set[str]:
-    """The processors that get at least one task from another processor in this stage."""
+def _receivers(fleet: Fleet, step: Step) -> set[str]:
+    """The processors that get at least one task from another processor in this step."""
     before = fleet.processor_of_task()
     return {
         id
-        for id, container in stage.model.containers.items()
+        for id, container in step.model.containers.items()
         if any(before.get(name, id) != id and before[name] in fleet.processors for name in container.tasks)
     }
 
 
-def _wait_until_ms(fleet: Fleet, arrivals: Mapping[str, str], in_place: JobModel, stage: Stage, now_ms: int) -> int:
-    """The time when the stage starts even if its tasks are not warm, in milliseconds since the epoch.
+def _wait_until_ms(fleet: Fleet, arrivals: Mapping[str, str], in_place: JobModel, step: Step, now_ms: int) -> int:
+    """The time when the step starts even if its tasks are not warm, in milliseconds since the epoch.
 
     It is the rebind timeout from now, and the time that the transfer of the missing state may take. Without a rebind
     timeout nothing waits.
@@ -272,7 +272,7 @@ def _wait_until_ms(fleet: Fleet, arrivals: Mapping[str, str], in_place: JobModel
         return now_ms
     executor_of, with_arrivals = fleet.executor_of, replace(fleet, arrivals=arrivals)
     tasks = [(name, executor_of.get(arrivals[name])) for name in cold_arrivals(with_arrivals)]
-    copies = cold_copies(fleet, in_place, _receivers(fleet, stage))
+    copies = cold_copies(fleet, in_place, _receivers(fleet, step))
     return now_ms + fleet.timing.rebind_timeout_ms + transfer_allowance_ms(fleet, [*tasks, *copies])
 
 

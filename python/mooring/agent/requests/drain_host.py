@@ -11,8 +11,8 @@ from typing import Final
 
 from mooring.agent.planning.binding import ask_for_regrouping
 from mooring.agent.planning.copies import all_copies, all_warm, transfer_allowance_ms
+from mooring.agent.planning.moves_in_steps import is_waiting_for_batches
 from mooring.agent.planning.rows import executors_in_use
-from mooring.agent.planning.staged_moves import is_waiting_for_batches
 from mooring.agent.requests.action import Action
 from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View
 from mooring.agent.requests.queue import RequestQueue
@@ -49,7 +49,7 @@ def _emptied(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> O
     if host not in fleet.overrides.drained:
         return Outcome(Happening.NOT_POSSIBLE_ANY_MORE, f"host {host} was opened again")
     is_in_force = not fleet.queries or view.version_in_force >= fleet.model.version
-    if any(left_on(fleet, host)) or not is_in_force or fleet.timers.settled_by_ms is not None:
+    if any(left_on(fleet, host)) or not is_in_force or fleet.timers.new_batches_ignored_after_ms is not None:
         return None
     if is_waiting_for_batches(fleet, action.since_ms) or _is_in_use(fleet, host, view):
         return None

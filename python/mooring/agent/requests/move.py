@@ -18,9 +18,9 @@ from typing import Final
 
 from mooring.agent.planning.binding import ask_for_regrouping, unused_id
 from mooring.agent.planning.copies import MOST_LAG_VERSIONS, is_copied_to, transfer_allowance_ms, trouble_at
+from mooring.agent.planning.moves_in_steps import IDLE_MS
 from mooring.agent.planning.next_job_model import replanned_after_rebind
 from mooring.agent.planning.rows import loads_of
-from mooring.agent.planning.staged_moves import IDLE_MS
 from mooring.agent.requests.action import Action
 from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, RequestTimeouts, View, released
 from mooring.agent.requests.queue import RequestQueue

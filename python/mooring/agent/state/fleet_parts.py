@@ -56,14 +56,14 @@ class Timers:
     """When the agent acts next, in milliseconds since the epoch; None for a timer that is not set.
 
     At `regroup_at_ms` the agent makes a new job model. `even_out_by_ms` is set while tasks wait for warm copies before
-    the load is evened out; at that time the tasks move without them. `settled_by_ms` is no deadline: after it the next
-    stage of moves waits only for batches that began before that time. A stage is a part of a balanced job model
-    (`staged_moves`), not a stage of Spark.
+    the load is evened out; at that time the tasks move without them. After `new_batches_ignored_after_ms` the next step
+    of moves waits only for batches that began before that time. A step is a part of a balanced job model
+    (`moves_in_steps`).
     """
 
     regroup_at_ms: int | None = None
     even_out_by_ms: int | None = None
-    settled_by_ms: int | None = None
+    new_batches_ignored_after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from mooring.agent.counters import Counters
-from mooring.agent.planning.staged_moves import IDLE_MS
+from mooring.agent.planning.moves_in_steps import IDLE_MS
 from mooring.agent.status import status_of
 from mooring.model import events
 from mooring.placement import ANY_HOST, ANY_PROCESSOR, LAST_SEEN, STANDBY, HostAction
