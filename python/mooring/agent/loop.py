@@ -173,7 +173,7 @@ class Agent:
 
     def _decide(self, event: events.Event) -> None:
         before = self._state.fleet
-        self._state, wanted = decide(self._state, event)
+        self._state, new_orders = decide(self._state, event)
         fleet = self._state.fleet
         if fleet.queries.keys() != before.queries.keys():
             ended = [query for id, query in before.queries.items() if id not in fleet.queries]
@@ -183,7 +183,7 @@ class Agent:
             self._counters.moves += sum(move.source_processor is not None for move in moved.moves)
             if line := describe_moves(fleet, moved):
                 self._bridge.warn(line)
-        for order in wanted:
+        for order in new_orders:
             self._carry_out(order)
 
     def _apply_settings(self, event: events.ApplicationStarted) -> None:
