@@ -256,7 +256,7 @@ class Run:
             if was_regrouped and not fleet.is_incomplete and fleet.timers.even_out_by_ms is None:
                 locations = fleet.open_locations
                 open = [held for id, held in fleet.model.without_standbys().containers.items() if id in locations]
-                if not fleet.arrivals:
+                if not fleet.tasks_to_warm_up:
                     check_job_model(JobModel.of(open), queries, locations)
         self.check_orders()
         self.check_locations()

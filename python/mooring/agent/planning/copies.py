@@ -29,15 +29,15 @@ def wanted_copies(fleet: Fleet, rows: Rows) -> Copies:
     The executors are in the order of the replicas. No copy is wanted at the location where the task runs, which is that
     of the first living executor of its row. No copy is wanted while the task runs nowhere.
     """
-    wanted: dict[str, dict[int, list[str]]] = {}
+    executors_of: dict[str, dict[int, list[str]]] = {}
     for query, partition, executor in _copy_ids(fleet, fleet.model):
         row = rows.get(query, {}).get(partition, ())
         runs_at = next((fleet.executors[id].location for id in row if id in fleet.executors), None)
         if runs_at is not None and fleet.executors[executor].location != runs_at:
-            wanted.setdefault(query, {}).setdefault(partition, []).append(executor)
+            executors_of.setdefault(query, {}).setdefault(partition, []).append(executor)
     return {
         query: {partition: tuple(executors) for partition, executors in sorted(by_partition.items())}
-        for query, by_partition in wanted.items()
+        for query, by_partition in executors_of.items()
     }
 
 
@@ -183,12 +183,15 @@ def trouble_at(fleet: Fleet, query: str, partition: int, executors: Iterable[str
     return next((copy.trouble for copy in seen if copy is not None and copy.trouble and copy.trouble_ms >= for_ms), "")
 
 
-def cold_arrivals(fleet: Fleet) -> list[TaskName]:
-    """The tasks in `fleet.arrivals` that have no warm copy at the location of their new processor."""
+def tasks_still_cold(fleet: Fleet) -> list[TaskName]:
+    """The tasks in `fleet.tasks_to_warm_up` that have no warm copy at the location of their new processor."""
     partition_of = fleet.partition_of_task()
-    warm = {location: warm_at(fleet, location) for location in {fleet.locations[id] for id in fleet.arrivals.values()}}
+    destinations = {fleet.locations[id] for id in fleet.tasks_to_warm_up.values()}
+    warm = {location: warm_at(fleet, location) for location in destinations}
     return [
-        TaskName(name) for name, id in fleet.arrivals.items() if partition_of[name] not in warm[fleet.locations[id]]
+        TaskName(name)
+        for name, id in fleet.tasks_to_warm_up.items()
+        if partition_of[name] not in warm[fleet.locations[id]]
     ]
 
 
@@ -214,7 +217,7 @@ def _warming_up(fleet: Fleet, model: JobModel, planned: list[CopyId]) -> list[Co
 
     A task with a planned copy at that location is left out: executors of one host share their files.
     """
-    if not fleet.ongoing.moves and not fleet.arrivals:
+    if not fleet.ongoing.moves and not fleet.tasks_to_warm_up:
         return []
     partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
     held = {(query, partition, fleet.executors[executor].location) for query, partition, executor in planned}
@@ -224,7 +227,7 @@ def _warming_up(fleet: Fleet, model: JobModel, planned: list[CopyId]) -> list[Co
         if not move.is_switched and fleet.base_of(id) in model.containers
         for name in model.containers[fleet.base_of(id)].actives
     ]
-    coming += [(name, executor_of.get(id, "")) for name, id in fleet.arrivals.items()]
+    coming += [(name, executor_of.get(id, "")) for name, id in fleet.tasks_to_warm_up.items()]
     return [
         (*partition_of[name], executor)
         for name, executor in dict(coming).items()

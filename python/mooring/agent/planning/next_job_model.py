@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mooring.agent.planning.accepted_job_model import (
-    NO_ARRIVALS,
+    NOTHING_TO_WARM_UP,
     Queries,
     weights_of,
     with_accepted,
@@ -29,7 +29,7 @@ from mooring.agent.planning.accepted_job_model import (
     with_standbys,
     without_regrouping,
 )
-from mooring.agent.planning.copies import are_caught_up, cold_arrivals, cold_copies, transfer_allowance_ms
+from mooring.agent.planning.copies import are_caught_up, cold_copies, tasks_still_cold, transfer_allowance_ms
 from mooring.agent.planning.moves_in_steps import Step, next_step, with_step_started
 from mooring.agent.state.fleet import Fleet
 from mooring.errors import InvalidGroupingError
@@ -74,7 +74,7 @@ def with_copies_renewed(fleet: Fleet) -> tuple[Fleet, list[str]]:
     queries = {query.label: query.tasks for query in fleet.queries.values()}
     if fleet.settings.replication_factor == 1 or not queries or not fleet.processors:
         return fleet, []
-    after, warnings = _with_actives_in_place(fleet, queries, fleet.arrivals)
+    after, warnings = _with_actives_in_place(fleet, queries, fleet.tasks_to_warm_up)
     timers = replace(after.timers, regroup_at_ms=fleet.timers.regroup_at_ms, even_out_by_ms=fleet.timers.even_out_by_ms)
     return replace(after, timers=timers), warnings
 
@@ -105,12 +105,12 @@ def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int)
     )
     balanced = _with_idle_processors(fleet, _grouped(fleet, queries, fleet.open_locations, preferred, choice))
     step = next_step(fleet, in_place, balanced)
-    arrivals = _arrivals(fleet, step.model)
+    tasks_to_warm_up = _tasks_to_warm_up(fleet, step.model)
     wait_until_ms = fleet.timers.even_out_by_ms
     if wait_until_ms is None:
-        wait_until_ms = _wait_until_ms(fleet, arrivals, unmoved.model, step, now_ms)
-    if wait_until_ms > now_ms and _must_wait(replace(fleet, arrivals=arrivals), unmoved.model, step):
-        after, warnings = with_accepted(fleet, queries, unmoved, choice, arrivals)
+        wait_until_ms = _wait_until_ms(fleet, tasks_to_warm_up, unmoved.model, step, now_ms)
+    if wait_until_ms > now_ms and _must_wait(replace(fleet, tasks_to_warm_up=tasks_to_warm_up), unmoved.model, step):
+        after, warnings = with_accepted(fleet, queries, unmoved, choice, tasks_to_warm_up)
         return replace(after, timers=replace(after.timers, even_out_by_ms=wait_until_ms)), warnings
     after, warnings = with_accepted(fleet, queries, with_standbys(fleet, step.model, choice), choice)
     after = with_step_started(after, step, now_ms)
@@ -121,7 +121,7 @@ def _planned(fleet: Fleet, queries: Queries, choice: GrouperChoice, now_ms: int)
     return after, [*warnings, *more_warnings]
 
 
-def _arrivals(fleet: Fleet, planned: JobModel) -> dict[str, str]:
+def _tasks_to_warm_up(fleet: Fleet, planned: JobModel) -> dict[str, str]:
     """Task to the processor that the job model moves it to, for tasks whose state must be warmed up at that processor.
 
     These are tasks with state that now run at another location.
@@ -140,7 +140,7 @@ def _arrivals(fleet: Fleet, planned: JobModel) -> dict[str, str]:
 
 
 def _with_actives_in_place(
-    fleet: Fleet, queries: Queries, arrivals: Mapping[str, str] = NO_ARRIVALS
+    fleet: Fleet, queries: Queries, tasks_to_warm_up: Mapping[str, str] = NOTHING_TO_WARM_UP
 ) -> tuple[Fleet, list[str]]:
     """The fleet with the in-place job model and copies assigned anew, and warnings for the user.
 
@@ -150,7 +150,7 @@ def _with_actives_in_place(
         return without_regrouping(fleet), []
     choice = _default_grouper(fleet)
     planned = with_standbys(fleet, _in_place_job_model(fleet, queries), choice)
-    return with_accepted(fleet, queries, planned, choice, arrivals)
+    return with_accepted(fleet, queries, planned, choice, tasks_to_warm_up)
 
 
 def _grouped(
@@ -242,14 +242,14 @@ def _preferred_locations(fleet: Fleet, model: JobModel) -> dict[str, str]:
 
 
 def _must_wait(fleet: Fleet, in_place: JobModel, step: Step) -> bool:
-    """Whether the step must wait. `fleet.arrivals` are the arrivals of this step.
+    """Whether the step must wait. `fleet.tasks_to_warm_up` are those of this step.
 
-    It waits for three things: the step before it has settled, each arriving task is warm at its destination, and all
+    It waits for three things: the step before it has settled, each of these tasks is warm at its destination, and all
     copies that the receivers have in the in-place job model are caught up.
     """
     if step.receivers and fleet.timers.new_batches_ignored_after_ms is not None:
         return True
-    return bool(cold_arrivals(fleet)) or not are_caught_up(fleet, in_place, _receivers(fleet, step))
+    return bool(tasks_still_cold(fleet)) or not are_caught_up(fleet, in_place, _receivers(fleet, step))
 
 
 def _receivers(fleet: Fleet, step: Step) -> set[str]:
@@ -262,7 +262,9 @@ def _receivers(fleet: Fleet, step: Step) -> set[str]:
     }
 
 
-def _wait_until_ms(fleet: Fleet, arrivals: Mapping[str, str], in_place: JobModel, step: Step, now_ms: int) -> int:
+def _wait_until_ms(
+    fleet: Fleet, tasks_to_warm_up: Mapping[str, str], in_place: JobModel, step: Step, now_ms: int
+) -> int:
     """The time when the step starts even if its tasks are not warm, in milliseconds since the epoch.
 
     It is the rebind timeout from now, and the time that the transfer of the missing state may take. Without a rebind
@@ -270,8 +272,8 @@ def _wait_until_ms(fleet: Fleet, arrivals: Mapping[str, str], in_place: JobModel
     """
     if not fleet.timing.rebind_timeout_ms:
         return now_ms
-    executor_of, with_arrivals = fleet.executor_of, replace(fleet, arrivals=arrivals)
-    tasks = [(name, executor_of.get(arrivals[name])) for name in cold_arrivals(with_arrivals)]
+    executor_of, warming = fleet.executor_of, replace(fleet, tasks_to_warm_up=tasks_to_warm_up)
+    tasks = [(name, executor_of.get(tasks_to_warm_up[name])) for name in tasks_still_cold(warming)]
     copies = cold_copies(fleet, in_place, _receivers(fleet, step))
     return now_ms + fleet.timing.rebind_timeout_ms + transfer_allowance_ms(fleet, [*tasks, *copies])
 

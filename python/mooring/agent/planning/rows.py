@@ -40,7 +40,7 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
     usable = _usable(fleet, loads)
     in_use = {task: id for task, id in executors_in_use(fleet, published).items() if id in usable}
     at_start = {task: id for task, id in _first_executors_at_start(fleet).items() if id in usable}
-    wanted: dict[str, tuple[str, ...]] = {}
+    row_of: dict[str, tuple[str, ...]] = {}
     # Tasks without their own executor come first: they really run elsewhere, so they count as load there.
     for processor in sorted(fleet.processors.values(), key=lambda p: (_has_its_tasks(fleet, p), natural_order(p.id))):
         tasks = sorted(_tasks_of(fleet, processor), key=natural_order)
@@ -49,16 +49,16 @@ def plan_rows(fleet: Fleet, published: Rows) -> Rows:
             unbound |= {task: with_copies[task] for task in tasks if task in with_copies and task not in in_use}
             for named in unbound.values():
                 loads[named[0]] += 1
-            wanted |= {task: _row(fleet, last_resorts, *named) for task, named in unbound.items()}
+            row_of |= {task: _row(fleet, last_resorts, *named) for task, named in unbound.items()}
             tasks = [task for task in tasks if task not in unbound]
         lent = _lent(fleet, processor, tasks)
         not_lent = [task for task in tasks if task not in lent]
-        wanted |= _rows_of_own(processor, not_lent, fleet, loads, last_resorts, with_copies)
-        wanted |= _rows_of_lent(processor, lent, fleet, loads, with_copies, {**at_start, **in_use})
+        row_of |= _rows_of_own(processor, not_lent, fleet, loads, last_resorts, with_copies)
+        row_of |= _rows_of_lent(processor, lent, fleet, loads, with_copies, {**at_start, **in_use})
     return {
         query.id: rows
         for query in fleet.queries.values()
-        if query.is_released and (rows := _rows_of_query(query, wanted))
+        if query.is_released and (rows := _rows_of_query(query, row_of))
     }
 
 
@@ -85,10 +85,10 @@ def loads_of(fleet: Fleet) -> dict[str, int]:
     return loads
 
 
-def _rows_of_query(query: Query, wanted: Mapping[str, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
-    """Partition to row, of the rows by task name in `wanted`."""
+def _rows_of_query(query: Query, row_of: Mapping[str, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
+    """Partition to row, of the rows by task name in `row_of`."""
     names = {partition: query.task_name(partition) for partition in range(query.task_count)}
-    return {partition: wanted[name] for partition, name in names.items() if wanted.get(name)}
+    return {partition: row_of[name] for partition, name in names.items() if row_of.get(name)}
 
 
 def _last_resorts(fleet: Fleet, loads: Mapping[str, int]) -> list[str]:

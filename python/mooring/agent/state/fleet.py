@@ -148,9 +148,8 @@ class Fleet:
     tasks. `task_locality` maps a task to the location where it ran last. `wanted_by_jvm` maps query id and partition to
     the first executor in the plan that the JVM held when this agent started.
 
-    `copies` maps query id, partition and executor to the last report about that copy. `arrivals` maps a task to the
-    processor that gets the task once the task's state is warm there. The JVM's `arrivals` are others: copies whose task
-    is about to run where they are.
+    `copies` maps query id, partition and executor to the last report about that copy. `tasks_to_warm_up` maps a task to
+    the processor that gets the task once the task's state is warm there.
 
     `withheld` has the living executors from which Spark withholds tasks now, each with the reason. Their tasks run
     elsewhere, and return when Spark gives tasks to them again. `lending` has the executors that serve their tasks
@@ -173,7 +172,7 @@ class Fleet:
     task_locality: Mapping[str, str] = field(default_factory=dict)
     wanted_by_jvm: Mapping[tuple[str, int], str] = field(default_factory=dict)
     copies: Mapping[tuple[str, int, str], SeenCopy] = field(default_factory=dict)
-    arrivals: Mapping[str, str] = field(default_factory=dict)
+    tasks_to_warm_up: Mapping[str, str] = field(default_factory=dict)
     withheld: Mapping[str, str] = field(default_factory=dict)
     lending: Lending = field(default_factory=Lending)
 
