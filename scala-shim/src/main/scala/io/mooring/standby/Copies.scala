@@ -15,7 +15,7 @@ import org.apache.spark.shims.{CpuThrottle, IdleWaitBudget}
 import org.apache.spark.sql.execution.streaming.state.shims.CheckpointAccess
 
 /**
- * An order to bring the copy of one task, which is all stores of one state partition, to a version.
+ * An order to fetch a version of the copy of one task, which is all stores of one state partition.
  *
  * @param isAboutToBeUsed whether the task itself is to run here from the next batch on. Then only open instances are advanced, until a
  *                        provider takes them over
@@ -170,8 +170,8 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
     private def carryOut(order: CopyOrder, access: CheckpointAccess): Unit =
       try {
         val atFullSpeed = throttle.fold(fullSpeedInMs <= 0)(_.isOver)
-        if (state.version >= 0 || atFullSpeed) bring(order, access)
-        else if (slowTurn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try bring(order, access) finally slowTurn.release()
+        if (state.version >= 0 || atFullSpeed) fetch(order, access)
+        else if (slowTurn.tryAcquire(Copies.TurnMs, TimeUnit.MILLISECONDS)) try fetch(order, access) finally slowTurn.release()
         else putBack(order, access)
       } catch {
         case _: FileNotFoundException => // maintenance has removed the version: the next order is for a newer one
@@ -196,10 +196,10 @@ final class Copies(store: HostStore, bytesPerSecond: Long, mostOpen: Int, thrott
               s"what was committed last is not at ${wanted.directory} before its task ($e)")
         }
 
-    private def bring(order: CopyOrder, access: CheckpointAccess): Unit = {
+    private def fetch(order: CopyOrder, access: CheckpointAccess): Unit = {
       if (accessId != access.id) dropStores()
       accessId = access.id
-      val fetched = order.stores.map(wanted => copyOf(wanted, access).bringTo(wanted, isHeld(order))).sum
+      val fetched = order.stores.map(wanted => copyOf(wanted, access).fetch(wanted, isHeld(order))).sum
       state = CopyState(partition, order.version, stores.values.map(_.bytes).sum)
       synchronized { lastDone = Some(order) }
       ExecutorReports.copyMade(query, partition, state.version, state.bytes, fetched)
