@@ -161,7 +161,7 @@ class World(ABC):
 
     def lose(self, id: str = "") -> str:
         """One of all, or one that a request is about."""
-        ends = {id for action in self.story.state.queue.actions for id in (action.source, action.executor)}
+        ends = {id for action in self.story.state.queue.actions for id in (action.source, action.destination)}
         choice = sorted(self.jvm.executors.keys() & ends) if self.rng.random() < 0.6 else []
         choice = choice or sorted(self.jvm.executors)
         id = id or (self.rng.choice(choice) if len(self.jvm.executors) > 1 else "")

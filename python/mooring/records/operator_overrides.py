@@ -16,13 +16,13 @@ from mooring.placement import StatusCode
 class SavedProgress:
     """The progress of a request that is under way: the label of its phase, and its source and destination executor.
 
-    `processors` are those that the request was about when it began; the JSON calls them `beside`. `sharing` are those
-    that shared tasks with them at that time.
+    `processors` are those that the request was about when it began. `sharing` are those that shared tasks with them at
+    that time. The JSON calls the destination `executor`, and the processors `beside`.
     """
 
     phase: str
     source: str
-    executor: str
+    destination: str
     processors: frozenset[str] = frozenset()
     sharing: frozenset[str] = frozenset()
 
@@ -87,7 +87,7 @@ class OperatorOverrides:
                     uuid: {
                         "phase": progress.phase,
                         "source": progress.source,
-                        "executor": progress.executor,
+                        "executor": progress.destination,
                         "beside": sorted(progress.processors, key=natural_order),
                         "sharing": sorted(progress.sharing, key=natural_order),
                     }

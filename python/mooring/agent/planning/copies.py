@@ -222,7 +222,7 @@ def _warming_up(fleet: Fleet, model: JobModel, planned: list[CopyId]) -> list[Co
     partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
     held = {(query, partition, fleet.executors[executor].location) for query, partition, executor in planned}
     coming: list[tuple[str, str]] = [
-        (name, move.executor)
+        (name, move.destination)
         for id, move in fleet.ongoing.moves.items()
         if not move.is_switched and fleet.base_of(id) in model.containers
         for name in model.containers[fleet.base_of(id)].actives

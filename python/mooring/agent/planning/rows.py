@@ -235,7 +235,7 @@ def _ends_of_its_move(processor: Processor, fleet: Fleet) -> tuple[tuple[str, ..
     move = fleet.ongoing.moves.get(processor.id)
     if move is None:
         return (), ()
-    end = tuple(id for id in (move.source if move.is_switched else move.executor,) if id in fleet.executors)
+    end = tuple(id for id in (move.source if move.is_switched else move.destination,) if id in fleet.executors)
     return (end, ()) if move.is_switched else ((), end)
 
 

@@ -24,9 +24,10 @@ class InvalidTransitionError(ValueError):
 class Action:
     """A request in one phase of `mooring.placement.lifecycle`, which began at `since_ms`.
 
-    `source` is the executor that it leaves or ends, `executor` is its destination. `version` is the version of the job
-    model that has what the request asks for. `saved_progress` is the progress that an earlier agent recorded, None
-    where it had not begun the request. `is_given_up` is true for a restart whose source the JVM could not end.
+    `source` is the executor that it leaves or ends, `destination` the one that it is to use. `version` is the version
+    of the job model that has what the request asks for. `saved_progress` is the progress that an earlier agent
+    recorded, None where it had not begun the request. `is_given_up` is true for a restart whose source the JVM could
+    not end.
 
     `processors` are those that the request was about when it began, `sharing` those that shared tasks with them then.
     No other action begins for them, even when the executor is gone meanwhile and its copies are elsewhere.
@@ -38,7 +39,7 @@ class Action:
     phase: Phase = Phase.CREATED
     since_ms: int = 0
     source: str = ""
-    executor: str = ""
+    destination: str = ""
     version: int = -1
     saved_progress: SavedProgress | None = None
     is_given_up: bool = False
@@ -103,7 +104,7 @@ class Action:
     @property
     def progress_to_save(self) -> SavedProgress:
         """The progress that is recorded for the agent after this one."""
-        return SavedProgress(self.phase.label, self.source, self.executor, self.processors, self.sharing)
+        return SavedProgress(self.phase.label, self.source, self.destination, self.processors, self.sharing)
 
     def is_of_a_standby(self, fleet: Fleet) -> bool:
         """Whether it moves or restarts a standby of a processor, such as 4-0."""

@@ -54,7 +54,7 @@ class Conflicts:
             elif action.saved_progress is not None:
                 self._put(self._begun, action)
                 if action.saved_progress.phase not in restart.LABELS:
-                    self._busy |= {action.saved_progress.source, action.saved_progress.executor} - {""}
+                    self._busy |= {action.saved_progress.source, action.saved_progress.destination} - {""}
 
     def holds_for(self, fleet: Fleet) -> bool:
         """Whether the answers are still true for this fleet."""
@@ -68,7 +68,7 @@ class Conflicts:
         has_begun = action.is_under_way or action.saved_progress is not None
         self._put(self._ahead if has_begun else self._waiting, action)
         if action.is_under_way:
-            self._busy |= {action.source, action.executor} - {""}
+            self._busy |= {action.source, action.destination} - {""}
 
     def must_wait(self, action: Action) -> bool:
         """Whether a request that must not run at the same time comes first; `action` waits, and was not added."""

@@ -48,7 +48,7 @@ def beginning(fleet: Fleet, action: Action) -> Outcome:
     standby, destination = action.request.processor_id, action.request.destination_host
     locations = replicas_by_location(fleet, standby)
     moves_already = action.saved_progress is not None and bool(
-        action.saved_progress.executor
+        action.saved_progress.destination
     )  # an earlier agent had begun the move
     if not moves_already and (destination == LAST_SEEN or locations.keys() == {destination}):
         where = ", ".join(sorted(locations, key=natural_order)) or "nowhere"
@@ -62,9 +62,9 @@ def _reserved(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> 
 
 def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
     """What has come of making copies at the destination."""
-    standby, destination = action.request.processor_id, fleet.executors.get(action.executor)
+    standby, destination = action.request.processor_id, fleet.executors.get(action.destination)
     if destination is None:
-        message = f"executor {action.executor} was lost: no copy has moved"
+        message = f"executor {action.destination} was lost: no copy has moved"
         return Outcome(Happening.DESTINATION_LOST, message)
     refused = refusal(fleet, replace(action.request, destination_host=destination.location))
     if refused is not None:
@@ -94,7 +94,7 @@ def _renew_copies(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
 
     InvalidGroupingError when that job model breaks a promise.
     """
-    standby, destination = action.request.processor_id, fleet.executors.get(action.executor)
+    standby, destination = action.request.processor_id, fleet.executors.get(action.destination)
     pinned = dict(fleet.overrides.pinned_standbys)
     if destination is not None:
         pinned[standby] = destination.location
@@ -106,7 +106,7 @@ def _renew_copies(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
 def _unpin(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """RENEWING_COPIES has failed: later job models no longer have the standby at the destination of a move."""
     fleet = released(fleet, action)
-    if action.executor:
+    if action.destination:
         standby = action.request.processor_id
         pinned = {id: location for id, location in fleet.overrides.pinned_standbys.items() if id != standby}
         fleet = replace(fleet, overrides=replace(fleet.overrides, pinned_standbys=pinned))
@@ -122,12 +122,14 @@ def _copies_renewed(queue: RequestQueue, fleet: Fleet, action: Action, view: Vie
     if not held:
         message = f"no task of processor {fleet.base_of(standby)} has a copy as standby {standby}"
         return Outcome(Happening.NO_PLAN, message)
-    location = fleet.overrides.pinned_standbys.get(standby, "") if action.executor else ""
+    location = fleet.overrides.pinned_standbys.get(standby, "") if action.destination else ""
     elsewhere = sorted(
         (name for name, id in held.items() if location not in ("", fleet.locations[id])), key=natural_order
     )
-    if elsewhere and action.executor not in fleet.executors:
-        message = f"executor {action.executor} was lost: {len(elsewhere)} of {len(held)} copies are not at {location}"
+    if elsewhere and action.destination not in fleet.executors:
+        message = (
+            f"executor {action.destination} was lost: {len(elsewhere)} of {len(held)} copies are not at {location}"
+        )
         return Outcome(Happening.DESTINATION_LOST, message)
     if elsewhere:
         count = f"{len(elsewhere)} of {len(held)} copies can not be at {location}, as that of {elsewhere[0]}"

@@ -45,13 +45,13 @@ class View:
 class Outcome:
     """What has ended a phase, and the message for the operator.
 
-    `executor` is the destination of the request, `source` the executor that it leaves or ends. Each is empty where the
-    happening names none.
+    `destination` is the executor that the request is to use, `source` the one that it leaves or ends. Each is empty
+    where the happening names none.
     """
 
     happening: Happening
     message: str
-    executor: str = ""
+    destination: str = ""
     source: str = ""
 
 

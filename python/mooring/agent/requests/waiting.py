@@ -42,7 +42,7 @@ def _was_switched_for_another(fleet: Fleet, action: Action) -> bool:
     begun = action.saved_progress
     if begun is None or begun.phase != Phase.SWITCHING.label or action.request.processor_id not in fleet.processors:
         return False
-    return fleet.processors[action.request.processor_id].executor not in (None, begun.source, begun.executor)
+    return fleet.processors[action.request.processor_id].executor not in (None, begun.source, begun.destination)
 
 
 def _move_or_restart(queue: RequestQueue, fleet: Fleet, action: Action, conflicts: Conflicts) -> Outcome | None:

@@ -258,7 +258,7 @@ class Fleet:
         All tasks of the executor run elsewhere while Spark withholds tasks from it. A task on loan runs elsewhere as
         well, except when an operator moves a processor to the executor.
         """
-        is_destination = any(move.executor == executor for move in self.ongoing.moves.values())
+        is_destination = any(move.destination == executor for move in self.ongoing.moves.values())
         return executor in self.withheld or (not is_destination and self.lending.is_lent(query, partition, executor))
 
     def with_executor(self, executor: Executor) -> Fleet:
@@ -280,7 +280,7 @@ class Fleet:
         """With the bytes that an executor fetched to open a store, if a processor has just moved to that executor."""
         task = task_of_store(opened.store)
         is_destination = any(
-            move.is_switched and move.executor == opened.executor for move in self.ongoing.moves.values()
+            move.is_switched and move.destination == opened.executor for move in self.ongoing.moves.values()
         )
         if task is None or not is_destination:
             return self

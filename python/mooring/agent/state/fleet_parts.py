@@ -82,13 +82,13 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class ProcessorMove:
-    """A move of a processor from the executor `source` to the destination `executor`.
+    """A move of a processor from the executor `source` to the executor `destination`.
 
     Until `is_switched`, the destination warms the tasks up.
     """
 
     source: str
-    executor: str
+    destination: str
     is_switched: bool = False
 
 

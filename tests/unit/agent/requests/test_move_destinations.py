@@ -119,7 +119,7 @@ def test_two_moves_at_once_go_to_two_executors() -> None:
     first, second = queues.places("0", ANY_HOST), queues.places("1", ANY_HOST)
     queues.is_read()
     moves = queues.story.state.fleet.ongoing.moves
-    assert len({move.executor for move in moves.values()}) == 2
+    assert len({move.destination for move in moves.values()}) == 2
     queues.warms_up()
     queues.after()
     queues.runs_a_batch()
