@@ -121,7 +121,9 @@ def _overrides_of(state: AgentState) -> OperatorOverrides:
     last_executors = {id: processor.last_executor for id, processor in fleet.processors.items()}
     carriers = {id: executor for id, executor in last_executors.items() if executor}
     processors_of = Counter(carriers.values())
-    not_yet_resumed = {uuid: begun for uuid, begun in queue.resumed.items() if uuid not in queue.answered_requests}
+    not_yet_resumed = {
+        uuid: saved for uuid, saved in queue.saved_progress.items() if uuid not in queue.answered_requests
+    }
     under_way = {str(action.request.uuid): action.progress_to_save for action in queue.actions if action.is_under_way}
     return OperatorOverrides(
         application=fleet.application.id,
@@ -132,7 +134,7 @@ def _overrides_of(state: AgentState) -> OperatorOverrides:
             for id, executor in carriers.items()
             if processors_of[executor] > 1 or not fleet.settings.has_host_affinity
         },
-        under_way=not_yet_resumed | under_way,
+        saved_progress=not_yet_resumed | under_way,
         done=queue.answered_requests,
         drained=fleet.overrides.drained,
         pinned=fleet.overrides.pinned_standbys,

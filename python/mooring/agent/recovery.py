@@ -88,8 +88,8 @@ def overrides_that_hold(fleet: Fleet, kept: OperatorOverrides, follows_another_d
         return kept
     failed = {
         uuid: FAILED_WITH_ITS_ATTEMPT
-        for uuid, begun in kept.under_way.items()
-        if begun.phase in _PHASES_THAT_REPLACE_AN_EXECUTOR
+        for uuid, saved in kept.saved_progress.items()
+        if saved.phase in _PHASES_THAT_REPLACE_AN_EXECUTOR
     }
     return OperatorOverrides(
         stopped=kept.stopped if follows_another_driver else frozenset(),
@@ -103,7 +103,7 @@ def overrides_that_hold(fleet: Fleet, kept: OperatorOverrides, follows_another_d
 def _with_requests_of_the_last_agent(
     state: AgentState, remembered: Remembered, overrides: OperatorOverrides
 ) -> AgentState:
-    queue = replace(state.queue, resumed=overrides.under_way, answered_requests=overrides.done)
+    queue = replace(state.queue, saved_progress=overrides.saved_progress, answered_requests=overrides.done)
     return replace(state, queue=queue, saved_overrides=remembered.overrides)
 
 

@@ -53,17 +53,17 @@ class OperatorOverrides:
     """What holds in one attempt at one application; empty where operators have requested nothing.
 
     `stopped` are the processors whose standbys are stopped. `spare` are the processors that moves have left without
-    tasks. `carriers` maps processors to their executor, where that executor has several processors. `under_way` maps
-    the uuid of a request to its progress. `done` maps the uuid of a request to its final answer, while that answer may
-    not be written yet. `drained` are the hosts that operators want empty. `pinned` maps a standby of a processor, such
-    as 4-0, to the location that an operator wants for it. `loans` are the tasks that are lent.
+    tasks. `carriers` maps processors to their executor, where that executor has several processors. `saved_progress`
+    maps the uuid of a request that is under way to its progress. `done` maps the uuid of a request to its final answer,
+    while that answer may not be written yet. `drained` are the hosts that operators want empty. `pinned` maps a standby
+    of a processor, such as 4-0, to the location that an operator wants for it. `loans` are the tasks that are lent.
     """
 
     application: str = ""
     stopped: frozenset[str] = frozenset()
     spare: frozenset[str] = frozenset()
     carriers: Mapping[str, str] = field(default_factory=dict)
-    under_way: Mapping[str, SavedProgress] = field(default_factory=dict)
+    saved_progress: Mapping[str, SavedProgress] = field(default_factory=dict)
     done: Mapping[str, FinalAnswer] = field(default_factory=dict)
     drained: frozenset[str] = frozenset()
     pinned: Mapping[str, str] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class OperatorOverrides:
                         "beside": sorted(progress.processors, key=natural_order),
                         "sharing": sorted(progress.sharing, key=natural_order),
                     }
-                    for uuid, progress in self.under_way.items()
+                    for uuid, progress in self.saved_progress.items()
                 },
                 "done": {
                     uuid: {"status": answer.status, "message": answer.message} for uuid, answer in self.done.items()

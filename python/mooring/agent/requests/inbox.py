@@ -63,7 +63,7 @@ def accept_requests(
     queue = replace(
         queue,
         answered_requests={uuid: answer for uuid, answer in queue.answered_requests.items() if uuid in stored},
-        resumed={uuid: begun for uuid, begun in queue.resumed.items() if uuid in stored},
+        saved_progress={uuid: saved for uuid, saved in queue.saved_progress.items() if uuid in stored},
         history=queue.history or _final_answers(fleet, messages, now_ms),
     )
     reading = _Reading(queue, fleet, messages, now_ms)
@@ -131,11 +131,11 @@ class _Reading:
         refused: str | None,
     ) -> None:
         self.seen[request.uuid] = None
-        begun = self.queue.resumed.get(str(request.uuid))
-        if refused is not None and begun is None and not self._may_become_possible(request):
+        saved_progress = self.queue.saved_progress.get(str(request.uuid))
+        if refused is not None and saved_progress is None and not self._may_become_possible(request):
             self._refuse(request, response, refused)
             return
-        action = Action.accepted(request, self._now_ms, begun)
+        action = Action.accepted(request, self._now_ms, saved_progress)
         self.accepted.append(action)
         if response is None:  # else an earlier agent has accepted it
             self.orders.append(action.answered(f"accepted: {action.in_words}", self._now_ms))

@@ -31,14 +31,14 @@ class RequestQueue:
     `seen` are the uuids of the newest requests ever seen, in the order in which they came. `history` are the answers
     to the last finished requests, the newest last; `failed` counts the requests that have failed.
 
-    `resumed` is the progress that an earlier agent recorded, by uuid of the request; an action has it as
-    `saved_progress`. `answered_requests` are the final answers of requests that are still in the store, by uuid: the
-    answer may not have been written yet. `read_ms` is when the last reading of the store began.
+    `saved_progress` is the progress that an earlier agent recorded, by uuid of the request; an action has its own.
+    `answered_requests` are the final answers of requests that are still in the store, by uuid: the answer may not have
+    been written yet. `read_ms` is when the last reading of the store began.
     """
 
     actions: tuple[Action, ...] = ()
     seen: Mapping[UUID, None] = field(default_factory=dict)
-    resumed: Mapping[str, SavedProgress] = field(default_factory=dict)
+    saved_progress: Mapping[str, SavedProgress] = field(default_factory=dict)
     history: Answers = ()
     failed: int = 0
     answered_requests: Mapping[str, FinalAnswer] = field(default_factory=dict)

@@ -129,8 +129,8 @@ def test_what_a_request_is_about_outlives_the_agent() -> None:
     queues.is_read()
     word = kept_overrides(queues.story)
     assert word is not None
-    begun = type(word).from_json(word.to_json()).under_way[str(asked.uuid)]
-    assert (sorted(begun.processors), sorted(begun.sharing - {"0"})) == (["0"], sharing(queues, "0"))
+    saved = type(word).from_json(word.to_json()).saved_progress[str(asked.uuid)]
+    assert (sorted(saved.processors), sorted(saved.sharing - {"0"})) == (["0"], sharing(queues, "0"))
 
 
 def test_no_standby_goes_to_an_executor_that_is_to_end() -> None:

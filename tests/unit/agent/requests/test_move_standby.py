@@ -278,7 +278,9 @@ def test_a_new_agent_does_not_restart_copies_that_an_old_one_had_moved(queues: Q
     new.responses[asked.uuid] = asked.answered(StatusCode.IN_PROGRESS, "on its way", 1)
     new.story.state = replace(
         new.story.state,
-        queue=RequestQueue(resumed={str(asked.uuid): SavedProgress("renewing copies", "", executor_at(queues, host))}),
+        queue=RequestQueue(
+            saved_progress={str(asked.uuid): SavedProgress("renewing copies", "", executor_at(queues, host))}
+        ),
     )
     new.is_read()
     assert not new.story.state.fleet.ongoing.let_go
