@@ -288,7 +288,7 @@ class Run(World):
         assert not queue.actions and not queue.saved_progress and not queue.answered_requests
         assert (
             not fleet.ongoing.moves
-            and not fleet.ongoing.let_go
+            and not fleet.ongoing.closed_standbys
             and not set(fleet.ongoing.restarts.values()) & fleet.executors.keys()
         )
         assert not self.store.overrides.saved_progress and not self.store.overrides.done

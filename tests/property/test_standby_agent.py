@@ -130,7 +130,7 @@ class Run:
             assert all(self.story.now_ms - one.since_ms <= longest_ms for one in restarts)
             left = 30 if restarts and self.story.state.fleet.is_incomplete else left - 1
         fleet = self.story.state.fleet
-        assert not fleet.ongoing.let_go, "copies that were let go of are made again"
+        assert not fleet.ongoing.closed_standbys, "copies that were closed are made again"
         at = {id: executor.location for id, executor in fleet.executors.items()}
         if set(at.values()) - fleet.overrides.drained:
             held = {id for id, held in fleet.model.containers.items() if held.tasks}

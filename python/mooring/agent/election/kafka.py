@@ -56,6 +56,6 @@ class KafkaElection:
         return replace(self._legacy, epoch=self._lock.epoch).text()
 
     def close(self) -> None:
-        """Resign, and let go of the brokers."""
+        """Resign, and close the connection to the brokers."""
         self._lock.resign()
         self._store.close()

@@ -198,7 +198,7 @@ def tasks_still_cold(fleet: Fleet) -> list[TaskName]:
 def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
     """The copies that living executors are to hold: first the standbys of the model, then the tasks being warmed up.
 
-    The standbys of one task are in the order of their replicas. Standbys in `fleet.ongoing.let_go` are left out.
+    The standbys of one task are in the order of their replicas. `fleet.ongoing.closed_standbys` are left out.
     """
     partition_of, executor_of = fleet.partition_of_task(), fleet.executor_of
     named = [
@@ -207,8 +207,9 @@ def _copy_ids(fleet: Fleet, model: JobModel) -> list[CopyId]:
         for name, task in container.tasks.items()
         if task.standby_of is not None and task.standby_of in partition_of and id in executor_of
     ]
-    let_go = {standby_name(task, replica) for _, task, replica in tasks_of_standbys(fleet, model, fleet.ongoing.let_go)}
-    planned = [copy for name, copy in sorted(named, key=lambda entry: natural_order(entry[0])) if name not in let_go]
+    of_closed = tasks_of_standbys(fleet, model, fleet.ongoing.closed_standbys)
+    closed = {standby_name(task, replica) for _, task, replica in of_closed}
+    planned = [copy for name, copy in sorted(named, key=lambda entry: natural_order(entry[0])) if name not in closed]
     return [*planned, *_warming_up(fleet, model, planned)]
 
 

@@ -12,7 +12,7 @@ from mooring.placement import ContainerPlacementRequestMessage, StandbyAction, S
 from mooring.placement.lifecycle import Happening, Phase, step
 from mooring.records.operator_overrides import SavedProgress
 
-ARRIVAL_MS: Final = 1_000
+READING_DELAY_MS: Final = 1_000
 """How long after its client's timestamp a request waits for requests that other clients wrote before it."""
 
 
@@ -82,13 +82,13 @@ class Action:
         return self.phase in (Phase.AWAITING_COPIES, Phase.RESTARTING)
 
     @property
-    def arrived_by_ms(self) -> int:
+    def needs_reading_from_ms(self) -> int:
         """A reading of the store that begins at this time or later has every request that was written before this one.
 
         If the client's clock is ahead, the time at which the agent saw the request counts. A request that an earlier
         agent began waits for no reading.
         """
-        return min(self.request.timestamp, self.since_ms) + ARRIVAL_MS if self.saved_progress is None else 0
+        return min(self.request.timestamp, self.since_ms) + READING_DELAY_MS if self.saved_progress is None else 0
 
     @property
     def in_words(self) -> str:

@@ -22,7 +22,7 @@ from mooring.agent.planning.moves_in_steps import IDLE_MS
 from mooring.agent.planning.next_job_model import replanned_after_rebind
 from mooring.agent.planning.rows import loads_of
 from mooring.agent.requests.action import Action
-from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, RequestTimeouts, View, released
+from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, RequestTimeouts, View, without_marks
 from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.requests.validation import copies_by_location, refusal
 from mooring.agent.state.fleet import Executor, Fleet, Processor
@@ -183,7 +183,7 @@ def _switched(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> 
 
 def _go_back(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """SWITCHING has failed: a job model has the processor at the source, if the source lives."""
-    fleet = released(fleet, action)
+    fleet = without_marks(fleet, action)
     if outcome.happening is Happening.NOT_POSSIBLE_ANY_MORE:
         return Change(fleet, action)
     if action.source not in fleet.executors:

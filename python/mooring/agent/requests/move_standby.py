@@ -2,8 +2,8 @@
 
 Pure. Standby 4-0 is replica 0 of each task of processor 4. A move makes copies at the destination while the present
 ones stay. When the new copies are caught up, or warm after a while, the job model has the standby there; later ones
-keep it there as far as the rules allow. A restart lets go of the copies for some seconds: the executors close them, and
-then open them again from the files that they have.
+keep it there as far as the rules allow. In a restart the executors close the copies for some seconds, and then
+open them again from the files that they have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mooring.agent.requests.move import (
     reserved,
     why_not_warm,
 )
-from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View, released
+from mooring.agent.requests.phase import Change, Outcome, PhaseHandler, View, without_marks
 from mooring.agent.requests.queue import RequestQueue
 from mooring.agent.requests.validation import refusal, replicas_by_location
 from mooring.agent.state.fleet import Executor, Fleet
@@ -38,7 +38,7 @@ from mooring.model import natural_order
 from mooring.placement import ANY_HOST, LAST_SEEN
 from mooring.placement.lifecycle import Happening
 
-LET_GO_MS: Final = 10_000
+CLOSING_MS: Final = 10_000
 """How long the executors have no such copies. In a long batch, and where no batch runs, an executor hears of a change
 after three seconds or more (`Watched.round`): copies that are wanted again before that are not closed."""
 
@@ -76,15 +76,15 @@ def _warmed_up(queue: RequestQueue, fleet: Fleet, action: Action, view: View) ->
     return why_not_warm(fleet, action, processor, destination, cold, view, consequence="no copy has moved")
 
 
-def _let_go(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
-    """LETTING_GO begins: no executor is to have the copies."""
-    ongoing = replace(fleet.ongoing, let_go=fleet.ongoing.let_go | {action.request.processor_id})
+def _close_copies(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
+    """CLOSING_COPIES begins: no executor is to have the copies."""
+    ongoing = replace(fleet.ongoing, closed_standbys=fleet.ongoing.closed_standbys | {action.request.processor_id})
     return Change(without_gone_copies(replace(fleet, ongoing=ongoing)), action)
 
 
-def _copies_let_go(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
+def _copies_closed(queue: RequestQueue, fleet: Fleet, action: Action, view: View) -> Outcome | None:
     """Whether the executors have had time to close the copies."""
-    if view.now_ms < action.since_ms + LET_GO_MS:
+    if view.now_ms < action.since_ms + CLOSING_MS:
         return None
     return Outcome(Happening.COPIES_GONE, f"standby {action.request.processor_id} is made again")
 
@@ -99,13 +99,13 @@ def _renew_copies(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     if destination is not None:
         pinned[standby] = destination.location
     overrides = replace(fleet.overrides, pinned_standbys=pinned)
-    fleet, warnings = with_copies_renewed(replace(released(fleet, action), overrides=overrides))
+    fleet, warnings = with_copies_renewed(replace(without_marks(fleet, action), overrides=overrides))
     return Change(fleet, replace(action, version=fleet.model.version), warnings=tuple(warnings))
 
 
 def _unpin(fleet: Fleet, action: Action, outcome: Outcome) -> Change:
     """RENEWING_COPIES has failed: later job models no longer have the standby at the destination of a move."""
-    fleet = released(fleet, action)
+    fleet = without_marks(fleet, action)
     if action.destination:
         standby = action.request.processor_id
         pinned = {id: location for id, location in fleet.overrides.pinned_standbys.items() if id != standby}
@@ -184,5 +184,5 @@ def _executor_for(queue: RequestQueue, fleet: Fleet, action: Action) -> Executor
 
 RESERVING: Final = PhaseHandler(_reserved, enter=keep_source)
 WARMING_UP: Final = PhaseHandler(_warmed_up, enter=begin_warming_up)
-LETTING_GO: Final = PhaseHandler(_copies_let_go, enter=_let_go)
+CLOSING_COPIES: Final = PhaseHandler(_copies_closed, enter=_close_copies)
 RENEWING_COPIES: Final = PhaseHandler(_copies_renewed, enter=_renew_copies, fail=_unpin)

@@ -47,7 +47,7 @@ class RequestQueue:
     def waits_for_reading(self, as_of_ms: int) -> bool:
         """Whether a waiting request may begin once the agent knows that a reading began at `as_of_ms`."""
         waiting = [action for action in self.actions if not action.is_under_way]
-        return any(self.read_ms < action.arrived_by_ms <= as_of_ms for action in waiting)
+        return any(self.read_ms < action.needs_reading_from_ms <= as_of_ms for action in waiting)
 
     def with_accepted(self, accepted: Iterable[Action], seen: Mapping[UUID, None]) -> RequestQueue:
         """The queue with more actions; of the uuids in `seen` the newest are remembered."""

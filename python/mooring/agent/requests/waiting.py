@@ -33,7 +33,7 @@ def outcome(queue: RequestQueue, fleet: Fleet, action: Action, conflicts: Confli
 
 def _has_to_wait(queue: RequestQueue, fleet: Fleet, action: Action, conflicts: Conflicts) -> bool:
     has_first_plans = all(query.is_released for query in fleet.queries.values())
-    may_be_overtaken = queue.read_ms < action.arrived_by_ms  # an earlier request may not have been read yet
+    may_be_overtaken = queue.read_ms < action.needs_reading_from_ms  # an earlier request may not have been read yet
     return not has_first_plans or may_be_overtaken or conflicts.must_wait(action)
 
 

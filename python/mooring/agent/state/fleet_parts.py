@@ -97,13 +97,13 @@ class OngoingRequests:
     """What the requests that are under way change for a while.
 
     `moves` maps a processor to its move. While there are moves, `openings` maps checkpoint, partition and executor to
-    the bytes of state that stores at a destination have fetched. The standbys in `let_go` are in the job model, and no
-    executor has them for a while. `restarts` maps a request to the executor that the JVM ends for it.
+    the bytes of state that stores at a destination have fetched. `closed_standbys` are in the job
+    model, and no executor has them for a while. `restarts` maps a request to the executor that the JVM ends for it.
     """
 
     moves: Mapping[str, ProcessorMove] = field(default_factory=dict)
     openings: Mapping[tuple[str, int, str], int] = field(default_factory=dict)
-    let_go: frozenset[str] = frozenset()
+    closed_standbys: frozenset[str] = frozenset()
     restarts: Mapping[str, str] = field(default_factory=dict)
 
     def with_fetched(self, checkpoint: str, partition: int, executor: str, fetched_bytes: int) -> OngoingRequests:
