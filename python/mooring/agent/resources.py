@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
-from mooring.agent.checkpoints.catalogue import CatalogueKeeper
+from mooring.agent.checkpoints.catalogue_keeper import CatalogueKeeper
 from mooring.agent.checkpoints.leases import Leases
 from mooring.agent.election.leadership import Election, LeadershipReporter
 from mooring.agent.messages.first_lines import records_are_in, records_of_another_are_in, shown
@@ -89,8 +89,8 @@ class AgentResources:
             self._check_directory(Settings.from_conf(event.settings).metadata)
         if self._owned is not None and isinstance(event, (events.QueryStarting, events.QueryPlanned)):
             self._owned.works_on(event.checkpoint)
-        self._leases.take(event)
-        self._catalogue.take(event)
+        self._leases.handle(event)
+        self._catalogue.handle(event)
 
     def join_election(self, starting: events.DriverStarting) -> None:
         """Join the election, once. If that is not possible, report it to the JVM."""

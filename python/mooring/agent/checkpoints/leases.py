@@ -34,8 +34,8 @@ class Leases:
         self._has_said = False
         self._thread: threading.Thread | None = None
 
-    def take(self, event: events.Event) -> None:
-        """Hear of queries that start and end. Returns at once."""
+    def handle(self, event: events.Event) -> None:
+        """Handle an event about a checkpoint that is taken or left. Returns at once."""
         match event:
             case events.ApplicationStarted():
                 self._application = event.application
