@@ -38,7 +38,7 @@ def absorb(state: AgentState, event: events.Event) -> AgentState:
         fleet=_fleet_after(state.fleet, event, state.published),
         plan_barrier=_plan_barrier_after(state.plan_barrier, event),
     )
-    if isinstance(event, events.PlanInForce) and event.wanted:
+    if isinstance(event, events.PlanInForce) and event.first_executors:
         state = replace(state, version_in_force=event.version)
     return state
 
@@ -60,7 +60,9 @@ def _fleet_after(fleet: Fleet, event: events.Event, published: Rows) -> Fleet:
             return replace(fleet, application=Application(event.application, event.attempt, event.locality_wait_ms))
         case events.PlanInForce():
             version = max(fleet.model.version, event.version, event.announced)
-            return replace(fleet, wanted_by_jvm=event.wanted, model=replace(fleet.model, version=version))
+            return replace(
+                fleet, first_executors_in_jvm=event.first_executors, model=replace(fleet.model, version=version)
+            )
         case events.ExecutorRegistered():
             return _with_registered(fleet, event)
         case events.ExecutorLost():

@@ -159,7 +159,7 @@ class Agent:
             case events.DriverStarting():
                 self._join_election(event)
             case events.PlanInForce():
-                self._placed_queries |= {query for query, _ in event.wanted}
+                self._placed_queries |= {query for query, _ in event.first_executors}
             case events.ApplicationStarted():
                 self._apply_settings(event)
             case events.QueryStarting():

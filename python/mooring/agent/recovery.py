@@ -40,7 +40,7 @@ def recovered(
         sizes=replace(fleet.sizes, remembered=remembered.state_bytes),
         overrides=replace(fleet.overrides, stopped_standbys=overrides.stopped, pinned_standbys=overrides.pinned),
     ).without_overrides_of_lost_processors()
-    if fleet.wanted_by_jvm:
+    if fleet.first_executors_in_jvm:
         # An executor that is missing was lost while no agent ran. The JVM has sent its tasks to their copies by then.
         fleet = with_failover(fleet, state.published, now_ms)
     saved_version = remembered.model.version if remembered.model else -1

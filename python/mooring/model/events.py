@@ -25,12 +25,12 @@ class ClockTicked(Event):
 class PlanInForce(Event):
     """The plan that the JVM holds when an agent starts.
 
-    `wanted` maps query id and partition to the first executor of the plan. `announced` is the newest version that was
-    announced to executors, -1 for none.
+    `first_executors` maps query id and partition to the first executor of the plan. `announced` is the newest version
+    that was announced to executors, -1 for none.
     """
 
     version: int
-    wanted: Mapping[tuple[str, int], str]
+    first_executors: Mapping[tuple[str, int], str]
     announced: int = -1
 
 

@@ -109,7 +109,7 @@ def _first_executors_at_start(fleet: Fleet) -> dict[str, str]:
     """Task to the first executor of its row when this agent started; empty while no tasks are lent."""
     return {
         fleet.queries[query].task_name(partition): executor
-        for (query, partition), executor in fleet.wanted_by_jvm.items()
+        for (query, partition), executor in fleet.first_executors_in_jvm.items()
         if query in fleet.queries and fleet.lending.loans
     }
 
