@@ -37,16 +37,16 @@ class Election(Protocol):
 
 
 class Listener(Protocol):
-    """What is told; `mooring.spark.bridge.JvmBridge` in production."""
+    """The calls of the JVM that a `LeadershipReporter` makes; `mooring.spark.bridge.JvmBridge` in production."""
 
     def report_standing(self, standing: Standing, said_at: float) -> bool:
-        """Hear the standing, as it was at `said_at` (seconds since 1970); false: this driver has lost for good."""
+        """Report the standing as it was at `said_at` (seconds since 1970). False when this driver has lost for good."""
 
     def keep_for_next_agent(self, text: str) -> None:
-        """Keep the legacy for the next agent."""
+        """Keep the legacy for the next agent of this driver."""
 
     def warn(self, message: str) -> None:
-        """Put a line into the driver's log."""
+        """Write a warning into the driver's log."""
 
 
 class LeadershipReporter:
