@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mooring.agent.checkpoints.catalogue import CatalogueKeeper
+from mooring.agent.checkpoints.catalogue_keeper import CatalogueKeeper
 from mooring.checkpoint.state_table import DELTA_PACKAGE
 from mooring.metadata.local_tree import LocalFileTree
 from mooring.model import events
@@ -136,8 +136,8 @@ def test_two_agents_at_once_leave_no_batch_out(spark: SparkSession, tmp_path: Pa
     for _ in range(2):
         keeper = CatalogueKeeper(tables, lambda most: "[]", LocalFileTree, print)
         conf = {"spark.mooring.checkpoint.catalog.interval": "1h"}
-        keeper.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
-        keeper.take(events.QueryPlanned(1, "query-1", "run", "q", str(made.directory), 0, {0: 2}))
+        keeper.handle(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
+        keeper.handle(events.QueryPlanned(1, "query-1", "run", "q", str(made.directory), 0, {0: 2}))
         keepers.append(keeper)
     for batches in range(10, 30, 5):
         for batch in range(batches, batches + 5):
@@ -159,8 +159,8 @@ def test_what_is_older_than_is_wanted_goes_from_the_table(spark: SparkSession, t
     made = Made(tmp_path / "it", batches=550, archives=())
     keeper = CatalogueKeeper(DeltaTables(spark._jvm), lambda most: "[]", LocalFileTree, print)
     conf = {"spark.mooring.checkpoint.catalog.interval": "1h", "spark.mooring.checkpoint.catalog.retain.batches": "20"}
-    keeper.take(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
-    keeper.take(events.QueryPlanned(1, "query-1", "run", "q", str(made.directory), 0, {0: 2}))
+    keeper.handle(events.ApplicationStarted(1, "app-7", "job", conf, "", is_catalogued=True))
+    keeper.handle(events.QueryPlanned(1, "query-1", "run", "q", str(made.directory), 0, {0: 2}))
     for _ in range(3):  # two hundred a round at most
         assert keeper.write() == []
     keeper.end()

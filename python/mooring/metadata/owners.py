@@ -50,7 +50,7 @@ class Owner:
         return _plain(checkpoint) in self.checkpoints
 
     def is_of_driver(self, other: Owner) -> bool:
-        """Whether both are agents of one driver. Two clusters may give the same id: the driver's start tells them apart."""
+        """Whether both are agents of one driver. Two clusters may give the same id, so the start counts as well."""
         driver = (self.application, self.host, self.started_ms)
         return self.started_ms > 0 and driver == (other.application, other.host, other.started_ms)
 

@@ -21,10 +21,10 @@ class Bridge:
     def take_reports(self, most: int) -> str:
         return "[]"
 
-    def inform(self, message: str) -> None:
+    def info(self, message: str) -> None:
         pass
 
-    def say(self, message: str) -> None:
+    def warn(self, message: str) -> None:
         raise AssertionError(message)
 
 

@@ -30,22 +30,22 @@ class Bridge:
         self.troubles: queue.Queue[str] = queue.Queue()
         self.kept: dict[str, str] = {}
 
-    def leave(self, name: str, text: str) -> None:
+    def keep_for_next_agent(self, name: str, text: str) -> None:
         self.kept[name] = text
 
-    def inherit(self, name: str) -> str:
+    def from_earlier_agent(self, name: str) -> str:
         return self.kept.get(name, "")
 
     def take_reports(self, most: int) -> str:
         return "[]"
 
-    def inform(self, message: str) -> None:
+    def info(self, message: str) -> None:
         pass
 
-    def say(self, message: str) -> None:
+    def warn(self, message: str) -> None:
         self.troubles.put(message)
 
-    def say_of_trouble(self, message: str) -> None:
+    def warn_unless_ending(self, message: str) -> None:
         self.troubles.put(message)
 
 

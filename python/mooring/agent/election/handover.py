@@ -7,7 +7,6 @@ import os
 from dataclasses import dataclass, field
 from typing import Final
 
-
 ELECTION: Final = "election"
 """The name under which the driver keeps it."""
 

@@ -65,7 +65,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   private val lastCall = new AtomicLong(System.nanoTime())
   private val callsUnderWay = new AtomicInteger // calls of this agent that may wait: for an event, a lock or storage
   @volatile private var lastPlan = ""
-  @volatile private var offered = -1L // the newest version of the job model
+  @volatile private var announced = -1L // the newest version of the job model
   @volatile private var greeted = false // whether this agent has called `hello`, and no event was dropped after that
   // Events that are still true, for agents that start later. The key names the subject of the event: an executor, a query, a batch, ...
   private val lasting = new ConcurrentHashMap[String, Event]()
@@ -94,7 +94,7 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
     val order = Seq("ApplicationStarted", "ExecutorRegistered", "CheckpointTaken", "QueryStarting", "QueryPlanned", "BatchBegan")
     val now = lasting.values().asScala.toSeq.sortBy(e => (order.indexOf(e("event").toString), e("at").asInstanceOf[Long]))
     Json.write(Map("event" -> "PlanInForce", "at" -> System.currentTimeMillis(), "plan" -> lastPlan,
-      "offered" -> offered) +: now)
+      "announced" -> announced) +: now)
   }
 
   /**
@@ -112,10 +112,10 @@ final class Bridge(table: PlacementTable, leadership: Option[Leadership], operat
   }
 
   /** A new version of the job model: executors take it up when they ask for the newest one. */
-  def offer(version: Long): Unit = offered = version
+  def announce(version: Long): Unit = announced = version
 
   /** The version that executors are to take up; -1 for none. */
-  def newest: Long = offered
+  def newest: Long = announced
 
   /** An executor has taken up a version. */
   def pickedUp(executor: String, version: Long): Unit =

@@ -129,7 +129,7 @@ class CheckpointFilesShim(path: Path, conf: Configuration) extends CheckpointFil
     if (!CheckpointFilesShim.isOfChangelog(file.getName)) None
     else {
       val remote = reads.counted(file.getName, stock.open(file)) // FileNotFoundException passes through to Spark
-      Using.resource(remote)(in => HostStore.attemptOr[Option[Long]](s"keep ${file.getName}", None)(hostFiles.take(file.getName, in)))
+      Using.resource(remote)(in => HostStore.attemptOr[Option[Long]](s"keep ${file.getName}", None)(hostFiles.keepStream(file.getName, in)))
         .flatMap(_ => openLocally(hostFiles, file))
     }
 

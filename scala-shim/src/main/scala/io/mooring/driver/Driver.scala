@@ -28,7 +28,7 @@ final class Driver(val conf: SparkConf, settings: SettingsTable, context: SparkC
   val table = new PlacementTable
   val bridge = new Bridge(table, leadership, operations)
   private val executors = new ExecutorRegistry(bridge)
-  private val withheld = Option.when(placing)(new WithheldOffers(context, table, bridge))
+  private val withheld = Option.when(placing)(new WithholdingWatch(context, table, bridge))
   private val warmups = new WarmupProfiles
 
   /** Made also where no standbys are wanted: a task that is to move gets a copy at its destination first. */
