@@ -21,6 +21,12 @@ class Bridge:
     def take_reports(self, most: int) -> str:
         return "[]"
 
+    def keep_for_next_agent(self, name: str, text: str) -> None:
+        pass
+
+    def from_earlier_agent(self, name: str) -> str:
+        return ""
+
     def info(self, message: str) -> None:
         pass
 
